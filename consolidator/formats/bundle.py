@@ -1,10 +1,11 @@
 """Write and read bundles, version 2 of our own format: a session with all that belongs to it, under one checksum.
 
-JSON lines in canonical form. The first is {"consolidator": 2, "bundle": {...}, "session": {...}}; each further session
-begins with {"consolidator": 2, "session": {...}}, ancestors come first. Then come its lines, in the order in which they
-were written: events as in version 1, and records with one key that names them: columns (the session's state,
-configuration, labels and totals), seed, view, chunk, delivery. The last line is {"end": {"lines": n, "sha256": "..."}}
-over the bytes of all lines before it.
+JSON lines, of which the same session gives the same bytes. The first is {"consolidator": 2, "bundle": {...}, "session":
+{...}}; each further session begins with {"consolidator": 2, "session": {...}}, ancestors come first. Then come its
+lines, in the order in which they were written: events as in version 1, and records with one key that names them:
+lineage (what it reads of its ancestors), columns (the session's state, configuration, labels and totals), seed, view,
+checkpoint, chunk, delivery. The last line is {"end": {"lines": n, "sha256": "..."}} over the bytes of all lines before
+it.
 
 Headers have the fields of version 1. Chunks stand where people saw them: before the event that ends their message, and
 before a person's message that came later.
@@ -27,6 +28,7 @@ from consolidator.formats.common.jsonl_reader import MAX_LINE, parse_head
 from consolidator.formats.common.jsonl_writer import encode_line
 from consolidator.formats.common.log_files import find_files, open_log
 from consolidator.models.event import Event, parse_timestamp
+from consolidator.models.lineage import MAX_RANGES
 
 NAME = "bundle"
 VERSION = 2
@@ -62,6 +64,20 @@ def _optional(is_valid: Callable[[object], bool]) -> Callable[[object], bool]:
     return lambda value: value is None or is_valid(value)
 
 
+def _is_shift(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < _MAX_NUMBER
+
+
+def _is_list_of_ranges(value: object) -> bool:
+    return isinstance(value, list) and len(value) <= MAX_RANGES and all(map(_is_range, value))
+
+
+def _is_range(value: object) -> bool:
+    if not isinstance(value, dict) or not _is_text(value.get("session")) or not _is_shift(value.get("shift")):
+        return False
+    return _is_number(value.get("after_seq")) and _is_number(value.get("upto_seq"))
+
+
 # The fields of each kind of record, and what they may be.
 _FIELDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
     "columns": {
@@ -79,6 +95,16 @@ _FIELDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
         "trigger_type": _optional(_is_text),
         "trigger_id": _optional(_is_text),
         "completed_at": _optional(_is_time),
+    },
+    "lineage": {"base_seq": _is_number, "ranges": _is_list_of_ranges},
+    "checkpoint": {
+        "seq": _is_number,
+        "label": _optional(_is_text),
+        "metadata": _is_object,
+        "delta": _is_object,
+        "fold": _is_object,
+        "created_at": _is_time,
+        "expires_at": _optional(_is_time),
     },
     "seed": {
         "ordinal": _is_number,
@@ -122,7 +148,7 @@ class BundleInfo:
 class BundleRecord:
     """A line that is no event: something that belongs to the last session."""
 
-    kind: str  # columns | seed | view | chunk | delivery
+    kind: str  # a name in _FIELDS
     values: Mapping[str, Any]
     line: int
 
@@ -140,14 +166,15 @@ class BundleWriter:
 
     def session(self, header: Mapping[str, Any]) -> str:
         """Return the line that begins a session."""
-        line = {native.NAME: VERSION, "session": dict(header)}
+        line = {native.NAME: VERSION, "session": _sorted(header)}
         if self._first is not None:
             line["bundle"], self._first = self._first, None
         return self._encode(line)
 
     def event(self, event: Event) -> str:
         """Return the line of an event."""
-        return self._encode(native.build_event_line(event))
+        line = native.build_event_line(event)
+        return self._encode({**line, "data": _sorted(line["data"])})
 
     def record(self, kind: str, values: Mapping[str, Any]) -> str:
         """Return the line of a record."""
@@ -158,10 +185,15 @@ class BundleWriter:
         return encode_line({"end": {"lines": self._lines, "sha256": self._digest.hexdigest()}}, canonical=True)
 
     def _encode(self, value: Mapping[str, Any]) -> str:
-        line = encode_line(value, canonical=True)
+        # Not canonical: a model is shown a result's keys in the order in which the log has them.
+        line = encode_line(_sorted(value))
         self._lines += 1
         self._digest.update(line.encode())
         return line
+
+
+def _sorted(value: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(sorted(value.items()))
 
 
 def default_paths(home: Path) -> list[Path]:

@@ -23,7 +23,9 @@ from consolidator.formats.base import ForeignEvent, ForeignSession, Format
 from consolidator.formats.bundle import BundleInfo, BundleItem, BundleRecord
 from consolidator.jobs.importing.intake import Intake, name_author
 from consolidator.jobs.importing.report import ImportReport
+from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.event import NewEvent, parse_timestamp
+from consolidator.models.lineage import LineageRange
 from consolidator.models.payload import EventType
 from consolidator.store.log import bundles, context, events, sessions, sources
 
@@ -97,7 +99,9 @@ class _Target:
     last_seq: int = 0  # the last event of the bundle
     last_message_seq: int = 0  # a person's last message
     columns: Mapping[str, Any] | None = None
+    lineage: Mapping[str, Any] | None = None
     view: Mapping[str, Any] | None = None
+    checkpoints: list[Mapping[str, Any]] = field(default_factory=list)
     seeds: list[Mapping[str, Any]] = field(default_factory=list)
     chunks: list[Mapping[str, Any]] = field(default_factory=list)
     late_chunks: list[Mapping[str, Any]] = field(default_factory=list)  # that came after a person's last message
@@ -197,6 +201,10 @@ class _BundleImport:
         match record.kind:
             case "columns":
                 target.columns = values
+            case "lineage":
+                target.lineage = values
+            case "checkpoint":
+                target.checkpoints.append(values)
             case "view":
                 target.view = values
             case "seed":
@@ -246,6 +254,10 @@ class _BundleImport:
             await self._restore(conn, target, locked)
 
     async def _restore(self, conn: Connection, target: _Target, locked: bundles.LockedImport) -> None:
+        if target.lineage is not None:
+            await self._restore_lineage(conn, target, target.lineage)
+        for checkpoint in target.checkpoints:
+            await self._restore_checkpoint(conn, target, checkpoint)
         if target.view is not None and target.view["upto"] <= locked.head:
             await context.save_view(conn, target.id, target.view)
         if target.seeds:
@@ -264,3 +276,29 @@ class _BundleImport:
                 "error": error if isinstance(error, str) else None,
             }
             await bundles.restore(conn, target.id, columns, head=target.last_seq)
+
+    async def _restore_lineage(self, conn: Connection, target: _Target, lineage: Mapping[str, Any]) -> None:
+        """Set where a child's own log begins, and what it reads before, under the ids that its ancestors have here."""
+        ranges = [
+            LineageRange(self._id_of(part["session"]), part["after_seq"], part["upto_seq"], part["shift"])
+            for part in lineage["ranges"]
+        ]
+        await bundles.restore_lineage(conn, target.id, lineage["base_seq"], ranges)
+
+    async def _restore_checkpoint(self, conn: Connection, target: _Target, values: Mapping[str, Any]) -> None:
+        created_at, expires_at = parse_timestamp(values["created_at"]), parse_timestamp(values["expires_at"])
+        assert created_at is not None  # the reader has checked it
+        name = f"{target.id}/{values['seq']}/{values['label']}/{values['created_at']}"
+        checkpoint = CheckpointRow(
+            sessions.imported_session_id("checkpoint", name),
+            target.id,
+            values["seq"],
+            values["label"],
+            values["metadata"],
+            values["delta"],
+            values["fold"],
+            created_at,
+            expires_at,
+        )
+        if not checkpoint.has_expired(self._database.clock.now()):
+            await bundles.add_checkpoint(conn, checkpoint)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from consolidator.database import Database
+from consolidator.database import Connection, Database
 from consolidator.database.jsonb import unescape
 from consolidator.errors import DatabaseError
 from consolidator.formats import native
@@ -17,24 +17,34 @@ from consolidator.formats.bundle_order import ChunkOrder
 from consolidator.jobs.importing.bundle_import import ImportedBundle, import_bundle
 from consolidator.jobs.importing.report import ImportReport
 from consolidator.llm.redaction.redact import redact, redact_json
+from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.event import Event, EventRow
 from consolidator.models.seed import SeedRow
 from consolidator.models.session import SessionRow
 from consolidator.service.sessions.access import find_session
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.log import blobs, bundles, events, seeds
+from consolidator.store.log import blobs, bundles, checkpoints, events, seeds, sessions
 from consolidator.store.log.bundles import ChunkRow, DeliveryRow
 from consolidator.store.log.events import Span
+from consolidator.store.log.lineage import load_lineage
 
 __all__ = ["ImportedBundle", "load_bundle", "stream_bundle"]
 _PAGE = 500  # events read at once
+_MAX_CHECKPOINTS = 1000
 _PAGE_BYTES = 16 * 1024 * 1024  # of large values that are in memory at once
 
 
 async def stream_bundle(
-    database: Database, session_name: str, *, exact: bool = False, viewer: Viewer = OWNER
+    database: Database,
+    session_name: str,
+    *,
+    exact: bool = False,
+    with_ancestors: bool = True,
+    viewer: Viewer = OWNER,
 ) -> AsyncIterator[str]:
     """Yield the lines of a session's bundle; `exact` keeps credentials, which are redacted otherwise.
+
+    With `with_ancestors` it has what the session reads of its ancestors' logs; those that are gone are left out.
 
     Each page is read on a connection of its own: nothing is held between two lines. Raises NotFound, Forbidden for
     `exact` without the scope admin, and DatabaseError where the log is pruned or erased meanwhile.
@@ -43,10 +53,14 @@ async def stream_bundle(
         viewer.check_may("admin")
     async with database.connection() as conn:
         session = await find_session(conn, viewer, session_name, "read")
-    exporter = _SessionExporter(database, session, exact=exact)
-    writer = BundleWriter(exporter.name, redacted=not exact)
-    async for line in exporter.lines(writer):
-        yield line
+        parts = await _list_parts(conn, session) if with_ancestors else []
+    exporters = [_SessionExporter(database, row, exact=exact, upto=upto) for row, upto in parts]
+    exporters.append(_SessionExporter(database, session, exact=exact))
+    names = {exporter.session.id: exporter.name for exporter in exporters}
+    writer = BundleWriter(exporters[-1].name, redacted=not exact)
+    for exporter in exporters:
+        async for line in exporter.lines(writer, names):
+            yield line
     yield writer.end()
 
 
@@ -63,47 +77,92 @@ async def load_bundle(
     return await import_bundle(database, path, report, as_copy=as_copy), report
 
 
-class _SessionExporter:
-    """Writes one session's lines."""
+async def _list_parts(conn: Connection, session: SessionRow) -> list[tuple[SessionRow, int]]:
+    """Return the ancestors whose logs a session reads, the farthest first, and up to where."""
+    lineage = await load_lineage(conn, session.id, session)
+    uptos = {part.session_id: part.upto_seq for part in lineage.ancestors}
+    return [(row, uptos[row.id]) for row in await sessions.get_each(conn, list(uptos))]
 
-    def __init__(self, database: Database, session: SessionRow, *, exact: bool) -> None:
+
+class _SessionExporter:
+    """Writes one session's lines: all of it, or what a child reads of it."""
+
+    def __init__(self, database: Database, session: SessionRow, *, exact: bool, upto: int | None = None) -> None:
+        self.session = session
         self._database = database
-        self._session = session
         self._exact = exact
+        self._upto = session.head if upto is None else min(upto, session.head)
+        self._is_whole = upto is None
         self._header = self._build_header()
         self.name = str(self._header["id"])  # the session's id where it was exported first
 
     def _build_header(self) -> dict[str, Any]:
         columns = {
-            name: unescape(value) if isinstance(value, str) else value for name, value in asdict(self._session).items()
+            name: unescape(value) if isinstance(value, str) else value for name, value in asdict(self.session).items()
         }
-        header = native.build_header(columns, self._session.pruned_to)
+        header = native.build_header(columns, self.session.pruned_to)
+        if not self._is_whole:  # it may go on after what is read of it
+            header.pop("status", None)
         return header | {name: self._redact(header[name]) for name in ("details", "error") if name in header}
 
-    async def lines(self, writer: BundleWriter) -> AsyncIterator[str]:
-        """Yield the session's lines."""
-        session = self._session
+    async def lines(self, writer: BundleWriter, names: Mapping[str, str]) -> AsyncIterator[str]:
+        """Yield the session's lines; `names` are the names in the bundle of the sessions in it."""
         yield writer.session(self._header)
-        yield writer.record("columns", self._columns())
-        async with self._database.connection() as conn:
-            view = await bundles.get_view(conn, session.id)
-            seed_rows = await seeds.read(conn, session.id)
-        for seed in seed_rows:
-            yield writer.record("seed", self._seed_values(seed))
-        if view is not None and view.upto <= session.head:
-            yield writer.record("view", self._redact(asdict(view)))
+        async for line in self._companions(writer, names):
+            yield line
         order: ChunkOrder[ChunkRow] = ChunkOrder()
-        after = session.pruned_to
-        while after < session.head:
-            upto = min(after + _PAGE, session.head)
-            async for line in self._page(writer, order, Span(session.id, after, upto, session.ingest_bounds)):
+        after = min(self.session.pruned_to, self._upto)
+        while after < self._upto:
+            upto = min(after + _PAGE, self._upto)
+            async for line in self._page(writer, order, Span(self.session.id, after, upto, self.session.ingest_bounds)):
                 yield line
             after = upto
         for chunk in order.rest():
             yield writer.record("chunk", _chunk_values(chunk))
 
+    async def _companions(self, writer: BundleWriter, names: Mapping[str, str]) -> AsyncIterator[str]:
+        """Yield what stands beside the log."""
+        session = self.session
+        async with self._database.connection() as conn:
+            lineage = await load_lineage(conn, session.id, session)
+            view = await bundles.get_view(conn, session.id)
+            seed_rows = await seeds.read(conn, session.id)
+            points = await checkpoints.list_of(conn, session.id, limit=_MAX_CHECKPOINTS) if self._is_whole else []
+        if lineage.ancestors:
+            ranges = [
+                {
+                    "session": names.get(part.session_id, part.session_id),
+                    "after_seq": part.after_seq,
+                    "upto_seq": part.upto_seq,
+                    "shift": part.shift,
+                }
+                for part in lineage.ancestors
+            ]
+            yield writer.record("lineage", {"base_seq": session.base_seq, "ranges": ranges})
+        if self._is_whole:
+            yield writer.record("columns", self._columns())
+        for seed in seed_rows:
+            yield writer.record("seed", self._seed_values(seed))
+        if view is not None and view.upto <= self._upto:
+            yield writer.record("view", self._redact(asdict(view)))
+        for checkpoint in points:
+            if not checkpoint.has_expired(self._database.clock.now()):
+                yield writer.record("checkpoint", self._checkpoint_values(checkpoint))
+
+    def _checkpoint_values(self, checkpoint: CheckpointRow) -> dict[str, Any]:
+        expires_at = checkpoint.expires_at
+        return {
+            "seq": checkpoint.seq,
+            "label": checkpoint.label,
+            "metadata": self._redact(checkpoint.metadata),
+            "delta": checkpoint.delta,
+            "fold": self._redact(checkpoint.fold),
+            "created_at": checkpoint.created_at.isoformat(),
+            "expires_at": None if expires_at is None else expires_at.isoformat(),
+        }
+
     def _columns(self) -> dict[str, Any]:
-        session = self._session
+        session = self.session
         return {
             "state": self._redact(session.state),
             "config": self._redact(session.config),

@@ -11,8 +11,10 @@ from psycopg.types.json import Jsonb
 
 from consolidator.database import Connection, partitions
 from consolidator.database.jsonb import dumps, escape, unescape
+from consolidator.models.checkpoint import CheckpointRow
+from consolidator.models.lineage import LineageRange
 from consolidator.store.log.events import Span
-from consolidator.store.queries import execute, execute_each, fetch_all, fetch_one, load
+from consolidator.store.queries import execute, execute_each, fetch_all, fetch_one, load, row_values
 
 _SQL = load("log/bundles")
 
@@ -130,6 +132,30 @@ async def add_seeds(conn: Connection, session_id: str, seeds: Sequence[Mapping[s
         for seed in seeds
     ]
     await execute_each(conn, _SQL["add_seed"], rows)
+
+
+async def restore_lineage(conn: Connection, session_id: str, base_seq: int, ranges: Sequence[LineageRange]) -> None:
+    """Set after which event an imported child's own log begins, and what it reads before; it never changes."""
+    rows = [
+        {
+            "session": session_id,
+            "position": position,
+            "ancestor": part.session_id,
+            "after": part.after_seq,
+            "upto": part.upto_seq,
+            "shift": part.shift,
+        }
+        for position, part in enumerate(ranges)
+    ]
+    await execute_each(conn, _SQL["add_range"], rows)
+    await execute(conn, _SQL["set_base"], {"session": session_id, "base": base_seq})
+
+
+async def add_checkpoint(conn: Connection, checkpoint: CheckpointRow) -> None:
+    """Add a checkpoint of an imported session, unless it is there."""
+    documents = {name: Jsonb(dict(getattr(checkpoint, name)), dumps=dumps) for name in ("metadata", "delta", "fold")}
+    label = None if checkpoint.label is None else escape(checkpoint.label)
+    await execute(conn, _SQL["add_checkpoint"], {**row_values(checkpoint), **documents, "label": label})
 
 
 async def restore(conn: Connection, session_id: str, columns: Mapping[str, Any], *, head: int) -> None:

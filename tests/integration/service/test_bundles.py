@@ -15,6 +15,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from consolidator.clock import FrozenClock
+from consolidator.context.build import build_context
 from consolidator.database import Database
 from consolidator.errors import Forbidden, ImportRefused
 from consolidator.formats.registry import get_format
@@ -24,10 +25,12 @@ from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.models.event import NewEvent, with_principals
 from consolidator.models.payload import EventType
 from consolidator.models.seed import Seed
+from consolidator.runtime.children import ChildRequest, create_child
 from consolidator.runtime.replay import ReplayedItem, replay
 from consolidator.service.log import erasure
 from consolidator.service.log.export import export_sessions
 from consolidator.service.sessions.bundles import load_bundle, stream_bundle
+from consolidator.service.sessions.checkpoints import create_checkpoint
 from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
 from consolidator.store.log import events, generation, seeds, sessions
@@ -225,16 +228,17 @@ async def test_a_version_1_export_becomes_a_whole_session_by_its_bundle(
 
 def damaged_texts(text: str) -> dict[str, str]:
     """Return what can become of a bundle on its way, by what happened."""
-    lines = text.splitlines(keepends=True)
-    changed = json.loads(lines[3])
+    lines = [f"{line}\n" for line in text.removesuffix("\n").split("\n")]
+    first = next(number for number, line in enumerate(lines) if '"seq":1,"type"' in line)
+    changed = json.loads(lines[first])
     changed["data"]["text"] = "something else"
-    swapped = [*lines[:4], lines[5], lines[4], *lines[6:]]
+    swapped = [*lines[:first], lines[first + 1], lines[first], *lines[first + 2 :]]
     return {
         "cut in a line": text[: len(text) // 2],
         "cut after a line": "".join(lines[:-3]),
         "without its end": "".join(lines[:-1]),
         "empty": "",
-        "changed": "".join([*lines[:3], json.dumps(changed) + "\n", *lines[4:]]),
+        "changed": "".join([*lines[:first], json.dumps(changed) + "\n", *lines[first + 1 :]]),
         "swapped": "".join(swapped),
         "a line less": "".join([*lines[:-2], lines[-1]]),
         "a line more": "".join([*lines[:-1], lines[-2], lines[-1]]),
@@ -364,4 +368,39 @@ async def test_large_values_and_many_events_come_back(database: Database, other:
     imported, report = await load_bundle(other, save(text, tmp_path))
     assert (imported.events, report.problems) == (1401, [])
     assert await bundle_text(other, imported.session_id) == text
+    await assert_invariants(other)
+
+
+async def test_a_fork_takes_with_it_what_it_reads_of_its_ancestors(
+    database: Database, other: Database, settings: Settings, tmp_path: Path
+) -> None:
+    name = await log_streamed_session(database)
+    await say(database, name, answer("m3", "well", 1))
+    async with database.connection() as conn:
+        head = (await sessions.get(conn, name)).head
+        await conn.execute("update session set settled_to = head, max_cost = null where id = %s", [name])
+    fork = await create_child(database, settings, name, ChildRequest(kind="fork"))
+    await say(database, name, user_message("only in the original"))
+    await say(database, fork.id, user_message("only in the fork"), answer("m4", "yes", 0))
+    async with database.connection() as conn:
+        await conn.execute("update session set settled_to = head where id = %s", [fork.id])
+    again = await create_child(database, settings, fork.id, ChildRequest(kind="fork", at=head))
+    await say(database, again.id, user_message("in the fork of the fork"))
+    await create_checkpoint(database, again.id, label="here", time_to_live=timedelta(days=9))
+    for child in (fork.id, again.id):
+        text = await bundle_text(database, child)
+        assert "only in the original" not in text
+        imported, report = await load_bundle(other, save(text, tmp_path))
+        assert report.problems == []
+        assert await bundle_text(other, imported.session_id) == text
+        assert await replayed(other, imported.session_id) == await replayed(database, child)
+        repeated, _ = await load_bundle(other, save(text, tmp_path))
+        assert (repeated.session_id, repeated.events) == (imported.session_id, 0)
+    async with other.connection() as conn:
+        row = await sessions.get(conn, imported.session_id)
+        context = await build_context(conn, row.id, budget=100_000)
+    async with database.connection() as conn:
+        original = await build_context(conn, again.id, budget=100_000)
+    assert (row.base_seq, row.head) == (again.base_seq, again.head + 1)
+    assert context.messages == original.messages
     await assert_invariants(other)
