@@ -15,8 +15,10 @@ from consolidator.cli.agents import (
     agent_defaults,
     approvals,
     chat,
+    checkpoint,
     context,
     cost,
+    fork,
     replay,
     scratchpad,
     session,
@@ -80,6 +82,8 @@ _PANELS = {
         "chat",
         "agent",
         "session",
+        "fork",
+        "checkpoint",
         "wake",
         "approve",
         "deny",
@@ -94,9 +98,9 @@ _PANELS = {
     ),
 }
 for module in (
-    agent_defaults, approvals, backfill, backup, chat, context, cost, database, demo, erase, events, explain, export,
-    facts, import_logs, learned, mcp, procedures, recall, replay, revisions, runs, scratchpad, serve, session, sessions,
-    solutions, state, suggestions, summary, tasks, tokens, wake,
+    agent_defaults, approvals, backfill, backup, chat, checkpoint, context, cost, database, demo, erase, events,
+    explain, export, facts, fork, import_logs, learned, mcp, procedures, recall, replay, revisions, runs, scratchpad,
+    serve, session, sessions, solutions, state, suggestions, summary, tasks, tokens, wake,
 ):  # fmt: skip
     module.register(app)
 _PANEL_OF = {name: title for title, names in _PANELS.items() for name in names}

@@ -11,7 +11,7 @@ declare
     hidden constant text[] := '{credential}';
     granted constant text[] := '{create_event_partition, create_chunk_partition, chain_events, is_owner_login, stamp_events,
         stamp_settled_events, stamp_awaited_events, mark_recorded, seal_chains, begin_pruning, prune_session, delete_pruned_events, delete_pruned_output,
-        drop_log_partition, finish_partition_drops, collect_blobs, forget_claims, erase_session, install_pgvector,
+        drop_log_partition, read_floor, finish_partition_drops, collect_blobs, forget_claims, erase_session, install_pgvector,
         create_vector_index, drop_vector_indexes}';
     part record;
     columns text;

@@ -1,9 +1,9 @@
 """Prunes events that are past retention and learned from: whole days where possible, the rest in batches.
 
 Only prefixes of sessions are pruned, with the chunks and deliveries of their messages. Spared are events that were not
-learned from (a dead letter spares all that follows it), the context window of an open session, and what a live fork
-reads. Memory keeps its quotes and counts. An agent may keep its events for days of its own. At the end, sessions whose
-time to live is over are ended.
+learned from (a dead letter spares all that follows it), the context window of an open session, and what a live child
+or an unexpired checkpoint reads. Memory keeps its quotes and counts. An agent may keep its events for days of its own.
+At the end, sessions whose time to live is over are ended.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from consolidator.database import Connection, Database, partitions
 from consolidator.errors import RetentionHalted
 from consolidator.jobs.expiry import end_expired, has_expired
 from consolidator.jobs.indexing.indexer import forget_turns
+from consolidator.store.log import checkpoints
 from consolidator.store.log import retention as store
 from consolidator.store.log.retention import Cutoffs, PrunableSession
 from consolidator.store.memory import revisions
@@ -75,8 +76,8 @@ def prunable_limit(session: PrunableSession) -> tuple[int, str | None]:
         upto, reason = session.unlearned - 1, "not learned from"
     if session.open and session.head - CONTEXT_WINDOW < upto:
         upto, reason = session.head - CONTEXT_WINDOW, "window of an open session"
-    if session.read_by_child:
-        upto, reason = session.pruned_to, "read by a live fork"
+    if session.read_floor is not None and session.read_floor < upto:
+        upto, reason = session.read_floor, "read by a child or a checkpoint"
     return max(upto, session.pruned_to), reason
 
 
@@ -105,10 +106,11 @@ async def prune(
     async with database.connection() as conn:
         if not dry_run:
             await partitions.finish_drops(conn)
+            await checkpoints.delete_expired(conn, now=now)
         days = await store.load_retention_days(conn)
         report.agents = {agent: now - timedelta(days=own) for agent, own in days.items()}
         cutoffs = Cutoffs(report.cutoff, report.agents)
-        candidates = await store.list_prunable(conn, cutoffs)
+        candidates = await store.list_prunable(conn, cutoffs, window=CONTEXT_WINDOW, now=now)
     limits = {session.id: upto for session in candidates if (upto := prunable_limit(session)[0]) >= _first_seq(session)}
     if max_share is not None and not dry_run:
         await _check_brakes(database, candidates, limits, older_than, max_share)

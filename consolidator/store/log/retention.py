@@ -26,7 +26,7 @@ class PrunableSession:
     unlearned: int | None  # seq of the first of them that was not learned from
     events: int  # how many are before the cutoff
     open: bool  # whether it is open and had an event since the cutoff
-    read_by_child: bool  # whether a live fork reads its log
+    read_floor: int | None  # the last seq before what a live child or a checkpoint reads; None where none does
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +84,10 @@ class ExpiredSession:
     is_awaited: bool  # something in it is to be answered or decided, and the time of grace for that is not over
 
 
-async def list_prunable(conn: Connection, cutoffs: Cutoffs) -> list[PrunableSession]:
+async def list_prunable(conn: Connection, cutoffs: Cutoffs, *, window: int, now: datetime) -> list[PrunableSession]:
     """Return the sessions with events from before their cutoff, in order of id."""
-    values = {"cutoff": cutoffs.common, "latest": cutoffs.latest, "agents": list(cutoffs.by_agent)}
+    values: dict[str, Any] = {"cutoff": cutoffs.common, "latest": cutoffs.latest, "agents": list(cutoffs.by_agent)}
+    values |= {"window": window, "now": now}
     values["cutoffs"] = list(cutoffs.by_agent.values())
     return await fetch_all(conn, PrunableSession, _SQL["list_prunable"], values)
 

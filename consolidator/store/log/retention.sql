@@ -1,15 +1,8 @@
 -- name: list_prunable
 -- The sessions with events past retention, and what may spare some of them: what was not learned from, the window of an
--- open session, and a live fork, which reads its parent's log, and through a forked parent that parent's parent's.
--- An agent's own cutoff takes the place of the common one.
-with recursive own as (
+-- open session, and what children and checkpoints still read. An agent's own cutoff takes the place of the common one.
+with own as (
     select * from unnest(%(agents)s::text[], %(cutoffs)s::timestamptz[]) as own (agent, cutoff)
-), live as (
-    select s.parent_id as id from session s left join own on own.agent = s.agent
-    where s.kind in ('fork', 'resume', 'branch') and s.status = 'open'
-      and s.last_event_at >= coalesce(own.cutoff, %(cutoff)s)
-    union
-    select s.parent_id from session s join live on s.id = live.id and s.kind in ('fork', 'resume', 'branch')
 ), old as (
     select e.session_id, coalesce(own.cutoff, %(cutoff)s) as cutoff, max(e.seq) as last,
            min(e.seq) filter (where e.consolidated_at is null) as unlearned, count(*) as events
@@ -19,7 +12,7 @@ with recursive own as (
 )
 select s.id, s.pruned_to, s.head, old.cutoff, old.last, old.unlearned, old.events,
        s.status = 'open' and s.last_event_at >= old.cutoff as open,
-       exists (select from live where live.id = s.id) as read_by_child
+       read_floor(s.id, old.cutoff, %(window)s, %(now)s) as read_floor
 from old join session s on s.id = old.session_id
 order by s.id
 

@@ -82,6 +82,11 @@ async def find_broken_seals(conn: Connection) -> list[str]:
     return await fetch_column(conn, _SQL["find_broken_seals"])
 
 
+async def find_broken_beginnings(conn: Connection) -> list[str]:
+    """Return the first children whose chain does not begin with what their parent's log holds at the point."""
+    return await fetch_column(conn, _SQL["find_broken_beginnings"])
+
+
 async def find_rewritten_blobs(conn: Connection) -> list[str]:
     """Return the first blobs whose content does not match their hash."""
     return await fetch_column(conn, _SQL["find_rewritten_blobs"])

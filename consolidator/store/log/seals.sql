@@ -35,6 +35,16 @@ where case when s.id is null then not exists (
            else false end
 order by 1 limit 20
 
+-- name: find_broken_beginnings
+-- Children whose parent's event at the point is not the one with which their own chain began, where both are there.
+select c.id || ': does not begin with event ' || c.parent_seq || ' of session ' || c.parent_id as problem
+from session c
+join session p on p.id = c.parent_id
+join event e on e.session_id = c.parent_id and e.seq = c.parent_seq
+where c.base_seq > 0 and c.pruned_to = c.base_seq and c.origin is null
+  and c.pruned_hash is distinct from sha256(coalesce(e.hash, ''::bytea) || convert_to(c.id, 'UTF8'))
+order by 1 limit 20
+
 -- name: find_rewritten_blobs
 select 'blob ' || encode(sha256, 'hex') || ' holds something else than its name says' as problem
 from blob where sha256(body) <> sha256 order by 1 limit 20

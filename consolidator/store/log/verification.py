@@ -25,7 +25,8 @@ GUARDS = {
     "is_of_this_transaction": "1f543ff9b219dde76c5ed78744b38f1a68686d3be9e0db7ba49a23d8adcf2b9c",
     "is_owner_login": "fa1817b15d3745625b902fcf2ebd7da1edd9bb3665c5fc90fd90d6c87f9bb37b",
     "mark_recorded": "4a19f956181c955bb184e3b5171e421c46c2bda73a646dfcf6336ae429b7fdf0",
-    "prune_session": "fca5cc3a5dc9f7852916df766206e993f135d4bab570a81609a65fdbaa7e93db",
+    "prune_session": "c9562774765a533f5a4bf97664b4862c88722ab8af8b1410d8cd11b8fb5a4b1e",
+    "read_floor": "82c92201d47627fe5cce2944abdc468b741e57469fc92edd3b6d21d17281e089",
     "refuse_companion_change": "2ee5f348ddaba82fb03ff01ef46169ffb7dd1c6c430522365da925d25330ae40",
     "refuse_companion_delete": "6a681dea3ce0b4e36341e6ec1c5951610118a93a1f80cd469ad575e5ad53f09e",
     "refuse_event_change": "9374e07a346cd8cc7aaf99adf150fc3bb78e962e686d4f2fee773afd5b9eb227",
@@ -42,6 +43,7 @@ async def find_tampering(conn: Connection) -> dict[str, list[str]]:
     """Return, for each part of invariant I17, the first violations as texts; run it in a read-only transaction."""
     return {
         "I17 events are what was appended": await find_broken_chains(conn),
+        "I17 children begin where they left their parents": await seals.find_broken_beginnings(conn),
         "I17 blobs are what was appended": await seals.find_rewritten_blobs(conn),
         "I17 sealed sessions are as they were sealed": await seals.find_broken_seals(conn),
         "I17 seals follow from one another": await find_broken_roots(conn),

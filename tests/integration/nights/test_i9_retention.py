@@ -9,21 +9,39 @@ from typing import Any
 import pytest
 
 from consolidator.clock import FrozenClock
+from consolidator.context.build import advance_history, build_context
 from consolidator.database import Connection, Database, partitions
+from consolidator.errors import NotFound
 from consolidator.jobs import retention
 from consolidator.jobs.retention import prune
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.service.memory.explain import explain
+from consolidator.service.sessions.checkpoints import create_checkpoint, delete_checkpoint, restore_checkpoint
+from consolidator.service.sessions.forks import fork_session
 from consolidator.settings import Settings
 from consolidator.store.log import events, generation, sessions
+from consolidator.store.log.lineage import load_lineage
 from tests import nights
 from tests.nights import dump_tables, log_workdays, query_number, query_rows, run_next_night, workday_events
-from tests.support import assert_invariants, later, log_events, read_memory, tool_call, user_message
+from tests.support import assert_invariants, assistant_response, later, log_events, read_memory, tool_call, user_message
 
 MONTH = timedelta(days=30)
 ENDED = NewEvent(EventType.SESSION_END, {})
 LENGTH = len(workday_events(0))
+
+
+async def fold_whole(database: Database, session_id: str) -> None:
+    """Fold all of a session into its summary, as its turns do bit by bit."""
+    async with database.connection() as conn:
+        while await advance_history(conn, session_id):
+            continue
+
+
+async def mark_settled(database: Database, session_id: str) -> None:
+    """Mark that nothing in a session waits for an answer."""
+    async with database.connection() as conn:
+        await conn.execute("update session set settled_to = head, pending = false where id = %s", [session_id])
 
 
 async def remaining_seqs(database: Database) -> dict[str, tuple[int, int]]:
@@ -110,20 +128,91 @@ async def test_what_a_live_fork_reads_is_spared_however_far_up(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     await log_events(database, "root", [*workday_events(0), ENDED])
-    lineage: dict[str, Any] = {"root_id": "root", "kind": "fork"}
-    await log_events(database, "fork", [user_message("another way"), ENDED], parent_id="root", parent_seq=9, **lineage)
+    fork = await fork_session(database, settings, "root")
+    await log_events(database, fork.id, [user_message("another way"), assistant_response("so be it"), ENDED])
     clock.advance(timedelta(days=40))
-    await log_events(database, "again", [user_message("a third way")], parent_id="fork", parent_seq=1, **lineage)
-    await log_events(database, "child", [user_message("asked by an agent")], parent_id="root", kind="sub-agent")
+    again = await fork_session(database, settings, fork.id)
+    await log_events(database, again.id, [user_message("a third way")])
     await run_next_night(database, clock, settings)
     pruned = await prune(database, older_than=MONTH)
     assert pruned.events == 0
-    assert pruned.as_json()["spared"] == {"read by a live fork": LENGTH + 3}
+    assert pruned.as_json()["spared"] == {"read by a child or a checkpoint": LENGTH + 1 + 4}
     clock.advance(timedelta(days=40))
     pruned = await prune(database, older_than=MONTH)
     assert not pruned.spared
     assert await remaining_seqs(database) == {}
     await assert_invariants(database)
+
+
+async def test_of_a_long_log_a_live_fork_keeps_its_window_alone(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await log_events(database, "root", [*(user_message(f"message {n}") for n in range(500)), ENDED])
+    await run_next_night(database, clock, settings)
+    clock.advance(timedelta(days=40))
+    fork = await fork_session(database, settings, "root")
+    await fold_whole(database, fork.id)
+    await mark_settled(database, fork.id)
+    await prune(database, older_than=MONTH)
+    first = fork.head - retention.CONTEXT_WINDOW + 1
+    assert (await remaining_seqs(database))["root"] == (first, 501)
+    async with database.connection() as conn:
+        context = await build_context(conn, fork.id, budget=100_000)
+        lineage = await load_lineage(conn, fork.id, await sessions.get(conn, fork.id))
+    assert lineage.readable_after == first - 1
+    assert context.truncated
+    assert (context.first_seq, context.over_budget) == (first, False)
+    await assert_invariants(database)
+
+
+async def test_a_checkpoint_keeps_what_a_restore_reads_until_it_expires(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await log_events(database, "root", [*(user_message(f"message {n}") for n in range(500)), ENDED])
+    await run_next_night(database, clock, settings)
+    clock.advance(timedelta(days=40))
+    await fold_whole(database, "root")
+    checkpoint = await create_checkpoint(database, "root", label="here", at=400)
+    before = await _context_of_restored(database, settings, checkpoint.id)
+    await prune(database, older_than=MONTH)
+    assert (await remaining_seqs(database))["root"] == (1, 501)  # its summary goes on to 501: none stood at 400
+    late = await create_checkpoint(database, "root", time_to_live=timedelta(days=2))
+    await delete_checkpoint(database, checkpoint.id)
+    await prune(database, older_than=MONTH)
+    assert (await remaining_seqs(database))["root"] == (502 - retention.CONTEXT_WINDOW, 501)
+    assert await _context_of_restored(database, settings, late.id)
+    assert before
+    clock.advance(timedelta(days=3))
+    with pytest.raises(NotFound):
+        await restore_checkpoint(database, settings, late.id)
+    await prune(database, older_than=MONTH)
+    assert await query_number(database, "select count(*) from checkpoint") == 0
+
+
+async def test_what_a_fork_begins_to_read_while_pruning_looks_elsewhere_is_spared(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await log_events(database, "root", [*workday_events(0), ENDED])
+    await run_next_night(database, clock, settings)
+    clock.advance(timedelta(days=40))
+    async with database.transaction() as conn:
+        await conn.execute("lock table pruning in share row exclusive mode")  # when it is about to mark the session
+        pruning = asyncio.create_task(prune(database, older_than=MONTH, max_share=1.0, run_id=None))
+        await nights.wait_for_lock_waiters(database.dsn)
+        await fork_session(database, settings, "root")
+    pruned = await pruning
+    assert pruned.events == 0
+    assert (await remaining_seqs(database))["root"] == (1, LENGTH + 1)
+    await assert_invariants(database)
+
+
+async def _context_of_restored(database: Database, settings: Settings, checkpoint_id: str) -> list[dict[str, Any]]:
+    restored = await restore_checkpoint(database, settings, checkpoint_id)
+    async with database.connection() as conn:
+        messages = (await build_context(conn, restored.id, strategy="window", last=50)).messages
+        await sessions.retire(conn, restored.id, hide=True)
+        await conn.execute("update session set status = 'ended' where id = %s", [restored.id])
+    return messages
 
 
 async def test_whole_days_are_dropped_and_the_rest_goes_in_bounded_batches(
