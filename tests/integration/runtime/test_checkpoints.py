@@ -9,7 +9,6 @@ import pytest
 
 from consolidator import Outcome, tool
 from consolidator.clock import FrozenClock
-from consolidator.context.build import set_scratchpad
 from consolidator.database import Database
 from consolidator.errors import Forbidden, NotFound, UsageError
 from consolidator.runtime.checkpoints import FOR_EVER
@@ -55,8 +54,7 @@ async def test_a_restore_goes_on_from_what_stood_at_the_point(database: Database
     async with ModelServer(answers=replies) as server, open_agent(database, server, [note]) as agent:
         session = await agent.open(KEY, system="Be kind.")
         await send_and_collect(session, "note x")
-        async with database.transaction() as conn:
-            await set_scratchpad(conn, session.id, "remember x", now=database.clock.now())
+        await session.set_scratchpad("remember x")
         checkpoint = await session.checkpoint("x")
         await send_and_collect(session, "note y")
         before = await session.info()
