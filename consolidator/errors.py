@@ -2,7 +2,10 @@
 
 ConsolidatorError                exit code of the command line
 ├── UsageError                   2   a command's arguments or the settings are wrong
-│   └── Forbidden                2   the credential lacks the scope that this needs
+│   ├── Forbidden                2   the credential lacks the scope that this needs
+│   ├── SessionClosed            2   the session has ended, or is driven elsewhere
+│   ├── KeyReused                2   an idempotency key came with another request
+│   └── InvalidCursor            2   a cursor is none that was given out
 ├── NotFound                     3   nothing has that name or id
 ├── DatabaseError                4   the database cannot do what was asked
 │   ├── DatabaseUnavailable      4   it cannot be reached or started
@@ -13,7 +16,8 @@ ConsolidatorError                exit code of the command line
 │   ├── HeadConflict             5   the session has moved on since it was read
 │   ├── StaleEpoch               5   another harness holds the session now
 │   ├── InvalidEvent             5   an event's payload does not fit its type
-│   └── SessionBusy              5   another process drives the session now
+│   ├── SessionBusy              5   another process drives the session now
+│   └── RequestUnderWay          5   the same request is being done
 ├── ImportRefused                6   a strict import found a line that it cannot read
 ├── RunFailed                    7   a run ended with dead letters
 │   └── RetentionHalted          7   retention would prune too much, or does not trust the clock
@@ -58,6 +62,18 @@ class UsageError(ConsolidatorError):
 
 class Forbidden(UsageError):
     """The credential lacks the scope that this needs; nothing was done."""
+
+
+class SessionClosed(UsageError):
+    """The session has ended, or its log is the record of another harness: nothing more happens in it here."""
+
+
+class KeyReused(UsageError):
+    """An idempotency key came with another request before."""
+
+
+class InvalidCursor(UsageError):
+    """A cursor is none that a page of the same list ended with."""
 
 
 class NotFound(ConsolidatorError):
@@ -108,6 +124,10 @@ class InvalidEvent(AppendError):
 
 class SessionBusy(AppendError):
     """Another process drives the session now: nothing was started, and messages to it are kept."""
+
+
+class RequestUnderWay(AppendError):
+    """The same request, by its key, is being done at this moment."""
 
 
 class ImportRefused(ConsolidatorError):

@@ -5,18 +5,13 @@ Its answers are data: words of users, tools and pages, each with its source; nev
 
 from __future__ import annotations
 
-import hmac
 import json
-import os
-import secrets
-import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
-from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import psycopg
@@ -31,7 +26,8 @@ from starlette.routing import BaseRoute, Mount
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as AsgiScope
 
-from consolidator.errors import ConsolidatorError, UsageError
+from consolidator.errors import ConsolidatorError
+from consolidator.service.bearer import BearerTokens, load_token
 from consolidator.service.credentials import find_viewer
 from consolidator.service.database import Database
 from consolidator.service.json_encoding import encode_json
@@ -42,13 +38,12 @@ from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET, recall
 from consolidator.service.memory.solutions import find_solutions
 from consolidator.service.memory.suggestions import suggest_next_calls
 from consolidator.service.request_limits import RequestLimits
-from consolidator.service.viewer import Scope, Viewer
+from consolidator.service.viewer import OWNER, Scope, Viewer
 from consolidator.service.visible_text import strip_invisible_in
 from consolidator.settings import Settings
 
 T = TypeVar("T")
 MCP_PATH = "/mcp"
-TOKEN_FILE = "token"
 _TOOL_SCOPES: tuple[frozenset[Scope], ...] = (
     frozenset({"read"}),
     frozenset({"record"}),
@@ -245,7 +240,7 @@ def mount_http(database: Database, settings: Settings) -> HttpMount:
             yield
 
     limited: dict[frozenset[Scope], ASGIApp] = {scopes: RequestLimits(app) for scopes, app in apps.items()}
-    guard = BearerTokenGuard(limited, load_token(settings.home), partial(find_viewer, database))
+    guard = BearerTokenGuard(limited, BearerTokens(load_token(settings.home), partial(find_viewer, database)))
     return HttpMount([Mount("/", app=guard)], lifespan)
 
 
@@ -254,15 +249,15 @@ class BearerTokenGuard:
     """An ASGI application that requires a bearer token, and passes a request on to the application of its scopes."""
 
     apps: Mapping[frozenset[Scope], ASGIApp]  # by the scopes that make a difference for what is offered
-    token: str  # of the machine's owner
-    find_viewer: Callable[[str], Awaitable[Viewer | None]]
+    tokens: BearerTokens
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Pass a request on if its token is right; else answer 401. Nothing is remembered of an earlier request."""
         if scope["type"] != "http":
             return
-        headers = [value for name, value in scope["headers"] if name == b"authorization"]
-        viewer = await self._authorize(headers[0]) if len(headers) == 1 else None
+        viewer = await self.tokens.authorize(scope["headers"])
+        if viewer is OWNER:
+            viewer = RECORDER
         app = None if viewer is None else self.apps.get(_tool_scopes(viewer))
         if viewer is None or app is None:
             message = "the bearer token is missing or wrong; the owner's is in the file `token` of CONSOLIDATOR_HOME"
@@ -275,15 +270,6 @@ class BearerTokenGuard:
         finally:
             _CALLER.reset(caller)
 
-    async def _authorize(self, header: bytes) -> Viewer | None:
-        """Return who a header's token belongs to; None for a wrong one."""
-        if not header.startswith(b"Bearer "):
-            return None
-        token = header.removeprefix(b"Bearer ")
-        if hmac.compare_digest(token, self.token.encode()):
-            return RECORDER
-        return await self.find_viewer(token.decode("latin-1"))
-
 
 def _tool_scopes(viewer: Viewer) -> frozenset[Scope]:
     """Return the scopes of a viewer that decide which tools it is offered: recording is one tool, however it counts."""
@@ -293,36 +279,3 @@ def _tool_scopes(viewer: Viewer) -> frozenset[Scope]:
     if viewer.may("record"):
         wanted.add("record")
     return frozenset(wanted)
-
-
-def load_token(home: Path) -> str:
-    """Return the token of a data directory; create it at first use, readable only by its owner."""
-    path = home / TOKEN_FILE
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-        return _read_token(path) or _create_token(path)
-    except OSError as error:
-        raise UsageError(f"cannot keep the token of the HTTP interface in {path}: {error.strerror}") from error
-
-
-def _read_token(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8").strip()  # an empty file has no token
-    except FileNotFoundError:
-        return ""
-
-
-def _create_token(path: Path) -> str:
-    """Create the token file atomically; return the token, or the one that another process created first."""
-    descriptor, part_file = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(secrets.token_urlsafe(32) + "\n")
-        try:
-            os.link(part_file, path)
-        except FileExistsError:
-            if not _read_token(path):
-                os.replace(part_file, path)
-    finally:
-        Path(part_file).unlink(missing_ok=True)
-    return _read_token(path)

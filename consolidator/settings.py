@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from decimal import Decimal
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -68,7 +69,27 @@ class Settings(BaseSettings):
     max_attempts: int = Field(
         default=3, ge=1, description="attempts before a unit is dead-lettered, or a crashing night is given up"
     )
-    health_port: int = Field(default=8377, ge=0, le=65535, description="loopback port of /healthz; 0 turns it off")
+    health_port: int = Field(
+        default=8377, ge=0, le=65535, description="port of /healthz, the API and MCP; 0 turns it off"
+    )
+    http_host: str = Field(
+        default="127.0.0.1",
+        description="address that /healthz, the API and MCP listen on; any but loopback needs TLS in front of it",
+    )
+    http_allowed_hosts: list[str] = Field(
+        default_factory=list,
+        description="JSON list of host names by which the API may be called besides loopback's, such as a proxy's",
+    )
+    http_cors_origins: list[str] = Field(
+        default_factory=list, description="JSON list of origins whose pages may call the API; empty: none"
+    )
+    http_requests_per_second: float = Field(
+        default=50, gt=0, le=100_000, description="requests that one token may make, twice as many at once"
+    )
+    http_streams: int = Field(default=64, ge=1, le=10_000, description="streams that one token may have open")
+    http_docs: bool = Field(
+        default=False, description="serve a page at /v1/docs to try the API; it loads scripts from a CDN"
+    )
     model: str | None = Field(default=None, description="the language model to ask; none: rules only")
     strong_model: str | None = Field(
         default=None, description="what `auto` chooses for people's turns; unset: CONSOLIDATOR_MODEL"
@@ -133,6 +154,14 @@ class Settings(BaseSettings):
             raise ValueError("auto is for agents and sessions; this takes the name of a model")
         return name
 
+    @field_validator("http_host")
+    @classmethod
+    def _check_host(cls, host: str) -> str:
+        try:
+            return str(ip_address("127.0.0.1" if host == "localhost" else host.strip("[]")))
+        except ValueError as error:
+            raise ValueError(f"{host!r} is no address to listen on, such as 127.0.0.1 or 0.0.0.0") from error
+
     @field_validator("log_level")
     @classmethod
     def _check_log_level(cls, name: str) -> str:
@@ -182,4 +211,5 @@ def load_settings(**overrides: object) -> Settings:
         lines = [f"CONSOLIDATOR_{str(e['loc'][0]).upper()}: {e['msg']}" for e in error.errors()]
         raise UsageError("invalid settings: " + "; ".join(lines)) from error
     except SettingsError as error:
-        raise UsageError('invalid settings: CONSOLIDATOR_SOURCES: not a JSON list of "format:path"') from error
+        field = next((name for name in Settings.model_fields if f'"{name}"' in str(error)), "sources")
+        raise UsageError(f'invalid settings: CONSOLIDATOR_{field.upper()}: not a JSON list, such as ["..."]') from error

@@ -6,6 +6,7 @@ The ledger decides which jobs are due, so a tick that comes late, twice, or on s
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 import socket
 import time
@@ -160,19 +161,21 @@ class Service:
             self.failures[job] = f"{job}: {run.error or summarize({**run.report, 'job': run.job})}"
 
     def _bind_health_port(self) -> socket.socket | None:
-        """Return the health port, bound on loopback; None if it is turned off or in use."""
-        number = self.runner.settings.health_port
+        """Return the health port, bound on loopback unless a setting says otherwise; None if it is off or in use."""
+        number, host = self.runner.settings.health_port, self.runner.settings.http_host
         if not number:
             return None
-        port = socket.socket()
+        port = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
         port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            port.bind(("127.0.0.1", number))
+            port.bind((host, number))
         except OSError as error:
             port.close()
-            message = "serving without a health port: 127.0.0.1:%d: %s; CONSOLIDATOR_HEALTH_PORT chooses another"
-            log.warning(message, number, error.strerror)
+            message = "serving without a health port: %s:%d: %s; CONSOLIDATOR_HEALTH_PORT chooses another"
+            log.warning(message, host, number, error.strerror)
             return None
+        if not ipaddress.ip_address(host).is_loopback:
+            log.warning("%s is reached from other machines, without encryption: put a proxy with TLS before it", host)
         return port
 
     def _health_server(self) -> BoundedServer:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from consolidator.database import Connection, Database
-from consolidator.errors import NotFound, UsageError
+from consolidator.errors import NotFound, SessionClosed, UsageError
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, name_principal
@@ -27,17 +27,28 @@ _OPERATOR = Role.OPERATOR.value
 
 
 def check_driven_here(session: SessionRow) -> None:
-    """Raise UsageError for a session that another harness drives: nothing in its record is acted on."""
+    """Raise SessionClosed for a session that another harness drives: nothing in its record is acted on."""
     if session.is_driven_elsewhere:
         by = f"recorded by {session.recorded_by}" if session.recorded_by else f"imported ({session.origin})"
-        raise UsageError(f"session {session.id} was {by}: it can be read, but not continued here; open another key")
+        raise SessionClosed(f"session {session.id} was {by}: it can be read, but not continued here; open another key")
+
+
+def session_ended(session_id: str) -> SessionClosed:
+    """Return the error for a session that has ended."""
+    return SessionClosed(f"session {session_id} has ended; open its key again for a new one")
+
+
+def no_waiting_call(call_id: str) -> NotFound:
+    """Return the error for a call that does not wait for a person."""
+    hint = "`consolidator sessions --attention` lists the calls that wait for a person"
+    return NotFound(f"no call {call_id!r} waits for that; {hint}")
 
 
 def check_open(session: SessionRow) -> None:
-    """Raise UsageError for a session that is driven elsewhere or has ended."""
+    """Raise SessionClosed for a session that is driven elsewhere or has ended."""
     check_driven_here(session)
     if session.status != "open":
-        raise UsageError(f"session {session.id} has ended; open its key again for a new one")
+        raise session_ended(session.id)
 
 
 async def send_message(
@@ -51,7 +62,8 @@ async def send_message(
 ) -> int:
     """Append a person's message for a harness to answer, and return its seq; `surface` is where the person wrote it.
 
-    Raises UsageError for a blank message, which no model accepts, and if the session has ended or is not driven here.
+    Raises UsageError for a blank message, which no model accepts, and SessionClosed if the session has ended or is
+    not driven here.
     """
     if not text.strip():
         raise UsageError("the message is blank: there is nothing to answer")
@@ -64,33 +76,50 @@ async def send_message(
             new = NewEvent(EventType.USER_MESSAGE, data, principal=name_principal(Role.USER, surface))
             appended = await events.append(conn, session_id, [new], now=now, open_task=session.open_task)
             if not await store.mark_pending(conn, session_id, now=now):
-                raise UsageError(f"session {session_id} has ended; open its key again for a new one")
+                raise session_ended(session_id)
     return appended.last_seq
 
 
 async def decide_approval(
-    database: Database, call_id: str, *, allow: bool, reason: str | None = None, surface: str = LIBRARY
+    database: Database,
+    call_id: str,
+    *,
+    allow: bool,
+    reason: str | None = None,
+    surface: str = LIBRARY,
+    session_id: str | None = None,
 ) -> str:
-    """Allow or deny a call that waits for approval, and return its session's id. Raises NotFound if none waits."""
+    """Allow or deny a call that waits for approval, and return its session's id: of `session_id` alone, where given.
+
+    Raises NotFound if none waits.
+    """
     kind = EventType.APPROVAL_GRANTED if allow else EventType.APPROVAL_DENIED
 
     def create_event(request: Mapping[str, Any]) -> NewEvent:
         data = {"call_id": call_id, "tool": request.get("tool"), "reason": reason}
         return NewEvent(kind, data, principal=name_principal(Role.USER, surface))
 
-    return await _log_verdict(database, call_id, "approval", create_event, pending=True)
+    return await _log_verdict(database, call_id, "approval", create_event, pending=True, session_id=session_id)
 
 
 async def resolve_call(
-    database: Database, call_id: str, outcome: Literal["ok", "failed"], *, surface: str = LIBRARY
+    database: Database,
+    call_id: str,
+    outcome: Literal["ok", "failed"],
+    *,
+    surface: str = LIBRARY,
+    session_id: str | None = None,
 ) -> str:
-    """Record how an uncertain call went, and return its session's id. Raises NotFound if the call is not uncertain."""
+    """Record how an uncertain call went, and return its session's id: of `session_id` alone, where given.
+
+    Raises NotFound if the call is not uncertain.
+    """
 
     def create_event(request: Mapping[str, Any]) -> NewEvent:
         decision = {"decision": "call_settled", "call_id": call_id, "tool": request.get("tool"), "outcome": outcome}
         return NewEvent(EventType.POLICY_DECISION, decision, principal=name_principal(Role.USER, surface))
 
-    return await _log_verdict(database, call_id, "uncertain", create_event, pending=False)
+    return await _log_verdict(database, call_id, "uncertain", create_event, pending=False, session_id=session_id)
 
 
 async def _log_verdict(
@@ -100,14 +129,14 @@ async def _log_verdict(
     create_event: Callable[[Mapping[str, Any]], NewEvent],
     *,
     pending: bool,
+    session_id: str | None,
 ) -> str:
     """Log a person's verdict on a call that waits for one of this kind."""
     with boundary("commit verdict"):
         async with database.transaction() as conn:
-            call = await store.lock_waiting_call(conn, call_id)
+            call = await store.lock_waiting_call(conn, call_id, session_id)
             if call is None or call.requested.get("kind") != kind:
-                hint = "`consolidator sessions --attention` lists the calls that wait for a person"
-                raise NotFound(f"no call {call_id!r} waits for that; {hint}")
+                raise no_waiting_call(call_id)
             now = database.clock.now()
             await events.append(conn, call.session_id, [create_event(call.requested)], now=now)
             await store.set_attention(conn, call.session_id, requested={}, settled=[call_id])
@@ -152,12 +181,14 @@ async def end_session(
 
 
 async def resume_session(database: Database, session_id: str) -> SessionRow:
-    """Make a session the one that its key names, in place of any other. Raises UsageError if the session has ended."""
+    """Make a session the one that its key names, in place of any other. Raises SessionClosed if it has ended."""
     with boundary("commit key"):
         async with database.transaction() as conn:
             if not await sessions.make_current(conn, session_id):
                 check_driven_here(await sessions.get(conn, session_id))
-                raise UsageError(f"session {session_id} has ended: `consolidator replay {session_id}` shows it again")
+                raise SessionClosed(
+                    f"session {session_id} has ended: `consolidator replay {session_id}` shows it again"
+                )
             return await sessions.get(conn, session_id)
 
 

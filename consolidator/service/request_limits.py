@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 WORKED_ON = 4  # requests at once
-CONNECTIONS = 2 * WORKED_ON  # to the database, for requests alone
+CONNECTIONS = 4 * WORKED_ON  # to the database, for requests alone
 STATEMENT_SECONDS = 30  # a statement of a request may take
 RETRY_AFTER_SECONDS = 5
 

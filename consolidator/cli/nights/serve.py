@@ -38,7 +38,8 @@ def serve_command(
     the next start resumes.
     """
 
-    from consolidator.mcp_server import HttpMount, mount_http  # a second of loading
+    from consolidator.api.app import mount_api  # these are a second of loading
+    from consolidator.mcp_server import HttpMount, mount_http
 
     async def work() -> None:
         stop = stop_on_signals()
@@ -46,18 +47,21 @@ def serve_command(
             database, settings = await stack.enter_async_context(open_configured())
             toolbox = await stack.enter_async_context(open_tools(tools, mcp, mcp_config, builtin))
             if settings.health_port:
-                url = f"http://127.0.0.1:{settings.health_port}"
-                log.info("serving; health at %s/healthz, MCP at %s/mcp with the token of %s", url, url, settings.home)
+                url = f"http://{settings.http_host}:{settings.health_port}"
+                text = "serving; health at %s/healthz, the API at %s/v1, MCP at %s/mcp with the token of %s"
+                log.info(text, url, url, url, settings.home)
             if missing_fixes := await describe_missing_fixes(database):
                 log.warning("%s", missing_fixes)
             driver = await stack.enter_async_context(open_driver(database, settings, toolbox))
             requests = database.reserve(CONNECTIONS, statement_seconds=STATEMENT_SECONDS)
             for_requests = await stack.enter_async_context(requests)
             mount = mount_http(for_requests, settings) if settings.health_port else HttpMount((), None)
+            api = [mount_api(for_requests, settings, driver.harness, stop)] if settings.health_port else []
             driving = asyncio.create_task(driver.run(stop))
             try:
+                routes = [*api, *mount.routes]
                 await serve_nights(
-                    database, settings, stop, mount.routes, mount.lifespan, lambda: {"sessions": driver.report()}
+                    database, settings, stop, routes, mount.lifespan, lambda: {"sessions": driver.report()}
                 )
             finally:
                 stop.set()

@@ -28,11 +28,11 @@ _OPEN_FILES_SHARE = 4  # connections take at most one of so many files that the 
 class ConnectionLimits:
     """The bounds of the server; times are in seconds."""
 
-    connections: int = 128  # open at once, in total
-    connections_per_address: int = 96
+    connections: int = 512  # open at once, in total
+    connections_per_address: int = 384
     head_seconds: float = 10  # from the connection, or the answer before, to the last header
     body_seconds: float = 30  # from the headers to the end of the body
-    answer_seconds: float = 120  # until the client has taken the answer
+    answer_seconds: float = 120  # until the client has taken the answer; of a stream, what was sent of it
     idle_seconds: int = 5  # between two requests
     head_bytes: int = 32 * 1024
 
@@ -172,7 +172,15 @@ class BoundedConnection(H11Protocol):
             self._deadline.cancel()
         self._phase = phase
         self.phase_began = self.loop.time()
-        self._deadline = self.loop.call_later(seconds, self._refuse, 408)
+        self._deadline = self.loop.call_later(seconds, self._end_phase)
+
+    def _end_phase(self) -> None:
+        """Close a connection whose time is up; a stream goes on as long as its client takes what it is sent."""
+        is_stream = self._phase[0] == "answer" and self.scope.get("state", {}).get("streaming", False)
+        if is_stream and not self.flow.write_paused and not self.transport.is_closing():
+            self._begin_phase(self._phase)
+        else:
+            self._refuse(408)
 
     def _refuse(self, status: int) -> None:
         """Close the connection; say why where nothing was answered yet."""

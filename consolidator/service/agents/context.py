@@ -17,6 +17,8 @@ from consolidator.runtime.budget import DEFAULT_ANSWER_TOKENS
 from consolidator.runtime.compaction import compact_on_request
 from consolidator.runtime.routing import compared_model, side_model
 from consolidator.service.memory.recall import recall_for_message
+from consolidator.service.sessions.access import find_session
+from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import Settings
 from consolidator.store.log import context, generation, sessions
 from consolidator.store.log.lineage import load_lineage
@@ -35,10 +37,11 @@ async def preview_context(
     message_format: Literal["openai", "anthropic"] = "openai",
     with_recall: bool = True,
     tools: Sequence[dict[str, Any]] = (),
+    viewer: Viewer = OWNER,
 ) -> tuple[Context, SessionRow]:
     """Return what the model would see of a session now, and the session; what is not given is the session's own."""
     async with database.connection() as conn:
-        session = await sessions.get(conn, await sessions.find_session_id(conn, session_name))
+        session = await find_session(conn, viewer, session_name, "read")
     config = session.config
     recalled = await _recall_for_last_message(database, settings, session) if with_recall else None
     strategy = strategy or config.get("strategy") or "budget"
@@ -75,12 +78,18 @@ async def _recall_for_last_message(database: Database, settings: Settings, sessi
 
 
 async def compact_session(
-    database: Database, settings: Settings, session_name: str, *, budget: int | None = None, by_model: bool = True
+    database: Database,
+    settings: Settings,
+    session_name: str,
+    *,
+    budget: int | None = None,
+    by_model: bool = True,
+    viewer: Viewer = OWNER,
 ) -> Compaction | None:
     """Replace the older part of a session's contexts by a summary; None where there is too little to compact."""
     async with AsyncExitStack() as stack:
         async with database.connection() as conn:
-            session = await sessions.get(conn, await sessions.find_session_id(conn, session_name))
+            session = await find_session(conn, viewer, session_name, "write")
         side = side_model(None, settings, session, "compaction", prompt_tokens=0)
         model = side.model
         client = create_client(settings) if by_model and model else None

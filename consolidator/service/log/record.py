@@ -18,8 +18,8 @@ from consolidator.formats.common.json_parsing import MAX_DEPTH, exceeds_max_dept
 from consolidator.models.event import NewEvent, parse_timestamp
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, name_principal
-from consolidator.models.session_key import is_group
 from consolidator.runtime.creation import parse_key
+from consolidator.service.sessions.messages import may_speak_as
 from consolidator.service.viewer import Viewer
 from consolidator.store.log import events, sessions
 
@@ -84,7 +84,7 @@ def _parse_event(number: int, event: Mapping[str, Any], viewer: Viewer, latest: 
     if exceeds_max_depth(data):
         raise InvalidEvent(f"event {number}: data is nested deeper than {MAX_DEPTH} levels")
     speaker = data.get("speaker")
-    if speaker is not None and not _may_speak_as(viewer, speaker):
+    if speaker is not None and not may_speak_as(viewer, speaker):
         raise InvalidEvent(f"event {number}: this credential is for one peer, who is the speaker: leave speaker out")
     occurred_at = parse_timestamp(data.get("occurred_at"))
     if occurred_at is not None and occurred_at > latest:
@@ -96,8 +96,3 @@ def _parse_event(number: int, event: Mapping[str, Any], viewer: Viewer, latest: 
     is_forwarded = kind is EventType.USER_MESSAGE and viewer.may("write") and data.get("origin", "user") == "user"
     principal = name_principal(Role.USER if is_forwarded else Role.CLIENT, viewer.name)
     return NewEvent(kind, data, task_id, principal=principal)
-
-
-def _may_speak_as(viewer: Viewer, speaker: Any) -> bool:
-    """Tell whether a speaker may be named: who speaks for one person names nobody else; a group has many speakers."""
-    return viewer.peer is None or is_group(viewer.peer) or speaker == viewer.peer

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from consolidator.database import Connection
 from consolidator.errors import NotFound, UsageError
 from consolidator.models.session import SessionRow
@@ -30,6 +32,8 @@ async def find_session(conn: Connection, viewer: Viewer, name: str, scope: Scope
     who reaches everything is told of.
     """
     viewer.check_may(scope)
+    with suppress(NotFound):  # a whole id is found without looking at every session
+        return await get_session(conn, viewer, name, scope)
     not_found = NotFound(f"no session is named or begins with {name!r}; `consolidator sessions` lists them")
     try:
         session = await sessions.get(conn, await sessions.find_session_id(conn, name))

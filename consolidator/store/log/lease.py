@@ -123,14 +123,27 @@ async def set_attention(
     await execute(conn, _SQL["set_attention"], values)
 
 
-async def lock_waiting_call(conn: Connection, call_id: str) -> WaitingCall | None:
-    """Return the open session in which a call waits for a person, and lock it."""
-    return await fetch_one(conn, WaitingCall, _SQL["lock_waiting_call"], {"call": call_id})
+async def find_waiting_sessions(conn: Connection, call_id: str) -> list[str]:
+    """Return the open sessions in which a call of this id waits for a person."""
+    return await fetch_column(conn, _SQL["find_waiting_sessions"], {"call": call_id})
 
 
-async def list_attention(conn: Connection, *, limit: int = 50) -> list[AttentionRow]:
-    """Return the sessions with calls that wait for a person, the latest first."""
-    return await fetch_all(conn, AttentionRow, _SQL["list_attention"], {"limit": limit})
+async def lock_waiting_call(conn: Connection, call_id: str, session_id: str | None = None) -> WaitingCall | None:
+    """Return the open session in which a call waits for a person, and lock it; only `session_id`, where given."""
+    return await fetch_one(conn, WaitingCall, _SQL["lock_waiting_call"], {"call": call_id, "session": session_id})
+
+
+async def list_attention(
+    conn: Connection,
+    *,
+    agent: str | None = None,
+    project: str | None = None,
+    peer: str | None = None,
+    limit: int = 50,
+) -> list[AttentionRow]:
+    """Return the sessions with calls that wait for a person, the latest first; of one agent, project or person."""
+    values = {"agent": agent, "project": project, "peer": peer, "limit": limit}
+    return await fetch_all(conn, AttentionRow, _SQL["list_attention"], values)
 
 
 async def patch_state(conn: Connection, session_id: str, change: Mapping[str, Any]) -> None:

@@ -58,11 +58,22 @@ update session set attention = (attention - %(settled)s::text[]) || %(requested)
 -- Locks the session in which a call waits for a person.
 select id as session_id, attention -> %(call)s as requested from session
 where attention <> '{}'::jsonb and attention ? %(call)s and status = 'open' and origin is null and recorded_by is null
+  and (%(session)s::text is null or id = %(session)s)
 for update
 
+-- name: find_waiting_sessions
+select id from session
+where attention <> '{}'::jsonb and attention ? %(call)s and status = 'open' and origin is null and recorded_by is null
+order by id
+
 -- name: list_attention
-select id, key, agent, attention, last_event_at from session where attention <> '{}'::jsonb and not hidden
-order by last_event_at desc, id limit %(limit)s
+-- A session is the person's who is the peer of its lineage's root.
+select s.id, s.key, s.agent, s.attention, s.last_event_at
+from session s left join session root on root.id = s.root_id
+where s.attention <> '{}'::jsonb and not s.hidden
+  and (%(agent)s::text is null or s.agent = %(agent)s) and (%(project)s::text is null or s.project = %(project)s)
+  and (%(peer)s::text is null or coalesce(root.peer, s.peer) = %(peer)s)
+order by s.last_event_at desc, s.id limit %(limit)s
 
 -- name: patch_state
 -- A tool's change of the session's state; the log has each change, the row their sum.

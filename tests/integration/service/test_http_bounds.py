@@ -240,7 +240,7 @@ async def test_a_body_within_the_limit_arrives_whole() -> None:
 
 
 def test_limits_leave_most_open_files_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    for allowed, connections in ((64, 16), (128, 32), (256, 64), (1024, 128), (10**6, 128), (8, 8)):
+    for allowed, connections in ((64, 16), (128, 32), (256, 64), (1024, 256), (10**6, 512), (8, 8)):
         monkeypatch.setattr("resource.getrlimit", lambda _, allowed=allowed: (allowed, allowed))
         limits = ConnectionLimits().within_open_files()
         assert limits.connections == connections

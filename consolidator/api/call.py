@@ -1,0 +1,147 @@
+"""What a handler of the API works with: who calls, the open database, and how a request is done once and answered."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Depends, Header, Request
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from consolidator.api import problems, replies
+from consolidator.api.guard import EVENT_STREAM
+from consolidator.api.problems import Problem
+from consolidator.runtime.harness import Harness
+from consolidator.service.bearer import BearerTokens
+from consolidator.service.database import Database
+from consolidator.service.requests import Answer, KeyedRequest, Work, answer_again, answer_once
+from consolidator.service.viewer import Scope, Viewer
+from consolidator.settings import Settings
+
+_KEY = re.compile(r"[\x21-\x7e]{1,200}")
+REPEATED_HEADER = "idempotency-replayed"
+
+
+@dataclass(frozen=True, slots=True)
+class ApiServices:
+    """What the process brings to every request."""
+
+    database: Database
+    settings: Settings
+    harness: Harness | None  # of the driver in this process, if it has one
+    tokens: BearerTokens
+    stopping: asyncio.Event
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request: who makes it, and what it is answered from."""
+
+    services: ApiServices
+    viewer: Viewer
+    request: Request
+    keyed: KeyedRequest | None
+
+    @property
+    def database(self) -> Database:
+        """The open database."""
+        return self.services.database
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the process."""
+        return self.services.settings
+
+    @property
+    def wants_stream(self) -> bool:
+        """Whether the answer is to be a stream of events."""
+        return EVENT_STREAM in self.request.headers.get("accept", "")
+
+    async def do_once(self, work: Work) -> Answer:
+        """Do what a request asks for in one transaction, or find out that it was done."""
+        return await answer_once(self.database, self.keyed, work)
+
+    async def answer_once(self, work: Work) -> Response:
+        """Do what a request asks for in one transaction, and answer it."""
+        return to_response(await self.do_once(work))
+
+    async def answer_again(self, work: Work) -> Response:
+        """Do what a request asks for outside of any transaction, and answer it."""
+        return to_response(await answer_again(self.database, self.keyed, work))
+
+
+def to_answer(
+    value: BaseModel, session_id: str | None = None, *, status: int = 200, location: str | None = None
+) -> Answer:
+    """Return an answer that can be kept."""
+    return Answer(status, replies.to_document(value), location, session_id)
+
+
+def to_response(answer: Answer) -> Response:
+    """Return an answer as it is sent."""
+    headers = {REPEATED_HEADER: "true"} if answer.repeated else {}
+    if answer.location is not None:
+        headers["location"] = answer.location
+    if answer.status == 204:
+        return Response(status_code=204, headers=headers)
+    return Response(answer.document, answer.status, headers=headers, media_type=replies.MEDIA_TYPE)
+
+
+def _read_call(
+    request: Request,
+    idempotency_key: Annotated[
+        str | None,
+        Header(
+            description="names the request: sent again with its key, within a day, it is answered and not done again",
+            min_length=1,
+            max_length=200,
+        ),
+    ] = None,
+) -> Call:
+    viewer: Viewer = request.state.viewer
+    keyed = None
+    if idempotency_key is not None:
+        if not _KEY.fullmatch(idempotency_key):
+            raise Problem(problems.BAD_REQUEST, "an Idempotency-Key has at most 200 visible characters of ASCII")
+        keyed = KeyedRequest(viewer.name, idempotency_key, _hash_request(request))
+    return Call(request.app.state.services, viewer, request, keyed)
+
+
+def _read_reading(request: Request) -> Call:
+    return Call(request.app.state.services, request.state.viewer, request, None)
+
+
+def _hash_request(request: Request) -> bytes:
+    """Return the SHA-256 of what a request asks for."""
+    asked = f"{request.method} {request.url.path}?{request.url.query}\n".encode("utf-8", "surrogatepass")
+    return hashlib.sha256(asked + request.state.body).digest()
+
+
+Writing = Annotated[Call, Depends(_read_call)]
+Reading = Annotated[Call, Depends(_read_reading)]
+
+
+def require(scope: Scope) -> Callable[[Request], Awaitable[None]]:
+    """Return a dependency that refuses callers without a scope."""
+
+    async def check(request: Request) -> None:
+        viewer: Viewer = request.state.viewer
+        viewer.check_may(scope)
+
+    return check
+
+
+def operation(scope: Scope, answer: Any, status: int = 200, **more: Any) -> dict[str, Any]:
+    """Return what the routes of the API declare alike: the scope that they need, and what they answer."""
+    return {
+        "status_code": status,
+        "response_model": answer,
+        "dependencies": [Depends(require(scope))],
+        "openapi_extra": {"x-scope": scope, **more.pop("openapi_extra", {})},
+        **more,
+    }

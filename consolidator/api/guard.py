@@ -1,0 +1,175 @@
+"""The door of the HTTP API: who asks, from which host, how often and how much, before anything else is looked at."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from consolidator.api import limits, problems
+from consolidator.api.problems import Problem, problem_response
+from consolidator.errors import ConsolidatorError
+from consolidator.llm.redaction.redact import format_redacted_traceback, redact
+from consolidator.service.bearer import BearerTokens
+from consolidator.service.viewer import Viewer
+
+log = logging.getLogger("consolidator.api")
+EVENT_STREAM = "text/event-stream"
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_CHALLENGE = 'Bearer realm="consolidator"'
+
+
+@dataclass(slots=True)
+class ApiGuard:
+    """An ASGI application that lets authorized requests through, within bounds; it answers the others by itself.
+
+    What it found out about a request is in its `state`: `viewer`, and `body` as it came.
+    """
+
+    app: ASGIApp
+    tokens: BearerTokens
+    rates: limits.RequestRates
+    streams: limits.OpenStreams
+    stopping: asyncio.Event
+    hosts: Collection[str] | None  # by which it may be called besides loopback's; None: any
+    open_paths: Collection[str] = ()  # that need no token
+    _entered: int = 0
+    _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(limits.WORKED_ON))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request. Nothing that goes wrong leaves this function."""
+        if scope["type"] != "http":
+            return
+        started = False
+
+        async def note_start(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        path = str(scope["path"])
+        try:
+            await self._answer(scope, receive, note_start)
+        except Problem as problem:
+            response = problem_response(problem.kind, str(problem), path, headers=problem.headers)
+        except ConsolidatorError as error:
+            log.warning("%s %s: %s", scope["method"], path[:200], redact(str(error)))
+            response = problem_response(problems.find_kind(error), problems.describe(error), path)
+        except Exception as error:  # noqa: BLE001 - the edge: a request that fails must not end the service
+            log.error("%s %s failed: %s", scope["method"], path[:200], format_redacted_traceback(error))
+            response = problem_response(problems.INTERNAL, problems.INTERNAL.title, path)
+        else:
+            return
+        if not started:
+            await response(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        self._check_host(headers)
+        state = scope.setdefault("state", {})
+        if scope["path"] in self.open_paths:
+            await self.app(scope, receive, send)
+            return
+        viewer = state["viewer"] = await self._authorize(scope, headers)
+        wait = self.rates.take(viewer.name)
+        if wait:
+            raise Problem(problems.TOO_MANY, "this credential asks too often", {"retry-after": str(math.ceil(wait))})
+        if self.stopping.is_set():
+            raise Problem(problems.UNAVAILABLE, "the service is stopping")
+        if EVENT_STREAM in headers.get("accept", ""):
+            with self.streams.opened(viewer.name) as has_place:
+                if not has_place:
+                    raise Problem(problems.TOO_MANY_STREAMS, f"at most {self.streams.most} streams are open at once")
+                state["streaming"] = True
+                await self._read_and_answer(scope, headers, receive, send)
+            return
+        if self._entered >= limits.WORKED_ON + limits.WAITING:
+            raise Problem(problems.UNAVAILABLE, "too many requests wait")
+        self._entered += 1
+        try:
+            await self._work(scope, headers, receive, send)
+        finally:
+            self._entered -= 1
+
+    def _check_host(self, headers: Headers) -> None:
+        """Raise Problem for a name that a page of another site may have been given for this address (DNS rebinding)."""
+        if self.hosts is None:
+            return
+        hosts = headers.getlist("host")
+        name = _without_port(hosts[0]) if len(hosts) == 1 else ""
+        if name not in _LOOPBACK and name not in self.hosts:
+            raise Problem(problems.WRONG_HOST, "this service is not called by the name in the header Host")
+
+    async def _authorize(self, scope: Scope, headers: Headers) -> Viewer:
+        viewer = await self.tokens.authorize(scope["headers"])
+        if viewer is None:
+            wrong = ', error="invalid_token"' if "authorization" in headers else ""
+            raise Problem(problems.UNAUTHORIZED, problems.UNAUTHORIZED.title, {"www-authenticate": _CHALLENGE + wrong})
+        return viewer
+
+    async def _work(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
+        """Answer a request with the few that are worked on at once."""
+        try:
+            async with asyncio.timeout(limits.WAIT_SECONDS):
+                await self._places.acquire()
+        except TimeoutError:
+            raise Problem(problems.UNAVAILABLE, "too many requests are worked on") from None
+        try:
+            async with asyncio.timeout(limits.REQUEST_SECONDS):
+                await self._read_and_answer(scope, headers, receive, send)
+        except TimeoutError:
+            raise Problem(problems.UNAVAILABLE, f"this took more than {limits.REQUEST_SECONDS:g} seconds") from None
+        finally:
+            self._places.release()
+
+    async def _read_and_answer(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
+        body = await _read_body(headers, receive)
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if body and kind != "application/json":
+            raise Problem(problems.UNSUPPORTED_TYPE, "the body of a request is JSON", {"accept": "application/json"})
+        scope["state"]["body"] = body
+        was_read = False
+
+        async def receive_again() -> Message:
+            nonlocal was_read
+            if was_read:
+                return await receive()
+            was_read = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        await self.app(scope, receive_again, send)
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.partition(":")[0].lower()
+
+
+async def _read_body(headers: Headers, receive: Receive) -> bytes:
+    """Return the body of a request. The connection bounds how long it may take.
+
+    Much of a body that is too large is read and dropped: a client that still sends would not hear the answer.
+    """
+    length = headers.get("content-length", "0")
+    if not length.isdigit() or len(length) > 12:
+        raise Problem(problems.BAD_REQUEST, "Content-Length is no number")
+    body, size = bytearray(), 0
+    while size <= limits.DROPPED_BYTES:
+        message = await receive()
+        if message["type"] != "http.request":
+            break  # the client is gone: the application is told so when it asks
+        size += len(message.get("body", b""))
+        if size <= limits.BODY_BYTES:
+            body += message.get("body", b"")
+        if not message.get("more_body", False):
+            break
+    if size > limits.BODY_BYTES:
+        detail = f"a request has at most {limits.BODY_BYTES} bytes"
+        raise Problem(problems.TOO_LARGE, detail, {"connection": "close"})
+    return bytes(body)

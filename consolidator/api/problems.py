@@ -1,0 +1,165 @@
+"""Problem documents (RFC 9457): every error of the package, and of HTTP, as one kind with a status and what to do next.
+
+A problem of the server itself tells nothing of its insides: the log has that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.responses import JSONResponse
+
+from consolidator import errors
+from consolidator.llm.redaction.redact import redact
+
+MEDIA_TYPE = "application/problem+json"
+TYPE_PREFIX = "urn:consolidator:problem:"
+RETRY_SECONDS = 5
+_MAX_DETAIL = 2000  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemKind:
+    """A kind of problem: what its documents have in common."""
+
+    slug: str  # the end of its type
+    status: int
+    title: str
+    next_step: str
+
+
+def _kind(slug: str, status: int, title: str, next_step: str) -> ProblemKind:
+    return ProblemKind(slug, status, title, next_step)
+
+
+_SEND_VALID = "Change the request as the detail says, then send it again."
+_READ_AGAIN = "Read the session again, then decide whether to repeat the request."
+_LATER = "Send the same request again later, with the same Idempotency-Key."
+_SERVERS_LOG = "Send it again later; if it keeps failing, the log of the service says why."
+
+UNAUTHORIZED = _kind(
+    "unauthorized", 401, "The bearer token is missing, wrong, expired or revoked",
+    "Send `Authorization: Bearer TOKEN`; `consolidator token create` makes a token.",
+)  # fmt: skip
+FORBIDDEN = _kind("forbidden", 403, "The credential may not do this", "Use a credential with the scope that it needs.")
+BAD_REQUEST = _kind("bad-request", 400, "The request cannot be read", _SEND_VALID)
+INVALID_CURSOR = _kind("invalid-cursor", 400, "The cursor is none of this list", "Begin again without a cursor.")
+WRONG_HOST = _kind(
+    "wrong-host", 421, "The request names a host that this service is not",
+    "Use the address that the service listens on, or name yours in CONSOLIDATOR_HTTP_ALLOWED_HOSTS.",
+)  # fmt: skip
+NOT_FOUND = _kind("not-found", 404, "There is nothing there", "List what there is, and take an id from that.")
+METHOD_NOT_ALLOWED = _kind(
+    "method-not-allowed", 405, "This method is not one of the resource's", "Use a method that the header Allow names."
+)
+CONFLICT = _kind("conflict", 409, "The session has moved on", _READ_AGAIN)
+SESSION_CLOSED = _kind(
+    "session-closed", 409, "Nothing more happens in this session", "Read it, or open its key again for a new one."
+)
+BUSY = _kind("busy", 409, "Something else holds this at the moment", _LATER)
+TOO_LARGE = _kind("too-large", 413, "The request is too large", "Send less at once.")
+UNSUPPORTED_TYPE = _kind(
+    "unsupported-media-type", 415, "The body is not JSON", "Send JSON with `Content-Type: application/json`."
+)
+INVALID = _kind("invalid", 422, "The request does not fit", _SEND_VALID)
+KEY_REUSED = _kind(
+    "idempotency-key-reused", 422, "The Idempotency-Key came with another request", "Use a new key for each request."
+)
+TOO_MANY = _kind("too-many-requests", 429, "Too many requests", "Wait as long as the header Retry-After says.")
+TOO_MANY_STREAMS = _kind("too-many-streams", 429, "Too many open streams", "Close a stream before you open another.")
+INTERNAL = _kind("internal", 500, "The service failed", _SERVERS_LOG)
+MODEL_FAILED = _kind("model-failed", 502, "The language model gave no usable answer", _SERVERS_LOG)
+UNAVAILABLE = _kind("unavailable", 503, "The service cannot answer now", _LATER)
+OVER_BUDGET = _kind("over-budget", 409, "A cap on costs is reached", "Raise the cap of the session, then repeat it.")
+DISK_FULL = _kind("disk-full", 507, "A disk of the service is full", "Have its operator make room, then repeat it.")
+
+KINDS = tuple(value for value in list(globals().values()) if isinstance(value, ProblemKind))
+
+# Every error is mapped here once: by its class, or else the nearest one that it is a kind of.
+BY_ERROR: Mapping[type[errors.ConsolidatorError], ProblemKind] = {
+    errors.ConsolidatorError: INTERNAL,
+    errors.UsageError: INVALID,
+    errors.Forbidden: FORBIDDEN,
+    errors.SessionClosed: SESSION_CLOSED,
+    errors.KeyReused: KEY_REUSED,
+    errors.InvalidCursor: INVALID_CURSOR,
+    errors.NotFound: NOT_FOUND,
+    errors.DatabaseError: UNAVAILABLE,
+    errors.DiskFull: DISK_FULL,
+    errors.AppendError: CONFLICT,
+    errors.InvalidEvent: INVALID,
+    errors.SessionBusy: BUSY,
+    errors.RequestUnderWay: BUSY,
+    errors.ImportRefused: INVALID,
+    errors.RunFailed: INTERNAL,
+    errors.RetentionHalted: CONFLICT,
+    errors.ModelError: MODEL_FAILED,
+    errors.ModelUnavailable: UNAVAILABLE,
+    errors.AnswerPending: BUSY,
+    errors.OverBudget: OVER_BUDGET,
+    errors.Interrupted: UNAVAILABLE,
+}
+BY_STATUS: Mapping[int, ProblemKind] = {
+    400: BAD_REQUEST,
+    401: UNAUTHORIZED,
+    403: FORBIDDEN,
+    404: NOT_FOUND,
+    405: METHOD_NOT_ALLOWED,
+    413: TOO_LARGE,
+    415: UNSUPPORTED_TYPE,
+    422: INVALID,
+    429: TOO_MANY,
+    503: UNAVAILABLE,
+}
+
+
+class Problem(Exception):
+    """A request that is answered with a problem document."""
+
+    def __init__(self, kind: ProblemKind, detail: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.kind = kind
+        self.headers = dict(headers or {})
+
+
+def find_kind(error: errors.ConsolidatorError) -> ProblemKind:
+    """Return the kind of an error."""
+    return next(BY_ERROR[base] for base in type(error).__mro__ if base in BY_ERROR)
+
+
+def describe(error: errors.ConsolidatorError) -> str:
+    """Return the detail of an error for whoever asked; an error of the server itself keeps its details."""
+    kind = find_kind(error)
+    return kind.title if kind.status >= 500 else str(error)
+
+
+def problem_response(
+    kind: ProblemKind,
+    detail: str,
+    instance: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    errors: list[dict[str, str]] | None = None,
+) -> JSONResponse:
+    """Return a problem document; `instance` is the path of the request, `errors` are the fields that do not fit."""
+    document: dict[str, Any] = {
+        "type": TYPE_PREFIX + kind.slug,
+        "title": kind.title,
+        "status": kind.status,
+        "detail": redact(_printable(detail))[:_MAX_DETAIL],
+        "instance": redact(_printable(instance))[:_MAX_DETAIL],
+        "next": kind.next_step,
+    }
+    if errors is not None:
+        document["errors"] = errors
+    sent = dict(headers or {})
+    if kind.status in (409, 429, 503) and kind in (BUSY, TOO_MANY, TOO_MANY_STREAMS, UNAVAILABLE):
+        sent.setdefault("retry-after", str(RETRY_SECONDS))
+    return JSONResponse(document, kind.status, headers=sent, media_type=MEDIA_TYPE)
+
+
+def _printable(text: str) -> str:
+    """Return a text without halves of characters, which no answer can hold."""
+    return text.encode("utf-8", "replace").decode("utf-8")

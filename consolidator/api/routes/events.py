@@ -1,0 +1,85 @@
+"""/v1/sessions/{id}/events and /v1/events: the log of a session, in pages or live; events that happened elsewhere."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query
+from starlette.responses import Response
+
+from consolidator.api import problems
+from consolidator.api.call import Reading, Writing, operation, to_answer
+from consolidator.api.cursors import MAX_LENGTH, decode_cursor, encode_cursor
+from consolidator.api.problems import Problem
+from consolidator.api.replies import reply
+from consolidator.api.schemas.event import Event, EventPage, NewEvents, Recorded
+from consolidator.api.schemas.session import SessionId
+from consolidator.api.streaming import STREAMED, stream_session
+from consolidator.service.database import Database
+from consolidator.service.log import record
+from consolidator.service.requests import Answer
+from consolidator.service.sessions import lookup
+from consolidator.service.viewer import OWNER
+
+router = APIRouter(tags=["events"])
+MAX_SEQ = 2**53 - 1
+
+
+@router.get("/sessions/{session_id}/events", **operation("read", EventPage, responses=STREAMED))
+async def list_events(
+    call: Reading,
+    session_id: SessionId,
+    after: Annotated[int, Query(ge=0, le=MAX_SEQ, description="begin after this seq; 0 is the beginning")] = 0,
+    limit: Annotated[int, Query(ge=1, le=500, description="how many at most")] = 100,
+    cursor: Annotated[str | None, Query(max_length=MAX_LENGTH, description="next_cursor of the page before")] = None,
+    last_event_id: Annotated[
+        str | None, Header(max_length=200, description="of a stream that broke: it goes on after this one")
+    ] = None,
+) -> Response:
+    """Return a session's events in order.
+
+    With `Accept: text/event-stream` they are streamed, and new ones as they come.
+    """
+    if call.wants_stream:
+        return await stream_session(call, session_id, _parse_event_id(last_event_id) or after)
+    position = decode_cursor(f"events {session_id}", cursor, int)
+    start = after if position is None else position[0]
+    session, page = await lookup.load_events(call.database, session_id, after=start, limit=limit, viewer=call.viewer)
+    more = bool(page) and page[-1].seq < session.head
+    following = encode_cursor(f"events {session_id}", [page[-1].seq]) if more else None
+    return reply(
+        EventPage.model_construct(
+            session_id=session.id, events=[Event.of(event) for event in page], head=session.head, next_cursor=following
+        )
+    )
+
+
+@router.post("/events", **operation("record", Recorded))
+async def record_events(call: Writing, body: NewEvents) -> Response:
+    """Record what an agent did elsewhere, in the session that this client has under a key; all events, or none.
+
+    With the scope `write`, messages of origin `user` are a person's word; else they are a record, as an agent's word.
+    What the owner's token records is a record, too.
+    """
+
+    async def work(database: Database) -> Answer:
+        recorded = await record.record_events(
+            database,
+            body.session_key,
+            [event.model_dump(exclude_none=True) for event in body.events],
+            project=body.project,
+            idempotency_key=body.idempotency_key,
+            viewer=record.RECORDER if call.viewer is OWNER else call.viewer,
+        )
+        return to_answer(Recorded(**recorded), recorded["session"])
+
+    return await call.answer_once(work)
+
+
+def _parse_event_id(text: str | None) -> int | None:
+    """Return the seq that an id of a stream names; None without an id."""
+    if text is None or text == "":
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > 16:
+        raise Problem(problems.BAD_REQUEST, "Last-Event-ID is none that a stream of this session sent")
+    return int(text)

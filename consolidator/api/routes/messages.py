@@ -1,0 +1,54 @@
+"""/v1/sessions/{id}/messages, steer and follow-up: what people say, and the answers as they come."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from consolidator.api.call import Writing, operation, to_answer, to_response
+from consolidator.api.schemas.message import NewMessage, SentMessage
+from consolidator.api.schemas.session import SessionId
+from consolidator.api.streaming import STREAMED, stream_turn
+from consolidator.runtime.sessions import MessageMode
+from consolidator.service.database import Database
+from consolidator.service.requests import Answer
+from consolidator.service.sessions import messages
+
+router = APIRouter(tags=["messages"])
+
+
+@router.post("/sessions/{session_id}/messages", **operation("write", SentMessage, 202, responses=STREAMED))
+async def send_message(call: Writing, session_id: SessionId, body: NewMessage) -> Response:
+    """Send a person's message, said by `user:NAME` of the credential. A driver answers it.
+
+    With `Accept: text/event-stream`, for which the credential needs the scope `read`, too, the answer is streamed.
+    """
+    if call.wants_stream:
+        call.viewer.check_may("read")
+    answer = await _send(call, session_id, body, "message")
+    if not call.wants_stream:
+        return to_response(answer)
+    sent = SentMessage.model_validate_json(answer.document)
+    return stream_turn(call, sent.session_id, sent.seq)
+
+
+@router.post("/sessions/{session_id}/steer", **operation("write", SentMessage, 202))
+async def steer(call: Writing, session_id: SessionId, body: NewMessage) -> Response:
+    """Send a message that cancels what is in flight."""
+    return to_response(await _send(call, session_id, body, "steer"))
+
+
+@router.post("/sessions/{session_id}/follow-up", **operation("write", SentMessage, 202))
+async def follow_up(call: Writing, session_id: SessionId, body: NewMessage) -> Response:
+    """Send a message that is answered after the current turn."""
+    return to_response(await _send(call, session_id, body, "follow_up"))
+
+
+async def _send(call: Writing, session_id: str, body: NewMessage, mode: MessageMode) -> Answer:
+    async def work(database: Database) -> Answer:
+        seq = await messages.send_message(
+            database, session_id, body.text, mode=mode, speaker=body.speaker, viewer=call.viewer
+        )
+        return to_answer(SentMessage(session_id=session_id, seq=seq), session_id, status=202)
+
+    return await call.do_once(work)

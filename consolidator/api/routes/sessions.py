@@ -1,0 +1,153 @@
+"""/v1/sessions: open, list, show, end and delete sessions."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from consolidator.api.call import Call, Reading, Writing, operation, to_answer
+from consolidator.api.cursors import MAX_LENGTH, decode_cursor, encode_cursor
+from consolidator.api.replies import reply
+from consolidator.api.schemas.session import (
+    EndSession,
+    OpenSession,
+    Session,
+    SessionId,
+    SessionPage,
+    Woken,
+    parse_labels,
+)
+from consolidator.models.session import SessionRow
+from consolidator.service.database import Database
+from consolidator.service.requests import Answer
+from consolidator.service.sessions import lifecycle, listing, messages
+from consolidator.service.sessions.listing import SessionCursor, SessionFilter, SessionOrder, StoredStatus
+
+router = APIRouter(tags=["sessions"])
+Limit = Annotated[int, Query(ge=1, le=200, description="how many at most")]
+Cursor = Annotated[str | None, Query(max_length=MAX_LENGTH, description="next_cursor of the page before")]
+Name = Annotated[str | None, Query(min_length=1, max_length=1000)]
+
+
+@router.post("/sessions", **operation("write", Session, 201))
+async def open_session(call: Writing, body: OpenSession) -> Response:
+    """Return the session that a key names now, or create one: with `new`, without a key, or where the key names none.
+
+    What the request leaves out is the agent's. On a session that exists, what is not null is set.
+    """
+
+    async def work(database: Database) -> Answer:
+        request = body.to_request()
+        if body.key is not None and not body.new:
+            row = await lifecycle.open_session(database, call.settings, body.key, request, viewer=call.viewer)
+        else:
+            row = await lifecycle.create_session(
+                database,
+                call.settings,
+                request,
+                agent=body.agent,
+                channel=body.channel,
+                peer=body.peer,
+                key=body.key,
+                viewer=call.viewer,
+            )
+        return to_answer(_show(call, row), row.id, status=201, location=f"/v1/sessions/{row.id}")
+
+    return await call.answer_once(work)
+
+
+@router.get("/sessions", **operation("read", SessionPage))
+async def list_sessions(
+    call: Reading,
+    agent: Name = None,
+    project: Name = None,
+    peer: Name = None,
+    status: Annotated[StoredStatus | None, Query()] = None,
+    key: Name = None,
+    conversation: Name = None,
+    trigger_type: Name = None,
+    trigger_id: Name = None,
+    parent: Name = None,
+    label: Annotated[list[str] | None, Query(max_length=20, description="NAME=TEXT; all of them")] = None,
+    hidden: Annotated[bool, Query(description="also those that were deleted")] = False,
+    order: Annotated[SessionOrder, Query(description="runs: the oldest first")] = "latest",
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Response:
+    """List the sessions within the credential's reach, page by page."""
+    wanted = SessionFilter(
+        agent=agent,
+        project=project,
+        peer=peer,
+        status=status,
+        key=key,
+        conversation=conversation,
+        trigger_type=trigger_type,
+        trigger_id=trigger_id,
+        parent=parent,
+        labels=parse_labels(label or []),
+        hidden=hidden,
+    )
+    of = f"sessions {call.viewer.name} {order} {wanted}"
+    position = decode_cursor(of, cursor, str, str)
+    after = None if position is None else SessionCursor(datetime.fromisoformat(position[0]), position[1])
+    page = await listing.list_sessions(call.database, wanted, order=order, after=after, limit=limit, viewer=call.viewer)
+    following = None if page.next is None else encode_cursor(of, [page.next.at.isoformat(), page.next.id])
+    return reply(
+        SessionPage.model_construct(sessions=[_show(call, row) for row in page.sessions], next_cursor=following)
+    )
+
+
+@router.get("/sessions/{session_id}", **operation("read", Session))
+async def get_session(
+    call: Reading,
+    session_id: SessionId,
+    with_context: Annotated[bool, Query(description="also what its next context takes")] = False,
+) -> Response:
+    """Show a session."""
+    details = await listing.show_session(
+        call.database, call.settings, session_id, with_context=with_context, viewer=call.viewer
+    )
+    return reply(Session.of(details.session, details.status, details.context))
+
+
+def _show(call: Call, row: SessionRow) -> Session:
+    return Session.of(row, listing.session_status(row, call.database.clock.now()))
+
+
+@router.delete("/sessions/{session_id}", **operation("write", None, 204))
+async def delete_session(call: Writing, session_id: SessionId) -> Response:
+    """End a session and list it no more. Its log stays, until retention or an erasure removes it."""
+
+    async def work(database: Database) -> Answer:
+        reason = "deleted by request"
+        row = await lifecycle.end_session(database, session_id, reason=reason, hide=True, viewer=call.viewer)
+        return Answer(204, "", session_id=row.id)
+
+    return await call.answer_once(work)
+
+
+@router.post("/sessions/{session_id}/end", **operation("write", Session))
+async def end_session(call: Writing, session_id: SessionId, body: EndSession | None = None) -> Response:
+    """End a session: its key names none then. One that has ended stays as it is."""
+
+    async def work(database: Database) -> Answer:
+        reason = (body or EndSession()).reason
+        row = await lifecycle.end_session(database, session_id, reason=reason, viewer=call.viewer)
+        return to_answer(_show(call, row), row.id)
+
+    return await call.answer_once(work)
+
+
+@router.post("/sessions/{session_id}/wake", **operation("write", Woken, 202))
+async def wake_session(call: Writing, session_id: SessionId) -> Response:
+    """Have a driver look at a session, though nothing new was said: after an error, or a change of its tools."""
+
+    async def work(database: Database) -> Answer:
+        row = await messages.request_wake(database, session_id, viewer=call.viewer)
+        return to_answer(Woken(session_id=row.id, pending=row.pending), row.id, status=202)
+
+    return await call.answer_once(work)

@@ -1,0 +1,1 @@
+"""What requests and answers of the HTTP API hold; the OpenAPI document is made from it."""

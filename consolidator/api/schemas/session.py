@@ -1,0 +1,205 @@
+"""Sessions as the API shows them, and what opens one."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import datetime
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+from fastapi import Path
+from pydantic import BaseModel, ConfigDict, Field
+
+from consolidator.errors import UsageError
+from consolidator.models.seed import Seed as NewSeed
+from consolidator.models.session import SessionRow
+from consolidator.runtime.agent_defaults import MAX_SECONDS
+from consolidator.runtime.session_request import MAX_SEED_CHARACTERS, MAX_SEEDS, SessionRequest
+from consolidator.service.sessions.listing import ContextUse as MeasuredUse
+
+SessionId = Annotated[
+    str, Path(min_length=1, max_length=200, description="a session's id", examples=["01K0A9Z3T6V4QK6M8J0W2X5Y7Z"])
+]
+
+
+class Input(BaseModel):
+    """A body of a request: a member that it does not know is refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class ContextUse(BaseModel):
+    """What a session's next context takes of its model's window."""
+
+    tokens: int
+    budget: int = Field(description="tokens that a context of this session may take")
+    window: int | None = Field(description="tokens of the model's window, where it is known")
+    share: float | None
+    strategy: str
+    model: str | None
+
+
+class Session(BaseModel):
+    """A session: who it is with, how far its log is, what it cost and what waits in it."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "id": "01K0A9Z3T6V4QK6M8J0W2X5Y7Z", "key": "main:web:mara", "agent": "main", "channel": "web",
+                    "peer": "mara", "project": None, "kind": "root", "parent_id": None, "parent_seq": None,
+                    "root_id": "01K0A9Z3T6V4QK6M8J0W2X5Y7Z", "conversation_id": None, "model": "gpt-4o-mini",
+                    "status": "open", "error": None, "head": 3, "settled_to": 3, "pending": False,
+                    "recorded_by": None, "driven_here": True, "attention": {}, "config": {}, "max_cost_usd": "0.50",
+                    "cost_usd": "0.0004", "turns": 1, "input_tokens": 120, "cached_tokens": 0, "output_tokens": 18,
+                    "compactions": 0, "created_at": "2026-03-02T12:00:00Z", "last_event_at": "2026-03-02T12:00:04Z",
+                    "completed_at": None, "expires_at": None, "activity": "idle", "labels": {}, "trigger_type": None,
+                    "trigger_id": None, "context": None,
+                }
+            ]
+        }
+    )  # fmt: skip
+
+    id: str
+    key: str | None = Field(description="agent:channel:peer")
+    agent: str
+    channel: str | None
+    peer: str | None = Field(description="whom the agent talks to")
+    project: str | None
+    kind: str = Field(description="root, fork, resume, branch or sub-agent")
+    parent_id: str | None
+    parent_seq: int | None
+    root_id: str
+    conversation_id: str | None
+    model: str | None
+    status: str = Field(description="open or ended")
+    error: str | None
+    head: int = Field(description="seq of the last event")
+    settled_to: int = Field(description="nothing up to this event is open")
+    pending: bool = Field(description="whether a driver has something to do in it")
+    recorded_by: str | None = Field(description="the client that writes it: it is never driven here")
+    driven_here: bool = Field(description="whether messages to it are answered here")
+    attention: dict[str, Any] = Field(description="calls that wait for a person, by their ids")
+    config: dict[str, Any]
+    max_cost_usd: str | None
+    cost_usd: str
+    turns: int
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    compactions: int
+    created_at: datetime
+    last_event_at: datetime
+    completed_at: datetime | None = Field(description="when it ended")
+    expires_at: datetime | None
+    activity: str = Field(description="running, waiting (for a person), pending, failed, idle or ended")
+    labels: dict[str, Any]
+    trigger_type: str | None = Field(description="what started it, such as email")
+    trigger_id: str | None
+    context: ContextUse | None = Field(default=None, description="if it was asked for")
+
+    @classmethod
+    def of(cls, row: SessionRow, activity: str, use: MeasuredUse | None = None) -> Session:
+        """Return a session's row as the API shows it."""
+        same = {name: getattr(row, name) for name in cls.model_fields if hasattr(row, name)}
+        return cls.model_construct(
+            **same,
+            activity=activity,
+            context=None if use is None else ContextUse(**asdict(use), share=use.share),
+            driven_here=not row.is_driven_elsewhere,
+            max_cost_usd=None if row.max_cost is None else str(row.max_cost),
+            cost_usd=str(row.cost),
+        )
+
+
+class SessionPage(BaseModel):
+    """A page of sessions, the latest first."""
+
+    sessions: list[Session]
+    next_cursor: str | None = Field(description="for the next page; null on the last one")
+
+
+class Seed(Input):
+    """A message of the earlier thread, as another system has it."""
+
+    role: Literal["user", "assistant", "tool"]
+    content: str = Field(max_length=MAX_SEED_CHARACTERS)
+    is_new: bool = Field(default=False, description="whether the session begins with it, and was not there before")
+    occurred_at: datetime | None = None
+    details: dict[str, Any] = Field(default_factory=dict)
+
+
+class OpenSession(Input):
+    """What a session begins with; what is null is the agent's, or stays as it is."""
+
+    key: str | None = Field(
+        default=None, min_length=1, max_length=300, description="agent:channel:peer", examples=["main:web:mara"]
+    )
+    new: bool = Field(default=False, description="create one also where the key names a session, and give it the key")
+    agent: str | None = Field(default=None, min_length=1, max_length=200, description="without a key")
+    channel: str | None = Field(default=None, min_length=1, max_length=200, description="without a key")
+    peer: str | None = Field(default=None, min_length=1, max_length=300, description="without a key")
+    model: str | None = Field(default=None, max_length=200, description="or `auto`")
+    system: str | None = Field(default=None, max_length=200_000, description="the system prompt")
+    template: str | None = Field(default=None, max_length=200_000, description="of the system prompt, with $names")
+    parameters: dict[str, Any] | None = Field(default=None, description="of the template")
+    tools: list[str] | None = Field(default=None, max_length=500, description="the only ones that it may use")
+    max_cost_usd: Decimal | None = Field(default=None, ge=0, le=1_000_000, description="what the session may cost")
+    max_steps: int | None = Field(default=None, ge=1, le=100_000, description="answers of the model in one turn")
+    answer_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
+    strategy: str | None = Field(default=None, max_length=50, description="of the context")
+    budget: int | None = Field(default=None, ge=1, le=10_000_000, description="tokens of the context")
+    last: int | None = Field(default=None, ge=1, le=1_000_000, description="events that the strategy window shows")
+    compaction_threshold: float | None = Field(default=None, gt=0, le=1, description="share of the budget")
+    context_window: int | None = Field(default=None, ge=1, le=100_000_000, description="tokens, of an unknown model")
+    session_ttl_seconds: int | None = Field(default=None, ge=1, le=MAX_SECONDS, description="after the last message")
+    checkpoint_ttl_seconds: int | None = Field(default=None, ge=1, le=MAX_SECONDS)
+    labels: dict[str, str | int | float | bool] | None = Field(default=None, examples=[{"space_id": "s1"}])
+    project: str | None = Field(default=None, min_length=1, max_length=1000)
+    conversation_id: str | None = Field(default=None, min_length=1, max_length=1000, description="of a new session")
+    trigger_type: str | None = Field(default=None, min_length=1, max_length=64, description="such as email")
+    trigger_id: str | None = Field(default=None, min_length=1, max_length=1000)
+    seeds: list[Seed] = Field(default_factory=list, max_length=MAX_SEEDS, description="the earlier thread, in order")
+    metadata: dict[str, Any] | None = None
+
+    def to_request(self) -> SessionRequest:
+        """Return it as the service takes it."""
+        named = self.model_dump(exclude={"key", "new", "agent", "channel", "peer", "max_cost_usd", "tools", "seeds"})
+        return SessionRequest(
+            **named,
+            max_cost=self.max_cost_usd,
+            tools=None if self.tools is None else tuple(self.tools),
+            seeds=[NewSeed(**seed.model_dump()) for seed in self.seeds],
+        )
+
+
+def parse_labels(texts: list[str]) -> dict[str, Any] | None:
+    """Return labels as a query names them, NAME=TEXT; None for none. Raises UsageError for anything else."""
+    labels = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not name or not separator:
+            raise UsageError(f"{text[:80]!r} is no label, such as space_id=s1")
+        labels[name] = value
+    return labels or None
+
+
+class EndSession(Input):
+    """Why a session ends."""
+
+    reason: str = Field(default="ended by request", min_length=1, max_length=1000)
+
+
+class Woken(BaseModel):
+    """A session that a driver looks at."""
+
+    session_id: str
+    pending: bool
+
+
+class SessionState(BaseModel):
+    """The sum of the changes that tools made to a session's state."""
+
+    session_id: str
+    head: int
+    state: dict[str, Any]

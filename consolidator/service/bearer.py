@@ -1,0 +1,67 @@
+"""Bearer tokens of HTTP requests: the owner's, kept in a file of the data directory, and those of credentials."""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+import tempfile
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from consolidator.errors import UsageError
+from consolidator.service.viewer import OWNER, Viewer
+
+TOKEN_FILE = "token"
+
+
+@dataclass(frozen=True, slots=True)
+class BearerTokens:
+    """Knows whose a token is."""
+
+    owners: str
+    find_viewer: Callable[[str], Awaitable[Viewer | None]]
+
+    async def authorize(self, headers: Iterable[tuple[bytes, bytes]]) -> Viewer | None:
+        """Return who a request's token belongs to: OWNER for the owner's; None without one right token."""
+        values = [value for name, value in headers if name == b"authorization"]
+        if len(values) != 1 or not values[0].startswith(b"Bearer "):
+            return None
+        token = values[0].removeprefix(b"Bearer ")
+        if hmac.compare_digest(token, self.owners.encode()):
+            return OWNER
+        return await self.find_viewer(token.decode("latin-1"))
+
+
+def load_token(home: Path) -> str:
+    """Return the owner's token of a data directory; create it at first use, readable only by its owner."""
+    path = home / TOKEN_FILE
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        return _read_token(path) or _create_token(path)
+    except OSError as error:
+        raise UsageError(f"cannot keep the token of the HTTP interface in {path}: {error.strerror}") from error
+
+
+def _read_token(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()  # an empty file has no token
+    except FileNotFoundError:
+        return ""
+
+
+def _create_token(path: Path) -> str:
+    """Create the token file atomically; return the token, or the one that another process created first."""
+    descriptor, part_file = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(secrets.token_urlsafe(32) + "\n")
+        try:
+            os.link(part_file, path)
+        except FileExistsError:
+            if not _read_token(path):
+                os.replace(part_file, path)
+    finally:
+        Path(part_file).unlink(missing_ok=True)
+    return _read_token(path)

@@ -1,0 +1,27 @@
+"""Answers to requests with a key, by credential and key."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import datetime
+
+from consolidator.database.partitions import Connection
+from consolidator.models.api_request import ApiRequestRow
+from consolidator.store.queries import execute, fetch_one, fetch_value, load
+
+_SQL = load("log/api_requests")
+
+
+async def try_lock(conn: Connection, credential: str, key: str) -> bool:
+    """Lock a key until the transaction ends; False while another transaction has it."""
+    return bool(await fetch_value(conn, _SQL["lock"], {"credential": credential, "key": key}))
+
+
+async def find(conn: Connection, credential: str, key: str, *, since: datetime) -> ApiRequestRow | None:
+    """Return the request that was answered under a key, if it was after `since`."""
+    return await fetch_one(conn, ApiRequestRow, _SQL["find"], {"credential": credential, "key": key, "since": since})
+
+
+async def add(conn: Connection, answered: ApiRequestRow) -> None:
+    """Store an answer; it takes the place of one that is too old to be found."""
+    await execute(conn, _SQL["add"], asdict(answered))

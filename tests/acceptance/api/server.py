@@ -1,0 +1,175 @@
+"""A service of its own for the tests of the HTTP API: `consolidator serve` on loopback, and clients with any token."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx2
+
+from consolidator.clock import Clock, FrozenClock
+from consolidator.database import Database
+from consolidator.service.credentials import create_credential, revoke_credential
+from tests.conftest import NOON
+from tests.support import PATIENCE, free_port
+
+T = TypeVar("T")
+Json = dict[str, Any]
+
+
+@dataclass
+class ApiServer:
+    """A running service, its database, and tokens for it."""
+
+    address: str
+    dsn: str
+    home: Path
+    process: subprocess.Popen[bytes]
+    log_file: Path
+    tokens: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def owners_token(self) -> str:
+        """The token of the machine's owner."""
+        return (self.home / "token").read_text(encoding="utf-8").strip()
+
+    def client(self, token: str | None = None, **headers: str) -> httpx2.Client:
+        """Return a client with a token; without one it is the owner."""
+        authorized = {"authorization": f"Bearer {token or self.owners_token}", **headers}
+        return httpx2.Client(base_url=self.address + "/v1", headers=authorized, timeout=PATIENCE)
+
+    def make_token(self, name: str, *scopes: str, age: timedelta | None = None, **options: Any) -> str:
+        """Return the token of a credential, made `age` ago; a name has one token in a module."""
+        if name not in self.tokens:
+            clock = FrozenClock(NOON - age) if age else Clock(NOON)
+            created = create_credential
+            self.tokens[name] = self.run(lambda database: created(database, name, scopes, **options), clock)
+        return self.tokens[name]
+
+    def revoke(self, name: str) -> None:
+        """Revoke a credential."""
+        self.run(lambda database: revoke_credential(database, name))
+
+    def run(self, work: Callable[[Database], Awaitable[T]], clock: Clock | None = None) -> T:
+        """Do something with the database, in this process."""
+
+        async def with_database() -> T:
+            database = Database(self.dsn, clock or Clock(NOON))
+            try:
+                return await work(database)
+            finally:
+                await database.close()
+
+        return asyncio.run(with_database())
+
+    def openapi(self) -> Json:
+        """Return the OpenAPI document."""
+        document: Json = httpx2.get(self.address + "/v1/openapi.json", timeout=PATIENCE).raise_for_status().json()
+        return document
+
+    def open_session(self, key: str = "main:web:mara", **more: Any) -> str:
+        """Return the id of a key's session."""
+        with self.client() as client:
+            return str(client.post("/sessions", json={"key": key, **more}).raise_for_status().json()["id"])
+
+
+@contextmanager
+def serve(dsn: str, home: Path, **variables: str) -> Iterator[ApiServer]:
+    """Run the service on a database; it must end by itself when it is told to."""
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "VIRTUAL_ENV") if name in os.environ}
+    with free_port() as port:
+        environment = {
+            **kept,
+            "HOME": str(home),
+            "CONSOLIDATOR_HOME": str(home / "data"),
+            "CONSOLIDATOR_DATABASE_URL": dsn,
+            "CONSOLIDATOR_CLOCK": NOON.isoformat(),
+            "CONSOLIDATOR_HEALTH_PORT": str(port),
+            "CONSOLIDATOR_SOURCES": "[]",
+            "PYTHONWARNINGS": "error",
+            **variables,
+        }
+        log_file = home / f"serve-{port}.log"
+        with log_file.open("wb") as log:
+            process = subprocess.Popen([sys.executable, "-m", "consolidator", "serve"], env=environment, stderr=log)
+        server = ApiServer(f"http://127.0.0.1:{port}", dsn, home / "data", process, log_file)
+        try:
+            _wait_until_reachable(server)
+            yield server
+        finally:
+            process.terminate()
+            assert process.wait(PATIENCE) in (0, -9), log_file.read_text()
+
+
+def _wait_until_reachable(server: ApiServer) -> None:
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        assert server.process.poll() is None, server.log_file.read_text()
+        try:
+            httpx2.get(server.address + "/healthz")
+        except httpx2.TransportError:
+            time.sleep(0.05)
+        else:
+            return
+    raise AssertionError("the service does not answer")
+
+
+def read_frames(lines: Iterator[str]) -> Iterator[tuple[str, str | None, Any]]:
+    """Yield the events of a stream: kind, id and data; signs of life are left out."""
+    fields: dict[str, str] = {}
+    for line in lines:
+        if not line:
+            if "event" in fields:
+                yield fields["event"], fields.get("id"), json.loads(fields["data"])
+            fields = {}
+        elif not line.startswith(":"):
+            name, _, value = line.partition(": ")
+            fields[name] = value
+
+
+def find_operations(document: Mapping[str, Any]) -> list[tuple[str, str, Json]]:
+    """Return the operations of an OpenAPI document: method, path and description."""
+    return [
+        (method, path, described)
+        for path, methods in document["paths"].items()
+        for method, described in methods.items()
+    ]
+
+
+def make_sample(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Any:
+    """Return a value that fits a schema: its first example, else the least that there can be."""
+    if "$ref" in schema:
+        found: Any = document
+        for part in schema["$ref"].removeprefix("#/").split("/"):
+            found = found[part]
+        return make_sample(document, found)
+    if schema.get("examples"):
+        return schema["examples"][0]
+    if "anyOf" in schema:
+        return make_sample(document, schema["anyOf"][0])
+    if "enum" in schema:
+        return schema["enum"][0]
+    match schema.get("type"):
+        case "object":
+            properties = schema.get("properties", {})
+            wanted = [
+                name for name in properties if name in schema.get("required", ()) or "examples" in properties[name]
+            ]
+            return {name: make_sample(document, properties[name]) for name in wanted}
+        case "array":
+            return [make_sample(document, schema["items"])] * schema.get("minItems", 0)
+        case "integer" | "number":
+            return schema.get("minimum", 1)
+        case "boolean":
+            return False
+    return "x" * max(1, schema.get("minLength", 1))
