@@ -159,8 +159,9 @@ async def _answer_http_error(request: Request, error: Exception) -> Response:
 
 def _allowed_methods(request: Request) -> set[str]:
     """Return the methods of every route of a request's path; the router names those of the first one alone."""
-    routes = (route for route in request.app.routes if isinstance(route, APIRoute))
-    return {method for route in routes if route.path_regex.match(request.url.path) for method in route.methods or ()}
+    path = request.url.path.removeprefix(PREFIX)
+    routes = (route for router in _ROUTERS for route in router.routes if isinstance(route, APIRoute))
+    return {method for route in routes if route.path_regex.match(path) for method in route.methods or ()}
 
 
 async def _answer_database_error(request: Request, error: Exception) -> Response:

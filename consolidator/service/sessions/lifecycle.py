@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from consolidator.database import Database
+from consolidator.errors import NotFound
 from consolidator.models.principal import Role, name_principal
 from consolidator.models.session import SessionRow
 from consolidator.runtime import creation, sessions
@@ -63,7 +64,10 @@ async def open_session(
     async with database.connection() as conn:
         current = await session_store.get_current(conn, key)
         if current is not None:
-            await get_session(conn, viewer, current.id, "write")
+            try:
+                await get_session(conn, viewer, current.id, "write")
+            except NotFound as error:  # it would name a session that is not the viewer's
+                raise NotFound("this key names a session that this credential does not reach: take another") from error
     return await creation.open_session(
         database, settings, key, replace(request, project=reach.project or None), principal=_operator(viewer)
     )

@@ -22,7 +22,7 @@ from consolidator.settings import Settings
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
 PAGES = [*sorted(DOCS.glob("*.md")), ROOT / "README.md", ROOT / "SECURITY.md"]
-WITHOUT_DEFAULT = {"home": "the platform's data directory, `~/.local/share/consolidator`", "sources": "`[]`"}
+WITHOUT_DEFAULT = {"home": "the platform's data directory, `~/.local/share/consolidator`"}
 FOR_TESTS = {f"CONSOLIDATOR_TEST_{name}" for name in ("DATABASE_URL", "DATA", "MEM0", "STORES")}
 
 
@@ -39,6 +39,8 @@ def table_rows(text: str, heading: str) -> list[list[str]]:
 
 def default_cell(name: str, field: FieldInfo) -> str:
     """Return the cell of the column of defaults."""
+    if field.default_factory is list:
+        return "`[]`"
     return WITHOUT_DEFAULT.get(name) or ("" if field.default is None else f"`{field.default}`")
 
 
