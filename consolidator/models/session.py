@@ -137,7 +137,7 @@ class SessionTable(SQLModel, table=True):
         Index("session_pending", "id", postgresql_where=text("pending")),
         Index("session_created", "created_at", "id"),
         Index("session_conversation", "conversation_id", postgresql_where=text("conversation_id is not null")),
-        Index("session_runs", "key", "created_at", postgresql_where=text("key is not null and recorded_by is null")),
+        Index("session_runs", "key", "created_at", postgresql_where=text("key is not null")),
         Index("session_trigger", "trigger_type", "trigger_id", postgresql_where=text("trigger_type is not null")),
         Index(
             "session_labels",

@@ -92,6 +92,8 @@ async def create_child(database: Database, settings: Settings, session_id: str, 
         origin = await _find_origin(conn, await sessions.get(conn, session_id), request)
     overrides = request.overrides
     config, model = overrides.apply_to_config(origin.session.config), overrides.model or origin.session.model
+    if not request.reads_parent:
+        config.pop("seeds", None)  # the earlier thread is a part of the parent's past
     cap = origin.session.max_cost if overrides.max_cost is None else overrides.max_cost
     check_affordable(settings, model, cap)
     child_id, now = str(ULID()), database.clock.now()

@@ -76,7 +76,7 @@ alter table session add column trigger_type text, add column trigger_id text,
     add column completed_at timestamptz;
 create index session_created on session (created_at, id);
 create index session_conversation on session (conversation_id) where conversation_id is not null;
-create index session_runs on session (key, created_at) where key is not null and recorded_by is null;
+create index session_runs on session (key, created_at) where key is not null;
 create index session_trigger on session (trigger_type, trigger_id) where trigger_type is not null;
 create index session_labels on session using gin (labels jsonb_path_ops) where labels <> '{}'::jsonb;
 create index session_expires on session (expires_at) where expires_at is not null and status = 'open';

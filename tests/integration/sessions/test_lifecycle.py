@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -76,6 +77,17 @@ async def test_a_run_of_a_key_continues_its_conversation_and_its_runs_are_listed
     page = await list_sessions(database, SessionFilter(conversation=first.id), order="runs")
     assert [session.id for session in page.sessions] == [first.id, second.id, third.id]
     assert [session.current for session in page.sessions] == [False, False, True]
+
+
+async def test_of_sessions_created_at_once_under_a_key_one_is_current_and_all_are_one_conversation(
+    database: Database,
+) -> None:
+    await create(database, "desk:cron:nightly")
+    made = await asyncio.gather(*(create(database, "desk:cron:nightly") for _ in range(6)))
+    page = await list_sessions(database, SessionFilter(key="desk:cron:nightly"))
+    assert len({session.id for session in made}) == 6
+    assert [session.current for session in page.sessions].count(True) == 1
+    assert len({session.conversation_id for session in page.sessions}) == 1
 
 
 async def test_a_conversation_that_a_person_deleted_is_not_continued(database: Database) -> None:

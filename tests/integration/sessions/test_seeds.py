@@ -14,6 +14,7 @@ from consolidator.database import Database
 from consolidator.errors import NotFound, UsageError
 from consolidator.models.session import SessionRow
 from consolidator.runtime import sessions as people
+from consolidator.runtime.children import ChildRequest, create_child
 from consolidator.service.agents.context import preview_context
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.sessions.lifecycle import SessionRequest, create_session
@@ -75,6 +76,16 @@ async def test_the_model_is_shown_the_thread_in_each_turn_and_the_log_has_its_ha
     assert [BLOCK in request["messages"][0]["content"] for request in server.requests] == [True, True]
     start = (await read_log(database, session.id))[0].data
     assert (start["seeds"]["count"], len(start["seeds"]["sha256"])) == (3, 64)
+
+
+async def test_a_child_that_reads_its_parent_is_shown_the_thread_and_a_sub_agent_is_not(database: Database) -> None:
+    parent = await create(database)
+    fork = await create_child(database, SETTINGS, parent.id, ChildRequest(kind="fork"))
+    helper = await create_child(database, SETTINGS, parent.id, ChildRequest(kind="sub-agent"))
+    shown = [str(await show(database, child)) for child in (fork, helper)]
+    assert ["<earlier-thread>" in text for text in shown] == [True, False]
+    assert [seed.content for seed in await list_seeds(database, fork.id)][1:] == [seed.content for seed in THREAD]
+    assert fork.conversation_id == helper.conversation_id == parent.conversation_id
 
 
 async def test_a_long_thread_is_cut_to_its_part_of_the_budget_from_the_oldest_end(database: Database) -> None:
