@@ -12,8 +12,10 @@ from typing import Any, assert_never
 
 from consolidator.llm.redaction.redact import redact as redact_credentials
 from consolidator.memory.calls.approvals import describe_approval, describe_call
-from consolidator.memory.calls.call_pairing import parse_json_text
+from consolidator.memory.calls.tool_values import read_tool_value
 from consolidator.memory.solutions.error_line import headline, truncate_middle
+from consolidator.memory.text.invisible import strip_invisible
+from consolidator.memory.text.recall_markers import strip_recalled
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
@@ -97,7 +99,7 @@ class SummaryFold:
     def _add_call(self, event: Event) -> None:
         tool = str(event.data.get("tool"))[:_MAX_NAME_CHARS]
         _count(self.tools, tool, _MAX_TOOLS)
-        operation = describe_call(str(event.data.get("tool") or ""), parse_json_text(event.data.get("arguments")))
+        operation = describe_call(str(event.data.get("tool") or ""), read_tool_value(event.data.get("arguments")))
         self.open.append([str(event.data.get("call_id")), tool, self.redact(operation or tool)[:_MAX_NAME_CHARS]])
         del self.open[:-_MAX_OPEN]
 
@@ -118,6 +120,7 @@ class SummaryFold:
         return None
 
     def _add_error(self, tool: str, content: Any) -> None:
+        content = read_tool_value(content)
         text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
         redacted = self.redact(truncate_middle(text))  # before it is cut: half of a credential would not be recognised
         line = headline(redacted)[:_MAX_LINE_CHARS]
@@ -142,7 +145,9 @@ class SummaryFold:
         _count(self.answers, f"{answer} {operations[-1]}", _MAX_ANSWERS)
 
     def _add_agent(self, event: Event) -> None:
-        goal = " ".join(self.redact(str(event.data.get("goal") or "")).split())[:_MAX_LINE_CHARS]
+        goal = " ".join(self.redact(strip_recalled(strip_invisible(str(event.data.get("goal") or "")))).split())[
+            :_MAX_LINE_CHARS
+        ]
         self.agent_count += 1
         child, call_id = event.data.get("child"), event.data.get("call_id")
         self.agents.append({"child": child, "call_id": call_id, "goal": goal, "status": "running"})

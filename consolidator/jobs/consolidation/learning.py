@@ -13,6 +13,7 @@ from typing import Any
 from consolidator.errors import ConsolidatorError
 from consolidator.jobs.model.extraction import ReadResult
 from consolidator.llm.redaction.redact import redact, redact_json
+from consolidator.memory.calls.tool_values import read_tool_value
 from consolidator.memory.facts.candidates import Candidate, RejectedCandidate, SessionContext
 from consolidator.memory.facts.rule_extraction import propose_candidates
 from consolidator.memory.procedures.digest import Digest, PackedDigest
@@ -109,10 +110,13 @@ def _fold_events(context: SessionContext, folds: FoldStates, events: Sequence[Ev
 
 
 def _redact_call(event: Event) -> Event:
-    """Return a call with redacted arguments: the folds keep them while the call waits for its result."""
+    """Return a call with redacted arguments: the folds keep them while the call waits for its result.
+
+    They are redacted as memory reads them, since characters that nobody sees can hide a credential.
+    """
     arguments = event.data.get("arguments") if event.type is EventType.TOOL_CALL else None
     try:
-        redacted = redact_json(arguments)
+        redacted = redact_json(read_tool_value(arguments))
     except Exception as error:
         raise _ExtractorFailed(event.seq, f"redaction: {type(error).__name__}") from error
     return event if redacted == arguments else replace(event, data={**event.data, "arguments": redacted})

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from consolidator.memory.calls.call_pairing import parse_json_text
 from consolidator.memory.calls.symbols import SHELL_PREFIX, shell_command, tool_symbol
+from consolidator.memory.calls.tool_values import read_tool_value
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
@@ -47,10 +47,10 @@ def _find_call(event: Event, events: Sequence[Event]) -> tuple[str, Any]:
     """Return the tool and arguments, from the approval itself or from the latest call of its id before it."""
     tool = str(event.data.get("tool") or "")
     if event.data.get("arguments") is not None:
-        return tool, parse_json_text(event.data["arguments"])
+        return tool, read_tool_value(event.data["arguments"])
     call_id = event.data.get("call_id")
     if call_id is not None:
         for other in reversed(events):
             if other.seq < event.seq and other.type is EventType.TOOL_CALL and other.data.get("call_id") == call_id:
-                return str(other.data.get("tool") or tool), parse_json_text(other.data.get("arguments"))
+                return str(other.data.get("tool") or tool), read_tool_value(other.data.get("arguments"))
     return tool, None

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
+from consolidator.memory.calls.tool_values import read_tool_value
+from consolidator.memory.text.invisible import strip_invisible
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
@@ -25,10 +27,10 @@ class CompletedCall:
     seq: int  # of the ToolCall event
     result_seq: int  # of the ToolResult event
     tool: str
-    arguments: Any  # JSON; a string that holds a JSON object or list is parsed
+    arguments: Any  # JSON, as `read_tool_value` reads it
     ok: bool
     reason: str | None  # rejected | aborted | cascade | timeout
-    result: Any  # JSON; a string that holds a JSON object or list is parsed
+    result: Any  # likewise
     occurred_at: str  # ISO 8601, of the call
 
     @property
@@ -78,8 +80,8 @@ class CallPairer:
                 "index": self.count,
                 "seq": event.seq,
                 "call_id": str(event.data.get("call_id")),
-                "tool": str(event.data.get("tool")),
-                "arguments": event.data.get("arguments"),
+                "tool": strip_invisible(str(event.data.get("tool"))),
+                "arguments": read_tool_value(event.data.get("arguments")),
                 "occurred_at": event.occurred_at.isoformat(),
             }
         )
@@ -96,10 +98,10 @@ class CallPairer:
                     seq=call["seq"],
                     result_seq=event.seq,
                     tool=call["tool"],
-                    arguments=parse_json_text(call["arguments"]),
+                    arguments=call["arguments"],
                     ok=event.data.get("status", "ok") == "ok",
                     reason=event.data.get("reason"),
-                    result=parse_json_text(event.data.get("content")),
+                    result=read_tool_value(event.data.get("content")),
                     occurred_at=call["occurred_at"],
                 )
         return None
@@ -112,13 +114,3 @@ class CallPairer:
     def from_json(cls, state: Mapping[str, Any]) -> CallPairer:
         """Continue from a state that `to_json` returned."""
         return cls(count=state["count"], pending=[dict(call) for call in state["open"]])
-
-
-def parse_json_text(value: Any) -> Any:
-    """Parse a string that holds a JSON object or list; return any other value as it is."""
-    if isinstance(value, str) and value[:1] in ("{", "[") and value[-1:] in ("}", "]"):
-        try:
-            return json.loads(value)
-        except (ValueError, RecursionError):
-            return value
-    return value

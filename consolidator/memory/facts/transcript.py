@@ -257,7 +257,7 @@ def _line_of_result(
     event: Event, call: CompletedCall | None, session: SessionContext, redact: Callable[[str], str]
 ) -> TranscriptLine | None:
     """Return the line of a result, with its call; none where it only says that the call worked."""
-    text = redact(strip_recalled(strip_invisible(_plain_text(event.data.get("content")))))
+    text = redact(strip_recalled(strip_invisible(_plain_text(event.data.get("content"))), is_excerpt=True))
     if is_notice(call, text):
         return None
     line = _make_line(event, "tool", text, "tool", MAX_FILE_CHARS if is_file_text(call) else None)

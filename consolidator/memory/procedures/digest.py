@@ -15,17 +15,18 @@ from typing import Any, NamedTuple, Protocol, assert_never
 import numpy as np
 
 from consolidator.memory.calls.argument_summary import summarize_arguments
-from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall, parse_json_text
+from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
 from consolidator.memory.calls.symbols import call_symbol, tool_symbol
 from consolidator.memory.procedures.bindings import BindingFold
 from consolidator.memory.procedures.goals import GoalFold
 from consolidator.memory.procedures.key_counts import Ints, KeyCounts, hash_text
 from consolidator.memory.procedures.preconditions import PreconditionFold
+from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.text.recall_markers import strip_recalled
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
-DIGEST_VERSION = "d5"  # of what is counted; digests of another version are derived again
+DIGEST_VERSION = "d6"  # of what is counted; digests of another version are derived again
 SAME_TOOL, SAME_CALL = "same tool", "same call"  # what may follow any call
 START = "^"  # the symbol before the first call
 MAX_SAID_SHAPES = 4
@@ -114,12 +115,12 @@ class Digest:
                     self._finish_call(call)
             case EventType.USER_MESSAGE:
                 if event.is_persons_word:
-                    text = strip_recalled(str(event.data.get("text") or ""))
+                    text = strip_recalled(strip_invisible(str(event.data.get("text") or "")))
                     self.said_shapes |= self.bindings.feed_user_message(text)
                     self.goal.feed_user_message(text)
                     self.user_spoke = True
             case EventType.TASK_START:
-                self.goal.feed_task(strip_recalled(str(event.data.get("goal") or "")))
+                self.goal.feed_task(strip_recalled(strip_invisible(str(event.data.get("goal") or ""))))
             case EventType.TASK_END:
                 self.counts.add(("task", str(event.data.get("outcome", "unknown"))))
             case (
@@ -141,7 +142,7 @@ class Digest:
 
     def _begin_call(self, open_call: Mapping[str, Any]) -> None:
         """Take a call when it is made: calls beside it must not wait for its result."""
-        arguments = parse_json_text(open_call["arguments"])
+        arguments = open_call["arguments"]
         symbol = tool_symbol(open_call["tool"], arguments)
         context, last_symbol = self.repetition_context, self.last_symbol
         self._count_step(symbol, open_call["tool"], open_call["index"])
@@ -282,8 +283,8 @@ class Digest:
         self.said_shapes = set(state["said"])
         self.bindings.load(state["bindings"])
         for call in self.pairer.pending:
-            arguments = parse_json_text(call["arguments"])
-            self.bindings.reopen_call(call["index"], tool_symbol(call["tool"], arguments), arguments)
+            symbol = tool_symbol(call["tool"], call["arguments"])
+            self.bindings.reopen_call(call["index"], symbol, call["arguments"])
         self.preconditions.load(state["fixes"])
         self.goal.load(state["goal"], np.frombuffer(goal, np.int64).tolist())
 

@@ -9,7 +9,6 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from consolidator.memory.calls.call_pairing import parse_json_text
 from consolidator.memory.calls.columns import Scalar, flatten, unflatten
 from consolidator.memory.calls.command_templates import count_holes, fill_template
 from consolidator.memory.calls.symbols import SHELL_PREFIX
@@ -58,7 +57,7 @@ _UNPREDICTED = PredictedValue(None, 0.0, "")
 def predict_next_calls(profiles: Mapping[str, ToolProfile], digest: Digest, limit: int = 5) -> list[Suggestion]:
     """Return the calls that may come next, the most confident first; none that is under way with the same arguments."""
     suggestions = []
-    under_way = [(call["tool"], parse_json_text(call["arguments"])) for call in digest.pairer.pending]
+    under_way = [(call["tool"], call["arguments"]) for call in digest.pairer.pending]
     repetition = _find_repetition(profiles, digest)
     for symbol, likelihood, after in _next_symbols(profiles, digest, repetition):
         profile = profiles.get(symbol, ToolProfile(symbol))

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from consolidator.memory.solutions import line_kinds
+from consolidator.memory.text.invisible import strip_invisible
 
 MAX_SCANNED_EDGE = 64 * 1024  # characters read at each end of a text
 MAX_LINE = 500
@@ -18,12 +19,9 @@ MAX_HEADLINE = 300
 MAX_ERROR_LINES = 50
 MAX_ANNOUNCEMENTS = 5  # lines that announce one another, before the reason
 
-_CONTROL_CODES = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])|[\x00-\x08\x0e-\x1f\x7f]"
-)
 _WRAPPER_TAG = re.compile(r"</?(?:tool_use_error|error|stderr|stdout|system-reminder|output|result)>")
 _LINE_BREAK = re.compile(
-    r"\r\n|\r|\n|(?:\\n){2,}|(?<=[:.!?\])])\\n"
+    r"\r\n|[\r\n\x85\u2028\u2029]|(?:\\n){2,}|(?<=[:.!?\])])\\n"
 )  # some tools escape the newlines of the output they relay
 _CAUSED_BY = re.compile(r"\s*Caused by: ")
 _TRACEBACK = re.compile(r"\s*(?:\|\s*)?Traceback \(most recent call last\)")
@@ -47,7 +45,7 @@ class ErrorLine(NamedTuple):
     """A line of a text."""
 
     start: int  # its offset in the text
-    text: str  # without escape codes and tags
+    text: str  # without tags, and without what nobody sees
 
 
 def headline(text: str) -> str:
@@ -196,7 +194,7 @@ def _split_lines(text: str) -> list[ErrorLine]:
     for line_break in [*_LINE_BREAK.finditer(text), None]:
         end = line_break.start() if line_break else len(text)
         if end > start:
-            line = _CONTROL_CODES.sub("", text[start : min(end, start + MAX_LINE)])
+            line = strip_invisible(text[start:end])[:MAX_LINE]
             line = _WRAPPER_TAG.sub("", line) if "<" in line else line
             lines.append(ErrorLine(start, line.rstrip()))
         start = line_break.end() if line_break else end

@@ -14,7 +14,7 @@ import re
 from consolidator.memory.calls.symbols import SHELL_PREFIX, is_shell_symbol
 from consolidator.memory.solutions.error_line import MAX_LINE, headline
 
-VERSION = "v4"
+VERSION = "v5"
 MAX_SIGNATURE = 200
 NO_MESSAGE = "<no message>"
 MAX_VALUES = 8  # masked values of a headline that are kept
@@ -119,7 +119,7 @@ _STOP_WORD = re.compile(r"the|and|for|with|this|that|from|not|has|have|was|were|
 
 
 def fingerprint(tool: str, text: str) -> str:
-    """Return "v4:TOOL|SIGNATURE": the same for other paths, ids, numbers and names of the work at hand.
+    """Return "v5:TOOL|SIGNATURE": the same for other paths, ids, numbers and names of the work at hand.
 
     `tool` is the tool's name or its symbol. Of a shell symbol ("sh:git push") the program alone counts ("sh:git"):
     `git push` and `git pull` fail alike.
@@ -141,7 +141,7 @@ def _program(tool: str) -> str:
 def family_fingerprint(tool: str, line: str) -> str | None:
     """Return what an error's fingerprint has in common with those of other modules, commands or options.
 
-    It is "v4:TOOL|any: SIGNATURE" with ⟨name⟩ for each name; None for an error whose headline has no names.
+    It is "v5:TOOL|any: SIGNATURE" with ⟨name⟩ for each name; None for an error whose headline has no names.
     """
     if not error_names(line):
         return None

@@ -10,15 +10,17 @@ from collections.abc import Sequence
 
 from consolidator.markup import Tag, find_tags
 
-_NAME = "private"
+NAME = "private"
 # The rest of an opening tag after its name; a tag in a quoted attribute is none.
 _REST_OF_TAG = re.compile(
     r"(?:=\s{0,9}\"[^\"]*\"|=\s{0,9}'[^']*'|(?!&gt;)[^<>\uff1e])*+(?P<bracket>>|\uff1e|&gt;)", re.IGNORECASE
 )
 
 
-def strip_private(text: str) -> str:
+def strip_private(text: str, *, is_excerpt: bool = False) -> str:
     """Return a text without its private passages; one that nothing closes goes to the text's end.
+
+    An excerpt, such as a tool's output, may begin within a passage: a closing tag that nothing opened ends that one.
 
     Passages may be nested. The tags count in any spelling: capitals, spaces and invisible characters hide nothing. A
     closing tag too many closes what the first opening tag began. A tag between backticks or without content is only
@@ -26,14 +28,20 @@ def strip_private(text: str) -> str:
     """
     kept: list[str] = []
     done = 0
-    for start, end in _find_passages(_drop_tags_in_attributes(find_tags(text, (_NAME,)), text), text):
+    for start, end in _find_passages(text, is_excerpt=is_excerpt):
         kept.append(text[done:start])
         done = end
     return " ".join(kept if done > len(text) else [*kept, text[done:]])
 
 
-def _find_passages(tags: Sequence[Tag], text: str) -> list[tuple[int, int]]:
+def has_unclosed_passage(text: str) -> bool:
+    """Whether a private passage begins in a text and does not end in it."""
+    return any(end > len(text) for _, end in _find_passages(text, is_excerpt=True))
+
+
+def _find_passages(text: str, *, is_excerpt: bool) -> list[tuple[int, int]]:
     """Return start and end of each private passage, in order; one that nothing closes ends behind the text."""
+    tags = _drop_tags_in_attributes(find_tags(text, (NAME,)), text)
     named = [_is_named(tag, text) for tag in tags]
     closed = _find_closed(tags, named)
     passages: list[tuple[int, int]] = []
@@ -50,8 +58,9 @@ def _find_passages(tags: Sequence[Tag], text: str) -> list[tuple[int, int]]:
             depth -= 1
             if depth == 0:
                 passages.append((start, tag.end))
-        elif passages and not depth and not is_named:
-            passages = [(passages[0][0], tag.end)]  # it cannot be told which passage it ends
+        elif (passages or is_excerpt) and not depth and not is_named:
+            # It cannot be told which passage it ends.
+            passages = [(0 if is_excerpt else passages[0][0], tag.end)]
     return [*passages, (start, len(text) + 1)] if depth else passages
 
 

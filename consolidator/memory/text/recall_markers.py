@@ -2,7 +2,7 @@
 
 `strip_recalled` is what memory reads messages, reasons, goals and answers of the log through, and results where facts
 are read from them; passages that people mark as private go with it. Calls and results for procedures and solutions are
-read without it.
+read by `read_tool_value`, which takes out private passages alone.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _OTHER_BLOCK = re.compile(rf"<({_TAGS})>(?:(?!<(?:{_TAGS})>).)*?</\1>", re.DOTAL
 _MARKER = re.compile(rf"<(/?)(recalled-memory|{_TAGS})>", re.IGNORECASE)
 
 
-def strip_recalled(text: str) -> str:
+def strip_recalled(text: str, *, is_excerpt: bool = False) -> str:
     """Return a text without the blocks that memory put there, and without what its writer marked as private.
 
-    A recall block without an end goes to the text's end.
+    A recall block without an end goes to the text's end; an excerpt may begin within a private passage.
     """
-    text = strip_private(text)
+    text = strip_private(text, is_excerpt=is_excerpt)
     return _OTHER_BLOCK.sub(" ", _RECALL_BLOCK.sub(" ", text)) if "<" in text else text
 
 

@@ -1,0 +1,83 @@
+"""What memory reads of a call's arguments and of its result: what a reader sees, and nobody marked as private.
+
+Pure. It reads once, before anything is counted, fingerprinted or kept, so that no reader of calls has to.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Mapping
+from typing import Any
+
+from consolidator.memory.text.invisible import strip_invisible
+from consolidator.memory.text.private import NAME, has_unclosed_passage, strip_private
+
+MAX_DEPTH = 64  # levels of lists and objects; what is deeper is not read
+_TAG = re.compile(rf"(?:<|&(?:lt|#0*60|#x0*3c);?)\s{{0,9}}(?:/\s{{0,9}})?{NAME}")
+
+
+def read_tool_value(value: Any) -> Any:
+    """Return arguments, a result or an error's text without invisible characters and private passages; JSON is parsed.
+
+    A passage that nothing closes goes to the end of its text, and of the list that the text stands in; a closing tag
+    that nothing opened ends one from the text's beginning.
+    """
+    if isinstance(value, str):
+        text = _strip(value)
+        value = parse_json_text(text)
+        if value is text:
+            return text
+    return _strip_all(value, 0)
+
+
+def parse_json_text(value: Any) -> Any:
+    """Parse a string that holds a JSON object or list; return any other value as it is."""
+    if isinstance(value, str) and value[:1] in ("{", "[") and value[-1:] in ("}", "]"):
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+    return value
+
+
+def _strip_all(value: Any, depth: int) -> Any:
+    if isinstance(value, str):
+        return _strip(value)
+    if depth == MAX_DEPTH:
+        return None if isinstance(value, (Mapping, list)) else value
+    if isinstance(value, Mapping):
+        return {_strip(str(key)): _strip_all(member, depth + 1) for key, member in value.items()}
+    if isinstance(value, list):
+        return _strip_list(value, depth + 1)
+    return value
+
+
+def _strip_list(members: list[Any], depth: int) -> list[Any]:
+    """Strip the members of a list; a passage that one of them leaves open hides the rest of the list."""
+    kept: list[Any] = []
+    for member in members:
+        kept.append(_strip_all(member, depth))
+        if _leaves_open(member):
+            break
+    return kept
+
+
+def _leaves_open(member: Any) -> bool:
+    """Whether a text, or a text of a content block, has a private passage that it does not close."""
+    texts = member.values() if isinstance(member, Mapping) else (member,)
+    return any(
+        isinstance(text, str) and _may_have_tag(strip_invisible(text)) and has_unclosed_passage(text) for text in texts
+    )
+
+
+def _strip(text: str) -> str:
+    text = strip_invisible(text)
+    return strip_private(text, is_excerpt=True) if _may_have_tag(text) else text
+
+
+def _may_have_tag(text: str) -> bool:
+    """Whether a text without invisible characters may hold the tag, in any spelling: finding tags itself is slow."""
+    folded = (text if text.isascii() else unicodedata.normalize("NFKD", text)).lower()
+    return NAME in folded and _TAG.search(folded) is not None
