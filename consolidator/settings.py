@@ -138,7 +138,19 @@ class Settings(BaseSettings):
     prefill: Literal["none", "last_message", "continue_final_message", "prefix"] = Field(
         default="none", description="how the model's server continues a partial answer, if it can"
     )
+    tokenizer_dir: Path | None = Field(
+        default=None, description="where the tokenizer's vocabulary is kept; unset: `tokenizer` in the data directory"
+    )
+    tokenizer_url: str = Field(
+        default="https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken",
+        description="where `consolidator tokenizer fetch` gets it; a mirror must send the same bytes",
+    )
     log_level: str = Field(default="INFO", description="DEBUG, INFO, WARNING or ERROR")
+
+    @property
+    def vocabulary_folder(self) -> Path:
+        """The directory that keeps the tokenizer's vocabulary."""
+        return self.tokenizer_dir or self.home / "tokenizer"
 
     @field_validator("clock")
     @classmethod

@@ -40,7 +40,7 @@ from consolidator.cli.memory import (
 )
 from consolidator.cli.nights import backfill, runs, serve
 from consolidator.cli.output import ERR, OutputClosed, flush_output, print_line
-from consolidator.cli.start import demo, import_logs, learned
+from consolidator.cli.start import demo, import_logs, learned, tokenizer
 from consolidator.errors import ConsolidatorError, DiskFull, Interrupted, UsageError, as_disk_full
 
 _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -74,7 +74,7 @@ def _options(
 
 
 _PANELS = {
-    "Start here": ("demo", "import", "learned"),
+    "Start here": ("demo", "import", "learned", "tokenizer"),
     "Memory": ("recall", "facts", "procedures", "solutions", "explain", "next", "summary", "revisions", "mcp"),
     "Nights": ("serve", "run", "runs", "retry", "backfill"),
     "Log": ("sessions", "events", "export", "backup", "restore", "erase", "token", "db"),
@@ -100,7 +100,7 @@ _PANELS = {
 for module in (
     agent_defaults, approvals, backfill, backup, chat, checkpoint, context, cost, database, demo, erase, events,
     explain, export, facts, fork, import_logs, learned, mcp, procedures, recall, replay, revisions, runs, scratchpad,
-    serve, session, sessions, solutions, state, suggestions, summary, tasks, tokens, wake,
+    serve, session, sessions, solutions, state, suggestions, summary, tasks, tokenizer, tokens, wake,
 ):  # fmt: skip
     module.register(app)
 _PANEL_OF = {name: title for title, names in _PANELS.items() for name in names}

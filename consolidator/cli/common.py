@@ -16,6 +16,7 @@ import typer
 from consolidator.clock import Clock
 from consolidator.errors import Interrupted, UsageError
 from consolidator.service.database import Database, open_database
+from consolidator.service.tokenizer import use_vocabulary
 from consolidator.settings import Settings, load_settings
 
 T = TypeVar("T")
@@ -37,6 +38,7 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
 async def open_configured() -> AsyncIterator[tuple[Database, Settings]]:
     """Read the settings and open the database."""
     settings = load_settings()
+    use_vocabulary(settings)
     async with open_database(settings, Clock(settings.clock)) as database:
         yield database, settings
 

@@ -15,7 +15,11 @@ from pathlib import Path
 import tiktoken
 
 log = logging.getLogger("consolidator.llm")
-_VOCABULARY = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
+_VOCABULARY = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"  # tiktoken's own name of it
+VOCABULARY_FILE = hashlib.sha1(_VOCABULARY.encode(), usedforsecurity=False).hexdigest()
+VOCABULARY_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
+_CACHE_VARIABLE = "TIKTOKEN_CACHE_DIR"
+_SAID_FILE = "estimate-said"  # in the configured directory: that tokens are estimated was said once
 _ENCODING = "o200k_base"
 MAX_REPORT_FACTOR = 4  # how much more than we counted a server may report: no tokenizer needs as much
 MAX_REPORT_EXTRA = 100_000  # tokens beyond that: reasoning is charged, and not sent
@@ -71,21 +75,56 @@ def estimate_tokens(text: str) -> int:
     return -(-ascii_size // 3) + (size - ascii_size)
 
 
+_configured_folder: Path | None = None
+
+
+def use_folder(folder: Path) -> None:
+    """Look for the vocabulary in a directory, too, from now on."""
+    global _configured_folder
+    _configured_folder = folder
+    _encoding.cache_clear()
+    _token_counts.clear()
+
+
+def is_vocabulary(content: bytes) -> bool:
+    """Tell whether a file's content is the vocabulary that tiktoken expects; it would download any other again."""
+    return hashlib.sha256(content).hexdigest() == VOCABULARY_SHA256
+
+
 @lru_cache(maxsize=1)
 def _encoding() -> tiktoken.Encoding | None:
     """Return the encoding if its vocabulary is on this machine."""
-    folder = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR"))
-    if folder is None:
-        folder = str(Path(tempfile.gettempdir()) / "data-gym-cache")
-    name = hashlib.sha1(_VOCABULARY.encode(), usedforsecurity=False).hexdigest()
-    cached = Path(folder) / name
-    if folder and cached.is_file() and _is_intact(cached):
-        return tiktoken.get_encoding(_ENCODING)
-    log.info("tokens are overestimated: tiktoken's vocabulary is not in %s", folder)
+    for folder in _folders():
+        cached = folder / VOCABULARY_FILE
+        if cached.is_file() and is_vocabulary(cached.read_bytes()):
+            before = os.environ.get(_CACHE_VARIABLE)
+            os.environ[_CACHE_VARIABLE] = str(folder)  # where tiktoken looks, so that it downloads nothing
+            try:
+                return tiktoken.get_encoding(_ENCODING)
+            finally:
+                if before is None:
+                    del os.environ[_CACHE_VARIABLE]
+                else:
+                    os.environ[_CACHE_VARIABLE] = before
+    _say_estimated()
     return None
 
 
-def _is_intact(path: Path) -> bool:
-    """Tell whether a vocabulary is the one that tiktoken expects; it would download any other again."""
-    expected = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
-    return hashlib.sha256(path.read_bytes()).hexdigest() == expected
+def _folders() -> list[Path]:
+    """Return where the vocabulary may be: where tiktoken keeps it, and the configured directory."""
+    chosen = os.environ.get(_CACHE_VARIABLE, os.environ.get("DATA_GYM_CACHE_DIR"))
+    own = str(Path(tempfile.gettempdir()) / "data-gym-cache") if chosen is None else chosen
+    configured = [] if _configured_folder is None else [_configured_folder]
+    return [*([Path(own)] if own else []), *configured]
+
+
+def _say_estimated() -> None:
+    """Say that tokens are estimated: once for each configured directory, not at every command."""
+    said = None if _configured_folder is None else _configured_folder / _SAID_FILE
+    try:
+        if said is not None:
+            said.parent.mkdir(exist_ok=True)
+            said.touch(exist_ok=False)
+    except OSError:  # it was said, or cannot be noted
+        return
+    log.info("tokens are overestimated: `consolidator tokenizer fetch` gets the vocabulary to count them exactly")

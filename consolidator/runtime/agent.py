@@ -16,6 +16,7 @@ from typing import Any, Unpack, assert_never
 
 from consolidator.database import Database, open_database
 from consolidator.errors import SessionBusy, StaleEpoch
+from consolidator.llm import tokens
 from consolidator.llm.client import create_client
 from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.event import Event
@@ -88,6 +89,7 @@ class Consolidator:
 
     async def __aenter__(self) -> Consolidator:
         settings = self._settings or load_settings()
+        tokens.use_folder(settings.vocabulary_folder)
         async with AsyncExitStack() as stack:
             database = self._database
             if database is None:

@@ -1,0 +1,57 @@
+"""The tokenizer's vocabulary: fetched on request, checked by its hash, and used from then on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+import urllib.request
+from pathlib import Path
+
+from consolidator.errors import UsageError
+from consolidator.llm import tokens
+from consolidator.settings import Settings
+
+MAX_BYTES = 50_000_000  # of a vocabulary; it has 3.6 MB
+_TIMEOUT = 30.0  # seconds without a byte
+
+
+def use_vocabulary(settings: Settings) -> None:
+    """Count tokens with the vocabulary of the configured directory, if it is there."""
+    tokens.use_folder(settings.vocabulary_folder)
+
+
+async def fetch_vocabulary(settings: Settings) -> Path:
+    """Fetch the vocabulary into its directory and return its file. Nothing is kept that is not what tiktoken expects.
+
+    Raises UsageError if the server cannot be reached, or sends something else.
+    """
+    path = await asyncio.to_thread(_fetch, settings.tokenizer_url, settings.vocabulary_folder)
+    use_vocabulary(settings)
+    return path
+
+
+def _fetch(url: str, folder: Path) -> Path:
+    if not url.startswith(("http://", "https://")):
+        raise UsageError(f"{url!r} is no address of a web server: CONSOLIDATOR_TOKENIZER_URL names one")
+    try:
+        with urllib.request.urlopen(url, timeout=_TIMEOUT) as answer:
+            content: bytes = answer.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"the vocabulary cannot be fetched from {url}: {error}; set CONSOLIDATOR_TOKENIZER_URL to a mirror, or "
+            f"go on: tokens are overestimated without it"
+        ) from error
+    if not tokens.is_vocabulary(content):
+        raise UsageError(f"{url} sent {len(content):,} bytes that are not the vocabulary: nothing was kept")
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / tokens.VOCABULARY_FILE
+    descriptor, unfinished = tempfile.mkstemp(dir=folder)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        Path(unfinished).replace(path)
+    except BaseException:
+        Path(unfinished).unlink(missing_ok=True)
+        raise
+    return path
