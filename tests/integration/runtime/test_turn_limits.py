@@ -12,6 +12,7 @@ from consolidator.database import Database
 from consolidator.runtime import sessions
 from consolidator.runtime.tools.nesting import nesting_depth
 from consolidator.runtime.turn_limits import call_key
+from consolidator.service.sessions.agents import change_agent
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.runtime import KEY, Replies, describe_log, open_agent, read_log, send_and_collect
 
@@ -314,3 +315,21 @@ def test_depth_is_counted_without_recursion() -> None:
     assert nesting_depth(1) == 0
     assert nesting_depth({"a": [1, {"b": 2}]}) == 3
     assert nesting_depth(deep_list()) == 101
+
+
+async def test_an_agent_may_have_a_limit_for_all_its_sessions(database: Database) -> None:
+    name = "hasty"
+    await change_agent(database, name, {"max_steps": 2})
+    async with ModelServer(always(("count_up", {}))) as server, open_agent(database, server, [count_up]) as agent:
+        session = await agent.open(f"{name}:test:ines")
+        assert "the limit of 2 steps of one turn is reached" in await send_and_collect(session, "count")
+        assert CALLS["count"] == 2
+        await change_agent(database, name, {"max_steps": 50})
+        await send_and_collect(await agent.open(f"{name}:test:ines"), "go on")
+        assert CALLS["count"] == 4, "a session keeps what it began with"
+        session = await agent.open(f"{name}:test:olav", max_steps=1)
+        await send_and_collect(session, "count")
+        assert CALLS["count"] == 5, "what the caller names comes first"
+        child = await session.fork()
+        await send_and_collect(child, "count")
+        assert CALLS["count"] == 6, "a child has its parent's"
