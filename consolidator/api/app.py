@@ -31,6 +31,7 @@ from consolidator.runtime.harness import Harness
 from consolidator.service.bearer import BearerTokens, load_token
 from consolidator.service.credentials import find_viewer
 from consolidator.service.database import Database
+from consolidator.service.sessions.following import FollowHub
 from consolidator.settings import Settings
 
 log = logging.getLogger("consolidator.api")
@@ -46,10 +47,11 @@ def build_app(
     *,
     tokens: BearerTokens | None = None,
     stopping: asyncio.Event | None = None,
+    hub: FollowHub | None = None,
 ) -> FastAPI:
     """Return the application over an open database; `harness` is that of the driver in this process, if it has one.
 
-    It expects the guard before it, which `mount_api` puts there. `stopping` ends its streams.
+    It expects the guard before it, which `mount_api` puts there. `stopping` ends its streams, which follow by `hub`.
     """
     app = FastAPI(
         title="consolidator",
@@ -75,14 +77,17 @@ def build_app(
         harness,
         tokens or BearerTokens(load_token(settings.home), partial(find_viewer, database)),
         stopping or asyncio.Event(),
+        hub,
     )
     app.openapi = _describe_once(app)  # type: ignore[method-assign]
     return app
 
 
-def mount_api(database: Database, settings: Settings, harness: Harness | None, stopping: asyncio.Event) -> BaseRoute:
+def mount_api(
+    database: Database, settings: Settings, harness: Harness | None, stopping: asyncio.Event, hub: FollowHub
+) -> BaseRoute:
     """Return the route of the API, for the server of `consolidator serve`."""
-    app = build_app(database, settings, harness, stopping=stopping)
+    app = build_app(database, settings, harness, stopping=stopping, hub=hub)
     services: ApiServices = app.state.services
     is_loopback = ip_address(settings.http_host).is_loopback
     hosts = [name.lower() for name in (*settings.http_allowed_hosts, settings.http_host)]

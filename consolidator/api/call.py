@@ -20,6 +20,7 @@ from consolidator.runtime.harness import Harness
 from consolidator.service.bearer import BearerTokens
 from consolidator.service.database import Database
 from consolidator.service.requests import Answer, KeyedRequest, Work, answer_again, answer_once
+from consolidator.service.sessions.following import FollowHub
 from consolidator.service.viewer import Scope, Viewer
 from consolidator.settings import Settings
 
@@ -36,6 +37,14 @@ class ApiServices:
     harness: Harness | None  # of the driver in this process, if it has one
     tokens: BearerTokens
     stopping: asyncio.Event
+    open_hub: FollowHub | None = None  # follows sessions for all streams
+
+    @property
+    def hub(self) -> FollowHub:
+        """What follows sessions; only in a service that streams."""
+        if self.open_hub is None:
+            raise RuntimeError("this application was built without a hub: it streams nothing")
+        return self.open_hub
 
 
 @dataclass(frozen=True, slots=True)

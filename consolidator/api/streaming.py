@@ -1,24 +1,27 @@
-"""Streams of server-sent events: a session's log as it grows, until the client or the service goes."""
+"""Streams of server-sent events: a session's events and pieces as they are committed.
+
+A stream ends with the session, the client or the service. A frame's id is the cursor after it, for Last-Event-ID.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, suppress
 from typing import Any
 
 from starlette.responses import StreamingResponse
 
+from consolidator.api import problems
 from consolidator.api.call import Call
 from consolidator.api.guard import EVENT_STREAM
+from consolidator.api.problems import Problem
 from consolidator.api.replies import to_document
 from consolidator.api.schemas.event import Event
-from consolidator.models.session import SessionRow
 from consolidator.service.sessions import lookup
+from consolidator.service.sessions.following import Cursor, FollowedItem, SessionMarks, follow
 
-POLL_SECONDS = 0.25  # between two looks at the log
 KEEP_ALIVE_SECONDS = 15.0  # between two signs of life; then the token is looked at again, too
-_EVENTS_PER_READ = 200
 STREAMED: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The answer; with `Accept: text/event-stream` a stream of events, the last of which is `end`: "
@@ -36,23 +39,30 @@ def format_frame(kind: str, data: Any, event_id: str | None = None) -> bytes:
     return ("\n".join(lines) + "\n\n").encode()
 
 
-async def stream_session(call: Call, session_id: str, after: int) -> StreamingResponse:
-    """Return the stream of a session's events after a seq, and of new ones. Raises NotFound before it begins."""
-    await lookup.load_session(call.database, session_id, viewer=call.viewer)
-    return _respond(call, _follow(call, session_id, after, None))
+async def stream_session(
+    call: Call, session_id: str, after: Cursor, *, whole: bool = False, history: bool = False
+) -> StreamingResponse:
+    """Return the stream of a session's events and pieces after a cursor, and of new ones.
+
+    Raises NotFound, and a problem for a cursor beyond the log, before it begins.
+    """
+    session = await lookup.load_session(call.database, session_id, viewer=call.viewer)
+    if after.seq > session.head:
+        raise Problem(problems.BAD_REQUEST, f"{after} is beyond the end of the session, which is {session.head}")
+    return _respond(call, _follow(call, session_id, after, None, whole=whole, history=history))
 
 
 def stream_turn(call: Call, session_id: str, message_seq: int) -> StreamingResponse:
     """Return the stream of what comes after a message, until it is answered or waits for a person."""
-    return _respond(call, _follow(call, session_id, message_seq - 1, message_seq))
+    return _respond(call, _follow(call, session_id, Cursor(message_seq - 1), message_seq))
 
 
-def _respond(call: Call, frames: AsyncIterator[bytes]) -> StreamingResponse:
+def _respond(call: Call, frames: AsyncGenerator[bytes, None]) -> StreamingResponse:
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
     return StreamingResponse(_with_signs_of_life(call, frames), media_type=EVENT_STREAM, headers=headers)
 
 
-async def _with_signs_of_life(call: Call, frames: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _with_signs_of_life(call: Call, frames: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
     """Yield frames, a comment where none comes for a while, and the reason where the service or the token ends."""
     stopping = asyncio.create_task(call.services.stopping.wait())
     coming: asyncio.Future[bytes] | None = None
@@ -82,32 +92,48 @@ async def _with_signs_of_life(call: Call, frames: AsyncIterator[bytes]) -> Async
             coming.cancel()
             with suppress(asyncio.CancelledError, StopAsyncIteration):
                 await coming
+        await frames.aclose()
 
 
-async def _follow(call: Call, session_id: str, after: int, message_seq: int | None) -> AsyncIterator[bytes]:
-    """Yield the frames of a session's events; with a message only until that one is settled."""
-    seq = after
-    while True:
-        session, page = await lookup.load_events(
-            call.database, session_id, after=seq, limit=_EVENTS_PER_READ, viewer=call.viewer
-        )
-        for event in page:
-            seq = event.seq
-            yield format_frame("event", Event.of(event), str(seq))
-        if seq >= session.head:
-            reason = _end_reason(session, message_seq)
-            if reason is not None:
-                yield format_frame("end", {"reason": reason, "head": session.head})
+async def _follow(
+    call: Call,
+    session_id: str,
+    after: Cursor,
+    message_seq: int | None,
+    *,
+    whole: bool = False,
+    history: bool = False,
+) -> AsyncGenerator[bytes, None]:
+    """Yield the frames of a session; with a message only until that one is settled."""
+    following = follow(call.services.hub, session_id, after=after, whole=whole, history=history, viewer=call.viewer)
+    async with aclosing(following) as items:
+        async for item in items:
+            if item.marks is None:
+                yield format_frame(item.kind, _frame_data(item), str(item.cursor))
+            elif (reason := _end_reason(item.marks, message_seq)) is not None:
+                yield format_frame("end", {"reason": reason, "head": item.marks.head})
                 return
-            await asyncio.sleep(POLL_SECONDS)
+    yield format_frame("end", {"reason": "ended"})
 
 
-def _end_reason(session: SessionRow, message_seq: int | None) -> str | None:
-    """Return why a stream ends at a session's head: that is where nothing more can come, or nobody asked for more."""
-    if session.status != "open":
+def _frame_data(item: FollowedItem) -> Any:
+    """Return what a frame says: an event as pages show it, or what is not one."""
+    if item.piece is not None:
+        return {"message_id": item.piece.message_id, "piece": item.piece.number, "text": item.piece.text}
+    if item.event is None:
+        return {"after": item.cursor.seq}
+    event = Event.of(item.event)
+    if item.came_in_pieces:
+        event.data = {name: value for name, value in event.data.items() if name != "text"} | {"complete": True}
+    return event if item.message_id is None else {"message_id": item.message_id, "event": event.model_dump()}
+
+
+def _end_reason(marks: SessionMarks, message_seq: int | None) -> str | None:
+    """Return why a stream ends where a session stands: nothing more can come, or nobody asked for more."""
+    if marks.status != "open":
         return "ended"
     if message_seq is None:
         return None
-    if session.attention:
+    if marks.waiting_calls:
         return "attention"
-    return "settled" if session.settled_to >= message_seq and not session.pending else None
+    return "settled" if marks.settled_to >= message_seq and not marks.pending else None

@@ -15,10 +15,12 @@ from consolidator.api.replies import reply
 from consolidator.api.schemas.event import Event, EventPage, NewEvents, Recorded
 from consolidator.api.schemas.session import SessionId
 from consolidator.api.streaming import STREAMED, stream_session
+from consolidator.errors import UsageError
 from consolidator.service.database import Database
 from consolidator.service.log import record
 from consolidator.service.requests import Answer
 from consolidator.service.sessions import lookup
+from consolidator.service.sessions.following import Cursor
 from consolidator.service.viewer import OWNER
 
 router = APIRouter(tags=["events"])
@@ -32,16 +34,20 @@ async def list_events(
     after: Annotated[int, Query(ge=0, le=MAX_SEQ, description="begin after this seq; 0 is the beginning")] = 0,
     limit: Annotated[int, Query(ge=1, le=500, description="how many at most")] = 100,
     cursor: Annotated[str | None, Query(max_length=MAX_LENGTH, description="next_cursor of the page before")] = None,
+    whole: Annotated[bool, Query(description="of a stream: answers as events alone, without their pieces")] = False,
+    history: Annotated[bool, Query(description="of a child's stream: first what it reads of its parent")] = False,
     last_event_id: Annotated[
         str | None, Header(max_length=200, description="of a stream that broke: it goes on after this one")
     ] = None,
 ) -> Response:
     """Return a session's events in order.
 
-    With `Accept: text/event-stream` they are streamed, and new ones as they come.
+    With `Accept: text/event-stream` they are streamed, and new ones as they are committed, with the pieces of answers:
+    frames `event`, `piece`, `void` (pieces that no longer count) and `gap` (events that retention removed).
     """
     if call.wants_stream:
-        return await stream_session(call, session_id, _parse_event_id(last_event_id) or after)
+        start_at = _parse_event_id(last_event_id) or Cursor(after)
+        return await stream_session(call, session_id, start_at, whole=whole, history=history)
     position = decode_cursor(f"events {session_id}", cursor, int)
     start = after if position is None else position[0]
     session, page = await lookup.load_events(call.database, session_id, after=start, limit=limit, viewer=call.viewer)
@@ -76,10 +82,11 @@ async def record_events(call: Writing, body: NewEvents) -> Response:
     return await call.answer_once(work)
 
 
-def _parse_event_id(text: str | None) -> int | None:
-    """Return the seq that an id of a stream names; None without an id."""
+def _parse_event_id(text: str | None) -> Cursor | None:
+    """Return the cursor that an id of a stream names; None without an id."""
     if text is None or text == "":
         return None
-    if not text.isascii() or not text.isdigit() or len(text) > 16:
-        raise Problem(problems.BAD_REQUEST, "Last-Event-ID is none that a stream of this session sent")
-    return int(text)
+    try:
+        return Cursor.parse(text)
+    except UsageError as error:
+        raise Problem(problems.BAD_REQUEST, "Last-Event-ID is none that a stream of this session sent") from error

@@ -14,8 +14,10 @@ from consolidator.service.database import describe_missing_fixes
 from consolidator.service.nights.scheduler import serve_nights
 from consolidator.service.request_limits import CONNECTIONS, STATEMENT_SECONDS
 from consolidator.service.sessions.driving import open_driver
+from consolidator.service.sessions.following import open_hub
 
 log = logging.getLogger("consolidator.serve")
+STREAM_CONNECTIONS = 4  # for what streams read; none of requests' or nights'
 
 
 def register(app: typer.Typer) -> None:
@@ -56,7 +58,11 @@ def serve_command(
             requests = database.reserve(CONNECTIONS, statement_seconds=STATEMENT_SECONDS)
             for_requests = await stack.enter_async_context(requests)
             mount = mount_http(for_requests, settings) if settings.health_port else HttpMount((), None)
-            api = [mount_api(for_requests, settings, driver.harness, stop)] if settings.health_port else []
+            api = []
+            if settings.health_port:
+                streams = database.reserve(STREAM_CONNECTIONS, statement_seconds=STATEMENT_SECONDS)
+                hub = await stack.enter_async_context(open_hub(await stack.enter_async_context(streams)))
+                api = [mount_api(for_requests, settings, driver.harness, stop, hub)]
             driving = asyncio.create_task(driver.run(stop))
             try:
                 routes = [*api, *mount.routes]

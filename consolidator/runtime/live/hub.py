@@ -32,7 +32,7 @@ from consolidator.runtime.live.items import Cursor, FollowedItem, Piece
 from consolidator.store.log import events, sessions
 from consolidator.store.log import following as store
 from consolidator.store.log.events import END, Span
-from consolidator.store.log.following import FOLLOWED_CHANNEL, ChunkSpan
+from consolidator.store.log.following import CLOCK_SKEW, FOLLOWED_CHANNEL, ChunkSpan
 from consolidator.store.log.lineage import load_lineage, read_lineage
 
 log = logging.getLogger("consolidator.runtime")
@@ -300,10 +300,7 @@ class FollowHub:
         if not feeds:
             return
         began_at = time.monotonic()
-        spans = [
-            ChunkSpan(feed.session_id, feed.fold.position.message_id or "", feed.fold.position.piece, feed.created_at)
-            for feed in feeds
-        ]
+        spans = [_chunk_span(feed) for feed in feeds]
         async with self.database.connection() as conn:
             found = await store.read_chunks(conn, spans, limit=CHUNKS_PER_READ)
         for feed, span, chunks in zip(feeds, spans, found, strict=True):
@@ -352,7 +349,7 @@ async def _read_pages(
     spans = [Span(fold.session_id, fold.position.seq, 2**62, (low, END)) for fold, _, low in folds]
     logs = await events.read_each(conn, spans, limit=EVENTS_PER_READ)
     needed = [
-        ChunkSpan(fold.session_id, message_id, taken, created_at)
+        ChunkSpan(fold.session_id, message_id, taken, created_at - CLOCK_SKEW)
         for (fold, created_at, _), found in zip(folds, logs, strict=True)
         for message_id, taken in fold.open_messages(found).items()
     ]
@@ -363,6 +360,12 @@ async def _read_pages(
         if len(chunks) >= CHUNKS_PER_READ:
             page.cut.add(span.message_id)
     return list(pages.values())
+
+
+def _chunk_span(feed: Feed) -> ChunkSpan:
+    """Return what comes next of the answer that is under way."""
+    position = feed.fold.position
+    return ChunkSpan(feed.session_id, position.message_id or "", position.piece, feed.created_at - CLOCK_SKEW)
 
 
 def _to_piece(chunk: Chunk) -> Piece:

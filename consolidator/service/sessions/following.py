@@ -12,10 +12,11 @@ from consolidator.runtime.live.items import Cursor, FollowedItem, begun_message
 from consolidator.service.sessions.access import get_session
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.log import following as store
+from consolidator.store.log.following import SessionMarks
 
 MAX_SURFACE_LENGTH = 200
 
-__all__ = ["Cursor", "FollowHub", "FollowedItem", "acknowledge", "follow", "open_hub"]
+__all__ = ["Cursor", "FollowHub", "FollowedItem", "SessionMarks", "acknowledge", "follow", "open_hub"]
 
 
 async def follow(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from consolidator.database.jsonb import unescape
 from consolidator.database.partitions import Connection
@@ -15,6 +15,7 @@ from consolidator.store.queries import execute, fetch_all, fetch_column, fetch_e
 
 FOLLOWED_CHANNEL = "consolidator_followed"  # of PostgreSQL's notifications; the payload is a session's id
 MAX_OPEN_EVENTS = 2_000  # after the event that begins a message, while it is open
+CLOCK_SKEW = timedelta(days=1)  # by which a chunk may be older than its session: their writers' clocks differ
 _SQL = load("log/following")
 
 
@@ -92,5 +93,5 @@ async def acknowledge(
     Of the message that is open there it has so many pieces. A repetition records nothing.
     """
     values = {"session": session_id, "surface": surface, "upto": upto, "after": upto - MAX_OPEN_EVENTS}
-    values |= {"open": open_message, "piece": piece, "low": low, "now": now}
+    values |= {"open": open_message, "piece": piece, "low": low - CLOCK_SKEW, "now": now}
     return await execute(conn, _SQL["acknowledge"], values)

@@ -12,7 +12,6 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import NotFound, UsageError
-from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.runtime import sessions
 from consolidator.runtime.children import ChildRequest, create_child
@@ -22,55 +21,15 @@ from consolidator.runtime.live.hub import FollowHub
 from consolidator.runtime.live.items import Cursor, FollowedItem
 from consolidator.service.sessions.following import acknowledge, follow, open_hub
 from consolidator.settings import Settings
-from consolidator.store.log import events, generation
+from consolidator.store.log import events
 from consolidator.store.log import following as store
 from consolidator.testing import ModelServer, ScriptedReply
 from tests import nights
+from tests.live import Writer
 from tests.runtime import open_agent
 from tests.support import FULL, PATIENCE, assistant_response, later, log_events, user_message
 
 NEVER = 3600.0  # seconds between two polls: only notifications count
-
-
-class Writer:
-    """Writes a session as its driver would: messages, answers in pieces, and answers that are replaced."""
-
-    def __init__(self, database: Database, session_id: str) -> None:
-        self.database = database
-        self.session_id = session_id
-        self.answers = 0
-        self.message_id = ""
-        self.started = 0
-        self.pieces = 0
-
-    async def append(self, kind: EventType, **data: object) -> int:
-        """Append an event; return its seq."""
-        async with self.database.connection() as conn:
-            now = self.database.clock.now()
-            return (await events.append(conn, self.session_id, [NewEvent(kind, data)], now=now)).last_seq
-
-    async def begin(self) -> None:
-        """Begin an answer."""
-        self.answers += 1
-        self.message_id, self.pieces = f"{self.session_id}-m{self.answers}", 0
-        self.started = await self.append(EventType.THINKING_START, message_id=self.message_id)
-
-    async def say(self, text: str) -> None:
-        """Commit a piece of the answer."""
-        async with self.database.connection() as conn:
-            self.pieces = await generation.append_chunks(
-                conn, self.session_id, self.message_id, [text],
-                after=self.pieces, started=self.started, epoch=0, now=self.database.clock.now(),
-            )  # fmt: skip
-
-    async def end(self, text: str) -> None:
-        """End the answer."""
-        data = {"message_id": self.message_id, "text": text, "chunks": self.pieces}
-        await self.append(EventType.ASSISTANT_RESPONSE, **data)
-
-    async def replace(self) -> None:
-        """Give the answer up."""
-        await self.append(EventType.POLICY_DECISION, decision="generation_replaced", message_id=self.message_id)
 
 
 def describe(item: FollowedItem) -> str:
@@ -340,22 +299,9 @@ async def test_followers_that_are_cut_at_random_miss_nothing_and_get_nothing_twi
                             await asyncio.sleep(0.01)
 
         async def write(number: int) -> list[str]:
-            """Write a session; return what its followers must have got, without where others' messages came."""
-            chance, writer, lines = random.Random(1000 + number), Writer(database, names[number]), ["begin"]
-            for turn in range(ROUNDS):
-                await writer.begin()
-                lines.append("ThinkingStart")
-                for piece in range(chance.randint(1, 8)):
-                    await writer.say(f"{turn}-{piece}")
-                    lines.append(f"{turn}-{piece}")
-                if chance.random() < 0.3:
-                    await writer.replace()
-                    lines.append("void")
-                else:
-                    await writer.end("…")
-                    lines.append("AssistantResponse")
-            await writer.append(EventType.SESSION_END, reason="done")
-            return [*lines, "SessionEnd"]
+            """Write a session; return what its followers must get."""
+            lines = await Writer(database, names[number]).write_turns(ROUNDS, random.Random(1000 + number))
+            return ["begin", *lines]
 
         async def interrupt() -> None:
             kill = (
@@ -421,3 +367,14 @@ async def test_a_child_begins_at_its_own_events_and_with_its_history_at_its_ance
             assert await take(items, 4) == ["1 event UserMessage", "2 event AssistantResponse", *own]
         async with aclosing(follow(hub, child.id, after="1", history=True)) as items:
             assert await take(items, 3) == ["2 event AssistantResponse", *own]
+
+
+async def test_pieces_of_a_writer_whose_clock_is_behind_are_not_missed(database: Database, clock: FrozenClock) -> None:
+    await log_events(database, "s", [user_message("one")])
+    clock.set(later(clock.now(), minutes=-5))
+    writer = Writer(database, "s")
+    await writer.begin()
+    await writer.say("late")
+    async with listening_hub(database) as hub, aclosing(follow(hub, "s", after="1")) as items:
+        assert await take(items, 2) == ["2 event ThinkingStart", "2.1 late"]
+    assert await acknowledge(database, "s", "web", "2.1") == 1

@@ -1,0 +1,167 @@
+"""Following sessions over HTTP: pieces as they are committed, and streams that are cut anywhere and go on there."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import random
+import threading
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from consolidator.clock import Clock
+from consolidator.database import Database
+from consolidator.models.payload import EventType
+from tests.acceptance.api.server import ApiServer, read_frames, serve
+from tests.conftest import NOON
+from tests.databases import database_copy
+from tests.live import Writer
+from tests.support import FULL, PATIENCE
+
+_WRITERS = itertools.count(1)
+STREAM = {"accept": "text/event-stream"}
+FOLLOWERS, SESSIONS, TURNS = (80, 20, 8) if FULL else (16, 4, 3)  # one address has at most 96 connections
+
+
+@pytest.fixture(scope="module")
+def live_api(server_dsn: str, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    """A service with room for many streams."""
+    limits = {"CONSOLIDATOR_HTTP_STREAMS": "500", "CONSOLIDATOR_HTTP_REQUESTS_PER_SECOND": "5000"}
+    folder: Path = tmp_path_factory.mktemp("live")
+    with database_copy(server_dsn, template) as dsn, serve(dsn, folder, **limits) as server:
+        yield server
+
+
+def write(api: ApiServer, session_id: str, *steps: str) -> None:
+    """Write to a session as another process would: `begin`, `end`, `replace`, or a piece of text."""
+
+    async def work(database: Database) -> None:
+        writer = Writer(database, session_id)
+        writer.answers = next(_WRITERS) * 100  # no two answers of a session have one id
+        for step in steps:
+            match step:
+                case "begin":
+                    await writer.begin()
+                case "end":
+                    await writer.end("whole text")
+                case "replace":
+                    await writer.replace()
+                case _:
+                    await writer.say(step)
+
+    api.run(work)
+
+
+def name_frames(frames: list[tuple[str, str | None, Any]]) -> list[str]:
+    """Return frames as short lines."""
+    return [f"{at} {kind} {data.get('text', '') or data.get('type', '')}".rstrip() for kind, at, data in frames]
+
+
+def test_pieces_come_as_they_are_committed_and_a_void_after_a_reconnect(live_api: ApiServer) -> None:
+    session_id = live_api.open_session("live:web:mara")
+    path = f"/sessions/{session_id}/events"
+    with live_api.client() as client:
+        with client.stream("GET", path, headers=STREAM) as stream:
+            frames = read_frames(stream.iter_lines())
+            assert name_frames([next(frames)]) == ["1 event SessionStart"]
+            writing = threading.Thread(target=write, args=(live_api, session_id, "begin", "Goo", "d "))
+            writing.start()
+            assert name_frames([next(frames) for _ in range(3)]) == [
+                "2 event ThinkingStart",
+                "2.1 piece Goo",
+                "2.2 piece d",
+            ]
+            writing.join()
+        write(live_api, session_id, "begin", "Good day.", "end")
+        with client.stream("GET", path, headers={**STREAM, "last-event-id": "2.1"}) as stream:
+            frames = read_frames(stream.iter_lines())
+            assert name_frames([next(frames) for _ in range(3)]) == [
+                "2.2 piece d", "3 event ThinkingStart", "3.1 piece Good day.",
+            ]  # fmt: skip
+            kind, _, answer = next(frames)
+            assert (kind, answer["data"]["complete"], answer["data"]["chunks"]) == ("event", True, 1)
+            assert "text" not in answer["data"]
+        whole = client.get(path, params={"after": 3}).json()["events"][0]
+        assert whole["data"]["text"] == "whole text"
+        with client.stream("GET", path, params={"whole": True, "after": 3}, headers=STREAM) as stream:
+            assert next(read_frames(stream.iter_lines()))[2]["data"]["text"] == "whole text"
+
+
+def test_a_replaced_answer_is_void_for_who_saw_its_pieces(live_api: ApiServer) -> None:
+    session_id = live_api.open_session("live:web:ines")
+    write(live_api, session_id, "begin", "Goo", "replace")
+    with live_api.client() as client:
+        headers = {**STREAM, "last-event-id": "2.1"}
+        with client.stream("GET", f"/sessions/{session_id}/events", headers=headers) as stream:
+            kind, at, data = next(read_frames(stream.iter_lines()))
+    assert (kind, at, data["event"]["type"]) == ("void", "3", "PolicyDecision")
+    assert data["message_id"] == data["event"]["data"]["message_id"]
+
+
+@pytest.mark.parametrize("last_id", ["x", "9999", "1.2.3", "1e9"])
+def test_an_id_that_no_stream_sent_is_refused(live_api: ApiServer, last_id: str) -> None:
+    session_id = live_api.open_session("live:web:lena")
+    with live_api.client(**STREAM) as client:
+        answer = client.get(f"/sessions/{session_id}/events", headers={"last-event-id": last_id})
+    assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json")
+
+
+async def read_lines(stream: httpx2.Response) -> AsyncIterator[tuple[str, str | None, str]]:
+    """Yield a stream's frames: kind, id and data as text."""
+    fields: dict[str, str] = {}
+    async for line in stream.aiter_lines():
+        if line and not line.startswith(":"):
+            name, _, value = line.partition(": ")
+            fields[name] = value
+        elif not line and "event" in fields:
+            yield fields["event"], fields.get("id"), fields["data"]
+            fields = {}
+
+
+async def follow_to_end(api: ApiServer, client: httpx2.AsyncClient, session_id: str, seed: int) -> list[str]:
+    """Follow a session to its end over connections that are cut at random; return what came, as words."""
+    chance, last_id, words = random.Random(seed), "", list[str]()
+    while True:
+        left = chance.randint(1, 20)
+        headers = {**STREAM, **({"last-event-id": last_id} if last_id else {})}
+        async with client.stream("GET", f"/sessions/{session_id}/events", headers=headers) as stream:
+            assert stream.status_code == 200
+            async for kind, frame_id, text in read_lines(stream):
+                if kind == "end":
+                    return words
+                data, last_id = json.loads(text), frame_id or ""
+                words.append("void" if kind == "void" else data.get("type") or data["text"])
+                left -= 1
+                if not left:
+                    break
+
+
+async def test_streams_that_are_cut_at_random_miss_nothing_and_get_nothing_twice(live_api: ApiServer) -> None:
+    names = [await asyncio.to_thread(live_api.open_session, f"live:web:many{n}") for n in range(SESSIONS)]
+    database = Database(live_api.dsn, Clock(NOON), pool_size=SESSIONS)
+    authorized = {"authorization": f"Bearer {live_api.owners_token}"}
+    limits = httpx2.Limits(max_connections=None)
+    try:
+        async with (
+            asyncio.timeout(PATIENCE),
+            httpx2.AsyncClient(
+                base_url=live_api.address + "/v1", headers=authorized, timeout=PATIENCE, limits=limits
+            ) as client,
+        ):
+            following = [
+                asyncio.create_task(follow_to_end(live_api, client, names[number % SESSIONS], number))
+                for number in range(FOLLOWERS)
+            ]
+            writing = (Writer(database, name).write_turns(TURNS, random.Random(n)) for n, name in enumerate(names))
+            written = await asyncio.gather(*writing)
+            received = await asyncio.gather(*following)
+    finally:
+        await database.close()
+    for number, words in enumerate(received):
+        assert words == ["SessionStart", *written[number % SESSIONS]]
+    assert EventType.SESSION_END.value in received[0]
