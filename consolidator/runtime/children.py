@@ -58,6 +58,7 @@ class ChildRequest:
     expires_at: datetime | None = None
     checkpoint_id: str | None = None
     fold: InheritedFold | None = None
+    is_rerun: bool = False  # driven only by who asked for it: others do not have the recorded results
 
     @property
     def reads_parent(self) -> bool:
@@ -98,6 +99,8 @@ async def create_child(database: Database, settings: Settings, session_id: str, 
     check_affordable(settings, model, cap)
     child_id, now = str(ULID()), database.clock.now()
     values = _child_columns(origin, request, child_id)
+    if request.is_rerun:
+        config["rerun"] = True
     values |= {"config": Jsonb(config, dumps=dumps), "max_cost": cap, "model": model}
     data = _start_data(origin, request, model, config.get("system"))
     start = NewEvent(EventType.SESSION_START, data, principal=Role.OPERATOR.value)

@@ -1,13 +1,13 @@
 -- name: list_due
 -- Pending sessions that a driver with these tools can take now, the longest quiet first: nobody holds them, or the
--- lease has run out, or a process of this machine holds them, which may have ended.
+-- lease has run out, or a process of this machine holds them, which may have ended. Reruns are driven by who asked.
 select id, lease_owner as owner, wake_failures as failures from session
 where pending and status = 'open' and origin is null and recorded_by is null
   and (wake_after is null or wake_after <= %(now)s)
   and (lease_owner is null or lease_until <= %(now)s or starts_with(lease_owner, %(machine)s))
   and (model is not null or %(has_model)s)
   and coalesce(config -> 'tools', '[]'::jsonb) <@ %(tools)s::jsonb
-  and not id = any(%(excluded)s::text[])
+  and not id = any(%(excluded)s::text[]) and not config ? 'rerun'
 order by last_event_at, id limit %(limit)s
 
 -- name: list_without_tools
@@ -16,7 +16,7 @@ select id, key, array(select jsonb_array_elements_text(config -> 'tools') except
                       select jsonb_array_elements_text(%(tools)s::jsonb) order by 1) as missing
 from session
 where pending and status = 'open' and origin is null and recorded_by is null
-  and jsonb_typeof(config -> 'tools') = 'array' and not config -> 'tools' <@ %(tools)s::jsonb
+  and not config ? 'rerun' and jsonb_typeof(config -> 'tools') = 'array' and not config -> 'tools' <@ %(tools)s::jsonb
 order by last_event_at, id limit %(limit)s
 
 -- name: list_failing

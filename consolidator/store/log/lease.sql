@@ -48,7 +48,9 @@ returning pg_notify('consolidator_pending', id)
 
 -- name: list_pending
 -- Sessions that a wake must look at, the longest quiet first.
-select id from session where pending and status = 'open' and origin is null and recorded_by is null order by last_event_at, id limit %(limit)s
+select id from session
+where pending and status = 'open' and origin is null and recorded_by is null and not config ? 'rerun'
+order by last_event_at, id limit %(limit)s
 
 -- name: set_attention
 -- The calls that wait for a person: a cache of what the log says.

@@ -1,0 +1,88 @@
+"""Reads recorded runs: the turns of a session's past, the messages to send again, and the results of its calls."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal
+
+from consolidator.database import Database
+from consolidator.llm.prices import calculate_cost
+from consolidator.models.event import Event
+from consolidator.models.payload import EventType
+from consolidator.runtime.comparison import RecordedTurn, RunFold
+from consolidator.runtime.tools.outcome import Outcome
+from consolidator.runtime.tools.recorded import Recording
+from consolidator.store.log import sessions
+from consolidator.store.log.lineage import find_event, load_lineage, read_lineage
+
+_PAGE = 200  # events read at once
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedMessage:
+    """A person's message of a recorded session."""
+
+    seq: int
+    text: str
+    speaker: str | None
+
+
+async def read_past(database: Database, session_id: str, *, after: int | None = None) -> AsyncIterator[Event]:
+    """Yield the events of a session's past after a position, page by page; by default all that can be read."""
+    async with database.connection() as conn:
+        session = await sessions.get(conn, session_id)
+        lineage = await load_lineage(conn, session_id, session)
+    position = max(lineage.readable_after, lineage.begins_after if after is None else after)
+    while position < session.head:
+        upto = min(position + _PAGE, session.head)
+        async with database.connection() as conn:
+            page = await read_lineage(conn, lineage, after=position, upto=upto)
+        for event in page:
+            yield event
+        position = upto
+
+
+async def read_turns(database: Database, session_id: str, *, after: int | None = None) -> list[RecordedTurn]:
+    """Return the turns of a session's past after a position; results of calls as their hash and beginning."""
+    fold = RunFold(_price)
+    async for event in read_past(database, session_id, after=after):
+        fold.feed(event)
+    return fold.turns
+
+
+async def read_recording(database: Database, session_id: str, *, after: int) -> tuple[list[RecordedMessage], Recording]:
+    """Return a person's messages after a position, and the results of the calls after it, which are read when used."""
+
+    async def load(seq: int) -> Outcome | None:
+        async with database.connection() as conn:
+            session = await sessions.get(conn, session_id)
+            event = await find_event(conn, await load_lineage(conn, session_id, session), seq)
+        return None if event is None else _to_outcome(event)
+
+    messages: list[RecordedMessage] = []
+    recording = Recording(load)
+    calls: dict[str, list[Event]] = {}  # without a result, by call_id: logs may reuse one
+    async for event in read_past(database, session_id, after=after):
+        data = event.data
+        if event.type is EventType.USER_MESSAGE and data.get("origin", "user") == "user":
+            speaker = data.get("speaker")
+            messages.append(RecordedMessage(event.seq, str(data.get("text") or ""), speaker))
+        elif event.type is EventType.TOOL_CALL:
+            calls.setdefault(str(data.get("call_id")), []).append(event)
+        elif event.type is EventType.TOOL_RESULT and (waiting := calls.get(str(data.get("call_id")))):
+            call = waiting.pop(0)
+            if data.get("status") != "uncertain":
+                recording.add(str(call.data.get("tool")), call.data.get("arguments"), event.seq)
+    return messages, recording
+
+
+def _to_outcome(event: Event) -> Outcome:
+    data = event.data
+    status: Literal["ok", "error"] = "error" if data.get("status") == "error" else "ok"
+    return Outcome(data.get("content", ""), status, data.get("reason"), data.get("state_patch"))
+
+
+def _price(model: str, input_tokens: int, cached_tokens: int, output_tokens: int) -> Decimal | None:
+    return calculate_cost(model, input_tokens=input_tokens, cached_tokens=cached_tokens, output_tokens=output_tokens)

@@ -1,0 +1,145 @@
+"""Runs a recorded session again from a message on, with another model, prompt or tools, and compares what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from consolidator.database import Database
+from consolidator.errors import UsageError
+from consolidator.llm.client import create_client
+from consolidator.models.session import SessionRow
+from consolidator.runtime.children import ChildRequest, create_child
+from consolidator.runtime.comparison import Comparison, compare_runs
+from consolidator.runtime.harness import Harness
+from consolidator.runtime.overrides import Overrides
+from consolidator.runtime.recorded_runs import RecordedMessage, read_recording, read_turns
+from consolidator.runtime.sessions import send_message
+from consolidator.runtime.tools.builtin import BUILTIN_GROUPS, builtin_tools
+from consolidator.runtime.tools.recorded import RecordedToolbox, stand_in
+from consolidator.runtime.tools.tool import Tool
+from consolidator.runtime.wake import wake_session
+from consolidator.service.sessions.access import find_session
+from consolidator.service.sessions.bundles import load_bundle
+from consolidator.service.viewer import OWNER, Viewer
+from consolidator.settings import Settings
+from consolidator.store.log import lineage as lineages
+from consolidator.store.log import sessions
+
+__all__ = ["Comparison", "Overrides", "Rerun", "compare_sessions", "rerun_session"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rerun:
+    """What came of running a session again."""
+
+    session_id: str  # of the session that was run: simulated, never evidence
+    recorded_id: str  # of the one that it repeats
+    from_seq: int
+    finish_reason: str  # of its last turn: stop, or why it ended before the last message
+    answered: int  # calls that the recording answered
+    unanswered: int  # calls that it did not have
+    comparison: Comparison
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the rerun as JSON can hold it."""
+        return {
+            "session": self.session_id,
+            "recorded": self.recorded_id,
+            "from": self.from_seq,
+            "finish_reason": self.finish_reason,
+            "calls_answered": self.answered,
+            "calls_unanswered": self.unanswered,
+            "diff": self.comparison.as_json(),
+        }
+
+
+async def compare_sessions(database: Database, left: str, right: str, *, viewer: Viewer = OWNER) -> Comparison:
+    """Compare two sessions, or bundles by their paths, turn by turn. Raises NotFound and Forbidden."""
+    runs = []
+    for name in (left, right):
+        session = await open_source(database, name, viewer=viewer)
+        runs.append(await read_turns(database, session.id))
+    return compare_runs(*runs)
+
+
+async def open_source(database: Database, name: str, *, viewer: Viewer = OWNER) -> SessionRow:
+    """Return the session of a name, or a copy of the one in a bundle, by its path. Raises NotFound and Forbidden."""
+    path = Path(name)
+    if viewer == OWNER and path.is_file():  # whoever asks by network names no files of this machine
+        imported, _ = await load_bundle(database, path, as_copy=True, viewer=viewer)
+        if imported.erased:
+            raise UsageError(f"{path}: session {imported.origin} was erased here, and is not looked at again")
+        async with database.connection() as conn:
+            return await sessions.get(conn, imported.session_id)
+    async with database.connection() as conn:
+        return await find_session(conn, viewer, name, "read")
+
+
+async def rerun_session(
+    database: Database,
+    settings: Settings,
+    source: str,
+    *,
+    from_seq: int | None = None,
+    overrides: Overrides | None = None,
+    tools: Sequence[Tool] | None = None,
+    live_tools: bool = False,
+    viewer: Viewer = OWNER,
+) -> Rerun:
+    """Run a session, or the one in a bundle, again from a person's message on, and compare; by default from the first.
+
+    It runs in a branch that is never evidence. Calls that the recording has are answered from it, others are dry runs;
+    with `live_tools` those of tools without side effects are run. Without `tools` the recorded names stand in for them.
+    Raises NotFound, Forbidden, and UsageError for a seq at which no person's message stands.
+    """
+    viewer.check_may("write")
+    recorded = await open_source(database, source, viewer=viewer)
+    after = 0 if from_seq is None else from_seq - 1
+    messages, recording = await read_recording(database, recorded.id, after=after)
+    first = _first_message(messages, from_seq)
+    offered = await _offered_tools(database, settings, recorded, tools)
+    toolbox = RecordedToolbox(offered, recording, live=live_tools)
+    wanted = replace(overrides or Overrides(), tools=list(toolbox.names))
+    request = ChildRequest(kind="branch", branch_kind="sim", at=first.seq, overrides=wanted, is_rerun=True)
+    child = await create_child(database, settings, recorded.id, request)
+    client = create_client(settings)
+    try:
+        harness = Harness(database, settings, client, toolbox)
+        result = await wake_session(harness, child.id)
+        for message in messages[1:]:
+            if result.finish_reason != "stop":
+                break
+            await send_message(database, child.id, message.text, speaker=message.speaker, surface="rerun")
+            result = await wake_session(harness, child.id)
+    finally:
+        await client.close()
+    left = await read_turns(database, recorded.id, after=first.seq - 1)
+    right = await read_turns(database, child.id, after=first.seq - 1)
+    comparison = compare_runs(left, right)
+    return Rerun(child.id, recorded.id, first.seq, result.finish_reason, recording.used, recording.missed, comparison)
+
+
+def _first_message(messages: Sequence[RecordedMessage], from_seq: int | None) -> RecordedMessage:
+    if not messages:
+        raise UsageError("no person's message comes there: there is nothing to run again")
+    if from_seq is not None and messages[0].seq != from_seq:
+        raise UsageError(f"event {from_seq} is no person's message; the next one is {messages[0].seq}")
+    return messages[0]
+
+
+async def _offered_tools(
+    database: Database, settings: Settings, recorded: SessionRow, tools: Sequence[Tool] | None
+) -> list[Tool]:
+    """Return the tools of a rerun: those given, else stand-ins for the recorded ones, and our own as they were."""
+    own = {tool.name: tool for tool in builtin_tools(BUILTIN_GROUPS, settings)}
+    if tools is not None:
+        return list(tools)
+    names = dict.fromkeys(str(name) for name in recorded.config.get("tools") or ())
+    async with database.connection() as conn:
+        lineage = await lineages.load_lineage(conn, recorded.id, recorded)
+        counts = await lineages.count_events(conn, lineage, after=lineage.readable_after, upto=recorded.head)
+    names |= dict.fromkeys(count.tool_name for count in counts if count.tool_name)
+    return [own.get(name) or stand_in(name) for name in names]
