@@ -20,6 +20,7 @@ from consolidator.cli.agents import (
     cost,
     fork,
     replay,
+    rerun,
     scratchpad,
     session,
     state,
@@ -94,13 +95,15 @@ _PANELS = {
         "context",
         "compact",
         "replay",
+        "rerun",
+        "diff",
         "cost",
     ),
 }
 for module in (
     agent_defaults, approvals, backfill, backup, chat, checkpoint, context, cost, database, demo, erase, events,
-    explain, export, facts, fork, import_logs, learned, mcp, procedures, recall, replay, revisions, runs, scratchpad,
-    serve, session, sessions, solutions, state, suggestions, summary, tasks, tokenizer, tokens, wake,
+    explain, export, facts, fork, import_logs, learned, mcp, procedures, recall, replay, rerun, revisions, runs,
+    scratchpad, serve, session, sessions, solutions, state, suggestions, summary, tasks, tokenizer, tokens, wake,
 ):  # fmt: skip
     module.register(app)
 _PANEL_OF = {name: title for title, names in _PANELS.items() for name in names}

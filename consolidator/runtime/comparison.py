@@ -126,9 +126,9 @@ class RunFold:
         if text:
             turn.answers.append(text)
         counts = usage if isinstance(usage, dict) else {}
-        tokens = [int(counts.get(name) or 0) for name in ("input", "cached", "output")]
-        cost = self._price(str(event.data.get("model") or ""), *tokens) if counts else Decimal(0)
-        turn.figures += Figures(1, 0, *tokens, cost)
+        read, cached, written = (int(counts.get(name) or 0) for name in ("input", "cached", "output"))
+        cost = self._price(str(event.data.get("model") or ""), read, cached, written) if counts else Decimal(0)
+        turn.figures += Figures(1, 0, read, cached, written, cost)
 
 
 def canonical_arguments(arguments: Any) -> str:

@@ -1,7 +1,8 @@
-"""Runs a recorded session again from a message on, with another model, prompt or tools, and compares what came of it."""
+"""Runs a recorded session again from a message on, with another model, prompt or tools, and compares the two."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from consolidator.errors import UsageError
 from consolidator.llm.client import create_client
 from consolidator.models.session import SessionRow
 from consolidator.runtime.children import ChildRequest, create_child
-from consolidator.runtime.comparison import Comparison, compare_runs
+from consolidator.runtime.comparison import CallDifference, Comparison, Figures, TurnDifference, compare_runs
 from consolidator.runtime.harness import Harness
 from consolidator.runtime.overrides import Overrides
 from consolidator.runtime.recorded_runs import RecordedMessage, read_recording, read_turns
@@ -28,7 +29,16 @@ from consolidator.settings import Settings
 from consolidator.store.log import lineage as lineages
 from consolidator.store.log import sessions
 
-__all__ = ["Comparison", "Overrides", "Rerun", "compare_sessions", "rerun_session"]
+__all__ = [
+    "CallDifference",
+    "Comparison",
+    "Figures",
+    "Overrides",
+    "Rerun",
+    "TurnDifference",
+    "compare_sessions",
+    "rerun_session",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +78,9 @@ async def compare_sessions(database: Database, left: str, right: str, *, viewer:
 async def open_source(database: Database, name: str, *, viewer: Viewer = OWNER) -> SessionRow:
     """Return the session of a name, or a copy of the one in a bundle, by its path. Raises NotFound and Forbidden."""
     path = Path(name)
-    if viewer == OWNER and path.is_file():  # whoever asks by network names no files of this machine
+    if viewer == OWNER and await asyncio.to_thread(
+        path.is_file
+    ):  # whoever asks by network names no files of this machine
         imported, _ = await load_bundle(database, path, as_copy=True, viewer=viewer)
         if imported.erased:
             raise UsageError(f"{path}: session {imported.origin} was erased here, and is not looked at again")

@@ -1,0 +1,155 @@
+"""consolidator rerun and diff: a recorded session again with something else, and two runs side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from consolidator.cli.agents.fork import AddPrompt, MaxCost, Model, Strategy, create_overrides
+from consolidator.cli.agents.tool_file import ToolFiles, open_tools
+from consolidator.cli.common import open_configured, parse_path, run_async
+from consolidator.cli.output import AsJson, format_usd, pluralize, print_json, print_line, print_table, shorten
+from consolidator.errors import NotFound
+from consolidator.service.sessions.reruns import (
+    CallDifference,
+    Comparison,
+    Figures,
+    Rerun,
+    TurnDifference,
+    compare_sessions,
+    rerun_session,
+)
+
+_WIDTH = 160  # characters shown of an answer, of arguments and of a result
+Source = Annotated[str, typer.Argument(metavar="BUNDLE|SESSION", help="The file of a bundle, or a session.")]
+_STYLES = {"added": "green", "removed": "red", "changed": "yellow", "same": "dim"}
+_SIGNS = {"added": "+", "removed": "-", "changed": "~", "same": " "}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("rerun")(rerun_command)
+    app.command("diff")(diff_command)
+
+
+def rerun_command(
+    source: Source,
+    from_seq: Annotated[
+        int | None,
+        typer.Option("--from", min=1, help="The person's message (seq) to begin with; by default the first."),
+    ] = None,
+    model: Model = None,
+    system: Annotated[
+        Path | None, typer.Option(parser=parse_path, metavar="FILE", help="Another system prompt, from a file.")
+    ] = None,
+    add_prompt: AddPrompt = None,
+    tools: ToolFiles = [],  # noqa: B006 - typer copies it
+    live_tools: Annotated[
+        bool, typer.Option("--live-tools", help="Run tools without side effects where the recording has no answer.")
+    ] = False,
+    strategy: Strategy = None,
+    max_cost: MaxCost = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a recorded session again from a message on, with another model, prompt or tools, and show what differs.
+
+    Tools are not run: calls that the recording has are answered from it. Nothing is learned from the rerun.
+    """
+    overrides = create_overrides(
+        model=model, system=None if system is None else _read_prompt(system), add_prompt=add_prompt, strategy=strategy,
+        max_cost=max_cost, template=None, parameters=None, tools=None,
+    )  # fmt: skip
+
+    async def work() -> Rerun:
+        async with open_configured() as (database, settings), open_tools(tools) as opened:
+            return await rerun_session(
+                database, settings, source, from_seq=from_seq, overrides=overrides, tools=opened if tools else None,
+                live_tools=live_tools,
+            )  # fmt: skip
+
+    rerun = run_async(work())
+    if as_json:
+        print_json(rerun.as_json())
+        return
+    print_line(f"session {rerun.session_id} repeats {rerun.recorded_id} from event {rerun.from_seq}", style="bold")
+    print_line(
+        f"{pluralize(rerun.answered, 'call')} answered from the recording, {rerun.unanswered} that it does not have"
+    )
+    if rerun.finish_reason != "stop":
+        print_line(f"it ended before the last message: {rerun.finish_reason}", style="yellow")
+    print_comparison(rerun.comparison, ("recorded", "rerun"))
+
+
+def diff_command(
+    left: Source,
+    right: Source,
+    as_json: AsJson = False,
+) -> None:
+    """Compare two sessions, or bundles, turn by turn: answers, calls with their arguments and results, tokens, cost."""
+
+    async def work() -> Comparison:
+        async with open_configured() as (database, _):
+            return await compare_sessions(database, left, right)
+
+    comparison = run_async(work())
+    if as_json:
+        print_json(comparison.as_json())
+    else:
+        print_comparison(comparison, (left, right))
+
+
+def print_comparison(comparison: Comparison, names: tuple[str, str]) -> None:
+    """Print how two runs differ."""
+    for turn in comparison.differences():
+        _print_turn(turn)
+    if comparison.is_empty:
+        print_line(f"no difference in {pluralize(len(comparison.turns), 'turn')}", style="green")
+    else:
+        count = sum(1 for _ in comparison.differences())
+        print_line(f"{count} of {pluralize(len(comparison.turns), 'turn')} differ", style="bold")
+    rows = [_row(names[0], comparison.left), _row(names[1], comparison.right)]
+    columns = ("", "answers", "calls", "input", "cached", "output", "cost")
+    print_table("figures", columns, rows, right=columns[1:])
+
+
+def _row(name: str, figures: Figures) -> Sequence[str]:
+    cost = "unknown" if figures.cost is None else format_usd(figures.cost)
+    counts = (figures.answers, figures.calls, figures.input_tokens, figures.cached_tokens, figures.output_tokens)
+    return (name, *map(str, counts), cost)
+
+
+def _print_turn(turn: TurnDifference) -> None:
+    known = turn.left or turn.right
+    message = shorten(known.message if known else "", _WIDTH)
+    print_line(f"{_SIGNS[turn.status]} > {message}", style="bold")
+    for call in turn.calls:
+        _print_call(call)
+    if turn.answers_differ:
+        for sign, style, side in (("-", "red", turn.left), ("+", "green", turn.right)):
+            for answer in side.answers if side else ():
+                print_line(f"  {sign} {shorten(answer, _WIDTH)}", style=style)
+
+
+def _print_call(call: CallDifference) -> None:
+    one = call.left or call.right
+    if one is None:
+        return
+    style = _STYLES[call.status]
+    if call.status != "changed" or call.left is None or call.right is None:
+        print_line(f"  {_SIGNS[call.status]} {one.tool} {shorten(one.arguments, _WIDTH)}", style=style)
+        return
+    for sign, side_style, side in (("-", "red", call.left), ("+", "green", call.right)):
+        result = (
+            f" = {side.status}: {shorten(side.result, _WIDTH)}" if call.left.identity == call.right.identity else ""
+        )
+        print_line(f"  {sign} {side.tool} {shorten(side.arguments, _WIDTH)}{result}", style=side_style)
+
+
+def _read_prompt(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise NotFound(f"{path} cannot be read as a prompt: {error}") from error

@@ -1,0 +1,191 @@
+"""Reruns: a recorded session again, with its calls answered from the recording, and what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consolidator import tool
+from consolidator.database import Database
+from consolidator.errors import Forbidden, UsageError
+from consolidator.models.payload import EventType
+from consolidator.runtime.tools.tool import Tool
+from consolidator.runtime.wake import wake_all
+from consolidator.service.sessions.bundles import stream_bundle
+from consolidator.service.sessions.reruns import Overrides, Rerun, compare_sessions, rerun_session
+from consolidator.service.viewer import Viewer
+from consolidator.settings import Settings
+from consolidator.store.log import sessions
+from consolidator.testing import ModelServer, ScriptedReply
+from tests.runtime import KEY, create_settings, open_agent, read_log, send_and_collect
+from tests.support import assert_invariants
+
+RAN: list[str] = []
+
+
+@tool(side_effect=False)
+async def look(what: str) -> str:
+    """Look at something."""
+    RAN.append(f"look {what}")
+    return f"view {len(RAN)} of {what}"
+
+
+@tool(needs_approval=True)
+async def deploy(where: str) -> str:
+    """Deploy."""
+    RAN.append(f"deploy {where}")
+    return f"deployed to {where}"
+
+
+@tool
+async def send_mail(to: str) -> str:
+    """Send a mail."""
+    RAN.append(f"mail {to}")
+    return f"sent to {to}"
+
+
+TOOLS: list[Tool] = [look, deploy, send_mail]
+ANSWERS: list[str | ScriptedReply] = [
+    ScriptedReply.calling(
+        ("look", {"what": "a"}), ("look", {"what": "a"}), ("send_mail", {"to": "ines"}), text="Well. "
+    ),
+    "Both look fine, the mail is sent.",
+    "The second answer.",
+    ScriptedReply.calling(("look", {"what": "b"})),
+    "The third answer.",
+]
+MESSAGES = ("look twice and write", "and now?", "once more")
+
+
+@pytest.fixture(autouse=True)
+def nothing_ran() -> None:
+    """Forget what the tools did."""
+    RAN.clear()
+
+
+async def record(database: Database) -> str:
+    """Drive a session with tools through three messages, and return its id."""
+    async with ModelServer(answers=ANSWERS) as server, open_agent(database, server, TOOLS) as agent:
+        session = await agent.open(KEY, system="Be brief.")
+        for message in MESSAGES:
+            await send_and_collect(session, message)
+    return session.id
+
+
+async def rerun(
+    database: Database,
+    settings: Settings,
+    source: str,
+    answers: Sequence[Any] = ANSWERS,
+    *,
+    requests: list[Any] | None = None,
+    **options: Any,
+) -> Rerun:
+    """Run a session again against a model that says this."""
+    async with ModelServer(answers=list(answers)) as server:
+        configured = create_settings(server, settings.home)
+        try:
+            return await rerun_session(database, configured, source, **options)
+        finally:
+            if requests is not None:
+                requests += server.requests
+
+
+async def test_a_rerun_of_an_unchanged_session_differs_in_nothing(
+    database: Database, settings: Settings, tmp_path: Path
+) -> None:
+    session_id = await record(database)
+    ran = list(RAN)
+    done = await rerun(database, settings, session_id, tools=TOOLS)
+    assert done.comparison.as_json()["differences"] == []
+    assert done.comparison.is_empty
+    assert done.comparison.left == done.comparison.right
+    assert (done.answered, done.unanswered, done.finish_reason) == (4, 0, "stop")
+    assert ran == RAN  # nothing was run again
+    path = tmp_path / "bundle.jsonl"
+    path.write_text("".join([line async for line in stream_bundle(database, session_id, exact=True)]))
+    bundled = await rerun(database, settings, str(path), tools=TOOLS)
+    assert bundled.comparison.is_empty
+    assert bundled.comparison.left == bundled.comparison.right
+    assert ran == RAN
+    async with database.connection() as conn:
+        child = await sessions.get(conn, bundled.session_id)
+        copy = await sessions.get(conn, bundled.recorded_id)
+    assert (child.simulated, copy.simulated, child.key, child.kind) == (True, True, None, "branch")
+    assert (await compare_sessions(database, session_id, str(path))).is_empty
+    await assert_invariants(database)
+
+
+async def test_a_rerun_begins_at_the_message_that_is_named(database: Database, settings: Settings) -> None:
+    session_id = await record(database)
+    asked = [event.seq for event in await read_log(database, session_id) if event.type is EventType.USER_MESSAGE]
+    done = await rerun(database, settings, session_id, ANSWERS[2:], from_seq=asked[1], tools=TOOLS)
+    assert (len(done.comparison.turns), done.comparison.is_empty) == (2, True)
+    with pytest.raises(UsageError, match=f"the next one is {asked[1]}"):
+        await rerun(database, settings, session_id, from_seq=asked[1] - 1)
+
+
+async def test_another_prompt_model_and_answer_show_in_the_difference(database: Database, settings: Settings) -> None:
+    session_id = await record(database)
+    ran = list(RAN)
+    requests: list[Any] = []
+    answers = [
+        ScriptedReply.calling(("look", {"what": "a"}), ("look", {"what": "c"}), ("deploy", {"where": "here"})),
+        "I deployed it.",
+        *ANSWERS[2:],
+    ]
+    overrides = Overrides(model="other", system="Be bold.")
+    done = await rerun(database, settings, session_id, answers, requests=requests, overrides=overrides, tools=TOOLS)
+    assert requests[0]["model"] == "other"
+    assert requests[0]["messages"][0]["content"].startswith("Be bold.")
+    assert ran == RAN  # look has no side effect, but was not asked for live
+    (turn,) = done.comparison.differences()
+    assert turn.status == "changed"
+    shown = [(call.status, call.left and call.left.identity, call.right and call.right.identity) for call in turn.calls]
+    assert shown == [
+        ("same", ("look", '{"what":"a"}'), ("look", '{"what":"a"}')),
+        ("changed", ("look", '{"what":"a"}'), ("look", '{"what":"c"}')),
+        ("changed", ("send_mail", '{"to":"ines"}'), ("deploy", '{"where":"here"}')),
+    ]
+    assert (done.answered, done.unanswered) == (2, 2)
+    assert turn.calls[2].right is not None
+    assert turn.calls[2].right.result.startswith("Dry run: deploy was not run")
+
+
+async def test_live_tools_are_those_without_side_effects(database: Database, settings: Settings) -> None:
+    session_id = await record(database)
+    RAN.clear()
+    answers = [ScriptedReply.calling(("look", {"what": "z"}), ("send_mail", {"to": "z"})), "Done.", "Two.", "Three."]
+    await rerun(database, settings, session_id, answers, tools=TOOLS, live_tools=True)
+    assert RAN == ["look z"]
+
+
+async def test_a_recorded_result_is_used_as_often_as_it_was_recorded(database: Database, settings: Settings) -> None:
+    session_id = await record(database)
+    call = ("look", {"what": "a"})
+    answers = [ScriptedReply.calling(call, call, call), "Done.", "Two.", "Three."]
+    done = await rerun(database, settings, session_id, answers)
+    results = [
+        event.data["content"]
+        for event in await read_log(database, done.session_id)
+        if event.type is EventType.TOOL_RESULT
+    ]
+    assert results[:2] == ["view 1 of a", "view 2 of a"]
+    assert results[2].startswith("Dry run: look was not run")
+
+
+async def test_a_rerun_is_nobody_elses_to_drive_and_needs_the_right_to_write(
+    database: Database, settings: Settings
+) -> None:
+    session_id = await record(database)
+    with pytest.raises(Forbidden):
+        await rerun(database, settings, session_id, viewer=Viewer("reader", frozenset({"read"})))
+    done = await rerun(database, settings, session_id, [ScriptedReply.failed(400)])
+    assert done.finish_reason == "error"
+    async with ModelServer() as server, open_agent(database, server) as agent:
+        async with database.connection() as conn:
+            await conn.execute("update session set pending = true where id = %s", [done.session_id])
+        assert await wake_all(agent.harness) == []
