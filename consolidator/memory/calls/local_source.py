@@ -18,6 +18,7 @@ from consolidator.memory.calls.shell_programs import word_set
 from consolidator.memory.calls.symbols import shell_command
 
 _LOCAL_SERVERS = word_set("file files fs filesystem local workspace shell terminal bash")  # of MCP
+_ANY_SERVERS = word_set("mcp server tool tools")  # words in names of servers that say nothing of where they read
 _SEARCHING_TOOLS = word_set("grep glob ls list_dir list_directory grep_search codebase_search")
 _FILTERS = word_set("sort uniq cut wc jq yq column sed tac cd true")
 _MACHINE_PROGRAMS = word_set(  # print what the machine or the shell is set to
@@ -56,7 +57,8 @@ _VARIABLE = re.compile(r"\$\{?\w+\}?")
 def is_local_source(tool: str, arguments: Any, project: str | None) -> bool:
     """Tell whether a call reads only what belongs to the machine and the project; False where that is not known."""
     *servers, name = tool.lower().split("__")
-    if servers and _LOCAL_SERVERS.isdisjoint(re.split(r"[\W_]+", servers[-1])):
+    server_words = set(re.split(r"[\W_]+", servers[-1])) - _ANY_SERVERS - {""} if servers else set()
+    if servers and not (server_words and server_words <= _LOCAL_SERVERS):  # "local_mail" reads mails
         return False
     if any(_REMOTE_URL.search(str(value)) for _, value in scalar_leaves(arguments)):
         return False
@@ -93,18 +95,21 @@ def _reads_locally(command: Command, project: str | None) -> bool:
         return False
     if program in tool_kinds.INSPECTING_PROGRAMS | _FILTERS | _MACHINE_PROGRAMS:
         return _RUNS_OTHERS.isdisjoint(words) and all(_is_own_path(word, project) for word in words)
-    return _prints_configuration(program, words)
+    return _prints_configuration(program, words, project)
 
 
-def _prints_configuration(program: str, words: tuple[str, ...]) -> bool:
+def _prints_configuration(program: str, words: tuple[str, ...], project: str | None) -> bool:
     """Tell whether a program only prints how it is set up, or its version."""
     if len(words) == 1 and words[0] in _VERSION_OPTIONS:
         return True
     first, second = [*(word for word in words if not word.startswith("-")), "", ""][:2]
     if program in tool_kinds.INTERPRETERS or not _PROGRAM.fullmatch(program) or not _WRITES.isdisjoint(words):
         return False
+    if not all(_is_own_path(word.rpartition("=")[2], project) for word in words):
+        return False
     if program == "git":
-        return first in _GIT_READS
+        names_commit = first == "grep" and sum(not word.startswith("-") for word in words) > 2
+        return first in _GIT_READS and not names_commit and not any(word.startswith("--blob") for word in words)
     return first in _CONFIGURATION or (first in _GROUPS and _GROUPS[first] == second)
 
 

@@ -16,9 +16,12 @@ _HOST = re.compile(
     r"|\b[\w.-]+@(?P<login>[\w.-]+):"
     r"|\b(?P<ip>\d{1,3}(?:\.\d{1,3}){3})(?![\w.])"
     r"|\[(?P<ip6>[0-9a-f:]*:[0-9a-f:]*:[0-9a-f:]*)\]"
+    r"|(?<![\w:.])(?P<bare_ip6>(?:[0-9a-f]{1,4}:){1,7}:(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,6})?|(?:[0-9a-f]{1,4}:){7}"
+    r"[0-9a-f]{1,4})(?![\w:])"
     r"|(?<![\w/.-])(?P<port>[a-z][\w.-]*):\d{3,5}(?![\w.])"
     r"|(?<![\w/@.-])(?P<name>(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+(?:com|org|net|edu|gov|info|biz|dev|app|cloud|xyz|site"
-    r"|online|tech|top|live|example|invalid|test|internal|local|intern|corp|lan"
+    r"|online|tech|top|live|museum|email|mobi|onion|shop|store|blog|page|link|click|icu|zone|network|systems|services"
+    r"|digital|agency|website|space|host|example|invalid|test|internal|local|intern|corp|lan"
     rf"|(?!(?:{_FILE_SUFFIX})\b)[a-z]{{2}}))(?![\w.-])",
     re.IGNORECASE,
 )
@@ -28,7 +31,9 @@ _LOOPBACK = re.compile(
 _NO_HOST = re.compile(r"(?:port|line|column|code|status|id|pid|error|time|size|count|year)s?", re.IGNORECASE)
 _ROLE = re.compile(
     r"registr(?:y|ies)|mirrors?|remotes?|origins?|upstreams?|prox(?:y|ies)|endpoints?|webhooks?|callbacks?|feeds?|cdn|"
-    r"gateways?|tunnels?|"
+    r"gateways?|tunnels?|resolvers?|brokers?|buckets?|certificate authorit(?:y|ies)|key fingerprints?|"
+    r"(?:mail|smtp|imap|dns|ntp|ldap|name|time|key|licen[cs]e|auth|login|file|storage|container|docker) ?"
+    r"(?:servers?|hosts?|images?)|"
     r"(?:package|extra|pip|npm|wheel|module|crate|gem|simple|python) ?ind(?:ex|ices)|artifactory|nexus|relays?|"
     r"(?:package|download|update|release|install|binary|image|container|git|code|plugin|apt|helm|upload|push|clone|"
     r"base|api|backup|log|metrics?|telemetry)s? ?"
@@ -37,8 +42,8 @@ _ROLE = re.compile(
     re.IGNORECASE,
 )
 _SEPARATORS = re.compile(r"(?<=[a-z])(?=[A-Z])|[_\W]+")
-_PLAIN = re.compile(
-    r"(?:v?[\d.,:%\s/-]+|true|false|yes|no|on|off|up|down|healthy|none|null|/[\w./{}:-]*|[\d.,]+ ?\D{0,24})"
+_PLAIN = re.compile(  # nine digits and more may be an address
+    r"(?!\d{9})(?:v?[\d.,:%\s/-]+|true|false|yes|no|on|off|up|down|healthy|none|null|/[\w./{}:-]*|[\d.,]+ ?\D{0,24})"
 )
 
 

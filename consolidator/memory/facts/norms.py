@@ -22,6 +22,8 @@ _NORM = re.compile(
     r"|\b(?:forbid\w*|forbade|prohibit\w*|ban(?:s|ned)?|disallow\w*|recommend\w*|encourag\w+|favou?rite|trusted)\b"
     r"|\b(?:advis(?:e|es|ed|able)|advice|suggest\w*|designated|endorse\w*|sanctioned|blessed|official|canonical)\b"
     r"|\b(?:of choice|way to|time to|best to|wise to|good idea|important to|worth \w+ing|stick (?:to|with)|opt for)\b"
+    r"|\b(?:wanna|gotta|gonna)\b|^let (?!me\b)\w+|[:;.!?] let (?!me\b)\w+"
+    r"|\b(?:as of|starting|effective|beginning) (?:today|now|tomorrow|immediately|this|next|\w+day)\b"
     r"|\b(?:switch|migrat)(?:e|ed|ing)? (?:over )?to\b"
     r"|\b(?:replace[ds]?|replacing|swap(?:ped)?) (?:\S+ ){0,3}?(?:by|with|for)\b"
     r"|\b(?:to (?:use|install|choose|pick|follow|apply|adopt|employ|rely on|go with)|consider \w+ing)\b"
