@@ -24,7 +24,7 @@ from consolidator.api.call import REPEATED_HEADER, ApiServices
 from consolidator.api.guard import ApiGuard
 from consolidator.api.limits import OpenStreams, RequestRates
 from consolidator.api.problems import Problem, problem_response
-from consolidator.api.routes import calls, context, events, messages, sessions
+from consolidator.api.routes import calls, context, events, memory, messages, sessions
 from consolidator.errors import ConsolidatorError, as_disk_full
 from consolidator.llm.redaction.redact import redact
 from consolidator.runtime.harness import Harness
@@ -37,7 +37,7 @@ from consolidator.settings import Settings
 log = logging.getLogger("consolidator.api")
 PREFIX = "/v1"
 _OPENAPI_PATH, _DOCS_PATH = f"{PREFIX}/openapi.json", f"{PREFIX}/docs"
-_ROUTERS = (sessions.router, messages.router, events.router, context.router, calls.router)
+_ROUTERS = (sessions.router, messages.router, events.router, context.router, calls.router, memory.router)
 
 
 def build_app(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 
 from consolidator.database import Connection, Database
 from consolidator.database.jsonb import escape
-from consolidator.errors import NotFound, UsageError
+from consolidator.errors import Forbidden, NotFound, UsageError
 from consolidator.jobs.indexing.indexer import index_facts
 from consolidator.jobs.merging.changes import Changes
 from consolidator.jobs.merging.reconciling import reconcile_agent
@@ -16,8 +17,16 @@ from consolidator.memory.facts.corrections import correction_id
 from consolidator.memory.facts.reconcile import UNKNOWN_START, normalize_value
 from consolidator.models.fact import CandidateRow, CitedCandidateRow, FactRow
 from consolidator.models.provenance import Provenance
+from consolidator.service.scope import narrow_scope
+from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.log.projects import resolve_project
 from consolidator.store.memory import agent_locks, facts, lookup
+from consolidator.store.memory.visibility import (
+    find_own_sessions,
+    find_project_facts,
+    find_project_sessions,
+    find_visible_facts,
+)
 
 __all__ = [
     "UNKNOWN_START",
@@ -29,6 +38,7 @@ __all__ = [
     "review_candidate",
 ]
 MAX_CORRECTION_LENGTH = 400  # characters
+MAX_QUARANTINED_READ = 1000  # candidates, the latest, of which those are listed that a viewer may decide
 UNUSED_AFTER = timedelta(days=60)  # a fact that nobody said or recalled for so long is listed after the others
 
 
@@ -44,23 +54,40 @@ async def list_facts(
     as_of: datetime | None = None,
     valid_at: datetime | None = None,
     limit: int = 50,
+    viewer: Viewer = OWNER,
 ) -> list[FactRow]:
-    """Return facts, those in use and with most sessions first: as believed at `as_of`, or as true at `valid_at`."""
+    """Return facts, those in use and with most sessions first: as believed at `as_of`, or as true at `valid_at`.
+
+    A viewer for one person or project gets what that person may see, and what rests on that project's sessions alone,
+    without what others' words decided about it. Such a viewer cannot ask for another time than now's belief: raises
+    UsageError.
+    """
+    is_cut = viewer.peer is not None or viewer.is_of_project
+    if is_cut and as_of is not None:
+        raise UsageError("this credential is for one peer or project: leave as_of out")
     async with database.connection() as conn:
-        project = await resolve_project(conn, project, agent=agent, peer=peer)
-        return await lookup.list_facts(
+        scope = await narrow_scope(conn, viewer, agent=agent, project=project, peer=peer)
+        rows = await lookup.list_facts(
             conn,
             query=query,
-            agent=agent,
-            project=project,
+            agent=scope.agent,
+            project=None if viewer.is_of_project else scope.project,
             peer=peer,
             superseded_too=superseded_too,
-            flagged=flagged,
+            flagged=flagged and not is_cut,
             as_of=as_of,
             valid_at=valid_at,
             unused_since=database.clock.now() - UNUSED_AFTER if as_of is None and valid_at is None else None,
+            visible_to=viewer.peer,
+            of_project=viewer.project,
             limit=limit,
         )
+    return [_cut(row) for row in rows] if is_cut else rows
+
+
+def _cut(fact: FactRow) -> FactRow:
+    """Return a fact without what may be of others: what it was compared with, and what else it rests on."""
+    return replace(fact, evidence=[], flagged=None, superseded_by=None)
 
 
 async def list_rejected(
@@ -78,28 +105,41 @@ async def list_rejected(
         return await lookup.list_rejected(conn, query=query, agent=agent, project=project, peer=peer, limit=limit)
 
 
-async def list_quarantined(database: Database, *, agent: str | None = None, limit: int = 50) -> list[CitedCandidateRow]:
-    """Return the candidates that wait for a person's review, the latest first."""
+async def list_quarantined(
+    database: Database, *, agent: str | None = None, limit: int = 50, viewer: Viewer = OWNER
+) -> list[CitedCandidateRow]:
+    """Return the candidates that wait for a person's review, the latest first: those that the viewer may decide."""
+    agent = viewer.narrow(agent=agent).agent
     async with database.connection() as conn:
-        return await facts.list_quarantined(conn, agent=agent, limit=limit)
+        if not viewer.is_narrowed:
+            return await facts.list_quarantined(conn, agent=agent, limit=limit)
+        rows = await facts.list_quarantined(conn, agent=agent, limit=MAX_QUARANTINED_READ)
+        decidable = await _find_decidable(conn, rows, viewer)
+        return [row for row in rows if row.id in decidable][:limit]
 
 
-async def forget_fact(database: Database, fact_id: str) -> FactRow:
-    """Stop believing a fact, and whatever says the same later; its history stays. Return the fact as it is now."""
+async def forget_fact(database: Database, fact_id: str, *, viewer: Viewer = OWNER) -> FactRow:
+    """Stop believing a fact, and whatever says the same later; its history stays. Return the fact as it is now.
+
+    Raises NotFound for what the viewer may not see, and Forbidden for what is of more than the viewer.
+    """
     async with database.transaction() as conn:
-        fact = await _lock_fact(conn, fact_id)
+        fact = await _lock_fact(conn, fact_id, viewer)
         await _supersede_fact(conn, database, fact, superseded_by=None)
         await index_facts(conn, fact.agent, [fact_id])
         return await _lock_fact(conn, fact_id)
 
 
-async def correct_fact(database: Database, fact_id: str, text: str) -> FactRow:
-    """Put a person's sentence in place of a fact; no other evidence outranks it. Return the new fact."""
+async def correct_fact(database: Database, fact_id: str, text: str, *, viewer: Viewer = OWNER) -> FactRow:
+    """Put a person's sentence in place of a fact; no other evidence outranks it. Return the new fact.
+
+    Raises NotFound for what the viewer may not see, and Forbidden for what is of more than the viewer.
+    """
     sentence = redact(" ".join(text.split()))
     if not sentence or len(sentence) > MAX_CORRECTION_LENGTH:
         raise UsageError(f"a correction is a sentence of at most {MAX_CORRECTION_LENGTH} characters")
     async with database.transaction() as conn:
-        fact = await _lock_fact(conn, fact_id)
+        fact = await _lock_fact(conn, fact_id, viewer)
         new_id = correction_id(fact.id, sentence)
         if new_id == fact_id or sentence == fact.sentence:
             return fact
@@ -110,14 +150,16 @@ async def correct_fact(database: Database, fact_id: str, text: str) -> FactRow:
         return await _lock_fact(conn, new_id)
 
 
-async def review_candidate(database: Database, candidate_id: str, *, accept: bool) -> CandidateRow:
+async def review_candidate(
+    database: Database, candidate_id: str, *, accept: bool, viewer: Viewer = OWNER
+) -> CandidateRow:
     """Let a candidate in quarantine be believed, or reject it for good; raise NotFound if none has this id."""
     not_quarantined = NotFound(
         f"nothing in quarantine has the id {candidate_id!r}; `consolidator facts review` lists it"
     )
     async with database.transaction() as conn:
         candidate = await facts.get_quarantined(conn, candidate_id)
-        if candidate is None:
+        if candidate is None or not await _find_decidable(conn, [candidate], viewer):
             raise not_quarantined
         await agent_locks.lock_agent(conn, candidate.agent)
         if not await facts.end_quarantine(conn, candidate_id, rejected=None if accept else "rejected by a person"):
@@ -126,17 +168,43 @@ async def review_candidate(database: Database, candidate_id: str, *, accept: boo
     return candidate
 
 
-async def _lock_fact(conn: Connection, fact_id: str) -> FactRow:
+async def _find_decidable(conn: Connection, candidates: Sequence[CandidateRow], viewer: Viewer) -> set[str]:
+    """Return the ids of those candidates that belong to the viewer's agent, project and peer, as do their sessions."""
+    sessions = {row.session_id for row in candidates}
+    if viewer.peer is not None:
+        sessions = await find_own_sessions(conn, sessions, viewer.peer)
+    if viewer.project is not None:
+        sessions = await find_project_sessions(conn, sessions, viewer.project)
+    return {
+        row.id
+        for row in candidates
+        if row.session_id in sessions and viewer.reaches(agent=row.agent, project=row.project, peer=row.peer)
+    }
+
+
+async def _lock_fact(conn: Connection, fact_id: str, viewer: Viewer = OWNER) -> FactRow:
     """Lock a fact's agent and return the fact, which may have changed or gone while we waited."""
-    await agent_locks.lock_agent(conn, (await _load_fact(conn, fact_id)).agent)
-    return await _load_fact(conn, fact_id)
+    await agent_locks.lock_agent(conn, (await _load_fact(conn, fact_id, viewer)).agent)
+    return await _load_fact(conn, fact_id, viewer)
 
 
-async def _load_fact(conn: Connection, fact_id: str) -> FactRow:
+async def _load_fact(conn: Connection, fact_id: str, viewer: Viewer) -> FactRow:
     fact = await lookup.load_fact(conn, fact_id)
-    if fact is None:
+    if fact is None or not await _is_visible(conn, fact, viewer):
         raise NotFound(f"no fact has the id {fact_id!r}; `consolidator facts` lists them")
+    if not viewer.reaches(agent=fact.agent, project=fact.project, peer=fact.peer):
+        raise Forbidden("this fact is not only of the agent, project or peer that the credential is for")
     return fact
+
+
+async def _is_visible(conn: Connection, fact: FactRow, viewer: Viewer) -> bool:
+    """Whether a viewer may see a fact."""
+    ids = {fact.id} if viewer.agent in (None, fact.agent) else set()
+    if viewer.peer is not None:
+        ids = await find_visible_facts(conn, ids, viewer.peer)
+    if viewer.project is not None:
+        ids = await find_project_facts(conn, ids, viewer.project)
+    return bool(ids)
 
 
 async def _supersede_fact(conn: Connection, database: Database, fact: FactRow, *, superseded_by: str | None) -> None:

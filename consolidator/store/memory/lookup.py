@@ -24,6 +24,7 @@ from consolidator.models.fact import (
 )
 from consolidator.models.procedure import ProcedureRow, ProcedureTable, ToolProfileRow
 from consolidator.models.solution import SolutionRow, SolutionTable
+from consolidator.store.memory.visibility import fact_conditions
 from consolidator.store.queries import fetch_all, fetch_one, load
 from consolidator.store.select import fetch_selected
 
@@ -111,13 +112,16 @@ async def list_facts(
     as_of: datetime | None = None,
     valid_at: datetime | None = None,
     unused_since: datetime | None = None,
+    visible_to: str | None = None,
+    of_project: str | None = None,
     limit: int = 50,
 ) -> list[FactRow]:
     """Return facts, those that most sessions support first; those not used since `unused_since` come after the others.
 
     `as_of` selects what was believed at a time, in the words it had then. `valid_at` selects what was true at a time,
     by what is known now (or at `as_of`). `flagged` selects facts that were kept beside similar ones because neither
-    code nor model could decide.
+    code nor model could decide. `visible_to` selects what that person may see, `of_project` what rests on that
+    project's sessions alone.
     """
     statement, columns_as_of = _select_facts(as_of)
     statement = statement.order_by(
@@ -150,6 +154,8 @@ async def list_facts(
         statement = statement.where(FactTable.peer == peer)
     if flagged:
         statement = statement.where(col(FactTable.flagged).is_not(None))
+    for condition in fact_conditions(peer=visible_to, project=of_project):
+        statement = statement.where(condition)
     return await _search(conn, FactRow, statement, columns_as_of["sentence"], query, limit)
 
 

@@ -5,13 +5,18 @@ A person is the peer of a session's lineage root; "" is the owner of the machine
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import TextClause, text
 
 from consolidator.database.partitions import Connection
 from consolidator.store.queries import fetch_column, fetch_value, load
 
 _SQL = load("memory/visibility")
 MIN_PEOPLE = 3  # who must have said the same before everybody is told
+_PARAMETER = re.compile(r"%\((\w+)\)s")
 
 
 async def find_own_sessions(conn: Connection, ids: Iterable[str], peer: str) -> set[str]:
@@ -33,6 +38,26 @@ async def find_project_sessions(conn: Connection, ids: Iterable[str], project: s
 async def find_project_facts(conn: Connection, ids: Iterable[str], project: str) -> set[str]:
     """Return which of some facts rest on sessions of this project alone."""
     return set(await fetch_column(conn, _SQL["facts_of_project"], {"ids": sorted(set(ids)), "project": project}))
+
+
+def fact_conditions(*, peer: str | None, project: str | None) -> list[TextClause]:
+    """Return the conditions, for a select from `fact`, that this person may see it and that it is of this project."""
+    conditions = []
+    if peer is not None:
+        conditions.append(_condition("person_facts", peer=peer, min_people=MIN_PEOPLE))
+    if project is not None:
+        conditions.append(_condition("project_facts", project=project))
+    return conditions
+
+
+def _condition(query: str, **values: Any) -> TextClause:
+    named = _PARAMETER.sub(r":\1", _SQL[query])
+    renamed = {name: f"{query}_{name}" for name in values}
+    for name, parameter in renamed.items():
+        named = named.replace(f":{name}", f":{parameter}")
+    return text(f"exists ({named} and f.id = fact.id)").bindparams(
+        **{renamed[name]: value for name, value in values.items()}
+    )
 
 
 async def load_person(conn: Connection, session_id: str) -> str | None:

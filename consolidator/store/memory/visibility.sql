@@ -8,7 +8,7 @@ where s.id = any(%(ids)s)
 select case when root.id is null then s.peer else root.peer end as peer
 from session s left join session root on root.id = s.root_id where s.id = %(id)s
 
--- name: facts_for
+-- name: person_facts
 -- Facts that rest on this person's words alone, or that enough people said in just these words.
 select f.id from fact f
 cross join lateral (
@@ -21,20 +21,27 @@ cross join lateral (
     ) as person
     where c.id = any(f.evidence)
 ) as cited
-where f.id = any(%(ids)s)
-  and case when f.trust = 'person' then f.level = 'peer' and f.peer = %(peer)s
+where case when f.trust = 'person' then f.level = 'peer' and f.peer = %(peer)s
       else f.evidence <> '{}' and (cited.of_others = 0 or f.level <> 'peer' and cited.people >= %(min_people)s) end
+
+-- name: facts_for
+-- include: person_facts
+  and f.id = any(%(ids)s)
 
 -- name: sessions_of_project
 select id from session where id = any(%(ids)s) and coalesce(project, '') = %(project)s
 
--- name: facts_of_project
+-- name: project_facts
 -- Facts of which every quote is from a session of this project that is there; what a person put right has no quote.
 select f.id from fact f
-where f.id = any(%(ids)s) and coalesce(f.project, %(project)s) = %(project)s
+where coalesce(f.project, %(project)s) = %(project)s
   and case when f.trust = 'person' or f.evidence = '{}' then f.level = 'project' and f.project = %(project)s
       else not exists (
           select from unnest(f.evidence) as cited (id)
           left join candidate c on c.id = cited.id left join session s on s.id = c.session_id
           where s.id is null or coalesce(s.project, '') <> %(project)s
       ) end
+
+-- name: facts_of_project
+-- include: project_facts
+  and f.id = any(%(ids)s)

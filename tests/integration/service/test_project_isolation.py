@@ -17,7 +17,8 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.mcp_server import MemoryTools
 from consolidator.service.credentials import create_credential, find_viewer
-from consolidator.service.memory.facts import correct_fact
+from consolidator.service.json_encoding import encode_json
+from consolidator.service.memory.facts import correct_fact, list_facts
 from consolidator.service.memory.skills import export_skills
 from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
@@ -109,6 +110,8 @@ async def test_a_credential_of_a_project_is_shown_that_project_alone(
         assert sessions_in(text) == {name}
         folder = tmp_path / name
         viewer = tools.viewer()
+        listed = await list_facts(database, superseded_too=True, limit=1000, viewer=viewer)
+        assert persons_in(json.dumps(listed, default=encode_json)) == {name}
         files = await export_skills(
             database, folder, agent=None, project=None, everything=True, limit=100, viewer=viewer
         )

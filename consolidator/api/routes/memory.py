@@ -1,0 +1,230 @@
+"""/v1/facts, procedures, solutions, recall, next and explain: what was learned, and what a person tells memory."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from pydantic import AwareDatetime
+from starlette.responses import Response
+
+from consolidator.api.call import Reading, Writing, operation, to_answer
+from consolidator.api.replies import reply, to_document
+from consolidator.api.schemas.memory import (
+    CandidateList,
+    Correction,
+    ErrorLookup,
+    Explanation,
+    FactChange,
+    FactList,
+    MemoryId,
+    ProcedureList,
+    RecallAnswer,
+    Review,
+    SolutionList,
+    SuggestionList,
+)
+from consolidator.service.database import Database
+from consolidator.service.memory import facts
+from consolidator.service.memory.explain import explain
+from consolidator.service.memory.procedures import list_procedures as load_procedures
+from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET
+from consolidator.service.memory.recall import recall as recall_memory
+from consolidator.service.memory.solutions import find_solutions
+from consolidator.service.memory.solutions import list_solutions as load_solutions
+from consolidator.service.memory.suggestions import suggest_next_calls
+from consolidator.service.requests import Answer
+from consolidator.service.visible_text import strip_invisible_in
+
+router = APIRouter(tags=["memory"])
+Words = Annotated[str | None, Query(max_length=1000, description="words to look for")]
+Agent = Annotated[str | None, Query(max_length=200, description="only what this agent learned")]
+Project = Annotated[str | None, Query(max_length=1000, description="its path, or the last part of it")]
+Peer = Annotated[str | None, Query(max_length=200, description="only what this person may see")]
+Limit = Annotated[int, Query(ge=1, le=500, description="how many at most")]
+Moment = Annotated[AwareDatetime | None, Query()]
+
+
+def _visible(value: Any) -> Any:
+    """Return a value as plain JSON types, without the characters that nobody sees."""
+    return strip_invisible_in(json.loads(to_document(value)))
+
+
+@router.get("/facts", **operation("read", FactList))
+async def list_facts(
+    call: Reading,
+    query: Words = None,
+    agent: Agent = None,
+    project: Project = None,
+    peer: Annotated[str | None, Query(max_length=200, description="only facts about this peer")] = None,
+    superseded: Annotated[bool, Query(description="also those that are believed no more")] = False,
+    flagged: Annotated[bool, Query(description="only those kept beside what they resemble")] = False,
+    as_of: Moment = None,
+    valid_at: Moment = None,
+    limit: Limit = 50,
+) -> Response:
+    """List facts, those in use and with most sessions first: as believed at `as_of`, or as true at `valid_at`.
+
+    For a credential of one peer or project, those that rest on its own sessions, or that enough people said.
+    """
+    rows = await facts.list_facts(
+        call.database,
+        query=query,
+        agent=agent,
+        project=project,
+        peer=peer,
+        superseded_too=superseded,
+        flagged=flagged,
+        as_of=as_of,
+        valid_at=valid_at,
+        limit=limit,
+        viewer=call.viewer,
+    )
+    return reply(_visible({"facts": rows}))
+
+
+@router.get("/facts/quarantined", **operation("read", CandidateList))
+async def list_quarantined(call: Reading, agent: Agent = None, limit: Limit = 50) -> Response:
+    """List what waits for a person's review, the latest first: orders that a tool, a page or a quoted text gave."""
+    rows = await facts.list_quarantined(call.database, agent=agent, limit=limit, viewer=call.viewer)
+    return reply(_visible({"candidates": rows}))
+
+
+@router.post("/facts/{fact_id}/forget", **operation("write", FactChange))
+async def forget_fact(call: Writing, fact_id: MemoryId) -> Response:
+    """Stop believing a fact, and whatever says the same later. Its history stays."""
+
+    async def work(database: Database) -> Answer:
+        fact = await facts.forget_fact(database, fact_id, viewer=call.viewer)
+        return to_answer(FactChange(id=fact.id, believed=False))
+
+    return await call.answer_once(work)
+
+
+@router.post("/facts/{fact_id}/correct", **operation("write", FactChange))
+async def correct_fact(call: Writing, fact_id: MemoryId, body: Correction) -> Response:
+    """Put a person's sentence in place of a fact; nothing outranks it. Answers the new fact's id."""
+
+    async def work(database: Database) -> Answer:
+        fact = await facts.correct_fact(database, fact_id, body.text, viewer=call.viewer)
+        return to_answer(FactChange(id=fact.id, believed=True))
+
+    return await call.answer_once(work)
+
+
+@router.post("/facts/{candidate_id}/review", **operation("write", FactChange))
+async def review_candidate(call: Writing, candidate_id: MemoryId, body: Review) -> Response:
+    """Let a statement in quarantine be believed, or reject it for good."""
+
+    async def work(database: Database) -> Answer:
+        decide = facts.review_candidate
+        candidate = await decide(database, candidate_id, accept=body.accept, viewer=call.viewer)
+        return to_answer(FactChange(id=candidate.id, believed=body.accept))
+
+    return await call.answer_once(work)
+
+
+@router.get("/procedures", **operation("read", ProcedureList))
+async def list_procedures(
+    call: Reading,
+    query: Words = None,
+    agent: Agent = None,
+    project: Project = None,
+    peer: Peer = None,
+    everything: Annotated[bool, Query(description="also those that are not worth telling, such as pairs")] = False,
+    limit: Limit = 50,
+) -> Response:
+    """List the procedures that sessions have in common, the best first."""
+    rows = await load_procedures(
+        call.database,
+        query=query,
+        agent=agent,
+        project=project,
+        peer=peer,
+        everything=everything,
+        limit=limit,
+        viewer=call.viewer,
+    )
+    return reply(_visible({"procedures": rows}))
+
+
+@router.get("/solutions", **operation("read", SolutionList))
+async def list_solutions(
+    call: Reading,
+    query: Words = None,
+    agent: Agent = None,
+    project: Project = None,
+    peer: Peer = None,
+    unsolved: Annotated[bool, Query(description="also errors without a known fix")] = False,
+    limit: Limit = 50,
+) -> Response:
+    """List errors and what resolved them, confirmed ones first."""
+    rows = await load_solutions(
+        call.database,
+        query=query,
+        agent=agent,
+        project=project,
+        peer=peer,
+        unsolved_too=unsolved,
+        limit=limit,
+        viewer=call.viewer,
+    )
+    return reply(_visible({"solutions": rows}))
+
+
+@router.post("/solutions/lookup", **operation("read", SolutionList))
+async def lookup_solutions(call: Reading, body: ErrorLookup) -> Response:
+    """Look an error up: the fix bound to this case, what was done last time, how often it worked. Changes nothing."""
+    rows = await find_solutions(
+        call.database,
+        body.error,
+        tool=body.tool if body.arguments is None else None,
+        call=None if body.tool is None or body.arguments is None else (body.tool, body.arguments),
+        agent=body.agent,
+        project=body.project,
+        peer=body.peer,
+        limit=body.limit,
+        viewer=call.viewer,
+    )
+    return reply(_visible({"solutions": rows}))
+
+
+@router.get("/recall", **operation("read", RecallAnswer))
+async def recall(
+    call: Reading,
+    query: Annotated[str, Query(min_length=1, max_length=8000, description="a question, a task or an error")],
+    agent: Agent = None,
+    project: Project = None,
+    peer: Peer = None,
+    token_budget: Annotated[int, Query(ge=100, le=100_000)] = DEFAULT_TOKEN_BUDGET,
+) -> Response:
+    """Recall what is known about a question or task: a block for the prompt, and the same as cited items."""
+    found = await recall_memory(
+        call.database,
+        query,
+        agent=agent,
+        project=project,
+        peer=peer,
+        token_budget=token_budget,
+        settings=call.settings,
+        viewer=call.viewer,
+    )
+    return reply(_visible(found.as_json()))
+
+
+@router.get("/next", **operation("read", SuggestionList))
+async def suggest_next(
+    call: Reading,
+    session: Annotated[str, Query(min_length=1, max_length=500, description="a session's id, or how its name begins")],
+    limit: Annotated[int, Query(ge=1, le=100)] = 5,
+) -> Response:
+    """Suggest the calls that usually follow where a session is now, with their arguments and confidence."""
+    suggested = await suggest_next_calls(call.database, session, limit=limit, viewer=call.viewer)
+    return reply(_visible({"suggestions": suggested}))
+
+
+@router.get("/explain/{memory_id}", **operation("read", Explanation))
+async def explain_learned(call: Reading, memory_id: MemoryId) -> Response:
+    """Explain anything that was learned: the quotes, sessions and run it rests on, and its history."""
+    return reply(_visible(await explain(call.database, memory_id, viewer=call.viewer)))

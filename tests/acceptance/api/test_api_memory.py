@@ -1,0 +1,125 @@
+"""Memory over HTTP: what was learned, by whom it is seen, and what a person tells it."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import httpx2
+import pytest
+
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.settings import Settings
+from tests.acceptance.api.server import ApiServer
+from tests.conftest import NOON
+from tests.integration.service.test_i16_isolation import AGENT, QUERIES, log_person, persons_in
+from tests.nights import query_rows
+from tests.support import run_job
+
+PEOPLE = ("ada", "bob", "eve")
+ERRORS = ("bash: deplyo: command not found", "fatal: The current branch main has no upstream branch.")
+
+
+@pytest.fixture(scope="module")
+def learned(api: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """The ids of what a night learned from three people's sessions, by table."""
+    settings = Settings(home=tmp_path_factory.mktemp("night"), workers=2, health_port=0)
+
+    async def work(database: Database) -> dict[str, list[str]]:
+        for person in PEOPLE:
+            await log_person(database, person, project="/srv/shop")
+        assert isinstance(database.clock, FrozenClock)
+        database.clock.set(NOON + timedelta(hours=1))
+        await run_job(database, settings)
+        tables = ("fact", "candidate", "procedure", "solution", "session")
+        return {table: [row["id"] for row in await query_rows(database, f"select id from {table}")] for table in tables}
+
+    return api.run(work, FrozenClock(NOON))
+
+
+def ask_everything(client: httpx2.Client, learned: dict[str, list[str]]) -> str:
+    """Return all that memory answers a client, in one text."""
+    answers: list[httpx2.Response] = []
+    for query in QUERIES[:4]:
+        answers.append(client.get("/recall", params={"query": query, "token_budget": 50_000}))
+        answers += [client.get(path, params={"query": query}) for path in ("/facts", "/procedures", "/solutions")]
+    everything = {"superseded": True, "everything": True, "unsolved": True, "limit": 500}
+    answers += [client.get(path, params=everything) for path in ("/facts", "/procedures", "/solutions")]
+    answers += [client.get("/facts", params={"flagged": True}), client.get("/facts/quarantined")]
+    for error in ERRORS:
+        answers.append(client.post("/solutions/lookup", json={"error": error, "limit": 100}))
+        failed = {"tool": "Bash", "arguments": {"command": "git push --to trunk"}}
+        answers.append(client.post("/solutions/lookup", json={"error": error, "limit": 100, **failed}))
+    for answer in answers:
+        assert answer.status_code == 200, answer.text
+    ids = [memory_id for table in ("fact", "candidate", "procedure", "solution") for memory_id in learned[table][:12]]
+    answers += [client.get(f"/explain/{memory_id}") for memory_id in ids]
+    answers += [client.get("/next", params={"session": session_id}) for session_id in learned["session"][:6]]
+    assert {answer.status_code for answer in answers} <= {200, 404}
+    return json.dumps([answer.json() for answer in answers], ensure_ascii=False)
+
+
+def test_the_owner_is_told_everything_with_its_evidence(api: ApiServer, learned: dict[str, list[str]]) -> None:
+    with api.client() as owner:
+        assert persons_in(ask_everything(owner, learned)) == set(PEOPLE)
+        (fact, *_) = owner.get("/facts", params={"agent": AGENT, "limit": 1}).json()["facts"]
+        explained = owner.get(f"/explain/{fact['id']}").json()
+        assert (explained["kind"], explained["title"]) == ("fact", fact["sentence"])
+        assert explained["evidence"][0]["session_id"] in learned["session"]
+        looked_up = owner.post("/solutions/lookup", json={"error": ERRORS[0], "tool": "Bash"}).json()
+        assert looked_up["solutions"][0]["body"]["line"]
+        assert owner.get("/next", params={"session": "ada-0"}).json()["suggestions"]
+        believed = owner.get("/facts", params={"as_of": NOON.isoformat()}).json()
+        assert believed == {"facts": []}
+        assert owner.get("/facts", params={"as_of": "2026-03-02T12:00:00"}).status_code == 422  # of no time zone
+
+
+@pytest.mark.parametrize("narrowed", [{"peer": "ada"}, {"agent": AGENT, "peer": "ada", "project": "/srv/shop"}])
+def test_a_credential_of_one_person_is_told_that_persons_alone(
+    api: ApiServer, learned: dict[str, list[str]], narrowed: dict[str, Any]
+) -> None:
+    with api.client(api.make_token(f"ada-{len(narrowed)}", "read", **narrowed)) as client:
+        text = ask_everything(client, learned)
+        assert persons_in(text) == {"ada"}
+        assert client.get("/facts", params={"peer": "bob"}).status_code == 422
+        assert client.get("/facts", params={"as_of": NOON.isoformat()}).status_code == 422
+
+
+@pytest.mark.parametrize(
+    "narrowed", [{"agent": "other"}, {"project": "/srv"}, {"peer": "zed"}, {"project": "/srv/shop/sub"}]
+)
+def test_a_credential_of_others_is_told_nothing(
+    api: ApiServer, learned: dict[str, list[str]], narrowed: dict[str, Any]
+) -> None:
+    name = "-".join(f"{key}.{value.strip('/').replace('/', '.')}x" for key, value in narrowed.items())
+    with api.client(api.make_token(name, "read", "write", **narrowed)) as client:
+        assert persons_in(ask_everything(client, learned)) == set()
+        for fact_id in learned["fact"]:
+            for action, body in (("forget", None), ("correct", {"text": "I was changed."})):
+                assert client.post(f"/facts/{fact_id}/{action}", json=body).status_code in (403, 404)
+    with api.client() as owner:
+        assert "I was changed." not in owner.get("/facts", params={"limit": 500}).text
+
+
+def test_a_person_corrects_and_forgets_a_fact_once(api: ApiServer, learned: dict[str, list[str]]) -> None:
+    with api.client() as owner:
+        facts = owner.get("/facts", params={"limit": 500}).json()["facts"]
+        own = next(fact for fact in facts if fact["peer"] == "ada")
+        other = next(fact for fact in facts if fact["peer"] == "bob")
+        with api.client(api.make_token("ada-writes", "read", "write", peer="ada")) as ada:
+            assert ada.post(f"/facts/{other['id']}/forget").status_code == 404
+            key = {"idempotency-key": "correct-1"}
+            corrected = ada.post(f"/facts/{own['id']}/correct", json={"text": "Ada likes tea."}, headers=key)
+            again = ada.post(f"/facts/{own['id']}/correct", json={"text": "Ada likes tea."}, headers=key)
+            assert corrected.json() == again.json() == {"id": corrected.json()["id"], "believed": True}
+            assert again.headers["idempotency-replayed"] == "true"
+            assert "Ada likes tea." in ada.get("/facts").text
+        new_id = corrected.json()["id"]
+        assert owner.post(f"/facts/{new_id}/forget").json() == {"id": new_id, "believed": False}
+        assert "Ada likes tea." not in owner.get("/facts", params={"limit": 500}).text
+        assert "Ada likes tea." in owner.get("/facts", params={"limit": 500, "superseded": True}).text
+        assert owner.post(f"/facts/{own['id']}/correct", json={"text": " "}).status_code == 422
+        assert owner.post("/facts/nothing/forget").status_code == 404
+        assert owner.post("/facts/nothing/review", json={"accept": True}).status_code == 404
