@@ -16,15 +16,15 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp
+from starlette.routing import BaseRoute, Match
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from consolidator.api import openapi, problems
 from consolidator.api.call import REPEATED_HEADER, ApiServices
 from consolidator.api.guard import ApiGuard
 from consolidator.api.limits import OpenStreams, RequestRates
 from consolidator.api.problems import Problem, problem_response
-from consolidator.api.routes import calls, context, events, memory, messages, sessions
+from consolidator.api.routes import agents, calls, children, context, events, memory, messages, sessions, work
 from consolidator.errors import ConsolidatorError, as_disk_full
 from consolidator.llm.redaction.redact import redact
 from consolidator.runtime.harness import Harness
@@ -37,7 +37,9 @@ from consolidator.settings import Settings
 log = logging.getLogger("consolidator.api")
 PREFIX = "/v1"
 _OPENAPI_PATH, _DOCS_PATH = f"{PREFIX}/openapi.json", f"{PREFIX}/docs"
-_ROUTERS = (sessions.router, messages.router, events.router, context.router, calls.router, memory.router)
+_ROUTERS = tuple(
+    module.router for module in (sessions, messages, events, context, children, work, calls, agents, memory)
+)
 
 
 def build_app(
@@ -108,7 +110,23 @@ def mount_api(
             allow_headers=("authorization", "content-type", "idempotency-key", "last-event-id"),
             expose_headers=("location", "retry-after", REPEATED_HEADER),
         )
-    return Route(PREFIX + "/{path:path}", endpoint=guarded, include_in_schema=False)
+    return _PrefixRoute(guarded)
+
+
+class _PrefixRoute(BaseRoute):
+    """Every path under the prefix, whatever characters it has; the path is left as it is."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Tell whether a path is under the prefix."""
+        is_ours = scope["type"] == "http" and (scope["path"] + "/").startswith(PREFIX + "/")
+        return (Match.FULL if is_ours else Match.NONE), {}
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        await self.app(scope, receive, send)
 
 
 def _operation_id(route: APIRoute) -> str:

@@ -31,11 +31,11 @@ MAX_SEQ = 2**53 - 1
 async def list_events(
     call: Reading,
     session_id: SessionId,
-    after: Annotated[int, Query(ge=0, le=MAX_SEQ, description="begin after this seq; 0 is the beginning")] = 0,
+    after: Annotated[int | None, Query(ge=-MAX_SEQ, le=MAX_SEQ, description="begin after this seq")] = None,
     limit: Annotated[int, Query(ge=1, le=500, description="how many at most")] = 100,
     cursor: Annotated[str | None, Query(max_length=MAX_LENGTH, description="next_cursor of the page before")] = None,
     whole: Annotated[bool, Query(description="of a stream: answers as events alone, without their pieces")] = False,
-    history: Annotated[bool, Query(description="of a child's stream: first what it reads of its parent")] = False,
+    history: Annotated[bool, Query(description="of a child: first what it reads of its ancestors' logs")] = False,
     last_event_id: Annotated[
         str | None, Header(max_length=200, description="of a stream that broke: it goes on after this one")
     ] = None,
@@ -46,11 +46,13 @@ async def list_events(
     frames `event`, `piece`, `void` (pieces that no longer count) and `gap` (events that retention removed).
     """
     if call.wants_stream:
-        start_at = _parse_event_id(last_event_id) or Cursor(after)
+        start_at = _parse_event_id(last_event_id) or Cursor(after or 0)
         return await stream_session(call, session_id, start_at, whole=whole, history=history)
     position = decode_cursor(f"events {session_id}", cursor, int)
     start = after if position is None else position[0]
-    session, page = await lookup.load_events(call.database, session_id, after=start, limit=limit, viewer=call.viewer)
+    session, page = await lookup.load_events(
+        call.database, session_id, after=start, history=history, limit=limit, viewer=call.viewer
+    )
     more = bool(page) and page[-1].seq < session.head
     following = encode_cursor(f"events {session_id}", [page[-1].seq]) if more else None
     return reply(

@@ -54,7 +54,7 @@ async def open_session(call: Writing, body: OpenSession) -> Response:
                 key=body.key,
                 viewer=call.viewer,
             )
-        return to_answer(_show(call, row), row.id, status=201, location=f"/v1/sessions/{row.id}")
+        return to_answer(show(call, row), row.id, status=201, location=f"/v1/sessions/{row.id}")
 
     return await call.answer_once(work)
 
@@ -97,7 +97,7 @@ async def list_sessions(
     page = await listing.list_sessions(call.database, wanted, order=order, after=after, limit=limit, viewer=call.viewer)
     following = None if page.next is None else encode_cursor(of, [page.next.at.isoformat(), page.next.id])
     return reply(
-        SessionPage.model_construct(sessions=[_show(call, row) for row in page.sessions], next_cursor=following)
+        SessionPage.model_construct(sessions=[show(call, row) for row in page.sessions], next_cursor=following)
     )
 
 
@@ -114,7 +114,8 @@ async def get_session(
     return reply(Session.of(details.session, details.status, details.context))
 
 
-def _show(call: Call, row: SessionRow) -> Session:
+def show(call: Call, row: SessionRow) -> Session:
+    """Return a session as the API shows it."""
     return Session.of(row, listing.session_status(row, call.database.clock.now()))
 
 
@@ -137,7 +138,7 @@ async def end_session(call: Writing, session_id: SessionId, body: EndSession | N
     async def work(database: Database) -> Answer:
         reason = (body or EndSession()).reason
         row = await lifecycle.end_session(database, session_id, reason=reason, viewer=call.viewer)
-        return to_answer(_show(call, row), row.id)
+        return to_answer(show(call, row), row.id)
 
     return await call.answer_once(work)
 

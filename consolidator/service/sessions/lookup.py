@@ -8,7 +8,7 @@ from consolidator.models.session import SessionRow
 from consolidator.runtime.sessions import check_driven_here
 from consolidator.service.sessions.access import get_session
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.log import events
+from consolidator.store.log.lineage import load_lineage, read_lineage
 
 
 async def load_session(database: Database, session_id: str, *, viewer: Viewer = OWNER) -> SessionRow:
@@ -18,12 +18,23 @@ async def load_session(database: Database, session_id: str, *, viewer: Viewer = 
 
 
 async def load_events(
-    database: Database, session_id: str, *, after: int = 0, limit: int = 100, viewer: Viewer = OWNER
+    database: Database,
+    session_id: str,
+    *,
+    after: int | None = None,
+    history: bool = False,
+    limit: int = 100,
+    viewer: Viewer = OWNER,
 ) -> tuple[SessionRow, list[Event]]:
-    """Return a session's row, and its next events after a seq. Raises NotFound."""
+    """Return a session's row, and its next events after a seq, by default from the beginning. Raises NotFound.
+
+    With `history`, what a child reads of its ancestors' logs comes first.
+    """
     async with database.connection() as conn:
         session = await get_session(conn, viewer, session_id, "read")
-        return session, await events.read(conn, session.id, after=after, limit=limit, bounds=session.ingest_bounds)
+        lineage = await load_lineage(conn, session.id, session)
+        begin = after if history else max(session.base_seq if after is None else after, session.base_seq)
+        return session, await read_lineage(conn, lineage, after=begin, upto=session.head, limit=limit)
 
 
 async def load_session_to_drive(database: Database, session_id: str, *, viewer: Viewer = OWNER) -> SessionRow:

@@ -20,5 +20,6 @@ def module_dsn(server_dsn: str, template: str) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def api(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """The service of a module."""
-    with serve(module_dsn, tmp_path_factory.mktemp("api")) as server:
+    unbounded = {"CONSOLIDATOR_HTTP_REQUESTS_PER_SECOND": "100000"}
+    with serve(module_dsn, tmp_path_factory.mktemp("api"), **unbounded) as server:
         yield server

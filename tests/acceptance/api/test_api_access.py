@@ -115,7 +115,7 @@ def test_no_route_shows_or_changes_what_lies_outside(api: ApiServer, session_id:
     name = "foreign-" + "-".join(f"{key}.{value.strip('/').replace('/', '.')}" for key, value in narrowed.items())
     token = api.make_token(name, *EVERYDAY, **narrowed)
     answers = request_each(api, session_id, token)
-    nothing = {path: answer for (_, path, _), answer in request_each(api, NOBODY, token)}
+    nothing = {(method, path): answer for (method, path, _), answer in request_each(api, NOBODY, token)}
     for (method, path, described), answer in answers:
         if described["x-scope"] == "admin":
             assert answer.status_code == 403
@@ -123,7 +123,7 @@ def test_no_route_shows_or_changes_what_lies_outside(api: ApiServer, session_id:
             assert answer.status_code == 404, (method, path, answer.text)
             check_problem(answer, "not-found")
             if method == "get":  # and in the words for what does not exist
-                assert answer.text.replace(session_id, "ID") == nothing[path].text.replace(NOBODY, "ID")
+                assert answer.text.replace(session_id, "ID") == nothing[method, path].text.replace(NOBODY, "ID")
         else:
             assert answer.status_code in (200, 201, 404, 422), (method, path, answer.text)
         assert "marker-of-mara" not in answer.text

@@ -1,0 +1,126 @@
+"""/v1/sessions/{id}/checkpoint, checkpoints, resume and fork: points to come back to, and what goes on from them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from starlette.responses import Response
+
+from consolidator.api.call import Call, Reading, Writing, operation, to_answer
+from consolidator.api.replies import reply
+from consolidator.api.routes.sessions import show
+from consolidator.api.schemas.child import Checkpoint, CheckpointList, Fork, NewCheckpoint, Restore
+from consolidator.api.schemas.session import Session, SessionId
+from consolidator.errors import NotFound
+from consolidator.models.session import SessionRow
+from consolidator.service.database import Database
+from consolidator.service.requests import Answer
+from consolidator.service.sessions import checkpoints
+from consolidator.service.sessions.forks import fork_session as fork
+
+router = APIRouter(tags=["children"])
+CheckpointId = Annotated[
+    str, Path(min_length=1, max_length=200, description="a checkpoint's id", examples=["01K0B1C2D3E4F5G6H7J8K9M0N1"])
+]
+
+
+@router.post("/sessions/{session_id}/checkpoint", **operation("write", Checkpoint, 201))
+async def create_checkpoint(call: Writing, session_id: SessionId, body: NewCheckpoint | None = None) -> Response:
+    """Set a checkpoint: a pointer into the log, not a copy. A point in the middle of a call or answer is refused."""
+    wanted = body or NewCheckpoint()
+
+    async def work(database: Database) -> Answer:
+        row = await checkpoints.create_checkpoint(
+            database,
+            session_id,
+            label=wanted.label,
+            metadata=wanted.metadata,
+            at=wanted.at,
+            time_to_live=None if wanted.ttl_seconds is None else timedelta(seconds=wanted.ttl_seconds),
+            viewer=call.viewer,
+        )
+        return to_answer(Checkpoint.of(row), row.session_id, status=201, location=f"/v1/checkpoints/{row.id}")
+
+    return await call.answer_once(work)
+
+
+@router.get("/sessions/{session_id}/checkpoints", **operation("read", CheckpointList))
+async def list_checkpoints(
+    call: Reading, session_id: SessionId, limit: Annotated[int, Query(ge=1, le=500)] = 100
+) -> Response:
+    """List a session's checkpoints that have not expired, the latest point first."""
+    rows = await checkpoints.list_checkpoints(call.database, session_id, limit=limit, viewer=call.viewer)
+    return reply(CheckpointList.model_construct(checkpoints=[Checkpoint.of(row) for row in rows]))
+
+
+@router.get("/checkpoints/{checkpoint_id}", **operation("read", Checkpoint))
+async def get_checkpoint(call: Reading, checkpoint_id: CheckpointId) -> Response:
+    """Show a checkpoint."""
+    return reply(Checkpoint.of(await checkpoints.get_checkpoint(call.database, checkpoint_id, viewer=call.viewer)))
+
+
+@router.delete("/checkpoints/{checkpoint_id}", **operation("write", None, 204))
+async def delete_checkpoint(call: Writing, checkpoint_id: CheckpointId) -> Response:
+    """Delete a checkpoint; what was restored from it stays."""
+
+    async def work(database: Database) -> Answer:
+        await checkpoints.delete_checkpoint(database, checkpoint_id, viewer=call.viewer)
+        return Answer(204, "")
+
+    return await call.answer_once(work)
+
+
+@router.post("/sessions/{session_id}/resume", **operation("write", Session, 201))
+async def resume_session(call: Writing, session_id: SessionId, body: Restore | None = None) -> Response:
+    """Go on from a checkpoint of a session, in a new session. The original is untouched."""
+    wanted = body or Restore()
+
+    async def work(database: Database) -> Answer:
+        checkpoint_id = await _find_checkpoint(call, database, session_id, wanted.checkpoint_id)
+        row = await checkpoints.restore_checkpoint(
+            database,
+            call.settings,
+            checkpoint_id,
+            overrides=wanted.overrides.to_overrides(),
+            is_current=wanted.is_current,
+            viewer=call.viewer,
+        )
+        return _created(call, row)
+
+    return await call.answer_once(work)
+
+
+@router.post("/sessions/{session_id}/fork", **operation("write", Session, 201))
+async def fork_session(call: Writing, session_id: SessionId, body: Fork | None = None) -> Response:
+    """Leave a session at an event and go on by itself, in a new session. The original is untouched."""
+    wanted = body or Fork()
+
+    async def work(database: Database) -> Answer:
+        row = await fork(
+            database,
+            call.settings,
+            session_id,
+            at=wanted.at,
+            overrides=wanted.overrides.to_overrides(),
+            is_current=wanted.is_current,
+            viewer=call.viewer,
+        )
+        return _created(call, row)
+
+    return await call.answer_once(work)
+
+
+def _created(call: Call, row: SessionRow) -> Answer:
+    return to_answer(show(call, row), row.id, status=201, location=f"/v1/sessions/{row.id}")
+
+
+async def _find_checkpoint(call: Call, database: Database, session_id: str, wanted: str | None) -> str:
+    """Return the id of a session's checkpoint: the wanted one, or the latest. Raises NotFound."""
+    call.viewer.check_may("write")
+    found = await checkpoints.list_checkpoints(database, session_id, viewer=call.viewer)
+    ids = [checkpoint.id for checkpoint in found if wanted in (None, checkpoint.id)]
+    if not ids:
+        raise NotFound(f"session {session_id!r} has no such checkpoint: POST .../checkpoint sets one")
+    return ids[0]

@@ -1,0 +1,106 @@
+"""/v1/sessions/{id}/tasks, scratchpad, seeds and deliveries: what a session works at, notes, began with and showed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from consolidator.api.call import Reading, Writing, operation, to_answer
+from consolidator.api.replies import reply
+from consolidator.api.schemas.session import SessionId
+from consolidator.api.schemas.work import (
+    Acknowledged,
+    NewTask,
+    Scratchpad,
+    ScratchpadChange,
+    SeedList,
+    Shown,
+    StoredSeed,
+    Task,
+    TaskEnd,
+    TaskList,
+)
+from consolidator.service.database import Database
+from consolidator.service.requests import Answer
+from consolidator.service.sessions import following, scratchpad, seeds, tasks
+from consolidator.service.sessions.scratchpad import ScratchpadEdit
+
+router = APIRouter(tags=["work"])
+
+
+@router.get("/sessions/{session_id}/tasks", **operation("read", TaskList))
+async def list_tasks(call: Reading, session_id: SessionId, limit: Annotated[int, Query(ge=1, le=500)] = 50) -> Response:
+    """List a session's tasks, the latest first."""
+    rows = await tasks.list_tasks(call.database, session_id, limit=limit, viewer=call.viewer)
+    return reply(TaskList(tasks=[Task(**asdict(row)) for row in rows]))
+
+
+@router.post("/sessions/{session_id}/tasks", **operation("write", Task, 201))
+async def start_task(call: Writing, session_id: SessionId, body: NewTask) -> Response:
+    """Start a task: every event until its end belongs to it. One task is open at a time."""
+
+    async def work(database: Database) -> Answer:
+        row = await tasks.start_task(database, session_id, body.title, viewer=call.viewer)
+        return to_answer(Task(**asdict(row)), session_id, status=201)
+
+    return await call.answer_once(work)
+
+
+@router.post("/sessions/{session_id}/tasks/finish", **operation("write", Task))
+async def finish_task(call: Writing, session_id: SessionId, body: TaskEnd) -> Response:
+    """End the open task with its outcome, from which the nights learn."""
+
+    async def work(database: Database) -> Answer:
+        row = await tasks.finish_task(
+            database, session_id, body.outcome, note=body.note, task_id=body.task_id, viewer=call.viewer
+        )
+        return to_answer(Task(**asdict(row)), session_id)
+
+    return await call.answer_once(work)
+
+
+@router.get("/sessions/{session_id}/scratchpad", **operation("read", Scratchpad))
+async def get_scratchpad(call: Reading, session_id: SessionId) -> Response:
+    """Show a session's scratchpad."""
+    read = await scratchpad.read_scratchpad(call.database, call.settings, session_id, viewer=call.viewer)
+    return reply(Scratchpad.model_construct(**asdict(read)))
+
+
+@router.patch("/sessions/{session_id}/scratchpad", **operation("write", Scratchpad))
+async def change_scratchpad(call: Writing, session_id: SessionId, body: ScratchpadChange) -> Response:
+    """Change a session's scratchpad: all of it, a paragraph more, or one place. One that is too long is refused."""
+
+    async def work(database: Database) -> Answer:
+        changed = await scratchpad.change_scratchpad(
+            database,
+            call.settings,
+            session_id,
+            ScratchpadEdit(body.mode, body.text, body.old),
+            expected_seq=body.expected_seq,
+            viewer=call.viewer,
+        )
+        return to_answer(Scratchpad.model_construct(**asdict(changed)), session_id)
+
+    return await call.answer_once(work)
+
+
+@router.get("/sessions/{session_id}/seeds", **operation("read", SeedList))
+async def list_seeds(call: Reading, session_id: SessionId) -> Response:
+    """Show what a session's model saw at the start: the rendered system prompt, then the earlier thread."""
+    rows = await seeds.list_seeds(call.database, session_id, viewer=call.viewer)
+    shown = [StoredSeed(**{name: getattr(row, name) for name in StoredSeed.model_fields}) for row in rows]
+    return reply(SeedList(seeds=shown))
+
+
+@router.post("/sessions/{session_id}/deliveries", **operation("write", Acknowledged))
+async def acknowledge(call: Writing, session_id: SessionId, body: Shown) -> Response:
+    """Note that a surface has shown a session up to an event of its stream, so that it can be replayed as it was."""
+
+    async def work(database: Database) -> Answer:
+        count = await following.acknowledge(database, session_id, body.surface, body.cursor, viewer=call.viewer)
+        return to_answer(Acknowledged(session_id=session_id, messages=count), session_id)
+
+    return await call.answer_once(work)

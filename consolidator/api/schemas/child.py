@@ -1,0 +1,95 @@
+"""Checkpoints, forks and restores: what they take and what they are."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from consolidator.api.schemas.session import Input
+from consolidator.models.checkpoint import CheckpointRow
+from consolidator.runtime.agent_defaults import MAX_SECONDS
+from consolidator.runtime.overrides import Overrides
+
+
+class PromptPatch(Input):
+    """Changes of the inherited system prompt."""
+
+    prepend: str | None = Field(default=None, max_length=200_000)
+    append: str | None = Field(default=None, max_length=200_000)
+    replace: dict[str, str] | None = Field(default=None, description="each old text, which must be there, by a new one")
+
+
+class ChildOverrides(Input):
+    """What a child does differently from its parent; null is inherited."""
+
+    model: str | None = Field(default=None, max_length=200)
+    system: str | None = Field(default=None, max_length=200_000)
+    template: str | None = Field(default=None, max_length=200_000)
+    parameters: dict[str, Any] | None = None
+    prompt_patch: PromptPatch | None = None
+    tools: list[str] | None = Field(default=None, max_length=500)
+    strategy: str | None = Field(default=None, max_length=50)
+    budget: int | None = Field(default=None, ge=1, le=10_000_000)
+    last: int | None = Field(default=None, ge=1, le=100_000)
+    answer_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
+    max_steps: int | None = Field(default=None, ge=1, le=100_000)
+    compaction_threshold: float | None = Field(default=None, gt=0, le=1)
+    max_cost_usd: Decimal | None = Field(default=None, ge=0, le=1_000_000)
+
+    def to_overrides(self) -> Overrides:
+        """Return them as the runtime takes them."""
+        named = self.model_dump(exclude={"max_cost_usd", "prompt_patch"})
+        patch = None if self.prompt_patch is None else self.prompt_patch.model_dump(exclude_none=True)
+        return Overrides(**named, prompt_patch=patch, max_cost=self.max_cost_usd)
+
+
+class NewCheckpoint(Input):
+    """A point of a session to come back to."""
+
+    label: str | None = Field(default=None, min_length=1, max_length=200, examples=["before the migration"])
+    metadata: dict[str, Any] | None = None
+    at: int | None = Field(default=None, ge=1, le=2**53 - 1, description="seq; by default where nothing was open last")
+    ttl_seconds: int | None = Field(default=None, ge=1, le=MAX_SECONDS, description="by default the agent's, or a day")
+
+
+class Checkpoint(BaseModel):
+    """A checkpoint: it keeps from retention what a restore needs, until it expires."""
+
+    id: str
+    session_id: str
+    seq: int = Field(description="the last event before the point")
+    label: str | None
+    metadata: dict[str, Any]
+    delta: dict[str, Any] = Field(description="what happened since the checkpoint before")
+    created_at: datetime
+    expires_at: datetime | None
+
+    @classmethod
+    def of(cls, row: CheckpointRow) -> Checkpoint:
+        """Return a checkpoint's row as the API shows it."""
+        return cls.model_construct(**{name: getattr(row, name) for name in cls.model_fields})
+
+
+class CheckpointList(BaseModel):
+    """A session's checkpoints, the latest point first."""
+
+    checkpoints: list[Checkpoint]
+
+
+class Restore(Input):
+    """Which checkpoint a session goes on from, and how."""
+
+    checkpoint_id: str | None = Field(default=None, max_length=200, description="by default the latest of the session")
+    overrides: ChildOverrides = Field(default_factory=ChildOverrides)
+    is_current: bool = Field(default=False, description="whether the session's key names the new one from now on")
+
+
+class Fork(Input):
+    """Where a session is left, and what the child does differently."""
+
+    at: int | None = Field(default=None, ge=1, le=2**53 - 1, description="seq; by default where nothing was open last")
+    overrides: ChildOverrides = Field(default_factory=ChildOverrides)
+    is_current: bool = Field(default=False, description="whether the session's key names the child from now on")

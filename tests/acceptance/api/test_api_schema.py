@@ -1,0 +1,68 @@
+"""The API does what its OpenAPI document says, whatever is sent to it: it never fails, and answers as documented."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import requests
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis import Case, GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.core.result import Ok
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from tests.acceptance.api.server import ApiServer, find_operations
+from tests.support import FULL
+
+EXAMPLES = 200 if FULL else 6  # of each operation, for each way to make them up
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+
+
+@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["fitting", "unfitting"])
+def test_whatever_is_sent_is_answered_as_documented(api: ApiServer, mode: GenerationMode) -> None:
+    document = api.openapi()
+    schema = schemathesis.openapi.from_dict(document)
+    authorized = {"authorization": f"Bearer {api.owners_token}"}
+    tried: set[str] = set()
+    with requests.Session() as session:
+        for result in schema.get_all_operations():
+            assert isinstance(result, Ok), result
+            operation = result.ok()
+            for path_parameters in list_path_parameters(api, operation.path, f"{operation.label}{mode}"):
+                try:
+                    cases = operation.as_strategy(mode, path_parameters=path_parameters)
+                except schemathesis.errors.SchemathesisError:  # nothing of this operation can be made not to fit
+                    continue
+
+                @settings(
+                    max_examples=EXAMPLES,
+                    phases=[Phase.generate],
+                    suppress_health_check=list(HealthCheck),
+                    derandomize=not FULL,
+                    database=None,
+                    deadline=None,
+                )
+                @given(case=cases)
+                def send(case: Case[Any]) -> None:
+                    tried.add(case.operation.label)
+                    case.call_and_validate(
+                        base_url=api.address, session=session, headers=authorized, checks=list(CHECKS), timeout=60
+                    )
+
+                send()
+    assert api.process.poll() is None
+    if mode is GenerationMode.POSITIVE:
+        assert len(tried) == len(find_operations(document))
+
+
+def list_path_parameters(api: ApiServer, path: str, name: str) -> list[dict[str, Any] | None]:
+    """Return what to fill a path with: what can be made up, and what is there."""
+    if "{session_id}" not in path:
+        return [None]
+    return [None, {"session_id": api.open_session(f"schema:web:{abs(hash(name))}")}]
