@@ -348,7 +348,7 @@ def test_streams_of_one_token_are_bounded_and_told_when_the_service_stops(
         path = f"/sessions/{api.open_session()}/events"
         with client.stream("GET", path) as first, client.stream("GET", path) as second:
             lines = first.iter_lines()
-            assert next(read_frames(lines))[2]["event"]["type"] == "SessionStart"
+            assert next(read_frames(lines))[2]["type"] == "SessionStart"
             refused = client.get(path)
             assert (refused.status_code, refused.json()["type"]) == (429, "urn:consolidator:problem:too-many-streams")
             with api.client(api.make_token("another", "read")) as other:
