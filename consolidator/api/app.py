@@ -24,7 +24,7 @@ from consolidator.api.call import REPEATED_HEADER, ApiServices
 from consolidator.api.guard import ApiGuard
 from consolidator.api.limits import OpenStreams, RequestRates
 from consolidator.api.problems import Problem, problem_response
-from consolidator.api.routes import agents, calls, children, context, events, memory, messages, sessions, work
+from consolidator.api.routes import agents, bundles, calls, children, context, events, memory, messages, sessions, work
 from consolidator.errors import ConsolidatorError, as_disk_full
 from consolidator.llm.redaction.redact import redact
 from consolidator.runtime.harness import Harness
@@ -38,7 +38,7 @@ log = logging.getLogger("consolidator.api")
 PREFIX = "/v1"
 _OPENAPI_PATH, _DOCS_PATH = f"{PREFIX}/openapi.json", f"{PREFIX}/docs"
 _ROUTERS = tuple(
-    module.router for module in (sessions, messages, events, context, children, work, calls, agents, memory)
+    module.router for module in (bundles, sessions, messages, events, context, children, work, calls, agents, memory)
 )
 
 
@@ -101,6 +101,7 @@ def mount_api(
         stopping,
         hosts if is_loopback or settings.http_allowed_hosts else None,
         open_paths=(_OPENAPI_PATH, _DOCS_PATH) if settings.http_docs else (_OPENAPI_PATH,),
+        lines_paths=(f"{PREFIX}/sessions/import",),
     )
     if settings.http_cors_origins:
         guarded = CORSMiddleware(

@@ -20,6 +20,7 @@ from consolidator.service.viewer import Viewer
 
 log = logging.getLogger("consolidator.api")
 EVENT_STREAM = "text/event-stream"
+JSON_LINES = "application/x-ndjson"
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _CHALLENGE = 'Bearer realm="consolidator"'
 
@@ -38,6 +39,7 @@ class ApiGuard:
     stopping: asyncio.Event
     hosts: Collection[str] | None  # by which it may be called besides loopback's; None: any
     open_paths: Collection[str] = ()  # that need no token
+    lines_paths: Collection[str] = ()  # whose bodies are JSON lines
     _entered: int = 0
     _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(limits.WORKED_ON))
 
@@ -130,8 +132,9 @@ class ApiGuard:
     async def _read_and_answer(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
         body = await _read_body(headers, receive)
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if body and kind != "application/json":
-            raise Problem(problems.UNSUPPORTED_TYPE, "the body of a request is JSON", {"accept": "application/json"})
+        wanted = JSON_LINES if scope["path"] in self.lines_paths else "application/json"
+        if body and kind != wanted:
+            raise Problem(problems.UNSUPPORTED_TYPE, f"the body of this request is {wanted}", {"accept": wanted})
         scope["state"]["body"] = body
         was_read = False
 
