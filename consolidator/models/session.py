@@ -130,6 +130,7 @@ class SessionTable(SQLModel, table=True):
         ),
         Index("session_awaits_model", "id", postgresql_where=text("awaits_model")),
         Index("session_parent", "parent_id", postgresql_where=text("parent_id is not null")),
+        Index("session_unfinished", "parent_id", postgresql_where=text("config ? 'unfinished'::text")),
         Index("session_root", "root_id"),
         Index("session_project", "project", "agent", "peer", postgresql_where=text("project is not null")),
         Index("session_peer", "peer", postgresql_where=text("peer is not null")),

@@ -14,6 +14,8 @@ from decimal import Decimal
 from types import TracebackType
 from typing import Any, Unpack, assert_never
 
+from ulid import ULID
+
 from consolidator.database import Database, open_database
 from consolidator.errors import SessionBusy, StaleEpoch
 from consolidator.llm import tokens
@@ -24,6 +26,7 @@ from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
 from consolidator.runtime import checkpoints, creation, sessions
 from consolidator.runtime import wake as waking
+from consolidator.runtime.agent_defaults import parse_amount
 from consolidator.runtime.children import ChildRequest, create_child
 from consolidator.runtime.delta_queue import DeltaQueue
 from consolidator.runtime.harness import Delta, Harness, RecallFunction, Sender, StepResult
@@ -33,6 +36,7 @@ from consolidator.runtime.overrides import NO_OVERRIDES, Overrides
 from consolidator.runtime.routing import RoutePolicy
 from consolidator.runtime.scratchpad import Scratchpad, ScratchpadEdit, change_scratchpad, read_scratchpad
 from consolidator.runtime.session_request import SessionArguments, session_request
+from consolidator.runtime.spawn_request import ResultMode, SpawnRequest, SpawnResult
 from consolidator.runtime.tasks import Task, TaskOutcome, finish_task
 from consolidator.runtime.tools.builtin import BuiltinGroup, builtin_tools
 from consolidator.runtime.tools.mcp_servers import start_mcp_servers
@@ -303,6 +307,31 @@ class Session:
         return await checkpoints.create_checkpoint(
             self._agent.database, self.id, label=label, metadata=metadata, at=at, time_to_live=time_to_live
         )
+
+    async def spawn(
+        self,
+        task: str,
+        *,
+        model: str | None = None,
+        context: str | Sequence[Mapping[str, Any]] | None = None,
+        tools: Sequence[str] | None = None,
+        mode: ResultMode = "summary",
+        max_tokens: int | None = None,
+        max_cost_usd: float | Decimal | str | None = None,
+        system: str | None = None,
+        call_id: str | None = None,
+    ) -> SpawnResult:
+        """Give a task to a sub-agent, and return what came of it. It sees the task and the context, and nothing else.
+
+        A `call_id` has one sub-agent, however often this is called with it. `SpawnRequest` says what the rest is.
+        Raises UsageError for a session that may have no sub-agent, and for what none could run with.
+        """
+        cap = None if max_cost_usd is None else parse_amount(max_cost_usd)
+        request = SpawnRequest(
+            task=task, model=model, context=context, tools=tools, mode=mode, max_tokens=max_tokens, max_cost=cap,
+            system=system,
+        )  # fmt: skip
+        return await waking.spawn_sub_agent(self._agent.harness, self.id, request, call_id=call_id or f"spawn_{ULID()}")
 
     def task(self, title: str, *, resume: bool = False) -> Task:
         """Return a task as a block: `async with session.task("...") as task:`. What happens in it belongs to it.

@@ -1,5 +1,7 @@
 """A session's money: reserved before each call of a model, settled after it, and never more than its cap.
 
+What a branch or a sub-agent spends counts in its parent, too, against both caps.
+
 A call whose process died costs its whole reserve. A cap in money needs a model whose price is known.
 """
 
@@ -28,12 +30,15 @@ _EXACTLY_COUNTED = ("gpt-", "o1", "o3", "o4", "chatgpt", "text-embedding")
 class BudgetStop(OverBudget):
     """The call would exceed the session's cap, or the model's price is unknown and the cap cannot be enforced."""
 
-    def __init__(self, model: str, cap: Decimal, spent: Decimal, reserve_usd: Decimal | None) -> None:
+    def __init__(
+        self, model: str, cap: Decimal, spent: Decimal, reserve_usd: Decimal | None, parent_id: str | None = None
+    ) -> None:
         self.model, self.cap, self.spent, self.reserve_usd = model, cap, spent, reserve_usd
+        owner = "the session's cap" if parent_id is None else f"the cap of the parent session {parent_id}"
         super().__init__(
             f"the price of {model} is unknown, so a cap of {cap:f} USD cannot be enforced"
             if reserve_usd is None
-            else f"the session's cap of {cap:f} USD is reached: {spent:.4f} are spent or reserved, "
+            else f"{owner} of {cap:f} USD is reached: {spent:.4f} are spent or reserved, "
             f"and the next call may cost {reserve_usd:.4f}"
         )
 
@@ -99,13 +104,24 @@ async def reserve_spend(
     }
     if await spend.reserve(conn, values):
         return call_id
-    session = await spend.get_budget(conn, session_id)
-    if session is None:
+    budgets = await spend.list_budgets(conn, session_id)
+    if not budgets:
         raise NotFound(f"no session {session_id!r}")
-    if epoch is not None and session.lease_epoch != epoch:
-        raise StaleEpoch(f"session {session_id}: epoch {epoch} is over, it is {session.lease_epoch}")
-    assert session.max_cost is not None  # without a cap only another epoch refuses
-    raise BudgetStop(model, session.max_cost, session.cost + session.reserved, amount)
+    if epoch is not None and budgets[0].lease_epoch != epoch:
+        raise StaleEpoch(f"session {session_id}: epoch {epoch} is over, it is {budgets[0].lease_epoch}")
+    refused = next(
+        (one for one in budgets if one.max_cost is not None and _is_over(one, amount)),
+        next(one for one in budgets if one.max_cost is not None),  # another call has ended in the meantime
+    )
+    assert refused.max_cost is not None
+    raise BudgetStop(
+        model, refused.max_cost, refused.cost + refused.reserved, amount,
+        parent_id=None if refused.id == session_id else refused.id,
+    )  # fmt: skip
+
+
+def _is_over(one: spend.SessionBudget, amount: Decimal | None) -> bool:
+    return amount is None or one.max_cost is None or one.cost + one.reserved + amount > one.max_cost
 
 
 async def settle_spend(conn: Connection, call_id: str, usage: Usage | None, *, now: datetime) -> Decimal | None:

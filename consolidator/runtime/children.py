@@ -6,6 +6,7 @@ it inherits is found before anything is locked; under the lock of the parent, on
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -37,8 +38,23 @@ from consolidator.store.log.tasks import find_open_task
 
 ChildKind = Literal["fork", "resume", "branch", "sub-agent"]
 BranchKind = Literal["sim", "pre_steer", "dream"]
+SUB_AGENT_CHANNEL = "sub-agent"  # nobody but the parent hears a sub-agent
 _ONE_LEVEL = ("branch", "sub-agent")  # kinds that have no children
+_PARENTS_OWN = ("system", "seeds")  # of a configuration: what a sub-agent does not see
 _NOTHING = InheritedFold(SessionHistory())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpawnCall:
+    """The call by which a sub-agent comes to be: a call has at most one, however often it is made."""
+
+    call_id: str
+    trigger_type: str
+    seeds: tuple[Seed, ...]
+    config: Mapping[str, Any]
+    task: NewEvent  # the message that the sub-agent answers
+    announce: Callable[[str], NewEvent]  # the event of the parent's log, given the child's id
+    max_unfinished: int  # sub-agents of one parent at the same time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +75,7 @@ class ChildRequest:
     checkpoint_id: str | None = None
     fold: InheritedFold | None = None
     is_rerun: bool = False  # driven only by who asked for it: others do not have the recorded results
+    call: SpawnCall | None = None  # of a sub-agent
 
     @property
     def reads_parent(self) -> bool:
@@ -92,21 +109,29 @@ async def create_child(database: Database, settings: Settings, session_id: str, 
     async with database.connection() as conn:
         origin = await _find_origin(conn, await sessions.get(conn, session_id), request)
     overrides = request.overrides
-    config, model = overrides.apply_to_config(origin.session.config), overrides.model or origin.session.model
-    if not request.reads_parent:
-        config.pop("seeds", None)  # the earlier thread is a part of the parent's past
+    config = overrides.apply_to_config(_inherited_config(origin.session, request))
+    model = overrides.model or origin.session.model
     cap = origin.session.max_cost if overrides.max_cost is None else overrides.max_cost
     check_affordable(settings, model, cap)
     child_id, now = str(ULID()), database.clock.now()
+    data = _start_data(origin, request, model, config.get("system"))
+    call = request.call
+    if call is not None:
+        config |= {**call.config, **({"seeds": child_id} if call.seeds else {})}
     values = _child_columns(origin, request, child_id)
     if request.is_rerun:
         config["rerun"] = True
     values |= {"config": Jsonb(config, dumps=dumps), "max_cost": cap, "model": model}
-    data = _start_data(origin, request, model, config.get("system"))
-    start = NewEvent(EventType.SESSION_START, data, principal=Role.OPERATOR.value)
+    role = Role.OPERATOR if call is None else Role.HARNESS
+    own_events = [NewEvent(EventType.SESSION_START, data, principal=role.value)]
+    own_events += [] if call is None else [call.task]
+    announced = [] if call is None else [call.announce(child_id)]
     with boundary("commit child"):
         async with database.transaction() as conn:
-            await events.store_blobs(conn, [events.prepare(start)], now)  # before any session is locked
+            prepared = [events.prepare(event) for event in (*own_events, *announced)]
+            await events.store_blobs(conn, prepared, now)  # before any session is locked
+            if call is not None and (existing := await _find_called(conn, origin.session.id, call)) is not None:
+                return existing
             needed = [origin.parent.id, *(part.session_id for part in origin.ranges if part.pruned_to is not None)]
             if origin.parent.id not in await store.lock_ancestors(conn, needed):
                 raise NotFound(f"session {origin.parent.id} was erased meanwhile")
@@ -114,16 +139,46 @@ async def create_child(database: Database, settings: Settings, session_id: str, 
             await store.create_child(conn, {**values, "chain_hash": chain_hash, "now": now})
             await store.save_ranges(conn, child_id, origin.ranges)
             await views.save_view(conn, child_id, asdict(origin.fold.history))
-            await sessions.describe(conn, child_id, _description(origin.session, model, config), now=now)
-            if config.get("system"):
-                await seeds.add(conn, child_id, (Seed("system", config["system"], is_new=True),))
-            await events.append(conn, child_id, [start], now=now)
+            await sessions.describe(conn, child_id, _description(origin.session, request, model, config), now=now)
+            system = (Seed("system", config["system"], is_new=True),) if config.get("system") else ()
+            await seeds.add(conn, child_id, (*system, *(call.seeds if call is not None else ())))
+            await events.append(conn, child_id, own_events, now=now)
+            if announced:
+                await events.append(conn, origin.session.id, announced, now=now, open_task=origin.session.open_task)
             has_open_end = request.reads_parent and origin.point.has_open_end
             settled_to = origin.point.settled_to if has_open_end else values["base_seq"] + 1
-            await store.set_marks(conn, child_id, settled_to=settled_to, pending=has_open_end)
+            await store.set_marks(conn, child_id, settled_to=settled_to, pending=has_open_end or call is not None)
             if request.is_current:
                 await sessions.make_current(conn, child_id)
             return await sessions.get(conn, child_id)
+
+
+async def _find_called(conn: Connection, parent_id: str, call: SpawnCall) -> SessionRow | None:
+    """Return the sub-agent that a call has already; else make sure that the parent may have one more. Locks the parent.
+
+    Raises UsageError for a parent that has ended, and for one with too many sub-agents at work.
+    """
+    await sessions.lock(conn, [parent_id])
+    parent = await sessions.get(conn, parent_id)
+    existing = await store.find_called(conn, parent_id, call.call_id)
+    if existing is not None:
+        return await sessions.get(conn, existing)
+    if parent.status != "open":
+        raise UsageError(f"session {parent_id} has ended: it has no new sub-agents")
+    at_work = len(await store.list_unfinished(conn, parent_id))
+    if at_work >= call.max_unfinished:
+        raise UsageError(
+            f"session {parent_id} has {at_work} sub-agents at work, and may have {call.max_unfinished}: wait for one"
+        )
+    return None
+
+
+def _inherited_config(parent: SessionRow, request: ChildRequest) -> dict[str, Any]:
+    """Return the configuration that a child begins from; a sub-agent's has nothing that its parent was told."""
+    config: dict[str, Any] = dict(parent.config)
+    if request.kind == "sub-agent":
+        config = {name: value for name, value in config.items() if name not in _PARENTS_OWN}
+    return config
 
 
 async def _find_origin(conn: Connection, session: SessionRow, request: ChildRequest) -> _Origin:
@@ -169,7 +224,7 @@ def _child_columns(origin: _Origin, request: ChildRequest, child_id: str) -> dic
         "key": parent.key if request.kind in ("fork", "resume") else None,
         "conversation_id": parent.conversation_id or parent.root_id,
         "agent": parent.agent,
-        "channel": parent.channel,
+        "channel": parent.channel if request.reads_parent else SUB_AGENT_CHANNEL,
         "peer": parent.peer,
         "project": parent.project,
         "parent_id": origin.parent.id,
@@ -184,10 +239,15 @@ def _child_columns(origin: _Origin, request: ChildRequest, child_id: str) -> dic
     }
 
 
-def _description(parent: SessionRow, model: str | None, config: dict[str, Any]) -> dict[str, Any]:
+def _description(
+    parent: SessionRow, request: ChildRequest, model: str | None, config: dict[str, Any]
+) -> dict[str, Any]:
     """Return what a child is for: as its parent; another model has another window."""
     window = parent.context_window if model == parent.model else find_window(model, config)
-    return {"context_window": window, "labels": parent.labels, "ttl_seconds": config.get("session_ttl_seconds")}
+    description = {"context_window": window, "labels": parent.labels, "ttl_seconds": config.get("session_ttl_seconds")}
+    if request.call is None:
+        return description
+    return {**description, "trigger_type": request.call.trigger_type, "trigger_id": request.call.call_id}
 
 
 def _start_data(origin: _Origin, request: ChildRequest, model: str | None, system_prompt: str | None) -> dict[str, Any]:
@@ -198,6 +258,7 @@ def _start_data(origin: _Origin, request: ChildRequest, model: str | None, syste
         "cwd": origin.session.project,
         "branch_kind": request.branch_kind,
         "checkpoint": request.checkpoint_id,
+        "call_id": None if request.call is None else request.call.call_id,
     }
     start = {"kind": request.kind, "parent": origin.parent.id, "point": origin.point.seq}
     overrides = request.overrides.named()

@@ -15,6 +15,7 @@ from consolidator.runtime.routing import RoutePolicy
 from consolidator.runtime.tools.tool import Toolbox
 from consolidator.settings import Settings
 
+MAX_SUB_AGENTS = 4  # that one process drives at the same time
 DEFAULT_CHANNEL = "direct"  # the channel of a session that names none
 
 FinishReason = Literal["stop", "tool_calls", "approval", "budget", "error", "idle", "interrupted"]
@@ -80,6 +81,7 @@ class Harness:
     recall: RecallFunction | None = None
     policy: RoutePolicy | None = None  # chooses models where a session's is `auto`; None: the default policy
     compaction_hooks: CompactionHooks = field(default_factory=CompactionHooks)
+    sub_agent_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_SUB_AGENTS))
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     def find_sender(self, session_id: str, channel: str) -> Sender | None:

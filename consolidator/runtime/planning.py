@@ -205,7 +205,7 @@ def withheld_messages(state: OpenState) -> tuple[int, ...]:
 
 async def _recall(harness: Harness, session: SessionRow) -> str | None:
     """Return what memory recalls for the latest message."""
-    if harness.recall is None:
+    if harness.recall is None or session.kind == "sub-agent":  # it sees what its parent gave it
         return None
     async with harness.database.connection() as conn:
         lineage = await load_lineage(conn, session.id, session)

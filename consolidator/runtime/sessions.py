@@ -17,6 +17,7 @@ from consolidator.models.principal import Role, name_principal
 from consolidator.models.session import SessionRow
 from consolidator.runtime.boundaries import boundary
 from consolidator.runtime.changes import PlannedChange, apply_change
+from consolidator.runtime.sub_agents import cancel_sub_agents
 from consolidator.store.log import events, sessions
 from consolidator.store.log import lease as store
 from consolidator.store.log.lease import AttentionRow
@@ -173,11 +174,13 @@ async def end_session(
     database: Database, session_id: str, *, reason: str, hide: bool = False, principal: str = _OPERATOR
 ) -> None:
     """End a session: its key names none then. With `hide` it is not listed either. Nothing is deleted."""
+    await cancel_sub_agents(database, session_id, "its parent ended")
     with boundary("commit end"):
         async with database.transaction() as conn:
             end = EndSession(reason)
             await apply_change(conn, session_id, end, principal=principal, now=database.clock.now())
             await sessions.retire(conn, session_id, hide=hide)
+    await cancel_sub_agents(database, session_id, "its parent ended")  # those of a call that was made meanwhile
 
 
 async def resume_session(database: Database, session_id: str) -> SessionRow:

@@ -26,7 +26,13 @@ from consolidator.runtime.harness import FinishReason, Harness, StepResult, Usag
 from consolidator.runtime.lease import Lease, Steered
 from consolidator.runtime.planning import RequestPlan, plan_request, with_prefill, withheld_messages
 from consolidator.runtime.routing import compared_model
-from consolidator.runtime.tool_calls import ToolCallRunner, approval_requests, call_events, unstarted_calls
+from consolidator.runtime.tool_calls import (
+    SpawnFunction,
+    ToolCallRunner,
+    approval_requests,
+    call_events,
+    unstarted_calls,
+)
 from consolidator.runtime.turn_limits import TurnLimits, TurnStop, session_limits
 from consolidator.store.log import generation as store
 from consolidator.store.log import lease as marks
@@ -55,7 +61,9 @@ class SessionStepper:
 
     harness: Harness
     lease: Lease
+    spawn: SpawnFunction | None = None  # runs the sub-agent of a call
     delivery: ChannelDelivery = field(init=False)
+    sub_agents_to_wake: list[str] = field(default_factory=list)  # once this session is released
     _session: SessionRow | None = None  # as the lease returned it; used by the first load
     _open_state: OpenState | None = None  # None: it must be loaded
 
@@ -73,7 +81,7 @@ class SessionStepper:
             session, state = await self.load()
         if state.calls:
             self._open_state = None
-            runner = ToolCallRunner(self.harness, self.lease, state.turn, self._limits(session))
+            runner = ToolCallRunner(self.harness, self.lease, state.turn, self._limits(session), self.spawn)
             all_have_results = await runner.run(state.calls, steer=state.steer_seq)
             to_seq = max(state.head, runner.to_seq)
             reason: FinishReason = "tool_calls" if all_have_results else "approval"
@@ -249,8 +257,8 @@ class SessionStepper:
         now = self.harness.database.clock.now()
         with boundary("commit response"):
             async with self.harness.database.transaction() as conn:
+                await budget.settle_spend(conn, call_id, plan.charged_usage(answer), now=now)  # locks the parent, too
                 appended = await self.lease.append(conn, [response, *calls], now=now)
-                await budget.settle_spend(conn, call_id, plan.charged_usage(answer), now=now)
                 if requests:
                     await marks.set_attention(conn, session.id, requested=requests)
                 if not calls:
@@ -262,7 +270,7 @@ class SessionStepper:
             if is_alone and not plan.withheld:  # no other event came meanwhile
                 self._open_state = OpenState(head=appended.last_seq, settled_to=appended.last_seq)
             return StepResult(appended.last_seq, "stop", usage)
-        runner = ToolCallRunner(self.harness, self.lease, state.turn, self._limits(session))
+        runner = ToolCallRunner(self.harness, self.lease, state.turn, self._limits(session), self.spawn)
         all_have_results = await runner.run(unstarted_calls(calls, appended.first_seq + 1))
         reason: FinishReason = "tool_calls" if all_have_results else "approval"
         return StepResult(max(appended.last_seq, runner.to_seq), reason, usage, runner.executed_count)

@@ -6,7 +6,7 @@ A call that may have run runs again only if its tool allows that. Any other beco
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
@@ -23,6 +23,7 @@ from consolidator.runtime.fold import OpenCall
 from consolidator.runtime.generation import StreamedAnswer
 from consolidator.runtime.harness import Harness
 from consolidator.runtime.lease import Lease, Steered
+from consolidator.runtime.spawn_request import SpawnRequest, SpawnResult
 from consolidator.runtime.tools.nesting import MAX_DEPTH, nesting_depth
 from consolidator.runtime.tools.outcome import Outcome, truncate
 from consolidator.runtime.tools.tool import CallContext, Toolbox
@@ -39,6 +40,7 @@ UNCERTAIN = "The process that ran this call ended before its result was recorded
 CANCELLED = "This call was cancelled while it ran: it may have had its effect, or not."
 NEVER_RAN = "This call was not run: the user wanted something else."
 STOPPED = "This call was stopped: the user wanted something else."
+SpawnFunction = Callable[[str, SpawnRequest], Awaitable[SpawnResult]]  # given a call's id
 _MAX_ARGUMENT_BYTES = 500  # of a call that waits for a person, kept in the session's row
 
 
@@ -127,8 +129,11 @@ def unstarted_calls(calls: Sequence[NewEvent], first_seq: int) -> list[OpenCall]
 class ToolCallRunner:
     """Runs the open calls of a session whose lease this process holds."""
 
-    def __init__(self, harness: Harness, lease: Lease, turn: TurnUse, limits: TurnLimits) -> None:
+    def __init__(
+        self, harness: Harness, lease: Lease, turn: TurnUse, limits: TurnLimits, spawn: SpawnFunction | None = None
+    ) -> None:
         self.harness = harness
+        self.spawn = spawn
         self.tools = harness.tools_of(lease.session)
         self.notes = RepeatNotes(turn, limits)
         self.lease = lease
@@ -194,6 +199,7 @@ class ToolCallRunner:
             bool(self.lease.session.simulated),
             is_retry=call.state == "maybe_ran",
             load_logged_result=partial(self._load_logged_result, call),
+            spawn=None if self.spawn is None else partial(self.spawn, call.call_id),
         )
         self.executed_count += 1
         with boundary("tool"):

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 from consolidator.errors import ConsolidatorError, SessionBusy, StaleEpoch, UsageError
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
@@ -18,7 +19,16 @@ from consolidator.runtime.fold import OpenState
 from consolidator.runtime.harness import Harness, StepResult, Usage
 from consolidator.runtime.lease import hold_session
 from consolidator.runtime.sessions import check_driven_here
+from consolidator.runtime.spawn_request import SpawnRequest, SpawnResult
 from consolidator.runtime.step import SessionStepper
+from consolidator.runtime.sub_agents import (
+    cancel_sub_agent,
+    finish_sub_agent,
+    is_unfinished,
+    list_unfinished,
+    run_sub_agent,
+    was_called_by_agent,
+)
 from consolidator.store.log import lease as store
 
 log = logging.getLogger("consolidator.runtime")
@@ -46,7 +56,7 @@ async def drive_session(harness: Harness, session_id: str) -> AsyncIterator[Sess
         missing = harness.missing_tools(lease.session)
         if missing:
             raise UsageError(f"session {session_id} uses tools that are missing here: {', '.join(missing)}")
-        stepper = SessionStepper(harness, lease)
+        stepper = SessionStepper(harness, lease, partial(_spawn_for_call, harness, session_id))
         await stepper.delivery.deliver_backlog()
         yield stepper
 
@@ -67,7 +77,37 @@ async def wake_session(
     No step begins once `is_stopping`: the session is released then, and whoever wakes it next goes on.
     """
     async with drive_session(harness, session_id) as stepper:
-        return await run_until_settled(stepper, is_stopping=is_stopping)
+        result = await run_until_settled(stepper, is_stopping=is_stopping)
+    if is_unfinished(stepper.lease.session) and not is_stopping():
+        await finish_sub_agent(harness.database, session_id)
+    for child_id in stepper.sub_agents_to_wake:  # of programs that have ended, perhaps
+        if not is_stopping():
+            with suppress(SessionBusy, StaleEpoch, UsageError):
+                await wake_session(harness, child_id, is_stopping=is_stopping)
+    return result
+
+
+async def spawn_sub_agent(harness: Harness, parent_id: str, request: SpawnRequest, *, call_id: str) -> SpawnResult:
+    """Give a task to a sub-agent of a session, as a program, and return what came of it; once for each call's id.
+
+    Raises NotFound, and UsageError for a parent that may have no sub-agent and for tools that it does not have.
+    """
+    return await run_sub_agent(harness, parent_id, request, call_id=call_id, by="program", wake=wake_session)
+
+
+async def _spawn_for_call(harness: Harness, parent_id: str, call_id: str, request: SpawnRequest) -> SpawnResult:
+    return await run_sub_agent(harness, parent_id, request, call_id=call_id, by="agent", wake=wake_session)
+
+
+async def _review_sub_agents(stepper: SessionStepper, state: OpenState) -> None:
+    """Cancel the sub-agents whose call was stopped, and note those that a program was to drive."""
+    database, lease = stepper.harness.database, stepper.lease
+    open_calls = {call.call_id for call in state.calls}
+    for child in await list_unfinished(database, lease.session_id):
+        if not was_called_by_agent(child):
+            stepper.sub_agents_to_wake.append(child.id)
+        elif child.trigger_id not in open_calls:
+            await cancel_sub_agent(database, child.id, "its parent stopped it", parent_epoch=lease.epoch)
 
 
 async def run_until_settled(stepper: SessionStepper, *, is_stopping: Callable[[], bool] = lambda: False) -> StepResult:
@@ -86,6 +126,8 @@ async def run_until_settled(stepper: SessionStepper, *, is_stopping: Callable[[]
         if result.finish_reason in ("stop", "budget") and state.needs_model and not is_stopping():
             last = result  # another event came meanwhile
             continue
+        await _review_sub_agents(stepper, state)
+        state = await stepper.open_state()
         await _release_settled(stepper, state)
         return replace(result, usage=usage, executed_tool_count=executed_count)
 

@@ -11,14 +11,15 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
-from consolidator.errors import UsageError
+from consolidator.errors import ConsolidatorError, UsageError
 from consolidator.runtime.scratchpad import ChangeScratchpad, EditMode, ScratchpadEdit
+from consolidator.runtime.spawn_request import SPAWN_TOOL, ResultMode, SpawnRequest
 from consolidator.runtime.tasks import FinishTask, StartTask, TaskOutcome
 from consolidator.runtime.tools.outcome import Outcome
-from consolidator.runtime.tools.tool import Tool, tool
+from consolidator.runtime.tools.tool import CallContext, Tool, tool
 from consolidator.settings import Settings
 
-BuiltinGroup = Literal["tasks", "scratchpad"]
+BuiltinGroup = Literal["tasks", "scratchpad", "sub_agents"]
 BUILTIN_GROUPS: tuple[BuiltinGroup, ...] = get_args(BuiltinGroup)
 
 
@@ -51,9 +52,31 @@ def _create_scratchpad_tool(settings: Settings) -> Tool:
     )
 
 
+@tool(name=SPAWN_TOOL, idempotent=True, timeout=None)
+async def spawn_agent(
+    call: CallContext,
+    task: Annotated[str, Field(description="what to do, and what to answer with; it sees nothing else of yours")],
+    context: Annotated[str | None, Field(description="texts that it needs to know")] = None,
+    tools: Annotated[list[str] | None, Field(description="some of your tools; by default all it may have")] = None,
+    mode: Annotated[ResultMode, Field(description="summary: its last answer; full: all that it did")] = "summary",
+) -> Outcome:
+    """Give a task to a sub-agent, and wait for its answer. Several calls at once run side by side."""
+    if call.spawn is None:
+        return Outcome.failed("There are no sub-agents here.")
+    try:
+        result = await call.spawn(SpawnRequest(task=task, context=context, tools=tools, mode=mode))
+    except ConsolidatorError as error:
+        return Outcome.failed(f"The sub-agent was not started: {error}")
+    if result.status == "ok":
+        return Outcome(result.text)
+    said = f"\n\nWhat it did:\n{result.text}" if result.text else ""
+    return Outcome.failed(f"The sub-agent failed: {result.reason}{said}")
+
+
 _CREATE: Mapping[str, Callable[[Settings], tuple[Tool, ...]]] = {
     "tasks": lambda _: (start_task, finish_task),
     "scratchpad": lambda settings: (_create_scratchpad_tool(settings),),
+    "sub_agents": lambda _: (spawn_agent,),
 }
 
 
@@ -63,5 +86,5 @@ def builtin_tools(groups: Iterable[str], settings: Settings) -> list[Tool]:
     for group in dict.fromkeys(groups):
         if group not in _CREATE:
             raise UsageError(f"{group!r} is no group of built-in tools: {', '.join(_CREATE)}")
-        tools += [replace(member, changes_session=True) for member in _CREATE[group](settings)]
+        tools += [replace(member, changes_session=group != "sub_agents") for member in _CREATE[group](settings)]
     return tools

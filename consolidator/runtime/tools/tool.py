@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 from consolidator.errors import UsageError
+from consolidator.runtime.spawn_request import SpawnRequest, SpawnResult
 from consolidator.runtime.tools import call_runner
 from consolidator.runtime.tools.arguments import BadArguments, BoundCall, inspect_parameters, parse_arguments
 from consolidator.runtime.tools.nesting import MAX_DEPTH, nesting_depth
@@ -38,6 +39,7 @@ class CallContext:
     dry_run: bool = False
     is_retry: bool = False  # a process died in this call: it may have run before
     load_logged_result: Callable[[], Awaitable[Outcome | None]] | None = None
+    spawn: Callable[[SpawnRequest], Awaitable[SpawnResult]] | None = None  # gives a task to this call's sub-agent
 
     async def previous_result(self) -> Outcome | None:
         """Return the result that the log has of this call by now: another process may have overtaken this one."""

@@ -5,6 +5,7 @@ select id, lease_owner as owner, wake_failures as failures from session
 where pending and status = 'open' and origin is null and recorded_by is null
   and (wake_after is null or wake_after <= %(now)s)
   and (lease_owner is null or lease_until <= %(now)s or starts_with(lease_owner, %(machine)s))
+  and trigger_type is distinct from 'spawn_agent'  -- its parent's call drives it
   and (model is not null or %(has_model)s)
   and coalesce(config -> 'tools', '[]'::jsonb) <@ %(tools)s::jsonb
   and not id = any(%(excluded)s::text[]) and not config ? 'rerun'

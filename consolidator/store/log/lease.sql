@@ -50,6 +50,7 @@ returning pg_notify('consolidator_pending', id)
 -- Sessions that a wake must look at, the longest quiet first.
 select id from session
 where pending and status = 'open' and origin is null and recorded_by is null and not config ? 'rerun'
+  and trigger_type is distinct from 'spawn_agent'
 order by last_event_at, id limit %(limit)s
 
 -- name: set_attention

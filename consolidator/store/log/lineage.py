@@ -181,6 +181,31 @@ async def set_marks(conn: Connection, session_id: str, *, settled_to: int, pendi
     await execute(conn, _SQL["set_marks"], {"session": session_id, "settled": settled_to, "pending": pending})
 
 
+@dataclass(frozen=True, slots=True)
+class UnfinishedChild:
+    """A sub-agent at work, and the call that it came of."""
+
+    id: str
+    trigger_type: str
+    trigger_id: str
+
+
+async def find_called(conn: Connection, parent_id: str, call_id: str) -> str | None:
+    """Return the id of the sub-agent that came of a call; None if it has none yet."""
+    found = await fetch_column(conn, _SQL["find_called"], {"parent": parent_id, "call": call_id})
+    return found[0] if found else None
+
+
+async def list_unfinished(conn: Connection, parent_id: str) -> list[UnfinishedChild]:
+    """Return the sub-agents of a session whose end its log does not have yet."""
+    return await fetch_all(conn, UnfinishedChild, _SQL["list_unfinished"], {"parent": parent_id})
+
+
+async def finish(conn: Connection, session_id: str) -> None:
+    """Note that the end of a sub-agent is in its parent's log, and fence whoever drives it yet."""
+    await execute(conn, _SQL["finish"], {"session": session_id})
+
+
 def span_of(part: LineageRange) -> Span:
     """Return a part of a log as a span to read."""
     return Span(part.session_id, part.after_seq, part.upto_seq, part.bounds)

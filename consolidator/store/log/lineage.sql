@@ -68,6 +68,22 @@ values (%(id)s, %(key)s, %(conversation_id)s, %(agent)s, %(channel)s, %(peer)s, 
         %(base_seq)s, %(base_seq)s, %(base_seq)s, %(base_seq)s, %(base_seq)s, 0, %(base_seq)s, %(chain_hash)s,
         %(chain_hash)s, %(now)s, %(now)s, '0001-01-01 00:00:00+00', %(expires_at)s)
 
+-- name: find_called
+-- The sub-agent that came of a call.
+select id from session
+where trigger_type in ('spawn', 'spawn_agent') and trigger_id = %(call)s and parent_id = %(parent)s
+
+-- name: list_unfinished
+-- The sub-agents of a session whose end its log does not have yet, the oldest first.
+select id, trigger_type, trigger_id from session
+where parent_id = %(parent)s and config ? 'unfinished' and kind = 'sub-agent' order by created_at, id
+
+-- name: finish
+-- The end of a sub-agent is in its parent's log: whoever drives it yet is fenced.
+update session
+set config = config - 'unfinished', lease_epoch = lease_epoch + 1, lease_owner = null, lease_until = null
+where id = %(session)s
+
 -- name: set_marks
 update session set settled_to = %(settled)s, delivered_to = head, pending = %(pending)s where id = %(session)s
 returning case when pending then pg_notify('consolidator_pending', id) end

@@ -19,6 +19,7 @@ _SQL = load("log/spend")
 class SessionBudget:
     """What a reserve is checked against."""
 
+    id: str  # of the session
     cost: Decimal  # USD of settled calls
     reserved: Decimal  # USD of calls that are not settled
     max_cost: Decimal | None
@@ -46,9 +47,9 @@ async def reserve(conn: Connection, values: Mapping[str, Any]) -> bool:
     return await execute(conn, _SQL["reserve"], values) > 0
 
 
-async def get_budget(conn: Connection, session_id: str) -> SessionBudget | None:
-    """Return what a refused reserve was checked against; None if there is no such session."""
-    return await fetch_one(conn, SessionBudget, _SQL["get_budget"], {"session": session_id})
+async def list_budgets(conn: Connection, session_id: str) -> list[SessionBudget]:
+    """Return what a refused reserve was checked against: the session's own budget, then its parent's if that pays."""
+    return await fetch_all(conn, SessionBudget, _SQL["list_budgets"], {"session": session_id, "call": None})
 
 
 async def get_call(conn: Connection, call_id: str) -> SpendRow | None:
@@ -58,12 +59,12 @@ async def get_call(conn: Connection, call_id: str) -> SpendRow | None:
 
 async def settle(conn: Connection, values: Mapping[str, Any]) -> bool:
     """Replace a call's reserve by what it took; False if it was settled before."""
-    return await execute(conn, _SQL["settle"], values) > 0
+    return await execute(conn, _SQL["settle"], {**values, "session": None}) > 0
 
 
 async def settle_open(conn: Connection, session_id: str, now: datetime) -> int:
     """Settle every open call of a session at its reserve; return how many there were."""
-    return int(await fetch_value(conn, _SQL["settle_open"], {"session": session_id, "now": now}))
+    return int(await fetch_value(conn, _SQL["settle_open"], {"session": session_id, "call": None, "now": now}))
 
 
 async def sum_costs(conn: Connection, values: Mapping[str, Any]) -> list[CostSum]:

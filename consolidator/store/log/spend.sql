@@ -1,53 +1,76 @@
+-- name: payer_ids
+-- Who pays for a call: its session and, of a branch or sub-agent, the parent.
+select unnest(array[own.id, case when own.kind in ('branch', 'sub-agent') then own.parent_id end])
+from session own
+where own.id = coalesce(%(session)s::text, (select made.session_id from spend made where made.call_id = %(call)s::text))
+
+-- name: payers
+-- The payers, locked in the order of all locks.
+select s.id, s.max_cost, s.cost, s.reserved, s.lease_epoch, s.turns from session s
+where s.id = any(array(
+    -- include: payer_ids
+))
+order by s.id collate "C" for update
+
 -- name: reserve
--- Reserves money for a call, unless it would pass the session's cap or another harness holds the session.
-with locked_session as (
-    update session
-    set reserved = reserved + coalesce(%(amount)s::numeric, 0)
+-- Reserves money for a call, unless it would pass a cap of one who pays, or another harness holds the session.
+with payers as materialized (
+    -- include: payers
+), allowed as (
+    select id, turns from payers
     where id = %(session)s
       and (%(epoch)s::bigint is null or lease_epoch = %(epoch)s)
-      and (max_cost is null or cost + reserved + %(amount)s::numeric <= max_cost)
-    returning id, turns
+      and not exists (
+          select from payers
+          where max_cost is not null and (cost + reserved + %(amount)s::numeric <= max_cost) is not true
+      )
+), set_aside as (
+    update session set reserved = session.reserved + coalesce(%(amount)s::numeric, 0)
+    from payers where session.id = payers.id and exists (select from allowed)
 )
 insert into spend (call_id, session_id, message_id, purpose, model, day, reserved, input_tokens, output_tokens, tier,
                    strategy, turn, reserved_at)
 select %(call)s, id, %(message)s, %(purpose)s, %(model)s, (%(now)s::timestamptz at time zone 'UTC')::date,
        coalesce(%(amount)s::numeric, 0), %(input)s, %(output)s, %(tier)s, %(strategy)s,
        coalesce(%(turn)s::integer, turns), %(now)s
-from locked_session
+from allowed
 
--- name: get_budget
-select cost, reserved, max_cost, lease_epoch from session where id = %(session)s
+-- name: list_budgets
+-- What a refused reserve was checked against: the session's own budget first.
+select id, cost, reserved, max_cost, lease_epoch from session
+where id = any(array(
+    -- include: payer_ids
+))
+order by id <> %(session)s::text
 
 -- name: settle
--- Replaces a call's reserve by what it took, once; the session's row is locked first, as in `reserve`.
-with locked_session as (
-    select id from session where id = (select session_id from spend where call_id = %(call)s) for update
+-- Replaces a call's reserve by what it took, once; those who pay are locked first, as in `reserve`.
+with payers as materialized (
+    -- include: payers
 ), closed as (
     update spend
     set cost = %(cost)s, input_tokens = %(input)s, cached_tokens = %(cached)s, output_tokens = %(output)s,
         settled_at = %(now)s
-    from locked_session
-    where call_id = %(call)s and session_id = locked_session.id and settled_at is null
-    returning session_id, reserved
+    where call_id = %(call)s and settled_at is null and exists (select from payers)
+    returning reserved
 )
 update session
 set cost = cost + coalesce(%(cost)s::numeric, 0), reserved = session.reserved - closed.reserved,
     input_tokens = input_tokens + %(input)s, cached_tokens = cached_tokens + %(cached)s,
     output_tokens = output_tokens + %(output)s
 from closed
-where id = closed.session_id
+where id in (select payers.id from payers)
 
 -- name: get_call
 select * from spend where call_id = %(call)s
 
 -- name: settle_open
 -- What a dead process had reserved counts as spent: nobody knows what its calls took.
-with locked_session as (
-    select id from session where id = %(session)s for update
+with payers as materialized (
+    -- include: payers
 ), closed as (
     update spend set cost = case when tier is null then null else reserved end, settled_at = %(now)s
-    from locked_session
-    where session_id = locked_session.id and settled_at is null
+    where session_id = %(session)s and settled_at is null and exists (select from payers)
     returning reserved, input_tokens, output_tokens
 ), summed as (
     select count(*) as calls, coalesce(sum(reserved), 0) as reserved, coalesce(sum(input_tokens), 0)::bigint as input,
@@ -58,7 +81,7 @@ with locked_session as (
     set cost = cost + summed.reserved, reserved = session.reserved - summed.reserved,
         input_tokens = input_tokens + summed.input, output_tokens = output_tokens + summed.output
     from summed
-    where id = %(session)s and summed.calls > 0
+    where id in (select payers.id from payers) and summed.calls > 0
 )
 select calls from summed
 
