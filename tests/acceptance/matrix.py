@@ -26,8 +26,11 @@ SHORT = "Yes, quite so."
 SUMMARY = {"summary": "They nodded at each other.", "next_steps": []}
 FINAL = "All of it is done, and everything went as well as it ever could."
 LONG = "One two three four five six seven eight nine ten eleven twelve thirteen."
-_AFTER_THE_TURN = (EventType.SESSION_END, EventType.TASK_START, EventType.TASK_END)  # what needs no harness
-_BUILTIN = ("start_task", "finish_task", "update_scratchpad")  # their effect is in the log
+_AFTER_THE_TURN = (  # what needs no harness
+    EventType.SESSION_END, EventType.TASK_START, EventType.TASK_END, EventType.SUBAGENT_SPAWN,
+    EventType.SUBAGENT_COMPLETE,
+)  # fmt: skip
+_BUILTIN = ("start_task", "finish_task", "update_scratchpad", "spawn_agent")  # their effect is in the log
 _RECOVERY = ("generation_replaced", "generation_resumed", "call_started", "configuration_changed")
 
 
@@ -62,6 +65,7 @@ SCENARIOS = {
     ),
     "ending": Scenario([["say", "nod"], ["aside"], ["resume"], ["end"]]),
     "lineage": Scenario([["say", "nod"], ["checkpoint"], ["fork", "nod"], ["restore", "talk"]]),
+    "sub-agents": Scenario([["say", "delegate"], ["spawn", "glance"]], builtin=["sub_agents"]),
     "lacking": Scenario([["say without tools", "nod"]]),
     "task": Scenario([["task", "nod"], ["say", "work"]], builtin=["tasks", "scratchpad"]),
     "renewal": Scenario([["say", "linger"]], lease=3),
@@ -89,6 +93,10 @@ def create_reply(request: dict[str, Any]) -> ScriptedReply:
     if results == 0 and wish == "use tools":
         calls = (("look", {"what": "left"}), ("look", {"what": "right"}), ("send_mail", {"to": "ines"}))
         return ScriptedReply.calling(*calls, text="I look at both, and then I send a mail.")
+    if results == 0 and wish == "delegate":
+        return ScriptedReply.calling(("spawn_agent", {"task": "glance"}))
+    if results == 0 and wish == "glance":
+        return ScriptedReply.calling(("look", {"what": "up"}))
     if results == 0 and wish == "deploy":
         return ScriptedReply.calling(("deploy", {"where": "north"}), ("send_mail", {"to": "ines"}))
     if results < 4 and wish == "work":
@@ -198,7 +206,12 @@ async def inspect_session(
         chunks = await fetch_dicts(
             conn, "select message_id, seq, delta from generation_chunk where session_id = %(id)s", {"id": session_id}
         )
-        spends = await fetch_dicts(conn, "select * from spend where session_id = %(id)s", {"id": session_id})
+        spends = await fetch_dicts(
+            conn,
+            "select p.* from spend p join session s on s.id = p.session_id"
+            " where s.id = %(id)s or (s.parent_id = %(id)s and s.kind = 'sub-agent')",
+            {"id": session_id},
+        )
     messages = {chunk["message_id"] for chunk in chunks}
     calls = {str(event.data["call_id"]) for event in log if event.type == EventType.TOOL_CALL}
     return SessionOutcome(
@@ -242,6 +255,7 @@ def assert_consistent(outcome: SessionOutcome, *, kills: int) -> None:
     _assert_delivered_whole(outcome)
     _assert_logged_before_sent(outcome, kills)
     _assert_one_effect(outcome)
+    _assert_one_sub_agent(outcome)
 
 
 def assert_equivalent(outcome: SessionOutcome, uninterrupted: SessionOutcome) -> None:
@@ -270,6 +284,9 @@ def _assert_settled(outcome: SessionOutcome) -> None:
 
 def _assert_delivered_whole(outcome: SessionOutcome) -> None:
     """The channel has every answer, complete and in order, and was told that any other chunk is void."""
+    if outcome.row.kind == "sub-agent":
+        assert outcome.shown == [], "only its parent hears of it"
+        return
     void = {delta[0] for delta in outcome.shown if delta[3] == "void"}
     texts: dict[str, dict[int, str]] = {}
     for message, seq, text, kind in outcome.shown:
@@ -291,6 +308,15 @@ def _assert_logged_before_sent(outcome: SessionOutcome, kills: int) -> None:
     for message, seq, text, kind in outcome.shown:
         assert kind == "void" or outcome.chunks[message, seq] == text
     assert sum(count - 1 for count in sent.values()) <= kills
+
+
+def _assert_one_sub_agent(outcome: SessionOutcome) -> None:
+    """Every call has one sub-agent at most, whose end was logged once, and which has ended."""
+    spawned = [event.data["call_id"] for event in outcome.log if event.type == EventType.SUBAGENT_SPAWN]
+    completed = [event.data["call_id"] for event in outcome.log if event.type == EventType.SUBAGENT_COMPLETE]
+    assert len(spawned) == len(set(spawned))
+    assert sorted(spawned) == sorted(completed)
+    assert outcome.row.kind != "sub-agent" or outcome.row.status == "ended"
 
 
 def _assert_one_effect(outcome: SessionOutcome) -> None:

@@ -35,8 +35,8 @@ from consolidator.runtime import generation, sessions
 from consolidator.runtime.harness import Delta, StepResult
 from consolidator.runtime.tools.tool import CallContext, Tool, Toolbox
 from consolidator.settings import Settings
+from consolidator.store.log import lineage, tasks
 from consolidator.store.log import sessions as rows
-from consolidator.store.log import tasks
 from consolidator.testing import kill_points
 from tests.killing import is_write
 from tests.support import PATIENCE
@@ -173,6 +173,8 @@ async def _run_commands(agent: Consolidator, run: dict[str, Any]) -> str:
                 result = await agent.wake(session.id)
             case ["checkpoint"]:
                 await _acknowledge(Path(run["world"]) / "checkpoint", _set_checkpoint(session))
+            case ["spawn", text]:
+                result = await _spawn_once(agent, session, text)
             case ["fork" | "restore" as word, text]:
                 result = await _drive_child(agent, session, word, text, Path(run["world"]))
             case ["aside" | "resume" | "end" as word]:
@@ -248,6 +250,15 @@ async def _drive_child(agent: Consolidator, session: Session, word: str, text: s
     if not any(message.seq > base_seq for message in await child.history()):
         await sessions.send_message(agent.database, child.id, text)
     return await agent.wake(child.id)
+
+
+async def _spawn_once(agent: Consolidator, session: Session, text: str) -> StepResult:
+    """Give a sub-agent a task; if it has it already, a wake of the parent is all that is needed."""
+    async with agent.database.connection() as conn:
+        called = await lineage.find_called(conn, session.id, f"spawn_{session.id}")
+    if called is None:
+        await session.spawn(text, call_id=f"spawn_{session.id}")
+    return await agent.wake(session.id)
 
 
 async def _change_session(agent: Consolidator, session: Session, word: str) -> None:

@@ -33,6 +33,9 @@ left join lateral (
            sum(p.output_tokens) filter (where p.settled_at is not null) as output_tokens,
            sum(p.cached_tokens) filter (where p.settled_at is not null) as cached_tokens,
            sum(p.cost) as cost, sum(p.reserved) filter (where p.settled_at is null) as reserved
-    from spend p where p.session_id = s.id
+    from spend p
+    where p.session_id = s.id or p.session_id in (
+        select c.id from session c where c.parent_id = s.id and c.kind in ('branch', 'sub-agent')  -- paid for by it, too
+    )
 ) as paid on true
 where s.id = %(session)s
