@@ -130,7 +130,7 @@ def _list_log_queries(session_id: str, bounds: tuple[datetime, datetime], now: d
     bounded = events.Span(session_id, 0, LENGTH, bounds).values()
     unbounded = events.Span(session_id, 0, LENGTH).values()
     cutoff = now - timedelta(hours=12)
-    prunable = {"cutoff": cutoff, "latest": cutoff, "agents": [], "cutoffs": []}
+    prunable = {"cutoff": cutoff, "latest": cutoff, "agents": [], "cutoffs": [], "now": now, "window": 50}
     return [
         HotQuery("append", event_sql["append"], append_values),
         HotQuery("read a window", event_sql["read"], {**bounded, "after": 10, "limit": 50}),
