@@ -24,13 +24,26 @@ from consolidator.api.call import REPEATED_HEADER, ApiServices
 from consolidator.api.guard import ApiGuard
 from consolidator.api.limits import OpenStreams, RequestRates
 from consolidator.api.problems import Problem, problem_response
-from consolidator.api.routes import agents, bundles, calls, children, context, events, memory, messages, sessions, work
+from consolidator.api.routes import (
+    agents,
+    bundles,
+    calls,
+    children,
+    context,
+    events,
+    memory,
+    messages,
+    nights,
+    sessions,
+    work,
+)
 from consolidator.errors import ConsolidatorError, as_disk_full
 from consolidator.llm.redaction.redact import redact
 from consolidator.runtime.harness import Harness
 from consolidator.service.bearer import BearerTokens, load_token
 from consolidator.service.credentials import find_viewer
 from consolidator.service.database import Database
+from consolidator.service.nights.requested import RequestedRuns
 from consolidator.service.sessions.following import FollowHub
 from consolidator.settings import Settings
 
@@ -38,7 +51,8 @@ log = logging.getLogger("consolidator.api")
 PREFIX = "/v1"
 _OPENAPI_PATH, _DOCS_PATH = f"{PREFIX}/openapi.json", f"{PREFIX}/docs"
 _ROUTERS = tuple(
-    module.router for module in (bundles, sessions, messages, events, context, children, work, calls, agents, memory)
+    module.router
+    for module in (bundles, sessions, messages, events, context, children, work, calls, agents, memory, nights)
 )
 
 
@@ -50,10 +64,12 @@ def build_app(
     tokens: BearerTokens | None = None,
     stopping: asyncio.Event | None = None,
     hub: FollowHub | None = None,
+    runs: RequestedRuns | None = None,
 ) -> FastAPI:
     """Return the application over an open database; `harness` is that of the driver in this process, if it has one.
 
-    It expects the guard before it, which `mount_api` puts there. `stopping` ends its streams, which follow by `hub`.
+    It expects the guard before it, which `mount_api` puts there. `stopping` ends its streams, which follow by `hub`;
+    `runs` does the runs that are asked for.
     """
     app = FastAPI(
         title="consolidator",
@@ -73,12 +89,14 @@ def build_app(
     for kind in (psycopg.Error, UnicodeEncodeError, OSError):
         app.add_exception_handler(kind, _answer_database_error)
     app.add_exception_handler(Exception, _answer_failure)
+    stopping = stopping or asyncio.Event()
     app.state.services = ApiServices(
         database,
         settings,
         harness,
         tokens or BearerTokens(load_token(settings.home), partial(find_viewer, database)),
-        stopping or asyncio.Event(),
+        stopping,
+        runs or RequestedRuns(database, settings, stopping),
         hub,
     )
     app.openapi = _describe_once(app)  # type: ignore[method-assign]
@@ -86,10 +104,15 @@ def build_app(
 
 
 def mount_api(
-    database: Database, settings: Settings, harness: Harness | None, stopping: asyncio.Event, hub: FollowHub
+    database: Database,
+    settings: Settings,
+    harness: Harness | None,
+    stopping: asyncio.Event,
+    hub: FollowHub,
+    runs: RequestedRuns,
 ) -> BaseRoute:
     """Return the route of the API, for the server of `consolidator serve`."""
-    app = build_app(database, settings, harness, stopping=stopping, hub=hub)
+    app = build_app(database, settings, harness, stopping=stopping, hub=hub, runs=runs)
     services: ApiServices = app.state.services
     is_loopback = ip_address(settings.http_host).is_loopback
     hosts = [name.lower() for name in (*settings.http_allowed_hosts, settings.http_host)]

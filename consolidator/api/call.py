@@ -19,6 +19,7 @@ from consolidator.api.problems import Problem
 from consolidator.runtime.harness import Harness
 from consolidator.service.bearer import BearerTokens
 from consolidator.service.database import Database
+from consolidator.service.nights.requested import RequestedRuns
 from consolidator.service.requests import Answer, KeyedRequest, Work, answer_again, answer_once
 from consolidator.service.sessions.following import FollowHub
 from consolidator.service.viewer import Scope, Viewer
@@ -37,6 +38,7 @@ class ApiServices:
     harness: Harness | None  # of the driver in this process, if it has one
     tokens: BearerTokens
     stopping: asyncio.Event
+    runs: RequestedRuns  # of the nights' jobs, on their connections
     open_hub: FollowHub | None = None  # follows sessions for all streams
 
     @property

@@ -42,7 +42,12 @@ def describe(app: FastAPI) -> dict[str, Any]:
     document["security"] = [{"token": []}]
     for path, methods in document["paths"].items():
         for method, described in methods.items():
-            _add_problems(described, with_body=method in _BODY_METHODS, with_id="{" in path, changes=method != "get")
+            _add_problems(
+                described,
+                with_body=method in _BODY_METHODS,
+                with_id="{" in path or "404" in described["responses"],
+                changes=method != "get",
+            )
     return document
 
 

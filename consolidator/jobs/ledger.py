@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -29,6 +30,10 @@ POLL_SECONDS = 0.2  # between checks while other replicas hold the last units
 MAX_CLAIMED = 16  # units claimed at once
 Work = Callable[[list["Unit"]], Awaitable[None]]
 CountUnlearned = Callable[[str], Awaitable[int]]  # unit name -> events that it leaves unlearned if it dies
+
+
+# Called with a run's id when it begins, for whoever started it in a task of its own.
+ON_RUN: ContextVar[Callable[[str], None]] = ContextVar("on_run", default=lambda _: None)
 
 
 class LostClaim(ConsolidatorError):

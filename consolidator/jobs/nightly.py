@@ -22,7 +22,7 @@ from consolidator.jobs.consolidation.pipeline import consolidate
 from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.jobs.indexing.reindex import rebuild_outdated
-from consolidator.jobs.ledger import POLL_SECONDS, Ledger, heartbeat, mark_interrupted
+from consolidator.jobs.ledger import ON_RUN, POLL_SECONDS, Ledger, heartbeat, mark_interrupted
 from consolidator.jobs.model.batches import open_batches
 from consolidator.jobs.model.calls import extraction_model
 from consolidator.jobs.retention import prune
@@ -149,6 +149,7 @@ class JobRunner:
             if run.status != "running":
                 await runs.resume(conn, run.id, owner=ledger.owner, now=now)
         ledger.run_id = run.id
+        ON_RUN.get()(run.id)
         return run
 
     async def _do_job(self, job: Job, ledger: Ledger, **arguments: Any) -> dict[str, Any]:

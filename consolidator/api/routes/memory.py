@@ -213,7 +213,7 @@ async def recall(
     return reply(_visible(found.as_json()))
 
 
-@router.get("/next", **operation("read", SuggestionList))
+@router.get("/next", **operation("read", SuggestionList, responses={404: {}}))
 async def suggest_next(
     call: Reading,
     session: Annotated[str, Query(min_length=1, max_length=500, description="a session's id, or how its name begins")],

@@ -11,6 +11,7 @@ import typer
 from consolidator.cli.agents.tool_file import BuiltinTools, McpConfig, McpServers, ToolFiles, open_tools
 from consolidator.cli.common import open_configured, run_async, stop_on_signals
 from consolidator.service.database import describe_missing_fixes
+from consolidator.service.nights.requested import RequestedRuns
 from consolidator.service.nights.scheduler import serve_nights
 from consolidator.service.request_limits import CONNECTIONS, STATEMENT_SECONDS
 from consolidator.service.sessions.driving import open_driver
@@ -59,10 +60,11 @@ def serve_command(
             for_requests = await stack.enter_async_context(requests)
             mount = mount_http(for_requests, settings) if settings.health_port else HttpMount((), None)
             api = []
+            runs = RequestedRuns(database, settings, stop)
             if settings.health_port:
                 streams = database.reserve(STREAM_CONNECTIONS, statement_seconds=STATEMENT_SECONDS)
                 hub = await stack.enter_async_context(open_hub(await stack.enter_async_context(streams)))
-                api = [mount_api(for_requests, settings, driver.harness, stop, hub)]
+                api = [mount_api(for_requests, settings, driver.harness, stop, hub, runs)]
             driving = asyncio.create_task(driver.run(stop))
             try:
                 routes = [*api, *mount.routes]
@@ -71,6 +73,6 @@ def serve_command(
                 )
             finally:
                 stop.set()
-                await driving
+                await asyncio.gather(driving, runs.close())
 
     run_async(work())

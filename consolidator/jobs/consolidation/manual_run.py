@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from consolidator.jobs.ledger import Ledger
+from consolidator.jobs.ledger import ON_RUN, Ledger
 from consolidator.store.nights import runs
 
 EXTRACTORS = ("facts", "procedures", "solutions")
@@ -59,3 +59,4 @@ async def resume_or_start_run(ledger: Ledger, arguments: dict[str, Any], *, job:
             )
         await runs.resume(conn, run.id, owner=ledger.owner, now=now)
     ledger.run_id = run.id
+    ON_RUN.get()(run.id)

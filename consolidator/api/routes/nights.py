@@ -1,0 +1,140 @@
+"""/v1/runs, backfill, retry, erase and revisions: the nights' jobs and what only an administrator does to memory.
+
+A run goes on after its answer, which names it; `GET /v1/runs/{id}` tells what became of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Query
+from starlette.responses import Response
+
+from consolidator.api.call import Reading, Writing, operation, to_answer
+from consolidator.api.replies import reply
+from consolidator.api.schemas.night import (
+    Erase,
+    Erased,
+    NewBackfill,
+    NewRun,
+    Retry,
+    RevisionList,
+    RunDetails,
+    RunList,
+    StartedRun,
+)
+from consolidator.errors import NotFound
+from consolidator.service.database import Database
+from consolidator.service.log.erasure import erase_sessions, plan_erasure
+from consolidator.service.memory import revisions
+from consolidator.service.nights import runs
+from consolidator.service.nights.backfill import SessionFilter, run_backfill
+from consolidator.service.requests import Answer
+
+router = APIRouter(tags=["nights"])
+Limit = Annotated[int, Query(ge=1, le=500, description="how many at most")]
+RunId = Annotated[str, Path(min_length=1, max_length=200, description="a run's id")]
+Number = Annotated[int, Path(ge=1, le=2**31 - 1, description="a revision's number")]
+AnyJob = Literal["import", "consolidation", "retention", "backfill", "retry", "reindex"]
+
+
+@router.get("/runs", **operation("admin", RunList))
+async def list_runs(call: Reading, job: Annotated[AnyJob | None, Query()] = None, limit: Limit = 20) -> Response:
+    """List runs with their sums, the latest first."""
+    return reply({"runs": await runs.list_runs(call.database, job=job, limit=limit)})
+
+
+@router.get("/runs/{run_id}", **operation("admin", RunDetails))
+async def show_run(call: Reading, run_id: RunId, limit: Limit = 200) -> Response:
+    """Show a run: its report, its units and its dead letters."""
+    return reply(await runs.load_run(call.database, run_id, limit=limit))
+
+
+@router.post("/runs", **operation("admin", StartedRun, 202))
+async def start_run(call: Writing, body: NewRun) -> Response:
+    """Run a job now: its scheduled run if that is due, else an unscheduled one."""
+    age = None if body.older_than_days is None else timedelta(days=body.older_than_days)
+    requested = call.services.runs
+    return await _start(
+        call,
+        lambda: runs.run_job(
+            requested.database, requested.settings, body.job, requested.stop, older_than=age, force=body.force
+        ),
+    )
+
+
+@router.post("/backfill", **operation("admin", StartedRun, 202, responses={404: {}}))
+async def backfill(call: Writing, body: NewBackfill) -> Response:
+    """Consolidate chosen sessions now, derive again what was learned, or read facts with a model into a draft.
+
+    The same request resumes a run of it that was interrupted.
+    """
+    wanted = SessionFilter(body.session, body.agent, body.since, body.until, body.only, body.reprocess)
+    requested = call.services.runs
+    return await _start(
+        call,
+        lambda: run_backfill(requested.database, requested.settings, wanted, requested.stop, model=body.model),
+    )
+
+
+@router.post("/retry", **operation("admin", StartedRun, 202, responses={404: {}}))
+async def retry(call: Writing, body: Retry | None = None) -> Response:
+    """Learn again from events that were set aside, or discard them."""
+    letters, requested = body or Retry(), call.services.runs
+    return await _start(
+        call,
+        lambda: runs.retry_dead_letters(
+            requested.database, requested.settings, run_or_letter_id=letters.id, discard=letters.discard
+        ),
+    )
+
+
+@router.post("/erase", **operation("admin", Erased, responses={404: {}}))
+async def erase(call: Writing, body: Erase) -> Response:
+    """Erase a session with its descendants, or a peer's, and what was derived from them; all or nothing, for good."""
+    requested = call.services.runs
+
+    async def work(_: Database) -> Answer:
+        plan = await plan_erasure(requested.database, session=body.session, peer=body.peer)
+        if body.session is not None and plan.named_ids != [body.session]:
+            raise NotFound(f"no session has the id {body.session!r}: its beginning is not enough here")
+        report = await erase_sessions(requested.database, requested.settings, plan, reason=body.reason)
+        return to_answer(Erased(**report))
+
+    return await call.answer_again(work)
+
+
+@router.get("/revisions", **operation("admin", RevisionList))
+async def list_revisions(call: Reading, limit: Limit = 20) -> Response:
+    """List revisions of the facts: drafts that a backfill with another model made, and promoted ones."""
+    return reply({"revisions": await revisions.list_revisions(call.database, limit=limit)})
+
+
+@router.post("/revisions/{number}/promote", **operation("admin", StartedRun, 202))
+async def promote_revision(call: Writing, number: Number) -> Response:
+    """Make a draft the current revision."""
+    requested = call.services.runs
+    return await _start(
+        call,
+        lambda: revisions.promote_revision(requested.database, requested.settings, number, requested.stop),
+    )
+
+
+@router.post("/revisions/restore", **operation("admin", StartedRun, 202, responses={404: {}}))
+async def restore_revision(call: Writing) -> Response:
+    """Undo the last promotion: the former revision is current again, and the promoted one is a draft."""
+    requested = call.services.runs
+    return await _start(
+        call, lambda: revisions.restore_revision(requested.database, requested.settings, requested.stop)
+    )
+
+
+async def _start(call: Writing, work: Callable[[], Awaitable[Any]]) -> Response:
+    async def start(_: Database) -> Answer:
+        run_id = await call.services.runs.start(work)
+        location = None if run_id is None else f"/v1/runs/{run_id}"
+        return to_answer(StartedRun(run_id=run_id), status=202, location=location)
+
+    return await call.answer_again(start)
