@@ -35,7 +35,8 @@ left join lateral (
            sum(p.cost) as cost, sum(p.reserved) filter (where p.settled_at is null) as reserved
     from spend p
     where p.session_id = s.id or p.session_id in (
-        select c.id from session c where c.parent_id = s.id and c.kind in ('branch', 'sub-agent')  -- paid for by it, too
+        select c.id from session c  -- paid for by it, too
+        where c.parent_id = s.id and c.kind in ('branch', 'sub-agent') and not c.config ? 'rerun'
     )
 ) as paid on true
 where s.id = %(session)s

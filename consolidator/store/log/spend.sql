@@ -1,6 +1,7 @@
 -- name: payer_ids
--- Who pays for a call: its session and, of a branch or sub-agent, the parent.
-select unnest(array[own.id, case when own.kind in ('branch', 'sub-agent') then own.parent_id end])
+-- Who pays for a call: its session and, of a branch or sub-agent, the parent; a rerun leaves the original as it is.
+select unnest(array[own.id, case when own.kind in ('branch', 'sub-agent') and not own.config ? 'rerun'
+                                 then own.parent_id end])
 from session own
 where own.id = coalesce(%(session)s::text, (select made.session_id from spend made where made.call_id = %(call)s::text))
 
