@@ -179,7 +179,10 @@ class Service:
         return port
 
     def _health_server(self) -> BoundedServer:
-        app = Starlette(routes=[Route("/healthz", self._healthz), *self.routes], lifespan=self.lifespan)
+        app = Starlette(
+            routes=[Route("/healthz", self._healthz), Route("/readyz", self._readyz), *self.routes],
+            lifespan=self.lifespan,
+        )
         lifespan: Literal["on", "off"] = "on" if self.lifespan else "off"
         return BoundedServer(BoundedConfig(app, self.limits, lifespan=lifespan, timeout_graceful_shutdown=5))
 
@@ -195,7 +198,16 @@ class Service:
         return "ok"
 
     async def _healthz(self, _request: Request) -> JSONResponse:
-        """Answer whether the database answers, what ran last, and what runs next; 503 if something is failing."""
+        """Answer with the service's state, and 200 whatever that is: the process lives."""
+        return JSONResponse(await self._describe_state())
+
+    async def _readyz(self, _request: Request) -> JSONResponse:
+        """Answer with the service's state; 503 if the database does not answer or something is failing."""
+        state = await self._describe_state()
+        return JSONResponse(state, status_code=200 if state["status"] == "ok" else 503)
+
+    async def _describe_state(self) -> dict[str, Any]:
+        """Return whether the database answers, what fails, what ran last, and what runs next."""
         now = self.runner.database.clock.now()
         async with self.checking:  # many checks at once ask the database once
             if time.monotonic() - self.checked_at >= HEALTH_KEPT_SECONDS:
@@ -203,7 +215,7 @@ class Service:
                 self.checked_at = time.monotonic()
         database = self.database_state
         failure = next(iter([*self.errors.values(), *self.failures.values()]), None)
-        body = {
+        return {
             "status": "ok" if database == "ok" and failure is None else "failing",
             "database": database,
             "failure": failure,
@@ -215,7 +227,6 @@ class Service:
             "last": {job: summarize(report) for job, report in self.last_results.items()},
             **self.report(),
         }
-        return JSONResponse(body, status_code=200 if body["status"] == "ok" else 503)
 
 
 async def _write_counts(lines: Sequence[RepeatedLines]) -> None:

@@ -339,9 +339,9 @@ def health_environment(port: int) -> dict[str, str]:
 
 
 def get_health(port: int) -> tuple[int, dict[str, Any]] | None:
-    """Return the status and body of /healthz; None while nothing listens."""
+    """Return the status and body of /readyz; None while nothing listens."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5) as response:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as response:
             return response.status, json.load(response)
     except urllib.error.HTTPError as error:
         return error.code, json.load(error)

@@ -114,11 +114,11 @@ def test_only_what_imports_sees_the_agents_logs_and_may_not_write_them() -> None
 
 @contextmanager
 def serve_status(status: int) -> Iterator[int]:
-    """Serve /healthz with a status; yield the port."""
+    """Serve /readyz with a status, and /healthz; yield the port."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_response(status if self.path == "/healthz" else 404)
+            self.send_response({"/readyz": status, "/healthz": 200}.get(self.path, 404))
             self.end_headers()
 
         def log_message(self, format: str, *args: Any) -> None:
