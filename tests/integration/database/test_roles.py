@@ -84,6 +84,18 @@ ATTACKS = {
     "lock rows for update": ["select * from event for update"],
     "lock the table": ["select 1", "lock table event in access exclusive mode"],
     "reset the sequence": ["select setval('event_id_seq', 1)"],
+    "delete within a query": ["with gone as (delete from event returning *) select count(*) from gone"],
+    "delete by a prepared statement": ["prepare gone as delete from event", "execute gone"],
+    "delete to measure it": ["explain analyze delete from event"],
+    "a cursor that locks": ["select 1", "declare mine cursor for select * from event for update"],
+    "another numbering": ["update session set base_seq = head where id = 's'"],
+    "another name": ["update session set id = 'renamed' where id = 'new'"],
+    "forget a past": ["delete from session_lineage"],
+    "rewrite a past": ["update session_lineage set ancestor_id = 's'"],
+    "empty the history of agents": ["truncate agent_version"],
+    "change an agent's history without its guard": ["alter table agent_version disable trigger all"],
+    "rewrite an erasure": ["update erasure set reason = ''"],
+    "rewrite a pruning": ["update pruning set overridden = true"],
     # its guards
     "disable triggers": ["alter table event disable trigger all"],
     "disable a partition's trigger": [f"alter table {PART} disable trigger event_kept"],
@@ -389,6 +401,12 @@ async def test_a_reader_reads_and_writes_nothing(log: Database, dsn: str, reader
         "select lo_create(0)",
         "select nextval('event_id_seq')",
         "select token_hash from credential",
+        "update credential set scopes = '{admin}'",
+        "update session set peer = 'me'",
+        "insert into session_lineage (session_id) values ('new')",
+        "select seal_chains('r', now())",
+        "select erase_session('e', 'new', 0, '', now())",
+        "with gone as (delete from event returning *) select count(*) from gone",
     ]:
         try:
             attack(reader_dsn, [statement])
