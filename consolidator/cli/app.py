@@ -23,6 +23,7 @@ from consolidator.cli.agents import (
     rerun,
     scratchpad,
     session,
+    spawn,
     state,
     tasks,
     wake,
@@ -84,6 +85,7 @@ _PANELS = {
         "agent",
         "session",
         "fork",
+        "spawn",
         "checkpoint",
         "wake",
         "approve",
@@ -103,7 +105,7 @@ _PANELS = {
 for module in (
     agent_defaults, approvals, backfill, backup, chat, checkpoint, context, cost, database, demo, erase, events,
     explain, export, facts, fork, import_logs, learned, mcp, procedures, recall, replay, rerun, revisions, runs,
-    scratchpad, serve, session, sessions, solutions, state, suggestions, summary, tasks, tokenizer, tokens, wake,
+    scratchpad, serve, session, sessions, solutions, spawn, state, suggestions, summary, tasks, tokenizer, tokens, wake,
 ):  # fmt: skip
     module.register(app)
 _PANEL_OF = {name: title for title, names in _PANELS.items() for name in names}

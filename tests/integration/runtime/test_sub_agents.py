@@ -11,12 +11,15 @@ import pytest
 
 from consolidator import tool
 from consolidator.database import Database
-from consolidator.errors import UsageError
+from consolidator.errors import Forbidden, NotFound, UsageError
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, role_of
 from consolidator.models.session import SessionRow
 from consolidator.runtime import sessions as people
+from consolidator.runtime.spawn_request import SpawnRequest
+from consolidator.service.sessions import spawning
+from consolidator.service.viewer import Viewer
 from consolidator.store.log import sessions
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.databases import fetch_dicts
@@ -173,6 +176,20 @@ async def test_what_no_sub_agent_may_be_is_refused(database: Database) -> None:
         await session.end()
         with pytest.raises(UsageError, match="has ended"):
             await session.spawn("sing")
+
+
+async def test_a_credential_that_may_only_read_spawns_nothing(database: Database) -> None:
+    async with ModelServer(answers=reply_by_task) as server, open_agent(database, server) as agent:
+        session, request = await agent.open(KEY), SpawnRequest(task="sing")
+        reader = Viewer("reader", frozenset({"read"}))
+        with pytest.raises(Forbidden):
+            await spawning.spawn(agent.harness, session.id, request, call_id="spawn_1", viewer=reader)
+        stranger = Viewer("stranger", frozenset({"read", "write"}), agent="other")
+        with pytest.raises(NotFound):
+            await spawning.spawn(agent.harness, session.id, request, call_id="spawn_1", viewer=stranger)
+        result = await spawning.spawn(agent.harness, session.id, request, call_id="spawn_1")
+        assert await spawning.list_sub_agents_at_work(agent.harness, session.id) == []
+    assert result.text == "done: sing"
 
 
 async def test_a_sub_agent_ends_with_its_parent(database: Database) -> None:
