@@ -26,6 +26,7 @@ MODULES = {
     "models": "benchmarks.model_use.models",
     "runtime": "benchmarks.runtime.runtime",
     "followers": "benchmarks.runtime.followers",
+    "lineage": "benchmarks.runtime.lineage",
 }  # by name of the benchmark; each has `measure(server, scale)`
 
 

@@ -136,12 +136,13 @@ async def create_child(database: Database, settings: Settings, session_id: str, 
             if origin.parent.id not in await store.lock_ancestors(conn, needed):
                 raise NotFound(f"session {origin.parent.id} was erased meanwhile")
             chain_hash = await _find_chain_hash(conn, origin, child_id) if request.reads_parent else None
-            await store.create_child(conn, {**values, "chain_hash": chain_hash, "now": now})
-            await store.save_ranges(conn, child_id, origin.ranges)
-            await views.save_view(conn, child_id, asdict(origin.fold.history))
-            await sessions.describe(conn, child_id, _description(origin.session, request, model, config), now=now)
             system = (Seed("system", config["system"], is_new=True),) if config.get("system") else ()
-            await seeds.add(conn, child_id, (*system, *(call.seeds if call is not None else ())))
+            async with conn.pipeline():  # one round trip
+                await store.create_child(conn, {**values, "chain_hash": chain_hash, "now": now})
+                await store.save_ranges(conn, child_id, origin.ranges)
+                await views.save_view(conn, child_id, asdict(origin.fold.history))
+                await sessions.describe(conn, child_id, _description(origin.session, request, model, config), now=now)
+                await seeds.add(conn, child_id, (*system, *(call.seeds if call is not None else ())))
             await events.append(conn, child_id, own_events, now=now)
             if announced:
                 await events.append(conn, origin.session.id, announced, now=now, open_task=origin.session.open_task)

@@ -6,7 +6,7 @@ the few events that change these are read. All of it is immutable: it is found w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ from consolidator.store.log import context as views
 from consolidator.store.log import lineage as store
 from consolidator.store.log.context import SessionView
 
-_PATCHES_PER_READ = 200
+_FIRST_PATCHES, _MAX_PATCHES = 8, 256  # read at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,21 +71,35 @@ async def _find_state(conn: Connection, session: SessionRow, lineage: Lineage, p
     What a key was before its later changes is said by the latest change up to the point; changes that are pruned are
     needed only for such keys.
     """
+    if session.is_driven_elsewhere:  # its row has no state, whatever its log says
+        summed: dict[str, Any] = {}
+        async for patch in _patches_before(conn, lineage, after=lineage.readable_after, upto=point):
+            summed = {**patch, **summed}
+        return summed
     if point >= session.head:
         return dict(session.state)
-    later = await store.read_state_patches(conn, lineage, after=point, upto=session.head)
-    changed = {key for event in later for key in event.data["state_patch"]}
-    state = {key: value for key, value in session.state.items() if key not in changed}
-    upto = point
-    while changed:
-        earlier = await store.read_state_patches(
-            conn, lineage, after=lineage.readable_after, upto=upto, limit=_PATCHES_PER_READ
-        )
-        for event in earlier:
-            found = changed & event.data["state_patch"].keys()
-            state |= {key: event.data["state_patch"][key] for key in found}
-            changed -= found
-        if len(earlier) < _PATCHES_PER_READ:
+    changed: set[str] = set()
+    async for patch in _patches_before(conn, lineage, after=point, upto=session.head):
+        changed |= patch.keys()
+        if changed >= session.state.keys():
             break
-        upto = earlier[-1].seq - 1
+    state = {key: value for key, value in session.state.items() if key not in changed}
+    if not changed:
+        return state
+    async for patch in _patches_before(conn, lineage, after=lineage.readable_after, upto=point):
+        state |= {key: value for key, value in patch.items() if key in changed}
+        changed -= patch.keys()
+        if not changed:
+            break
     return state
+
+
+async def _patches_before(
+    conn: Connection, lineage: Lineage, *, after: int, upto: int
+) -> AsyncIterator[Mapping[str, Any]]:
+    """Yield the changes of the state with after < position <= upto, the latest first."""
+    limit = _FIRST_PATCHES
+    while patches := await store.read_state_patches(conn, lineage, after=after, upto=upto, limit=limit):
+        for event in patches:
+            yield event.data["state_patch"]
+        upto, limit = patches[-1].seq - 1, min(limit * 2, _MAX_PATCHES)

@@ -18,7 +18,8 @@ from consolidator.models.session import SessionRow
 from consolidator.runtime.fold import find_safe_seqs, fold_open_state
 from consolidator.store.log import lineage as store
 
-LOOKBACK = 1000  # events before a point in which what is open there is looked for
+LOOKBACK = 1024  # events before a point in which what is open there is looked for
+_FIRST_LOOKBACK = 16  # most turns are short
 _LOOKAHEAD = 200  # events after an unsafe point in which the next safe one is looked for
 
 
@@ -45,17 +46,17 @@ async def find_safe_point(conn: Connection, session: SessionRow, lineage: Lineag
         return SafePoint(session.head, session.head)
     if at is not None:
         _check_is_there(session, lineage, at)
-    start = max(lineage.readable_after, _find_start(session, session.head if at is None else at))
-    upto = session.head if at is None else min(at + _LOOKAHEAD, session.head)
-    log = await store.read_skeletons(conn, lineage, after=start, upto=upto)
-    find = find_foreign_safe_seqs if session.is_driven_elsewhere else find_safe_seqs
-    calling = _find_calling_answers(log)
-    safe = [seq for seq in find(log, settled_to=start) if seq not in calling]
+    upto = session.head if at is None else min(at + 1, session.head)
+    start, log = await _read_turn(conn, session, lineage, upto)
+    safe = _find_safe(session, log, start)
     seq = safe[-1] if at is None else at
     if seq not in safe:
+        ahead = min(upto + _LOOKAHEAD, session.head)
+        more = await store.read_skeletons(conn, lineage, after=upto, upto=ahead)
+        nearest = _nearest(_find_safe(session, [*log, *more], start), seq)
         raise UsageError(
             f"session {session.id}: a call or an answer is under way at event {at}; nothing is open after "
-            + " and ".join(f"event {near}" for near in _nearest(safe, seq))
+            + " and ".join(f"event {near}" for near in nearest)
         )
     before = [event for event in log if event.seq <= seq]
     if session.is_driven_elsewhere:
@@ -63,10 +64,48 @@ async def find_safe_point(conn: Connection, session: SessionRow, lineage: Lineag
     return SafePoint(seq, fold_open_state(before, settled_to=start, head=seq).settled_to)
 
 
-def _find_start(session: SessionRow, seq: int) -> int:
-    """Return a seq up to which nothing is open that could matter at a later one."""
-    is_marked = session.settled_to <= seq and not session.is_driven_elsewhere
-    return session.settled_to if is_marked else seq - LOOKBACK
+async def _read_turn(conn: Connection, session: SessionRow, lineage: Lineage, upto: int) -> tuple[int, list[Event]]:
+    """Return a position up to which nothing is open, and the events after it, up to a position.
+
+    That is the session's own mark, or else the end of the latest turn that ended before.
+    """
+    is_marked = session.settled_to < upto and not session.is_driven_elsewhere
+    if is_marked:
+        start = max(lineage.readable_after, session.settled_to)
+        return start, await store.read_skeletons(conn, lineage, after=start, upto=upto)
+    window = _FIRST_LOOKBACK
+    while True:
+        start = max(lineage.readable_after, upto - window)
+        log = await store.read_skeletons(conn, lineage, after=start, upto=upto)
+        settled = _find_settled(log[:-1], calling=_find_calling_answers(log), is_foreign=session.is_driven_elsewhere)
+        if settled is not None and settled >= start:
+            return settled, [event for event in log if event.seq > settled]
+        if start == lineage.readable_after or window >= LOOKBACK:
+            return start, log
+        window = min(window * 4, LOOKBACK)
+
+
+def _find_settled(events: Sequence[Event], *, calling: set[int], is_foreign: bool) -> int | None:
+    """Return a seq up to which nothing is open, by the latest answer that ended a turn; None if there is none.
+
+    The model is called only where every call has its result, and its answer says what it was shown.
+    """
+    for event in reversed(events):
+        if event.type is not EventType.ASSISTANT_RESPONSE or event.seq in calling:
+            continue
+        if is_foreign:
+            return event.seq - 1
+        seen = event.data.get("upto_seq")
+        if isinstance(seen, int) and not event.data.get("held"):
+            return min(seen, event.seq - 1)
+    return None
+
+
+def _find_safe(session: SessionRow, events: Sequence[Event], start: int) -> list[int]:
+    """Return the seqs after which nothing is open; `events` are those after `start`."""
+    find = find_foreign_safe_seqs if session.is_driven_elsewhere else find_safe_seqs
+    calling = _find_calling_answers(events)
+    return [seq for seq in find(events, settled_to=start) if seq not in calling]
 
 
 def _check_is_there(session: SessionRow, lineage: Lineage, at: int) -> None:

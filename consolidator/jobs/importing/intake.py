@@ -28,6 +28,7 @@ from consolidator.models.event import NewEvent
 from consolidator.models.principal import Role, find_role, may_append, name_principal, role_of
 from consolidator.models.session import SessionRow
 from consolidator.store.log import events, sessions, sources
+from consolidator.store.log.lineage import link_imported
 
 BATCH_EVENTS = 1000
 BATCH_BYTES = 8 * 1024 * 1024
@@ -161,6 +162,9 @@ class Intake:
         driven = {row.id for row in await sessions.get_each(conn, sorted(own)) if _is_driven_here(row)}
         for session_id in sorted(new_events):
             await self._open_session(conn, session_id, self._sessions[origins[session_id]], own, now)
+        if self._is_own_export:  # only these say at which event of its parent a session began
+            for session_id in sorted(new_events.keys() - own):
+                await link_imported(conn, session_id)
         for session_id, buffered in new_events.items():
             # An export of a session of this database has nothing new up to that session's head.
             unseen = [
@@ -271,10 +275,12 @@ def _exported_columns(exported: Any) -> dict[str, Any]:
     """Return the session columns that only an own export has; values that make no sense are left out."""
     values = exported if isinstance(exported, dict) else {}
     conversation = values.get("conversation_id")
+    pruned_to = _number(values.get("pruned_to")) or 0
     return {
         "conversation_id": _escape(conversation) if isinstance(conversation, str) else None,
         "parent_seq": _number(values.get("parent_seq")),
-        "pruned_to": _number(values.get("pruned_to")) or 0,
+        "base_seq": min(_number(values.get("base_seq")) or 0, pruned_to),
+        "pruned_to": pruned_to,
         "simulated": values.get("simulated") is True,
     }
 

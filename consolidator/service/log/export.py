@@ -9,12 +9,14 @@ from typing import Any, cast
 from consolidator.database import Database
 from consolidator.database.jsonb import unescape
 from consolidator.errors import UsageError
+from consolidator.formats import native
 from consolidator.formats.base import Writer
 from consolidator.formats.registry import FORMATS, get_format
 from consolidator.llm.redaction.redact import redact_json
 from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
 from consolidator.store.log import events, sessions
+from consolidator.store.log.lineage import load_lineage, read_lineage
 
 EVENTS_PER_READ = 500
 
@@ -51,7 +53,12 @@ async def export_sessions(
     for session_id in ids:
         async with database.connection() as conn:
             session = await sessions.get(conn, session_id)
-        batch = [event async for event in _read_events(database, session_id, session.head)]
+            lineage = await load_lineage(conn, session_id, session)
+        if writer is native or not lineage.ancestors:
+            batch = [event async for event in _read_events(database, session_id, session.head)]
+        else:  # other formats know no parents: a child is written with its whole past
+            async with database.connection() as conn:
+                batch = await read_lineage(conn, lineage, upto=session.head)
         lines: Iterator[str] = writer.write(
             _unescaped_columns(session), (_redact_event(event) if redacted else event for event in batch)
         )

@@ -50,6 +50,33 @@ class _RangeRow:
 
 
 @dataclass(frozen=True, slots=True)
+class _Unlinked:
+    id: str
+    parent_id: str
+    parent_seq: int
+    base_seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class _PastRow:
+    id: str
+    parent_id: str | None
+    kind: str
+    base_seq: int
+    pruned_to: int
+    created_at: datetime
+    last_event_at: datetime
+
+    @property
+    def may_read_ancestors(self) -> bool:
+        return self.parent_id is not None and self.kind != "sub-agent"
+
+    @property
+    def ingest_bounds(self) -> tuple[datetime, datetime]:
+        return self.created_at, self.last_event_at
+
+
+@dataclass(frozen=True, slots=True)
 class _EventHash:
     hash: bytes | None
 
@@ -87,6 +114,18 @@ async def save_ranges(conn: Connection, session_id: str, ranges: Sequence[Lineag
         for position, part in enumerate(ranges)
     ]  # fmt: skip
     await execute_each(conn, _SQL["add_range"], values)
+
+
+async def link_imported(conn: Connection, session_id: str) -> None:
+    """Have an imported session, and imported children of it, read their parents' logs, where these are there by now."""
+    for found in await fetch_all(conn, _Unlinked, _SQL["find_unlinked"], {"session": session_id}):
+        parent = await fetch_one(conn, _PastRow, _SQL["find_past"], {"session": found.parent_id})
+        if parent is None:
+            continue
+        past = await load_lineage(conn, parent.id, parent)
+        await save_ranges(conn, found.id, past.inherit(found.parent_seq, renumbered=found.base_seq == 0))
+        if found.id != session_id:
+            await link_imported(conn, found.id)
 
 
 async def read_lineage(

@@ -96,3 +96,15 @@ where e.session_id = %(session)s and e.seq > %(after)s and e.seq <= %(upto)s
   and e.created_at >= %(low)s and e.created_at <= %(high)s
 group by 1, 2
 order by 1, 2
+
+-- name: find_unlinked
+-- An imported session, and imported children of it, that read nothing of their parents yet although the point is known.
+select s.id, s.parent_id, s.parent_seq, s.base_seq from session s
+where (s.id = %(session)s or s.parent_id = %(session)s) and s.origin is not null and s.kind <> 'sub-agent'
+  and s.parent_id is not null and s.parent_seq > 0
+  and not exists (select from session_lineage l where l.session_id = s.id)
+order by s.id <> %(session)s, s.id
+
+-- name: find_past
+-- What is needed of a session to read its past.
+select id, parent_id, kind, base_seq, pruned_to, created_at, last_event_at from session where id = %(session)s

@@ -70,6 +70,7 @@ async def open_session(conn: Connection, values: Mapping[str, Any], *, now: date
         "root_id": values.get("root_id") or values["id"],
         "simulated": values.get("simulated", False),
         "status": values.get("status", "open"),
+        "base_seq": values.get("base_seq", 0),
         "pruned_to": values.get("pruned_to", 0),
         "details": Jsonb(values.get("details") or {}, dumps=dumps),
         "now": now,

@@ -58,7 +58,7 @@ async def read_task_events(conn: Connection, session_id: str, *, after: int, upt
 
 async def find_open_task(conn: Connection, session: SessionRow, lineage: Lineage, position: int) -> str | None:
     """Return the task that was open after an event of a session's past; `session` may be newer."""
-    if position >= session.head:
+    if position >= session.head and not session.is_driven_elsewhere:  # a foreign log's row has none
         return session.open_task
     for part in reversed(lineage.slice(lineage.readable_after, position)):
         values = {"session": part.session_id, "after": part.after_seq, "upto": part.upto_seq}

@@ -23,7 +23,9 @@ from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
 from consolidator.service.log import erasure
+from consolidator.service.log.events import read_events
 from consolidator.service.log.export import export_sessions
+from consolidator.service.sessions.forks import fork_session
 from consolidator.settings import Settings
 from consolidator.store.log import events, sessions
 from tests.conftest import NOON
@@ -160,6 +162,36 @@ async def test_what_only_our_own_export_tells_of_a_session_is_known_again(
     parent, child = await list_session_rows(other)
     assert (child.parent_id, child.root_id, child.parent_seq) == (parent.id, parent.id, 1)
     assert (child.simulated, child.conversation_id, child.status) == (True, "c", "ended")
+
+
+async def test_forks_read_their_parents_logs_wherever_they_are_imported(
+    database: Database, other: Database, settings: Settings, tmp_path: Path
+) -> None:
+    await log_events(database, "root", [user_message("one"), assistant_response("two"), user_message("three")])
+    fork = await fork_session(database, settings, "root", at=2)
+    await log_events(database, fork.id, [user_message("another way"), assistant_response("so be it")])
+    again = await fork_session(database, settings, fork.id)
+    await log_events(database, again.id, [user_message("and on")])
+    header = {"agent": "coder", "kind": "fork", "parent_id": again.id, "parent_seq": 5}
+    lines: list[dict[str, Any]] = [
+        {"consolidator": 1, "session": {"id": "elsewhere", **header}},  # it numbers its events from 1
+        {"seq": 1, "type": "UserMessage", "data": {"text": "own numbers"}},
+    ]
+    text, before = await export_text(database), tmp_path / "before"
+    before.mkdir()
+    await import_text(other, "".join(json.dumps(line) + "\n" for line in lines), before)
+    await import_text(other, text, tmp_path)
+    past = ["one", "two", None, "another way", "so be it"]
+    assert await _read_past(other, again.id) == [*enumerate(past, 1), (6, None), (7, "and on")]
+    assert await _read_past(other, "elsewhere") == [*enumerate(past, -4), (1, "own numbers")]
+    assert await export_text(other, session_names=[again.id]) == await export_text(database, session_names=[again.id])
+    shown = await export_text(other, "claw0", session_names=[again.id])
+    assert [word in shown for word in ("one", "so be it", "and on", "three")] == [True, True, True, False]
+    await assert_invariants(other)
+
+
+async def _read_past(database: Database, name: str) -> list[tuple[int, str | None]]:
+    return [(event.seq, event.data.get("text")) async for event in read_events(database, name)]
 
 
 async def test_an_export_adds_nothing_where_it_came_from(database: Database, tmp_path: Path) -> None:
