@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, get_args
 
 from consolidator.database import Connection
 from consolidator.models.event import Event, EventRow
-from consolidator.models.lineage import Lineage, LineageRange, own_range
+from consolidator.models.lineage import MAX_RANGES, Lineage, LineageRange, own_range
 from consolidator.models.payload import EventType
 from consolidator.store.log import events
 from consolidator.store.log.events import Span
@@ -116,16 +116,23 @@ async def save_ranges(conn: Connection, session_id: str, ranges: Sequence[Lineag
     await execute_each(conn, _SQL["add_range"], values)
 
 
-async def link_imported(conn: Connection, session_id: str) -> None:
-    """Have an imported session, and imported children of it, read their parents' logs, where these are there by now."""
+async def link_imported(conn: Connection, session_id: str, *, below: frozenset[str] = frozenset()) -> None:
+    """Have an imported session, and imported children of it, read their parents' logs, where these are there by now.
+
+    Parents come first, so that a child reads what its parent does; `below` are the sessions on the way up here, which a
+    file may have put into a ring.
+    """
     for found in await fetch_all(conn, _Unlinked, _SQL["find_unlinked"], {"session": session_id}):
         parent = await fetch_one(conn, _PastRow, _SQL["find_past"], {"session": found.parent_id})
-        if parent is None:
+        if parent is None or parent.id in below or len(below) >= MAX_RANGES:
+            continue
+        if found.id == session_id:  # it is a child like any other there
+            await link_imported(conn, parent.id, below=below | {session_id})
             continue
         past = await load_lineage(conn, parent.id, parent)
         await save_ranges(conn, found.id, past.inherit(found.parent_seq, renumbered=found.base_seq == 0))
-        if found.id != session_id:
-            await link_imported(conn, found.id)
+        if found.id not in below:
+            await link_imported(conn, found.id, below=below | {session_id})
 
 
 async def read_lineage(
