@@ -17,6 +17,7 @@ from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.service.database import list_seals, read_seals, verify_database
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
+from consolidator.service.sessions.forks import fork_session
 from consolidator.settings import Settings
 from consolidator.store.log import events, seals, sessions
 from consolidator.store.log.hash_chain import HASH_BYTES
@@ -25,6 +26,7 @@ from tests.support import call_and_result, log_events, run_job, user_message
 EVENTS, BLOBS = "I17 events are what was appended", "I17 blobs are what was appended"
 SEALED, SEALS = "I17 sealed sessions are as they were sealed", "I17 seals follow from one another"
 GUARDS, COPY = "I17 the guards are this version's", "I17 the seals of the copy are here"
+BEGINNINGS = "I17 children begin where they left their parents"
 LARGE = "x" * 40_000
 
 
@@ -110,6 +112,14 @@ CUT_TAIL = (
     "chain_hash = (select hash from event where session_id = 's' and seq = 2) where id = 's'",
     "delete from blob_ref where session_id = 's'",
 )
+
+
+async def test_a_child_that_is_moved_to_another_parents_event_is_found(log: Database, settings: Settings) -> None:
+    child = await fork_session(log, settings, "t", at=4)
+    await fork_session(log, settings, child.id)
+    assert await broken(log) == {}
+    await as_owner(log, f"update session set parent_seq = 3 where id = '{child.id}'")
+    assert await broken(log) == {BEGINNINGS: [f"{child.id}: does not begin with event 3 of session t"]}
 
 
 async def test_a_tail_that_was_cut_off_with_its_head_lowered_is_found(log: Database) -> None:
