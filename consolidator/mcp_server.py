@@ -222,7 +222,7 @@ def mount_http(database: Database, settings: Settings) -> HttpMount:
     """
     security = TransportSecuritySettings(
         enable_dns_rebinding_protection=True,
-        allowed_hosts=["127.0.0.1:*", "localhost:*"],
+        allowed_hosts=["127.0.0.1:*", "localhost:*", *_with_ports(settings.http_allowed_hosts)],
         allowed_origins=["http://127.0.0.1:*", "http://localhost:*"],
     )
     apps = {
@@ -242,6 +242,11 @@ def mount_http(database: Database, settings: Settings) -> HttpMount:
     limited: dict[frozenset[Scope], ASGIApp] = {scopes: RequestLimits(app) for scopes, app in apps.items()}
     guard = BearerTokenGuard(limited, BearerTokens(load_token(settings.home), partial(find_viewer, database)))
     return HttpMount([Mount("/", app=guard)], lifespan)
+
+
+def _with_ports(hosts: Sequence[str]) -> list[str]:
+    """Return patterns for hosts with and without a port."""
+    return [pattern for host in hosts for pattern in (host, f"{host}:*")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from consolidator.api.problems import ProblemKind
 from consolidator.api.schemas.problem import ProblemDocument
 
 _BODY_METHODS = ("post", "patch", "put")
-_ALWAYS = (400, 401, 403, 413, 421, 422, 429, 500, 503, 507)
+_ALWAYS = (400, 401, 403, 404, 413, 421, 422, 429, 500, 502, 503, 507)
 _WITH_BODY = (415,)
 _STATUS_KINDS: dict[int, list[ProblemKind]] = {}
 for _kind in problems.KINDS:
@@ -40,23 +40,17 @@ def describe(app: FastAPI) -> dict[str, Any]:
         schemas.pop(name, None)
     components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     document["security"] = [{"token": []}]
-    for path, methods in document["paths"].items():
+    for methods in document["paths"].values():
         for method, described in methods.items():
-            _add_problems(
-                described,
-                with_body=method in _BODY_METHODS,
-                with_id="{" in path or "404" in described["responses"],
-                changes=method != "get",
-            )
+            _add_problems(described, with_body=method in _BODY_METHODS, changes=method != "get")
     return document
 
 
-def _add_problems(described: dict[str, Any], *, with_body: bool, with_id: bool, changes: bool) -> None:
+def _add_problems(described: dict[str, Any], *, with_body: bool, changes: bool) -> None:
     responses = described["responses"]
     statuses = [
         *_ALWAYS,
         *(_WITH_BODY if with_body else ()),
-        *((404,) if with_id else ()),
         *((409,) if changes else ()),
     ]
     for status in sorted(statuses):
