@@ -12,12 +12,14 @@ import string
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
-from re import _constants as ops  # type: ignore[attr-defined]
-from re import _parser as regex_parser  # type: ignore[attr-defined]
 from typing import Any
 
 from consolidator.llm.redaction.value_shapes import shannon_entropy
+
+ops: Any = import_module("re._constants")  # what the library parses expressions with, without declared types
+regex_parser: Any = import_module("re._parser")
 
 _POSIX_CLASSES = {
     "[:alnum:]": "a-zA-Z0-9",

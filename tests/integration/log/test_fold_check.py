@@ -83,7 +83,7 @@ async def test_what_the_runtime_wrote_is_the_fold_of_its_logs(database: Database
 async def test_a_row_that_says_something_else_is_found(database: Database, change: str, said: str) -> None:
     parent, _ = await make_sessions(database)
     async with database.connection() as conn:
-        await conn.execute(f"update session set {change} where id = '{parent}'")  # type: ignore[arg-type]
+        await conn.execute(f"update session set {change} where id = '{parent}'".encode())
     (problem,) = (await check(database)).problems
     assert problem.startswith(f"{parent}: {said}")
     violations = await verify_database(database)
