@@ -37,8 +37,18 @@ hypothesis_settings.register_profile(
 hypothesis_settings.load_profile("consolidator")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job: the programs under test must hear it
     signal.signal(signal.SIGINT, signal.default_int_handler)
+LONGEST = frozenset(
+    f"test_{name}.py"
+    for name in ("any_order", "kill_matrix", "many_sessions", "sixty_days", "zombies", "lineage_trees")
+)
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 IS_WRITER = os.environ.get("CONSOLIDATOR_TEST_ROLE") == "writer"  # run the tests as the role of a service
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave the longest tests to `make test` where only a quick sample is asked for."""
+    is_left_out = collection_path.name in LONGEST and bool(os.environ.get("CONSOLIDATOR_TEST_QUICK"))
+    return True if is_left_out else None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

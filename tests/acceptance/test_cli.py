@@ -150,6 +150,7 @@ JSON_COMMANDS = [
 JSON_COMMANDS_TESTED_ELSEWHERE = {
     ("demo",),
     ("checkpoint", "restore"),
+    *((word,) for word in ("diff", "rerun", "spawn")),
     *(("revisions", word) for word in ("show", "promote", "discard", "restore")),
 }  # tests of their own
 

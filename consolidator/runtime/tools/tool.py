@@ -11,14 +11,16 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from consolidator.errors import UsageError
-from consolidator.runtime.spawn_request import SpawnRequest, SpawnResult
 from consolidator.runtime.tools import call_runner
 from consolidator.runtime.tools.arguments import BadArguments, BoundCall, inspect_parameters, parse_arguments
 from consolidator.runtime.tools.nesting import MAX_DEPTH, nesting_depth
 from consolidator.runtime.tools.outcome import Outcome, to_text, truncate
+
+if TYPE_CHECKING:  # a file of tools must not load the database
+    from consolidator.runtime.spawn_request import SpawnRequest, SpawnResult
 
 DEFAULT_TIMEOUT = 60.0  # seconds
 DEFAULT_RESULT_BYTES = 32 * 1024  # of a result, shown to the model

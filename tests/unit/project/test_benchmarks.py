@@ -33,6 +33,7 @@ RATIOS = {
     "models": {"all: ours, calls", "all: ours, tokens"},
     "runtime": {"append / INSERT", "context: 400 / 100 events", "waking: 400 / 100 events", "steps, one session"},
     "followers": {"from before the commit to a follower, p95", "their ratio"},
+    "lineage": {"events copied by all of that"},
     "plans": {"append", "stamp", "claim", "prunable", "solutions by fingerprint", "facts by text"},
 }
 
@@ -65,7 +66,7 @@ async def test_a_benchmark_runs_and_reports_its_ratios(
     report = await importlib.import_module(MODULES[name]).measure(server, "tiny")
     figures = figures_of(report)
     assert RATIOS[name] <= set(figures)
-    assert all(value > 0 for value in figures.values())
+    assert all(value > 0 for title, value in figures.items() if "copied" not in title)
     assert name != "mining" or figures["other orders that came out the same"] == 2
     assert json.loads(json.dumps(report.to_json()))["benchmark"] == name
     assert all(figure.name in report.format_table() for figure in report.figures)

@@ -22,7 +22,7 @@ def test_every_boundary_is_used_and_no_other() -> None:
 def test_the_page_on_the_runtime_names_every_boundary() -> None:
     text = (ROOT / "docs" / "runtime.md").read_text()
     listed = text[text.index("is a named boundary") :].split("\n\n")[0]
-    assert set(re.findall(r"`([a-z ]+)`", listed)) == set(get_args(Boundary))
+    assert set(re.findall(r"`([a-z -]+)`", listed)) == set(get_args(Boundary))
 
 
 def test_a_boundary_is_passed_before_and_after_unless_what_is_between_fails() -> None:
