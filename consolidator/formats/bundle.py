@@ -7,7 +7,8 @@ lineage (what it reads of its ancestors), columns (the session's state, configur
 checkpoint, chunk, delivery. The last line is {"end": {"lines": n, "sha256": "..."}} over the bytes of all lines before
 it.
 
-Headers have the fields of version 1. Chunks stand where people saw them: before the event that ends their message, and
+Headers have the fields of version 1; of the session that an exact bundle is of, also chain: seq and hash of the last
+event where it was exported first. Chunks stand where people saw them: before the event that ends their message, and
 before a person's message that came later.
 """
 
@@ -60,6 +61,10 @@ def _is_amount(value: object) -> bool:
     return isinstance(value, str) and re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,18})?", value) is not None
 
 
+def _is_hash(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
+
+
 def _optional(is_valid: Callable[[object], bool]) -> Callable[[object], bool]:
     return lambda value: value is None or is_valid(value)
 
@@ -95,6 +100,7 @@ _FIELDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
         "trigger_type": _optional(_is_text),
         "trigger_id": _optional(_is_text),
         "completed_at": _optional(_is_time),
+        "open_task": _optional(_is_text),
     },
     "lineage": {"base_seq": _is_number, "ranges": _is_list_of_ranges},
     "checkpoint": {
@@ -134,6 +140,14 @@ _FIELDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
 
 
 @dataclass(frozen=True, slots=True)
+class ChainHash:
+    """The hash of an event in the log that a bundle was exported from first."""
+
+    seq: int
+    hash: str  # 64 hex digits
+
+
+@dataclass(frozen=True, slots=True)
 class BundleInfo:
     """What the first and the last line of a bundle say."""
 
@@ -142,6 +156,7 @@ class BundleInfo:
     redacted: bool
     lines: int
     sha256: str  # hex digits
+    chain: ChainHash | None = None  # of an exact bundle
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +258,7 @@ class _BundleReader:
     _advice: str = "nothing was written: ask for the file again, or export the session again"
     _number: int = 0  # of the line
     _bundle: Mapping[str, Any] = field(default_factory=dict)
+    _chain: ChainHash | None = None  # of the last session
     _sessions: list[str] = field(default_factory=list)
     _events: native.EventReader | None = None  # of the last session
     _end: Mapping[str, Any] | None = None
@@ -251,9 +267,8 @@ class _BundleReader:
         """Return what the bundle is of, once it was read."""
         end = self._end or {}
         redacted = self._bundle.get("redacted") is not False
-        return BundleInfo(
-            str(self._bundle.get("session")), tuple(self._sessions), redacted, int(end["lines"]), str(end["sha256"])
-        )
+        name = str(self._bundle.get("session"))
+        return BundleInfo(name, tuple(self._sessions), redacted, int(end["lines"]), str(end["sha256"]), self._chain)
 
     def read(self) -> Iterator[BundleItem]:
         """Yield what the lines say."""
@@ -320,8 +335,16 @@ class _BundleReader:
         if session.origin in self._sessions:
             raise self.refuse(f"session {session.origin[:60]} comes twice")
         self._sessions.append(session.origin)
+        self._chain = self._parse_chain(session.details[native.EXPORTED].get("chain"))
         self._events = native.EventReader.from_session(session)
         return session
+
+    def _parse_chain(self, chain: Any) -> ChainHash | None:
+        if chain is None:
+            return None
+        if not isinstance(chain, dict) or not _is_number(chain.get("seq")) or not _is_hash(chain.get("hash")):
+            raise self.refuse("the session has no valid chain")
+        return ChainHash(chain["seq"], chain["hash"])
 
     def _parse_event(self, events: native.EventReader, line: dict[str, Any]) -> ForeignEvent:
         expected = events.last_seq + 1

@@ -27,7 +27,9 @@ from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.event import NewEvent, parse_timestamp
 from consolidator.models.lineage import LineageRange
 from consolidator.models.payload import EventType
+from consolidator.models.session import SessionRow
 from consolidator.store.log import bundles, context, events, sessions, sources
+from consolidator.store.log.lineage import find_hash
 
 _BATCH_ITEMS = 256  # read at once, and so many chunks are written at once
 _AFTER = timedelta(microseconds=1)
@@ -141,8 +143,25 @@ class _BundleImport:
                 self._own = await sources.filter_own(conn, names)
             ids = [self._id_of(name) for name in names]
             self._is_erased = bool(await sources.filter_erased(conn, [*ids, *names]))
-            self._heads = {row.id: row.head for row in await sessions.get_each(conn, ids)}
+            rows = {row.id: row for row in await sessions.get_each(conn, ids)}
+            self._heads = {row.id: row.head for row in rows.values()}
+            if self._info.session_id in self._own and self.session_id in rows:
+                await self._check_chain(conn, rows[self.session_id])
         return self.session_id not in self._heads
+
+    async def _check_chain(self, conn: Connection, session: SessionRow) -> None:
+        """Compare the hash that the bundle has of a session of this database with the log's."""
+        chain = self._info.chain
+        if chain is None or chain.seq > session.head:
+            return
+        own = LineageRange(session.id, 0, session.head, bounds=session.ingest_bounds)
+        stored = await find_hash(conn, own, chain.seq)
+        if stored is not None and stored.hex() != chain.hash:
+            raise ImportRefused(
+                f"{self._path}: session {session.id} has another hash at event {chain.seq} here than the bundle says: "
+                "it is of a log that went on in another way (before a backup was restored, say), or was changed; "
+                "nothing was written: with --copy it can be looked at"
+            )
 
     def _id_of(self, origin: str) -> str:
         return origin if origin in self._own else sessions.imported_session_id(self._name, origin)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, cast
 
@@ -59,8 +59,10 @@ async def export_sessions(
         else:  # other formats know no parents: a child is written with its whole past
             async with database.connection() as conn:
                 batch = await read_lineage(conn, lineage, upto=session.head)
+        columns = _unescaped_columns(session)
         lines: Iterator[str] = writer.write(
-            _unescaped_columns(session), (_redact_event(event) if redacted else event for event in batch)
+            _redact_columns(columns) if redacted else columns,
+            (_redact_event(event) if redacted else event for event in batch),
         )
         for line in lines:
             write(line)
@@ -82,6 +84,20 @@ async def _read_events(database: Database, session_id: str, head: int) -> AsyncI
 def _unescaped_columns(session: SessionRow) -> dict[str, Any]:
     """Return a session's columns by name, with its texts as their log had them, not as PostgreSQL must store them."""
     return {name: unescape(value) if isinstance(value, str) else value for name, value in asdict(session).items()}
+
+
+def _redact_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Hide credentials in what a foreign log said about a session, and in the error in which it ended."""
+    details = dict(columns["details"])
+    exported = details.pop(native.EXPORTED, None)
+    details = redact_json(details)
+    if exported is not None:  # names and numbers, which it needs as they are
+        details[native.EXPORTED] = {
+            name: redact_json(value) if name == "error" else value
+            for name, value in exported.items()
+            if name != "chain"
+        }
+    return {**columns, "details": details, "error": redact_json(columns["error"])}
 
 
 def _redact_event(event: Event) -> Event:

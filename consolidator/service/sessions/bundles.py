@@ -118,9 +118,22 @@ class _SessionExporter:
             name: unescape(value) if isinstance(value, str) else value for name, value in asdict(self.session).items()
         }
         header = native.build_header(columns, self.session.pruned_to)
+        header.pop("chain", None)
         if not self._is_whole:  # it may go on after what is read of it
             header.pop("status", None)
+        elif self._exact and (chain := self._find_chain()) is not None:
+            header["chain"] = chain
         return header | {name: self._redact(header[name]) for name in ("details", "error") if name in header}
+
+    def _find_chain(self) -> Any:
+        """Return the hash of the last event in the log that the session was exported from first.
+
+        Only in exact bundles: with the rest of a session, it would tell a short credential by trying all there are.
+        """
+        session = self.session
+        if session.origin is not None:
+            return session.details.get(native.EXPORTED, {}).get("chain")
+        return {"seq": session.head, "hash": session.chain_hash.hex()} if session.chain_hash else None
 
     async def lines(self, writer: BundleWriter, names: Mapping[str, str]) -> AsyncIterator[str]:
         """Yield the session's lines; `names` are the names in the bundle of the sessions in it."""
@@ -180,7 +193,8 @@ class _SessionExporter:
 
     def _columns(self) -> dict[str, Any]:
         session = self.session
-        return {
+        open_task = None if session.open_task is None else unescape(session.open_task)
+        return ({} if open_task is None else {"open_task": open_task}) | {
             "state": self._redact(session.state),
             "config": self._redact(session.config),
             "max_cost": None if session.max_cost is None else str(session.max_cost),

@@ -13,8 +13,9 @@ from consolidator.database import Connection, partitions
 from consolidator.database.jsonb import dumps, escape, unescape
 from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.lineage import LineageRange
+from consolidator.store.log.checkpoints import checkpoint_values
 from consolidator.store.log.events import Span
-from consolidator.store.queries import execute, execute_each, fetch_all, fetch_one, load, row_values
+from consolidator.store.queries import execute, execute_each, fetch_all, fetch_one, load
 
 _SQL = load("log/bundles")
 
@@ -153,9 +154,7 @@ async def restore_lineage(conn: Connection, session_id: str, base_seq: int, rang
 
 async def add_checkpoint(conn: Connection, checkpoint: CheckpointRow) -> None:
     """Add a checkpoint of an imported session, unless it is there."""
-    documents = {name: Jsonb(dict(getattr(checkpoint, name)), dumps=dumps) for name in ("metadata", "delta", "fold")}
-    label = None if checkpoint.label is None else escape(checkpoint.label)
-    await execute(conn, _SQL["add_checkpoint"], {**row_values(checkpoint), **documents, "label": label})
+    await execute(conn, _SQL["add_checkpoint"], checkpoint_values(checkpoint))
 
 
 async def restore(conn: Connection, session_id: str, columns: Mapping[str, Any], *, head: int) -> None:
@@ -163,7 +162,7 @@ async def restore(conn: Connection, session_id: str, columns: Mapping[str, Any],
     documents = {name: Jsonb(columns[name], dumps=dumps) for name in ("state", "config", "details", "labels")}
     texts = {
         name: None if columns[name] is None else escape(columns[name])
-        for name in ("error", "trigger_type", "trigger_id")
+        for name in ("error", "trigger_type", "trigger_id", "open_task")
     }
     values = {**columns, **documents, **texts}
     await execute(conn, _SQL["restore"], {**values, "session": session_id, "head": head})

@@ -49,7 +49,8 @@ update session
 set state = %(state)s, config = %(config)s, max_cost = %(max_cost)s, turns = %(turns)s,
     input_tokens = %(input_tokens)s, output_tokens = %(output_tokens)s, cached_tokens = %(cached_tokens)s,
     cost = %(cost)s, compactions = %(compactions)s, context_window = %(context_window)s, labels = %(labels)s,
-    trigger_type = %(trigger_type)s, trigger_id = %(trigger_id)s, completed_at = %(completed_at)s, error = %(error)s, details = %(details)s
+    trigger_type = %(trigger_type)s, trigger_id = %(trigger_id)s, completed_at = %(completed_at)s, error = %(error)s,
+    open_task = %(open_task)s, details = %(details)s
 where id = %(session)s and origin is not null and head <= %(head)s
 
 -- name: add_seed

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 from psycopg.types.json import Jsonb
 
 from consolidator.database import Connection
-from consolidator.database.jsonb import dumps
+from consolidator.database.jsonb import dumps, escape, unescape
 from consolidator.errors import NotFound
 from consolidator.models.checkpoint import CheckpointRow
 from consolidator.store.queries import execute, fetch_all, fetch_one, load, row_values
@@ -29,8 +30,14 @@ class SpendSum:
 
 async def add(conn: Connection, checkpoint: CheckpointRow) -> None:
     """Store a checkpoint."""
+    await execute(conn, _SQL["add"], checkpoint_values(checkpoint))
+
+
+def checkpoint_values(checkpoint: CheckpointRow) -> dict[str, Any]:
+    """Return a checkpoint as parameters of a query."""
     documents = {name: Jsonb(dict(getattr(checkpoint, name)), dumps=dumps) for name in ("metadata", "delta", "fold")}
-    await execute(conn, _SQL["add"], {**row_values(checkpoint), **documents})
+    label = None if checkpoint.label is None else escape(checkpoint.label)
+    return {**row_values(checkpoint), **documents, "label": label}
 
 
 async def get(conn: Connection, checkpoint_id: str) -> CheckpointRow:
@@ -38,7 +45,7 @@ async def get(conn: Connection, checkpoint_id: str) -> CheckpointRow:
     checkpoint = await fetch_one(conn, CheckpointRow, _SQL["get"], {"id": checkpoint_id})
     if checkpoint is None:
         raise not_found(checkpoint_id)
-    return checkpoint
+    return _unescaped(checkpoint)
 
 
 def not_found(checkpoint_id: str) -> NotFound:
@@ -50,12 +57,18 @@ def not_found(checkpoint_id: str) -> NotFound:
 
 async def get_latest(conn: Connection, session_id: str, *, seq: int) -> CheckpointRow | None:
     """Return the last checkpoint of a session up to a seq."""
-    return await fetch_one(conn, CheckpointRow, _SQL["get_latest"], {"session": session_id, "seq": seq})
+    latest = await fetch_one(conn, CheckpointRow, _SQL["get_latest"], {"session": session_id, "seq": seq})
+    return None if latest is None else _unescaped(latest)
 
 
 async def list_of(conn: Connection, session_id: str, *, limit: int) -> list[CheckpointRow]:
     """Return a session's checkpoints, the latest point first."""
-    return await fetch_all(conn, CheckpointRow, _SQL["list"], {"session": session_id, "limit": limit})
+    rows = await fetch_all(conn, CheckpointRow, _SQL["list"], {"session": session_id, "limit": limit})
+    return [_unescaped(row) for row in rows]
+
+
+def _unescaped(row: CheckpointRow) -> CheckpointRow:
+    return row if row.label is None else replace(row, label=unescape(row.label))
 
 
 async def delete(conn: Connection, checkpoint_id: str) -> bool:

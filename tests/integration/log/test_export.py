@@ -237,6 +237,21 @@ async def test_credentials_do_not_leave_unless_asked_to(database: Database) -> N
     assert redacted.count("\n") == whole.count("\n")
 
 
+async def test_what_a_foreign_log_said_of_a_session_is_redacted_too(
+    database: Database, other: Database, tmp_path: Path
+) -> None:
+    row: dict[str, Any] = {"details": {"env": {"API_KEY": KEY}, "note": f"use {KEY}"}}
+    await log_events(database, "s", [user_message("hi")], **row)
+    async with database.connection() as conn:
+        await conn.execute("update session set error = %s where id = 's'", [f"no answer for {KEY}"])
+    redacted, whole = await export_text(database), await export_text(database, redacted=False)
+    assert (KEY in redacted, whole.count(KEY)) == (False, 3)
+    await import_text(other, redacted, tmp_path)
+    assert await export_text(other) == redacted
+    await import_text(other, whole, tmp_path)
+    assert KEY not in await export_text(other)
+
+
 def call_with_password() -> Sequence[NewEvent]:
     """Return a call and its result, with a secret in each."""
     url = "postgresql://shop:hunter2-of-the-shop@db/shop"

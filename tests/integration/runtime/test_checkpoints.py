@@ -35,11 +35,12 @@ async def test_a_checkpoint_says_what_happened_since_the_one_before(database: Da
         first = await session.checkpoint("start", metadata={"by": "ines"})
         await send_and_collect(session, "note x")
         row = await session.info()
-        second = await session.checkpoint()
+        second = await session.checkpoint("any \0 text \ud800")
         listed = await service.list_checkpoints(database, session.id)
     assert (first.seq, first.label, first.metadata, first.delta) == (4, "start", {"by": "ines"}, {})
     assert first.expires_at == first.created_at + timedelta(hours=24)
     assert second.delta["since"] == first.id
+    assert listed[0].label == "any \0 text \ud800"
     assert (second.delta["events"], second.delta["messages"], second.delta["tools"]) == (row.head - 4, 3, {"note": 1})
     assert second.delta["input_tokens"] > 0
     assert Decimal(second.delta["cost"]) > 0

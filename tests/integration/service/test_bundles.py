@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from consolidator.service.log import erasure
 from consolidator.service.log.export import export_sessions
 from consolidator.service.sessions.bundles import load_bundle, stream_bundle
 from consolidator.service.sessions.checkpoints import create_checkpoint
+from consolidator.service.sessions.state import read_state
 from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
 from consolidator.store.log import events, generation, seeds, sessions
@@ -404,3 +406,54 @@ async def test_a_fork_takes_with_it_what_it_reads_of_its_ancestors(
     assert (row.base_seq, row.head) == (again.base_seq, again.head + 1)
     assert context.messages == original.messages
     await assert_invariants(other)
+
+
+async def test_the_open_task_comes_along(database: Database, other: Database, tmp_path: Path) -> None:
+    await log_events(database, "01TASK", [user_message("hi")])
+    task = NewEvent(EventType.TASK_START, {"task_id": "t\0", "goal": "repair"})
+    async with database.connection() as conn:
+        now = database.clock.now()
+        await events.append(conn, "01TASK", with_principals([task]), now=now, open_task=None)
+    text = await bundle_text(database, "01TASK")
+    imported, _ = await load_bundle(other, save(text, tmp_path))
+    state = await read_state(other, imported.session_id)
+    assert state.open_task is not None
+    assert state.open_task.title == "repair"
+    assert await bundle_text(other, imported.session_id) == text
+
+
+async def test_an_exact_bundle_keeps_the_hash_of_the_log_it_came_from(
+    database: Database, other: Database, tmp_path: Path
+) -> None:
+    name = await log_streamed_session(database)
+    text = await bundle_text(database, name)
+    async with database.connection() as conn:
+        row = await sessions.get(conn, name)
+    assert row.chain_hash is not None
+    chain = json.loads(text.partition("\n")[0])["session"]["chain"]
+    assert chain == {"seq": row.head, "hash": row.chain_hash.hex()}
+    imported, _ = await load_bundle(other, save(text, tmp_path))
+    async with other.connection() as conn:
+        copied = await sessions.get(conn, imported.session_id)
+    assert copied.chain_hash != row.chain_hash  # its own chain is of what was imported
+    assert await bundle_text(other, imported.session_id) == text
+    # Of a redacted bundle it would tell whether a guess of what is hidden is right.
+    assert row.chain_hash.hex() not in await bundle_text(database, name, exact=False)
+    assert row.chain_hash.hex() not in await bundle_text(other, imported.session_id, exact=False)
+    lines: list[str] = []
+    await export_sessions(other, "consolidator", lines.append)
+    assert row.chain_hash.hex() not in "".join(lines)
+
+
+async def test_a_bundle_of_a_log_that_went_on_in_another_way_is_refused(database: Database, tmp_path: Path) -> None:
+    name = await log_streamed_session(database)
+    text = await bundle_text(database, name)
+    forged = json.loads(text.partition("\n")[0])
+    forged["session"]["chain"]["hash"] = "0" * 64
+    lines = json.dumps(forged) + "\n" + text.partition("\n")[2].rpartition('{"end"')[0]
+    end = {"lines": lines.count("\n"), "sha256": sha256(lines.encode()).hexdigest()}
+    path = save(lines + json.dumps({"end": end}) + "\n", tmp_path)
+    with pytest.raises(ImportRefused, match="another hash"):
+        await load_bundle(database, path)
+    copied, _ = await load_bundle(database, path, as_copy=True)
+    assert copied.is_new
