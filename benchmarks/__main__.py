@@ -23,6 +23,7 @@ MODULES = {
     "mining": "benchmarks.speed.mining",
     "plans": "benchmarks.speed.plans",
     "recall": "benchmarks.speed.recall",
+    "start": "benchmarks.speed.start",
     "models": "benchmarks.model_use.models",
     "runtime": "benchmarks.runtime.runtime",
     "followers": "benchmarks.runtime.followers",

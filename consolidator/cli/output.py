@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shutil
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -25,13 +24,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 from rich.text import Text
 
+from consolidator.cli.streams import OutputClosed, write_now, write_text
 from consolidator.errors import UsageError
 from consolidator.service.json_encoding import encode_json
 from consolidator.service.visible_text import escape_invisible, mark_invisible, strip_invisible_in
-
-
-class OutputClosed(Exception):
-    """The reader of our output, such as `head`, has closed it: not an error, but nothing more can be written."""
 
 
 class _ProgressCallbacks(TypedDict):
@@ -133,23 +129,6 @@ def pluralize(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def write_text(text: str) -> None:
-    """Write a text to standard output as it is."""
-    try:
-        sys.stdout.write(text)
-    except BrokenPipeError:
-        raise OutputClosed from None
-
-
-def write_now(text: str) -> None:
-    """Write a text to standard output and flush it."""
-    write_text(text)
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise OutputClosed from None
-
-
 @contextmanager
 def replace_file(path: Path) -> Iterator[TextIO]:
     """Yield a file that replaces `path` when it is written completely; on an error `path` stays as it was.
@@ -173,19 +152,6 @@ def replace_file(path: Path) -> Iterator[TextIO]:
     finally:
         if part_file != path:
             part_file.unlink(missing_ok=True)
-
-
-def flush_output() -> OSError | None:
-    """Flush standard output; return why it cannot be written to, such as a full disk, but not that its reader is gone.
-
-    Either way, keep the interpreter from reporting it at exit.
-    """
-    try:
-        sys.stdout.flush()
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return None if isinstance(error, BrokenPipeError) else error
-    return None
 
 
 def print_json(value: Any) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import typer.main
+from typer.core import TyperGroup
 from typer.testing import CliRunner
 
 from consolidator.cli.app import app
@@ -16,10 +17,13 @@ from tests.support import (
     run_cli,
 )
 
+CONTEXT: Any = None  # which neither listing nor finding a command needs
+
 
 def list_commands(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield each command and group with its words."""
-    for name, command in getattr(group, "commands", {}).items():
+    for name in group.list_commands(CONTEXT) if isinstance(group, TyperGroup) else ():
+        command = group.get_command(CONTEXT, name)
         yield (*words, name), command
         yield from list_commands(command, (*words, name))
 
@@ -39,6 +43,13 @@ WRONG_USAGE = [
     "sessions --limit 0",
     "sessions --since tomorrowish",
     "events",
+    "fact",
+    "facts add",
+    "facts add tabs",
+    "facts tabs --json",
+    "facts --limit 3 review",
+    "procedures exprt somewhere",
+    "task lst",
     "import no-such-format",
     "export claude-code",
     "run dinner",
@@ -136,7 +147,8 @@ JSON_COMMANDS = [
     "runs", "runs show {run}", "db info", "db verify", "db seals", "db reindex", "run import", "run consolidation",
     "run retention", "run retention --dry-run", "retry", "backfill", "backfill --dry-run", "backfill --reprocess",
     "import consolidator {empty}", "erase --session s3 --yes",
-    "erase --log", "procedures make", "facts --rejected", "recall ModuleNotFoundError", "facts review",
+    "erase --log", "procedures search make", "facts search short answers",
+    "facts --rejected", "recall ModuleNotFoundError", "facts review",
     "replay s0", "wake --all", "context s0", "cost", "compact s0", "compact s0 --history", "sessions --attention",
     "facts --flagged", "revisions",
     "facts correct {fact} Short.", "facts forget {fact}", "token create laptop --scope read", "token list",

@@ -37,7 +37,11 @@ def test_procedures_are_asked_for_words_and_exported_by_the_same_command(
     cli: CommandLine, dsn: str, tmp_path: Any
 ) -> None:
     ids = asyncio.run(fill_memory(dsn))
-    for words in (["git commit"], ["git", "commit", "--agent", "coder"], ["git", "--agent", "coder", "commit"]):
+    for words in (
+        ["git commit"],
+        ["search", "git", "commit", "--agent", "coder"],
+        ["search", "git", "--agent", "coder", "commit"],
+    ):
         assert ids["procedure"] in cli("procedures", "--all", *words)[1], words
     assert cli("procedures", "git commit")[:2] == (0, "")  # what the pairs of its steps predict is not worth telling
     for words in (["no such words"], ["git commit", "--agent", "nobody"], ["--", "export"]):
@@ -54,8 +58,26 @@ def test_several_words_are_one_query_with_and_without_quotes(cli: CommandLine, d
     for name, query in queries.items():
         quoted = cli(name, query, "--agent", "coder")
         assert quoted[1].strip(), name
-        assert cli(name, *query.split(), "--agent", "coder") == quoted, name
-        assert cli(name, "--agent", "coder", *query.split()) == quoted, name
+        search = [name, "search"] if name == "facts" else [name]
+        assert cli(*search, *query.split(), "--agent", "coder") == quoted, name
+        assert cli(*search, "--agent", "coder", *query.split()) == quoted, name
+
+
+def test_a_word_that_is_no_command_is_an_error_that_says_what_to_type(cli: CommandLine) -> None:
+    tries = {
+        "fact": "`consolidator facts`",
+        "search tabs": "`consolidator recall`",
+        "facts add tabs": "`consolidator facts search add tabs`",
+        "facts corect x": "`consolidator facts correct`",
+        "procedures exprt": "`consolidator procedures export`",
+        "facts --limit 3 review": "`consolidator facts review ...`",
+        "task lst": "'list'",
+        "zebra": "`consolidator --help`",
+    }
+    for words, advice in tries.items():
+        code, out, err = cli(*words.split())
+        assert (code, out) == (2, ""), words
+        assert advice in err, words
 
 
 def test_memory_is_asked_and_answers_with_a_block_and_citations(cli: CommandLine, dsn: str) -> None:
@@ -81,7 +103,7 @@ def test_filters_count_wherever_they_are_taken(cli: CommandLine, dsn: str) -> No
         assert cli(*words, "--project", "/nowhere")[:2] == (0, ""), words
     assert cli("facts", "--rejected", "secret word")[1].strip()
     assert cli("facts", "--rejected", "--peer", "ann")[1].strip()
-    assert cli("facts", "--rejected", "elephant")[:2] == (0, "")
+    assert cli("facts", "search", "--rejected", "elephant")[:2] == (0, "")
     assert cli("facts", "--rejected", "--peer", "bob")[:2] == (0, "")
 
 

@@ -18,9 +18,9 @@ from consolidator.cli.output import (
     print_warning,
     sanitize,
     shorten,
-    write_now,
 )
 from consolidator.cli.stdin import StdinLines
+from consolidator.cli.streams import write_now
 from consolidator.errors import ConsolidatorError, UsageError
 from consolidator.models.session import SessionRow
 from consolidator.runtime import sessions

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from consolidator.cli.common import open_configured, parse_path, run_async
-from consolidator.cli.output import replace_file, write_text
+from consolidator.cli.output import replace_file
+from consolidator.cli.streams import write_text
 from consolidator.errors import UsageError
 from consolidator.service.log.export import export_sessions, find_writer
 from consolidator.service.sessions.bundles import stream_bundle

@@ -44,7 +44,9 @@ def register(app: typer.Typer) -> None:
 @facts_app.callback()
 def facts_command(
     context: typer.Context,
-    query: Annotated[str | None, typer.Argument(help="Words to look for.")] = None,
+    query: Annotated[
+        str | None, typer.Argument(help="What to look for: `search` and words, or a phrase in quotes.")
+    ] = None,
     agent: AgentOption = None,
     project: ProjectOption = None,
     peer: Annotated[str | None, typer.Option(help="Only facts about this peer.")] = None,

@@ -33,6 +33,7 @@ RATIOS = {
     "models": {"all: ours, calls", "all: ours, tokens"},
     "runtime": {"append / INSERT", "context: 400 / 100 events", "waking: 400 / 100 events", "steps, one session"},
     "followers": {"from before the commit to a follower, p95", "their ratio"},
+    "start": {"--help / import typer", "a mistyped command / import typer"},
     "lineage": {"events copied by all of that"},
     "plans": {"append", "stamp", "claim", "prunable", "solutions by fingerprint", "facts by text"},
 }

@@ -5,20 +5,48 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests.support import PATIENCE
 
 SLOW = ("openai", "mcp", "alembic", "genai_prices")
 
 
-def loaded_packages(line: str) -> set[str]:
-    """Return the top-level packages that a line of Python loads, in a process of its own."""
-    program = f"import sys; {line}; print(*{{name.partition('.')[0] for name in sys.modules}})"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=PATIENCE)
-    return set(done.stdout.split())
+def loaded_packages(program: str, *words: str) -> set[str]:
+    """Return the top-level packages that a program loads, in a process of its own with these arguments."""
+    names = "{name.partition('.')[0] for name in sys.modules}"
+    report = f"import atexit, sys\natexit.register(lambda: print(*{names}, file=sys.stderr))\n"
+    done = subprocess.run(
+        [sys.executable, "-c", report + program, *words], capture_output=True, text=True, check=False, timeout=PATIENCE
+    )
+    assert "Traceback" not in done.stderr
+    return set(done.stderr.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["fact"]], ids=" ".join)
+def test_help_and_a_mistyped_command_load_neither_the_database_nor_what_draws_tables(words: list[str]) -> None:
+    assert loaded_packages("from consolidator.cli import main; main()", *words).isdisjoint(
+        (*SLOW, "psycopg", "sqlalchemy", "pydantic", "rich", "asyncio")
+    )
 
 
 def test_the_command_line_loads_no_client_of_a_model_and_no_migrations() -> None:
-    assert loaded_packages("import consolidator.cli.app").isdisjoint(SLOW)
+    from consolidator.cli.commands import COMMANDS
+
+    modules = ", ".join(sorted({f"consolidator.cli.{entry.module}" for entry in COMMANDS.values()}))
+    assert loaded_packages(f"import {modules}").isdisjoint(SLOW)
+
+
+def test_every_command_is_where_the_list_of_commands_says_and_has_a_line_that_fits() -> None:
+    from consolidator.cli.commands import COMMANDS, SYNONYMS
+    from consolidator.cli.lazy_group import _load_commands
+
+    for module in {entry.module for entry in COMMANDS.values()}:
+        listed = {name for name, entry in COMMANDS.items() if entry.module == module}
+        assert set(_load_commands(module)) == listed, module
+    assert all(0 < len(entry.summary) <= 60 for entry in COMMANDS.values())
+    assert {name for name in SYNONYMS.values() if not name.startswith("-")} <= set(COMMANDS)
+    assert not set(SYNONYMS) & set(COMMANDS)
 
 
 def test_a_file_of_tools_needs_no_database() -> None:

@@ -1,0 +1,86 @@
+"""The group of all commands: it imports a command's module when that command is used, and nothing for `--help`."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from difflib import get_close_matches
+from importlib import import_module
+from itertools import groupby
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_group
+
+from consolidator.cli.commands import COMMANDS, SYNONYMS
+from consolidator.errors import UsageError
+
+
+class LazyGroup(TyperGroup):
+    """The commands of `COMMANDS`."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands, panel by panel."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Import a command's module, and return the command; None if there is none of that name."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is not None and cmd_name not in self.commands:
+            is_collecting = gc.isenabled()
+            gc.disable()  # what is imported stays: cyclic GC during the imports takes a sixth of the start-up
+            try:
+                self.commands.update(_load_commands(entry.module))
+            finally:
+                if is_collecting:
+                    gc.enable()
+        return self.commands.get(cmd_name)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse what stands before the command; raise UsageError with the nearest names if there is no such command."""
+        word = next((argument for argument in args if not argument.startswith("-")), None)
+        is_eager = any(argument in ("--version", "--help", "-h") for argument in args[:1])
+        if word is not None and word not in COMMANDS and not is_eager and not ctx.resilient_parsing:
+            raise UsageError(describe_unknown_command("consolidator", word, COMMANDS, SYNONYMS))
+        return super().parse_args(ctx, args)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help as plain text, a line for each command: loading them all would take seconds."""
+        self.format_usage(ctx, formatter)
+        self.format_help_text(ctx, formatter)
+        width = max(map(len, COMMANDS))
+        for panel, names in groupby(COMMANDS, lambda name: COMMANDS[name].panel):
+            formatter.write_paragraph()
+            formatter.write(f"{_bold(panel)}\n")
+            formatter.write("".join(f"  {name:{width}}  {COMMANDS[name].summary}\n" for name in names))
+        formatter.write_paragraph()
+        formatter.write(f"{_bold('Options')}\n")
+        records = [record for option in self.get_params(ctx) if (record := option.get_help_record(ctx))]
+        formatter.indent()
+        formatter.write_dl(records)
+        formatter.dedent()
+        self.format_epilog(ctx, formatter)
+
+
+def describe_unknown_command(
+    program: str, word: str, commands: Any, synonyms: dict[str, str] | None = None, *, hint: str = ""
+) -> str:
+    """Return what to type in place of a word that names no command: the nearest ones, or where all are listed."""
+    meanings = {**(synonyms or {}), **{name: name for name in commands}}
+    nearest = dict.fromkeys(meanings[match] for match in get_close_matches(word.lower(), meanings, n=3, cutoff=0.7))
+    examples = " or ".join(f"`{program} {name}`" for name in nearest)
+    advice = f"did you mean {examples}?" if examples else f"`{program} --help` lists them"
+    return f"{program} has no command {word!r}; {advice}{hint}"
+
+
+def _load_commands(module: str) -> dict[str, Any]:
+    """Return the commands that a module registers, by name."""
+    app = typer.Typer(rich_markup_mode="rich", callback=lambda: None)
+    import_module(f"consolidator.cli.{module}").register(app)
+    return dict(get_group(app).commands)
+
+
+def _bold(text: str) -> str:
+    """Return a heading, bold on a terminal; it is written to standard output, whatever reads it."""
+    return f"\x1b[1m{text}\x1b[0m" if sys.stdout.isatty() else text
