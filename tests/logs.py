@@ -169,3 +169,31 @@ def make_story(seed: int) -> Story:
         sessions.append(make_session(rng, number, sessions))
     evenings = [make_night(rng, len(sessions)) for _ in range(rng.randint(1, 5))]
     return Story(sessions, [*evenings, NightPlan([100] * len(sessions), timedelta(days=3), rng.randint(1, 4))])
+
+
+def steer_tasks(story: Story) -> Story:
+    """Return a story in which a person steers in every task, and each session has one more: steered at its beginning.
+
+    The task begins with the first event and ends with the last one, so that the nights between cut it.
+    """
+    sessions = []
+    for session in story.sessions:
+        steered: list[NewEvent] = []
+        for event in session.events:
+            steered.append(event)
+            if event.type is EventType.TASK_START:
+                steered.append(_steer(event.task_id, event.data["occurred_at"]))
+        first, last = session.events[0].data["occurred_at"], session.events[-1].data["occurred_at"]
+        outcome = "success" if len(session.events) % 2 else "failure"
+        around = {"task_id": "whole"}
+        begin = NewEvent(EventType.TASK_START, {**around, "occurred_at": first}, task_id="whole")
+        end = NewEvent(EventType.TASK_END, {**around, "outcome": outcome, "occurred_at": last}, task_id="whole")
+        sessions.append(replace(session, events=[begin, _steer("whole", first), *steered, end]))
+    return replace(story, sessions=sessions)
+
+
+def _steer(task_id: str | None, occurred_at: str) -> NewEvent:
+    text = "Always run the linter before you commit."
+    return NewEvent(
+        EventType.USER_MESSAGE, {"text": text, "mode": "steer", "occurred_at": occurred_at}, task_id=task_id
+    )

@@ -94,8 +94,8 @@ MEMORY = {
     "tool_profile": "select agent, project, audience, tool, body from tool_profile order by 1, 2, 3, 4",
     "solution": "select id, project, confirmed, sessions, occurrences, body, audience from solution order by id",
     "fact": (
-        "select id, sentence, valid_from, valid_to, superseded_by, superseded_reason, sessions, evidence "
-        "from fact order by id"
+        "select id, sentence, valid_from, valid_to, superseded_by, superseded_reason, sessions, evidence, "
+        "steers, steers_succeeded, steers_failed from fact order by id"
     ),
 }
 

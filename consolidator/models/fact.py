@@ -21,6 +21,7 @@ from consolidator.models.columns import (
     text_column,
     timestamp_column,
 )
+from consolidator.models.steer import SteerOutcome
 
 SupersededReason = Literal["replaced", "forgotten", "revision"]
 
@@ -79,6 +80,7 @@ class CitedCandidateRow(CandidateRow):
     """A candidate, and the foreign name of its session."""
 
     origin: str | None  # None also where the session was erased
+    steer: SteerOutcome | None  # of the steer that it was read in; None where it was read elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,9 @@ class FactRow(Assertion):
     sessions: int  # distinct lineage roots that support it
     evidence: list[str]  # ids of candidates
     flagged: str | None  # why a person may want to review it
+    steers: int  # of its evidence; the outcome of the others' tasks is not known
+    steers_succeeded: int  # steers after which the task succeeded
+    steers_failed: int
     run_id: str | None
     cause: str  # run | person | review | erasure: what wrote it last
     recalled: int  # how often recall showed it
@@ -222,6 +227,9 @@ class FactTable(AssertionColumns, table=True):
     sessions: int = bigint_column()
     evidence: list[str] = text_array_column()
     flagged: str | None = nullable_text_column()
+    steers: int = integer_column()
+    steers_succeeded: int = integer_column()
+    steers_failed: int = integer_column()
     run_id: str | None = nullable_text_column()
     cause: str = text_column(default="run")
     recalled: int = bigint_column()

@@ -28,6 +28,7 @@ from consolidator.models import (
     solution,
     source,
     spend,
+    steer,
     sums,
 )
 
@@ -58,5 +59,6 @@ MODULES = (
     solution,
     source,
     spend,
+    steer,
     sums,
 )

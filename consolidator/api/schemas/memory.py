@@ -38,6 +38,9 @@ class Fact(BaseModel):
     sessions: int = Field(description="distinct ones that support it")
     evidence: list[str] = Field(description="ids of candidates; `explain` shows their words")
     flagged: str | None = Field(description="why a person may want to review it")
+    steers: int = Field(description="steers that said it")
+    steers_succeeded: int = Field(description="those of them after which the task succeeded")
+    steers_failed: int = Field(description="those of them after which the task failed")
     run_id: str | None
     cause: str = Field(description="what wrote it last: run, person, review or erasure")
     recalled: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -42,12 +43,17 @@ def explain_command(
     print_line(f"learned {sanitize(explanation['learned_at'])} {explanation['by']}", style="dim")
 
 
+def _tell_steer(proof: Mapping[str, Any]) -> str | None:
+    """Return what became of the task in which a person steered with these words; None where no steer said them."""
+    return f"steer: {proof['steer']}" if "steer" in proof else None
+
+
 def _print_evidence(evidence: list[dict[str, Any]]) -> None:
     if evidence and OUT.is_terminal:
         print_line("evidence", style="bold")
         for proof in evidence:
             session, state = proof["origin"] or proof["session_id"], _LOG_STATES[proof["log"]]
-            print_entry(proof["quote"], session, f"event {proof['seq']}", proof["when"], state)
+            print_entry(proof["quote"], session, f"event {proof['seq']}", proof["when"], _tell_steer(proof), state)
     elif evidence:
         print_table(
             "evidence",

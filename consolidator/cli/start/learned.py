@@ -87,6 +87,8 @@ def _print_news(news: LearnedNews) -> None:
     else:
         lines = ((line.kind, line.text, line.sessions, line.owner, line.id) for line in _lines(news))
         print_table("learned", ("what", "learned", "sessions", "of", "id"), lines)
+    if news.steering.steers:
+        print_note(f"people {news.steering}")
     waiting = asdict(news.waiting)
     for name, (what, command) in _WAITING.items():
         if waiting[name]:

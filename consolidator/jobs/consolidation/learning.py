@@ -16,6 +16,7 @@ from consolidator.llm.redaction.redact import redact, redact_json
 from consolidator.memory.calls.tool_values import read_tool_value
 from consolidator.memory.facts.candidates import Candidate, RejectedCandidate, SessionContext
 from consolidator.memory.facts.rule_extraction import propose_candidates
+from consolidator.memory.facts.steering import Steer, TaskOutcome, read_steering
 from consolidator.memory.procedures.digest import Digest, PackedDigest
 from consolidator.memory.recall.episodes import Episode, extract_episode
 from consolidator.memory.solutions.error_records import ErrorRecord
@@ -46,6 +47,7 @@ class WindowResult:
     errors: list[ErrorRecord] = field(default_factory=list)  # new or changed
     candidates: list[Candidate] = field(default_factory=list)
     rejected: list[RejectedCandidate] = field(default_factory=list)
+    steering: list[Steer | TaskOutcome] = field(default_factory=list)
     sources: set[int] = field(default_factory=set)  # seqs that something was learned from
     events: int = 0  # events of the window, dead ones included
     dead: dict[int, str] = field(default_factory=dict)  # seq -> "extractor: error"
@@ -126,7 +128,10 @@ def _add_candidates(event: Event, context: SessionContext, result: WindowResult)
     proposals = propose_candidates([event], context, redact)
     result.candidates.extend(proposals.candidates)
     result.rejected.extend(proposals.rejected)
-    if proposals.candidates:
+    steering = read_steering(event)
+    if steering is not None:
+        result.steering.append(steering)
+    if proposals.candidates or steering is not None:
         result.sources.add(event.seq)
 
 

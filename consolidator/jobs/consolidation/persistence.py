@@ -16,14 +16,16 @@ from consolidator.jobs.indexing import indexer
 from consolidator.jobs.ledger import Unit, record_progress
 from consolidator.jobs.model.extraction import ReadResult
 from consolidator.memory.facts.candidates import Candidate, RejectedCandidate
+from consolidator.memory.facts.steering import Steer
 from consolidator.memory.procedures.digest import DIGEST_VERSION, PackedDigest
 from consolidator.memory.solutions.error_records import ErrorRecord
 from consolidator.memory.solutions.fingerprint import family_fingerprint
 from consolidator.models.digest import DigestRow
 from consolidator.models.error_record import ErrorRecordRow
 from consolidator.models.session import SessionRow
+from consolidator.models.steer import SteerRow, TaskOutcomeRow
 from consolidator.store.log import events, sessions
-from consolidator.store.memory import agent_locks, digests, error_records, facts, scopes
+from consolidator.store.memory import agent_locks, digests, error_records, facts, scopes, steering
 from consolidator.store.nights import extraction, runs
 from consolidator.store.nights.runs import UnitProgress
 from consolidator.store.queries import row_values
@@ -93,6 +95,7 @@ async def save_memory(
         await _save_candidates(
             conn, [(session, result.candidates, result.rejected) for session, result in learned], run_id=run_id
         )
+        await _save_steering(conn, learned, run_id=run_id)
 
 
 async def save_error_records(conn: Connection, session: SessionRow, records: Iterable[ErrorRecord]) -> None:
@@ -120,6 +123,17 @@ async def _save_candidates(
     proposed = [asdict(candidate) for _, candidates, _ in batches for candidate in candidates]
     rejected = [facts.rejected_candidate(session, candidate) for session, _, rest in batches for candidate in rest]
     await facts.save_candidates(conn, proposed + rejected, run_id=run_id)
+
+
+async def _save_steering(conn: Connection, learned: Sequence[tuple[SessionRow, WindowResult]], *, run_id: str) -> None:
+    steers, outcomes = [], []
+    for session, result in learned:
+        for mark in result.steering:
+            if isinstance(mark, Steer):
+                steers.append(SteerRow(session.id, mark.seq, mark.task, run_id))
+            else:
+                outcomes.append(TaskOutcomeRow(session.id, mark.seq, mark.task, mark.outcome, run_id))
+    await steering.save(conn, steers, outcomes)
 
 
 def _digest_row(session: SessionRow, result: WindowResult, packed: PackedDigest) -> DigestRow:

@@ -10,6 +10,7 @@ from datetime import datetime
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.models.event import Event
 from consolidator.models.fact import Assertion
+from consolidator.models.steer import SteerOutcome
 
 # Predicates of observations: they become a fact only after the same one was seen several times.
 COUNTED_PREDICATES = frozenset({"approval", "steer", "instruction"})
@@ -56,6 +57,7 @@ class Candidate(Assertion):
     valid_to: datetime | None = None
     is_additive: bool = False  # it replaces no other value, since nobody has decided that it may
     is_repetition: bool = False  # whether its value replaces others is for those to say that it repeats
+    steer: SteerOutcome | None = None  # of the steer that it was read in
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 
 from consolidator.memory.facts.candidates import TRUST_RANK, Candidate, trust_tier
 from consolidator.memory.facts.relations import canonical_relation
+from consolidator.memory.facts.steering import count_steers
 from consolidator.models.fact import Assertion, CorrectionRow, SupersededReason
 
 # The start of a fact that is over, where nobody said when it began. It is a valid date in every time zone.
@@ -38,6 +39,9 @@ class Fact(Assertion):
     superseded_reason: SupersededReason | None
     sessions: int  # distinct lineage roots that support it
     evidence: tuple[str, ...]  # ids of candidates, in the order of time
+    steers: int = 0  # that it was said in
+    steers_succeeded: int = 0  # those of them whose task succeeded after it
+    steers_failed: int = 0
 
 
 def scope_of(assertion: Assertion | CorrectionRow) -> Scope:
@@ -262,6 +266,7 @@ def _make_fact(
     ends = [end for end in (until, ended and ended[0]) if end is not None]
     most_trusted = max(group, key=lambda cited: TRUST_RANK[cited.trust])
     is_explicit = any(cited.confidence == "explicit" for cited in group)
+    counts = count_steers(group)
     return Fact(
         id=fact_id((agent, level, project, peer), first.subject, first.predicate, first.value, occurrence),
         agent=agent,
@@ -281,4 +286,7 @@ def _make_fact(
         superseded_reason="replaced" if ended else None,
         sessions=len({cited.root_id for cited in group}),
         evidence=tuple(cited.id for cited in group),
+        steers=counts.steers,
+        steers_succeeded=counts.succeeded,
+        steers_failed=counts.failed,
     )

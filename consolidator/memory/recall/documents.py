@@ -34,6 +34,8 @@ class RecalledFact:
     times_recalled: int = 0
     last_used_at: datetime | None = None  # when it was last said or recalled; None where a person stated it
     valid_to: datetime | None = None
+    steers_succeeded: int = 0  # steers that said it, after which the task succeeded
+    steers_failed: int = 0
     says_since: bool = True  # whether its words say since when it is true; else `valid_from` is when it was said
 
 

@@ -21,6 +21,7 @@ _SPEAKER_BOOST = 0.2  # of the turns of a person whom the query names
 _RECENCY_WEIGHT, _RECENCY_DAYS = 0.01, 60.0  # the weight of recency falls to 1/e in so many days
 _USE_WEIGHT = 0.01
 _UNUSED_WEIGHT, _UNUSED_AFTER = 0.97, timedelta(days=60)  # of a fact that nobody said or recalled for so long
+_STEER_WEIGHT = 0.04  # of a fact whose steers all came before success; of one whose tasks failed, as much less
 _TRUST_WEIGHT = {"person": 2.0, "user": 1.0, "agent": 0.98, "tool": 0.94}
 
 
@@ -127,7 +128,7 @@ def _speaker_boost(turn: RecalledTurn, query_words: Collection[str]) -> float:
 
 
 def _boost(document: RecalledTurn | RecalledFact, newest: datetime) -> float:
-    """Return the factor of recency, trust and use; it is small, so that the score decides first."""
+    """Return the factor of recency, trust, use and steers; it is small, so that the score decides first."""
     days = max((newest - _time_of(document)).total_seconds(), 0) / 86_400
     boost = 1 + _RECENCY_WEIGHT * math.exp(-days / _RECENCY_DAYS)
     if isinstance(document, RecalledTurn):
@@ -135,4 +136,10 @@ def _boost(document: RecalledTurn | RecalledFact, newest: datetime) -> float:
     use = 1 + _USE_WEIGHT * min(math.log1p(document.times_recalled) / 5, 1)
     if document.last_used_at is not None and newest - document.last_used_at > _UNUSED_AFTER:
         use *= _UNUSED_WEIGHT
-    return boost * _TRUST_WEIGHT.get(document.trust, 0.9) * use
+    return boost * _TRUST_WEIGHT.get(document.trust, 0.9) * use * _steer_boost(document)
+
+
+def _steer_boost(fact: RecalledFact) -> float:
+    """Return the factor of what became of the tasks that a fact was a steer in: a few of them tell little."""
+    succeeded, failed = fact.steers_succeeded, fact.steers_failed
+    return 1 + _STEER_WEIGHT * (succeeded - failed) / (succeeded + failed + 1)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from consolidator.database import Connection, Database
 from consolidator.errors import NotFound
 from consolidator.memory.facts.reconcile import UNKNOWN_START
+from consolidator.memory.facts.steering import count_steers
 from consolidator.memory.solutions.solution import count_support
 from consolidator.models.fact import CitedCandidateRow, FactRow
 from consolidator.models.procedure import ProcedureRow
@@ -108,7 +109,9 @@ def _is_cut(scope: Viewer) -> bool:
 
 def _cut(row: Cut) -> Cut:
     """Return a fact or candidate without what was decided about it by comparing it with others."""
-    return replace(row, flagged=None) if isinstance(row, FactRow) else replace(row, flagged=None, target=None, why=None)
+    if isinstance(row, FactRow):
+        return replace(row, flagged=None, steers=0, steers_succeeded=0, steers_failed=0)
+    return replace(row, flagged=None, target=None, why=None)
 
 
 async def _explain_fact(conn: Connection, fact: FactRow, scope: Viewer) -> dict[str, Any]:
@@ -128,6 +131,7 @@ async def _explain_fact(conn: Connection, fact: FactRow, scope: Viewer) -> dict[
         "true"
         + (f" since {fact.valid_from:%Y-%m-%d %H:%M}" if fact.valid_from != UNKNOWN_START else "")
         + (f" until {fact.valid_to:%Y-%m-%d %H:%M}" if fact.valid_to else ""),
+        *([str(counts)] if (counts := count_steers(cited)).steers else []),
         *_predecessors(fact, history),
         *_superseded(fact, history),
         *(_decision(candidate, fact) for candidate in cited if _is_notable(candidate) and not _is_cut(scope)),
@@ -284,9 +288,16 @@ async def _explain_solution(conn: Connection, solution: SolutionRow) -> dict[str
 
 
 def _quotes(candidate: CitedCandidateRow, origins: Mapping[str, SessionOriginRow]) -> list[dict[str, Any]]:
-    """Return the quotes of a candidate: its own, then those of the events that also prove it."""
+    """Return the quotes of a candidate: its own, then those of the events that also prove it.
+
+    That of a steer has `steer`: what became of the task after it.
+    """
     quotes = [(candidate.seq, candidate.quote), *candidate.evidence]
-    return [_proof(origins, candidate.session_id, seq, quote, candidate.occurred_at) for seq, quote in quotes]
+    return [
+        _proof(origins, candidate.session_id, seq, quote, candidate.occurred_at)
+        | ({"steer": candidate.steer} if candidate.steer is not None and seq == candidate.seq else {})
+        for seq, quote in quotes
+    ]
 
 
 def _proof(

@@ -87,7 +87,8 @@ async def list_facts(
 
 def _cut(fact: FactRow) -> FactRow:
     """Return a fact without what may be of others: what it was compared with, and what else it rests on."""
-    return replace(fact, evidence=[], flagged=None, superseded_by=None)
+    cut = replace(fact, evidence=[], flagged=None, superseded_by=None)
+    return replace(cut, steers=0, steers_succeeded=0, steers_failed=0)
 
 
 async def list_rejected(

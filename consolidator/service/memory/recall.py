@@ -296,5 +296,7 @@ def _recalled_fact(row: index.ProvenFactRow) -> RecalledFact:
         times_recalled=row.recalled,
         last_used_at=row.last_used_at,
         valid_to=row.valid_to,
+        steers_succeeded=row.steers_succeeded,
+        steers_failed=row.steers_failed,
         says_since=row.says_since,
     )

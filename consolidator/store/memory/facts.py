@@ -12,6 +12,7 @@ from consolidator.database.jsonb import as_jsonb, escape
 from consolidator.database.partitions import Connection
 from consolidator.models.fact import CandidateRow, CitedCandidateRow, CorrectionRow, SupersededReason
 from consolidator.models.session import SessionRow
+from consolidator.models.steer import SteerOutcome
 from consolidator.store.queries import execute, execute_each, fetch_all, fetch_one, fetch_value, load
 
 _SQL = load("memory/facts")
@@ -54,6 +55,7 @@ class LineageCandidateRow(CandidateRow):
     root_id: str
     is_additive: bool  # it replaces no other value: nobody has decided that it may
     is_repetition: bool  # it says what a fact says: whether that replaces other values was decided before
+    steer: SteerOutcome | None  # of the steer that it was read in
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,9 @@ class PublishedFactRow:
     sessions: int
     evidence: list[str]
     flagged: str | None
+    steers: int
+    steers_succeeded: int
+    steers_failed: int
 
 
 async def save_candidates(

@@ -18,12 +18,18 @@ order by id collate "C" for update
 -- Every candidate that counts for one of these attributes; other owners' candidates are not read.
 select c.*, s.root_id,
        c.revision > 0 and (c.operation is null or (c.operation = 'add' and c.flagged is not null)) as is_additive,
-       c.revision > 0 and c.operation in ('reinforce', 'refine', 'noop') as is_repetition
+       c.revision > 0 and c.operation in ('reinforce', 'refine', 'noop') as is_repetition,
+       case when steer.seq is not null then coalesce(ended.outcome, 'unknown') end as steer
 from unnest(%(levels)s::text[], %(owners)s::text[], %(subjects)s::text[], %(predicates)s::text[])
      as attribute (level, owner, subject, predicate)
 join candidate c on c.agent = %(agent)s and c.level = attribute.level and c.owner = attribute.owner
      and coalesce(c.as_subject, c.subject) = attribute.subject and coalesce(c.as_predicate, c.predicate) = attribute.predicate
 join session s on s.id = c.session_id and not s.simulated
+left join steer on steer.session_id = c.session_id and steer.seq = c.seq
+left join lateral (
+    select o.outcome from task_outcome o
+    where o.session_id = steer.session_id and o.task = steer.task and o.seq > steer.seq order by o.seq limit 1
+) as ended on true
 where c.rejected is null and c.quarantined is null and c.active
 order by c.occurred_at, c.session_id, c.seq, c.id
 
@@ -32,7 +38,7 @@ update candidate set reconciled = true where agent = %(agent)s and id = any(%(id
 
 -- name: undecided
 -- Candidates of models that were not yet compared with the facts.
-select c.*, s.root_id, false as is_additive, false as is_repetition
+select c.*, s.root_id, false as is_additive, false as is_repetition, null::text as steer
 from candidate c join session s on s.id = c.session_id and not s.simulated
 where c.agent = %(agent)s and c.revision > 0 and c.operation is null and c.rejected is null and c.quarantined is null
   and c.active
@@ -72,7 +78,7 @@ where f.id = any(%(ids)s) and (f.trust = 'person' or f.superseded_at is not null
 -- name: published
 -- The facts of these attributes as they are stored, to be compared with what they should be.
 select f.id, f.value, f.sentence, f.valid_from, f.valid_to, f.superseded_by, f.superseded_reason, f.sessions, f.evidence,
-       f.flagged
+       f.flagged, f.steers, f.steers_succeeded, f.steers_failed
 from unnest(%(levels)s::text[], %(owners)s::text[], %(subjects)s::text[], %(predicates)s::text[])
      as attribute (level, owner, subject, predicate)
 join fact f on f.agent = %(agent)s and f.subject = attribute.subject and f.predicate = attribute.predicate
@@ -100,21 +106,24 @@ with was as (
 )
 insert into fact (id, agent, project, peer, level, subject, predicate, value, sentence, kind, confidence, trust,
                   valid_from, valid_to, recorded_at, superseded_at, superseded_by, superseded_reason, sessions, evidence, flagged,
-                  run_id, cause)
+                  steers, steers_succeeded, steers_failed, run_id, cause)
 values (%(id)s, %(agent)s, %(project)s, %(peer)s, %(level)s, %(subject)s, %(predicate)s, %(value)s, %(sentence)s,
         %(kind)s, %(confidence)s, %(trust)s, %(valid_from)s, %(valid_to)s, %(now)s,
         case when %(superseded_reason)s::text is not null then %(now)s end, %(superseded_by)s, %(superseded_reason)s, %(sessions)s,
-        %(evidence)s, %(flagged)s, %(run_id)s, %(cause)s)
+        %(evidence)s, %(flagged)s, %(steers)s, %(steers_succeeded)s, %(steers_failed)s, %(run_id)s, %(cause)s)
 on conflict (id) do update
 set value = excluded.value, sentence = excluded.sentence, kind = excluded.kind, confidence = excluded.confidence,
     trust = excluded.trust, valid_from = excluded.valid_from, valid_to = excluded.valid_to,
     superseded_at = case when excluded.superseded_at is not null then coalesce(fact.superseded_at, excluded.superseded_at) end,
     superseded_by = excluded.superseded_by, superseded_reason = excluded.superseded_reason, sessions = excluded.sessions,
-    evidence = excluded.evidence, flagged = excluded.flagged, run_id = excluded.run_id, cause = excluded.cause
+    evidence = excluded.evidence, flagged = excluded.flagged,
+    steers = excluded.steers, steers_succeeded = excluded.steers_succeeded, steers_failed = excluded.steers_failed,
+    run_id = excluded.run_id, cause = excluded.cause
 where (fact.value, fact.sentence, fact.valid_from, fact.valid_to, fact.superseded_by, fact.superseded_reason, fact.sessions,
-       fact.evidence, fact.flagged)
+       fact.evidence, fact.flagged, fact.steers, fact.steers_succeeded, fact.steers_failed)
       is distinct from (excluded.value, excluded.sentence, excluded.valid_from, excluded.valid_to,
-                        excluded.superseded_by, excluded.superseded_reason, excluded.sessions, excluded.evidence, excluded.flagged)
+                        excluded.superseded_by, excluded.superseded_reason, excluded.sessions, excluded.evidence, excluded.flagged,
+                        excluded.steers, excluded.steers_succeeded, excluded.steers_failed)
 returning (xmax = 0) as added
 
 -- name: supersede_unsupported
@@ -182,7 +191,7 @@ values (%(new_id)s, %(agent)s, %(project)s, %(peer)s, %(level)s, %(subject)s, %(
 on conflict (id) do update set superseded_at = null, superseded_by = null, superseded_reason = null
 
 -- name: quarantined
-select c.*, s.origin from candidate c left join session s on s.id = c.session_id
+select c.*, s.origin, null::text as steer from candidate c left join session s on s.id = c.session_id
 where c.quarantined is not null and c.rejected is null and (%(agent)s::text is null or c.agent = %(agent)s)
 order by c.occurred_at desc, c.id limit %(limit)s
 

@@ -14,6 +14,8 @@ from consolidator.database.partitions import Connection
 from consolidator.models.fact import FactRow
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
+from consolidator.models.steer import SteerCounts
+from consolidator.store.memory import steering
 from consolidator.store.queries import fetch_one, fetch_value, load
 
 T = TypeVar("T")
@@ -58,6 +60,7 @@ class LearnedNews:
 
     since: datetime
     sums: NightSumsRow
+    steering: SteerCounts
     facts: list[FactRow]
     changed: list[ChangedFactRow]
     procedures: list[ProcedureRow]
@@ -84,6 +87,7 @@ async def load_learned(
     """Return what was learned since a moment, of one agent or project if named."""
     values = {"since": since, "agent": agent or None, "project": project or None, "limit": limit}
     sums = await fetch_one(conn, NightSumsRow, _SQL["night_sums"], values)
+    steers = await steering.sum_since(conn, since, agent=agent or None, project=project or None)
     facts, more_facts = await _fetch_best(conn, FactRow, _SQL["facts"], values)
     changed, more_changed = await _fetch_best(conn, ChangedFactRow, _SQL["changed"], values)
     procedures, more_procedures = await _fetch_best(conn, ProcedureRow, _SQL["procedures"], values)
@@ -92,7 +96,7 @@ async def load_learned(
     assert sums is not None
     assert waiting is not None
     more = dict(zip(KINDS, (more_facts, more_changed, more_procedures, more_solutions), strict=True))
-    return LearnedNews(since, sums, facts, changed, procedures, solutions, limit, more, waiting)
+    return LearnedNews(since, sums, steers, facts, changed, procedures, solutions, limit, more, waiting)
 
 
 async def _fetch_best(

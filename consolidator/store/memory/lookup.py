@@ -127,6 +127,7 @@ async def list_facts(
     statement = statement.order_by(
         *([] if unused_since is None else [_is_unused(unused_since)]),
         col(FactTable.sessions).desc(),
+        (col(FactTable.steers_succeeded) - col(FactTable.steers_failed)).desc(),
         columns_as_of["valid_from"].desc(),
         col(FactTable.id),
     )

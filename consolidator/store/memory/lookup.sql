@@ -2,7 +2,13 @@
 select * from fact where id = %(id)s
 
 -- name: cited_candidates
-select c.*, s.origin from candidate c left join session s on s.id = c.session_id
+select c.*, s.origin, case when steer.seq is not null then coalesce(ended.outcome, 'unknown') end as steer
+from candidate c left join session s on s.id = c.session_id
+left join steer on steer.session_id = c.session_id and steer.seq = c.seq
+left join lateral (
+    select o.outcome from task_outcome o
+    where o.session_id = steer.session_id and o.task = steer.task and o.seq > steer.seq order by o.seq limit 1
+) as ended on true
 where c.id = any(%(ids)s) order by c.occurred_at, c.session_id, c.seq
 
 -- name: fact_history
@@ -19,7 +25,14 @@ select * from procedure where id = %(id)s and (%(audiences)s::text[] is null and
 select * from solution where id = %(id)s and (%(audiences)s::text[] is null and starts_with(audience, 'all') or audience = any(%(audiences)s))
 
 -- name: candidate_by_id
-select c.*, s.origin from candidate c left join session s on s.id = c.session_id where c.id = %(id)s
+select c.*, s.origin, case when steer.seq is not null then coalesce(ended.outcome, 'unknown') end as steer
+from candidate c left join session s on s.id = c.session_id
+left join steer on steer.session_id = c.session_id and steer.seq = c.seq
+left join lateral (
+    select o.outcome from task_outcome o
+    where o.session_id = steer.session_id and o.task = steer.task and o.seq > steer.seq order by o.seq limit 1
+) as ended on true
+where c.id = %(id)s
 
 -- name: rejections
 -- How many candidates of the same attribute were rejected, by reason.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from consolidator.database.partitions import Connection
+from consolidator.store.memory import steering
 from consolidator.store.queries import execute, fetch_all, fetch_value, load
 
 _SQL = load("memory/rederive")
@@ -60,6 +61,7 @@ async def delete_derived(
         deleted += int(await fetch_value(conn, _SQL["delete_error_records"], values))
     if candidates:
         deleted += int(await fetch_value(conn, _SQL["delete_candidates"], values))
+        deleted += await steering.delete(conn, session, after=after)
         await execute(conn, _SQL["reconcile_remaining"], values)
     return deleted
 

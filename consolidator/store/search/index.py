@@ -54,6 +54,8 @@ class ProvenFactRow:
     valid_from: datetime
     valid_to: datetime | None
     sessions: int
+    steers_succeeded: int
+    steers_failed: int
     recalled: int
     says_since: bool  # whether its words say since when it is true
     last_used_at: datetime | None  # when it was last said or recalled; None where a person stated it

@@ -86,6 +86,7 @@ join episode e using (session_id, seq) left join session s on s.id = e.session_i
 -- name: facts
 -- Each with every turn that proves it.
 select i.number, f.id, f.sentence, f.kind, f.trust, f.agent, f.project, f.peer, f.valid_from, f.valid_to, f.sessions, f.recalled,
+       f.steers_succeeded, f.steers_failed,
        f.evidence = '{}' or exists (select from candidate c where c.id = any(f.evidence) and c.valid_from is not null) as says_since,
        case when f.trust <> 'person' then greatest(
            (select max(c.occurred_at) from candidate c where c.id = any(f.evidence)), f.last_recalled_at

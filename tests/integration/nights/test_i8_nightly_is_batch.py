@@ -16,7 +16,7 @@ from consolidator.jobs.nightly import JobRunner
 from consolidator.jobs.retention import prune
 from consolidator.settings import Settings
 from tests.integration.conftest import OpenDatabase
-from tests.logs import NightPlan, ScriptedSession, Story, make_story
+from tests.logs import NightPlan, ScriptedSession, Story, make_story, steer_tasks
 from tests.nights import all_learned, assert_ledger_balances, open_replica
 from tests.support import FULL, assert_invariants, log_events, read_memory
 
@@ -71,9 +71,22 @@ async def _learn_at_once(fresh: OpenDatabase, story: Story, home: Any) -> Any:
 def test_any_cut_into_nights_learns_what_one_batch_does(
     fresh: OpenDatabase, tmp_path_factory: pytest.TempPathFactory, seed: int
 ) -> None:
-    home = tmp_path_factory.getbasetemp()
-    batch = asyncio.run(_learn_at_once(fresh, make_story(seed), home))
-    nightly = asyncio.run(_learn_nightly(fresh, make_story(seed), home))
+    _compare(fresh, make_story(seed), tmp_path_factory.getbasetemp())
+
+
+@settings(PROPERTY, max_examples=PROPERTY.max_examples // 2)
+@given(seed=strategies.integers(0, 2**32))
+@example(seed=48)
+def test_steers_and_the_ends_of_their_tasks_may_be_read_on_different_nights(
+    fresh: OpenDatabase, tmp_path_factory: pytest.TempPathFactory, seed: int
+) -> None:
+    _compare(fresh, steer_tasks(make_story(seed)), tmp_path_factory.getbasetemp())
+
+
+def _compare(fresh: OpenDatabase, story: Story, home: Any) -> None:
+    """Assert that the nights of a story and one batch learn the same."""
+    batch = asyncio.run(_learn_at_once(fresh, story, home))
+    nightly = asyncio.run(_learn_nightly(fresh, story, home))
     for kind, rows in batch.items():
         note(kind)
         assert nightly[kind] == rows

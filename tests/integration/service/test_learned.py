@@ -12,6 +12,7 @@ from consolidator.cli.start.learned import print_screen
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.jobs.retention import prune
+from consolidator.models.steer import SteerCounts
 from consolidator.service.memory.learned import KINDS, LearnedNews, load_learned
 from consolidator.settings import Settings
 from consolidator.store.memory.learned import NightSumsRow, WaitingCountsRow
@@ -100,7 +101,9 @@ async def test_a_night_that_is_at_work_is_told_from_its_units(
 
 def test_a_person_is_told_of_how_many_sessions_where_that_is_certain(capsys: pytest.CaptureFixture[str]) -> None:
     sums = NightSumsRow(nights=1, sessions=10, seen=182, learned=0, nothing=182, deferred=0, dead=0)
-    news = LearnedNews(NOON, sums, [], [], [], [], limit=10, more={}, waiting=WaitingCountsRow(0, 0, 0, 0))
+    news = LearnedNews(
+        NOON, sums, SteerCounts(), [], [], [], [], limit=10, more={}, waiting=WaitingCountsRow(0, 0, 0, 0)
+    )
     print_screen(news)
     print_screen(replace(news, sums=replace(sums, nights=5)))
     first, _, second, _ = capsys.readouterr().out.splitlines()
