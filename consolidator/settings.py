@@ -1,26 +1,41 @@
-"""The settings: every CONSOLIDATOR_* variable, frozen, read at the entry points only and passed down from there."""
+"""The settings: CONSOLIDATOR_* variables and the configuration file, frozen, read at the entry points only."""
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from difflib import get_close_matches
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import platformdirs
 from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
 
+from consolidator.config_file import PATH_VARIABLE, config_path, locate_key, read_config
 from consolidator.errors import UsageError
 
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+_PREFIX = "CONSOLIDATOR_"
+_OTHER_VARIABLES = f"{_PREFIX}TEST_"  # what tests and benchmarks read
 
 
 class Settings(BaseSettings):
-    """The settings of a deployment; each field is the variable CONSOLIDATOR_<NAME>."""
+    """The settings of a deployment; each field is the variable CONSOLIDATOR_<NAME>, or a key of the file.
+
+    The environment goes before the file, and the file before the default.
+    """
 
     model_config = SettingsConfigDict(
         env_prefix="CONSOLIDATOR_", frozen=True, extra="ignore", env_ignore_empty=True, populate_by_name=True
@@ -147,10 +162,27 @@ class Settings(BaseSettings):
     )
     log_level: str = Field(default="INFO", description="DEBUG, INFO, WARNING or ERROR")
 
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Return the sources, the first of which goes before the others."""
+        return init_settings, env_settings, InitSettingsSource(settings_cls, read_config(config_path()))
+
     @property
     def vocabulary_folder(self) -> Path:
         """The directory that keeps the tokenizer's vocabulary."""
         return self.tokenizer_dir or self.home / "tokenizer"
+
+    @field_validator("home", "postgres_bin", "tokenizer_dir")
+    @classmethod
+    def _expand_home(cls, path: Path | None) -> Path | None:
+        return None if path is None else path.expanduser()
 
     @field_validator("clock")
     @classmethod
@@ -216,12 +248,85 @@ class Settings(BaseSettings):
 
 
 def load_settings(**overrides: object) -> Settings:
-    """Read the environment; raise UsageError that names each invalid variable."""
+    """Read the environment and the file; raise UsageError that names each value that does not fit, and where it is."""
     try:
         return Settings(**overrides)  # type: ignore[arg-type]
     except ValidationError as error:
-        lines = [f"CONSOLIDATOR_{str(e['loc'][0]).upper()}: {e['msg']}" for e in error.errors()]
+        lines = [f"{_locate(str(e['loc'][0]))}: {e['msg']}" for e in error.errors()]
         raise UsageError("invalid settings: " + "; ".join(lines)) from error
     except SettingsError as error:
         field = next((name for name in Settings.model_fields if f'"{name}"' in str(error)), "sources")
         raise UsageError(f'invalid settings: CONSOLIDATOR_{field.upper()}: not a JSON list, such as ["..."]') from error
+
+
+@dataclass(frozen=True, slots=True)
+class SettingOrigin:
+    """A setting in force and where it comes from."""
+
+    name: str
+    value: Any
+    source: Literal["environment", "file", "default"]
+    place: str | None  # the variable, or the file with the line
+
+
+def list_settings() -> list[SettingOrigin]:
+    """Return each setting with its origin; secrets stay hidden. Raises UsageError if one does not fit."""
+    settings = load_settings()
+    rows = []
+    for name in Settings.model_fields:
+        place = _find_place(name)
+        source: Literal["environment", "file", "default"] = "default"
+        if place is not None:
+            source = "environment" if place in _variable_names(name) else "file"
+        rows.append(SettingOrigin(name, getattr(settings, name), source, place))
+    return rows
+
+
+def describe_unknown_settings() -> list[str]:
+    """Return a line for each CONSOLIDATOR_* variable and each key of the file that is no setting, with its meaning."""
+    variables = [
+        name
+        for name in sorted(os.environ)
+        if name.startswith(_PREFIX) and not name.startswith(_OTHER_VARIABLES) and name != PATH_VARIABLE
+    ]
+    names = {f"{_PREFIX}{field.upper()}" for field in Settings.model_fields} | {PATH_VARIABLE}
+    lines = [_describe_unknown(name, name, names) for name in variables if name not in names]
+    path = config_path()
+    fields = set(Settings.model_fields)
+    for key in read_config(path):
+        if key not in fields:
+            nearest = key.lower().removeprefix(_PREFIX.lower()).replace("-", "_")
+            lines.append(_describe_unknown(f"{locate_key(path, key)}: {key}", nearest, fields))
+    return lines
+
+
+def _describe_unknown(what: str, name: str, names: set[str]) -> str:
+    nearest = get_close_matches(name, sorted(names), n=1, cutoff=0.75)
+    return f"{what} is no setting" + (
+        f"; did you mean {nearest[0]}?" if nearest else "; `consolidator config show` lists them"
+    )
+
+
+def _variable_names(field: str) -> list[str]:
+    """Return the variables that set a field, the one that goes first first."""
+    alias = Settings.model_fields[field].validation_alias
+    if isinstance(alias, AliasChoices):
+        return [str(choice) for choice in alias.choices]
+    return [f"{_PREFIX}{field.upper()}"]
+
+
+def _find_place(field: str) -> str | None:
+    """Return the variable, or the file with the line, that sets a field; None if it has its default."""
+    place = next((name for name in _variable_names(field) if os.environ.get(name)), None)
+    if place is None and field in read_config(config_path()):
+        place = locate_key(config_path(), field)
+    return place
+
+
+def _locate(name: str) -> str:
+    """Return where a value is that does not fit: `name` is its field or its variable."""
+    field = next((field for field in Settings.model_fields if name in (field, *_variable_names(field))), None)
+    place = None if field is None else _find_place(field)
+    if field is None or place is None:
+        return f"{_PREFIX}{name.upper().removeprefix(_PREFIX)}"
+    return place if place in _variable_names(field) else f"{place}: {field}"

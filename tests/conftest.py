@@ -66,6 +66,7 @@ def _no_ambient_settings() -> Iterator[None]:
                 patch.delenv(name)
         patch.setenv("HOME", home)
         patch.delenv("XDG_DATA_HOME", raising=False)
+        patch.delenv("XDG_CONFIG_HOME", raising=False)
         yield
 
 

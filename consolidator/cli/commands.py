@@ -18,6 +18,7 @@ _PANELS: dict[str, dict[str, tuple[str, str]]] = {
         "demo": ("start.demo", "watch four weeks of three agents become memory"),
         "import": ("start.import_logs", "import the session logs of your agents"),
         "learned": ("start.learned", "what your agents learned"),
+        "config": ("start.config", "the settings in force, and where each comes from"),
         "tokenizer": ("start.tokenizer", "fetch the vocabulary that counts tokens exactly"),
     },
     "Memory": {

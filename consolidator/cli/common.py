@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import re
 import signal
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 
+from consolidator.cli.output import print_warning
 from consolidator.clock import Clock
 from consolidator.errors import Interrupted, UsageError
 from consolidator.service.database import Database, open_database
 from consolidator.service.tokenizer import use_vocabulary
-from consolidator.settings import Settings, load_settings
+from consolidator.settings import Settings, describe_unknown_settings, load_settings
 
 T = TypeVar("T")
 SessionName = Annotated[str, typer.Argument(help="A session's id, its foreign name, or the beginning of either.")]
@@ -34,10 +38,25 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
         raise Interrupted("what was finished is kept; the same command resumes there") from None
 
 
+def read_settings() -> Settings:
+    """Return the settings, log at their level, and tell once on stderr of each name that is no setting."""
+    settings = load_settings()
+    if "log_level" in settings.model_fields_set and not os.environ.get("CONSOLIDATOR_LOG_LEVEL"):  # it is in the file
+        logging.getLogger().setLevel(settings.log_level)
+    _warn_of_unknown_settings()
+    return settings
+
+
+@cache
+def _warn_of_unknown_settings() -> None:
+    for line in describe_unknown_settings():
+        print_warning(line)
+
+
 @asynccontextmanager
 async def open_configured() -> AsyncIterator[tuple[Database, Settings]]:
     """Read the settings and open the database."""
-    settings = load_settings()
+    settings = read_settings()
     use_vocabulary(settings)
     async with open_database(settings, Clock(settings.clock)) as database:
         yield database, settings

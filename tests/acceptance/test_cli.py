@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import typer.main
@@ -140,6 +141,26 @@ def test_a_setting_that_does_not_fit_is_one_clear_line(environment: Mapping[str,
     assert "Europe/Berlin" in done.stderr
 
 
+def test_every_program_reads_the_file_and_tells_of_what_it_does_not_know(
+    environment: Mapping[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "consolidator" / "config.toml"
+    file.parent.mkdir()
+    file.write_text('modl = "small"\nopenai_api_key = "sk-sesame"\ntimezone = "Nowhere"\n')
+    variables = {**environment, "XDG_CONFIG_HOME": str(tmp_path), "CONSOLIDATOR_WORKER": "3"}
+    for words in ("sessions", "serve", "mcp", "config show"):
+        done = run_cli(*words.split(), environment=variables, code=2)
+        assert f"{file}:3: timezone" in done.stderr, words
+    done = run_cli("config", "show", environment={**variables, "CONSOLIDATOR_TIMEZONE": "UTC"})
+    assert "model\t\tdefault\nstrong_model" in done.stdout
+    assert f"openai_api_key\t**********\t{file}:2\n" in done.stdout
+    assert "sk-sesame" not in done.stdout + done.stderr
+    assert done.stderr.splitlines() == [
+        "warning: CONSOLIDATOR_WORKER is no setting; did you mean CONSOLIDATOR_WORKERS?",
+        f"warning: {file}:1: modl is no setting; did you mean model?",
+    ]
+
+
 JSON_COMMANDS = [
     "sessions", "events s0", "facts", "facts --all", "procedures", "solutions", "solutions --error ModuleNotFoundError",
     "learned", "learned --since 7d",
@@ -155,7 +176,7 @@ JSON_COMMANDS = [
     "agent set desk --max-steps 5", "agent list", "agent show desk", "session create --agent desk", "session show s0",
     "task start s0 Fix", "task list s0", "task finish s0 success", "state s0", "scratchpad s0",
     "fork s0", "checkpoint create s0", "checkpoint list s0",
-    "session end s1",
+    "session end s1", "config show",
 ]  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.common import run_async
+from consolidator.cli.common import read_settings, run_async
 from consolidator.cli.output import OUT, AsJson, print_json, print_line, progress_bar, shorten
 from consolidator.clock import Clock
 from consolidator.demo.story import (
@@ -30,7 +30,7 @@ from consolidator.demo.story import (
     open_story,
 )
 from consolidator.errors import UsageError
-from consolidator.settings import Settings, load_settings
+from consolidator.settings import Settings
 
 _MAX_WIDTH = 120  # columns, also on a wider terminal
 _FACTS, _PROCEDURES, _SOLUTIONS = 5, 3, 3  # lines of each in a week
@@ -50,10 +50,10 @@ def demo_command(
     The sessions are samples, the rest is real: every night imports, consolidates and prunes, under a simulated clock.
     The demo has a database of its own, in the folder demo of CONSOLIDATOR_HOME, and starts over each time.
     """
-    settings = load_settings()
+    settings = read_settings()
     if settings.database_url is not None and not keep:
         raise UsageError("--no-keep is for the demo's own server, not for the one of CONSOLIDATOR_DATABASE_URL")
-    if "CONSOLIDATOR_LOG_LEVEL" not in os.environ:
+    if "log_level" not in settings.model_fields_set:
         logging.getLogger("consolidator.jobs").setLevel(logging.WARNING)  # 84 successful jobs need no log lines
     figures = run_async(_play(settings, keep=keep, quiet=as_json))
     if as_json:

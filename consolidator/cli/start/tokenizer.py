@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from consolidator.cli.common import run_async
+from consolidator.cli.common import read_settings, run_async
 from consolidator.cli.output import print_line
 from consolidator.service.tokenizer import fetch_vocabulary
-from consolidator.settings import load_settings
 
 tokenizer = typer.Typer(help="Count tokens exactly: fetch the tokenizer's vocabulary.", no_args_is_help=True)
 
@@ -25,4 +24,4 @@ def _group() -> None:
 @tokenizer.command("fetch")
 def fetch_command() -> None:
     """Fetch the vocabulary (3.6 MB) into the data directory. Without it, tokens are estimated, never too low."""
-    print_line(f"tokens are counted with {run_async(fetch_vocabulary(load_settings()))} from now on")
+    print_line(f"tokens are counted with {run_async(fetch_vocabulary(read_settings()))} from now on")
