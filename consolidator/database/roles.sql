@@ -3,15 +3,15 @@
 do $$
 declare
     -- Written by functions of the owner alone.
-    owned constant text[] := '{alembic_version, erasure, pruning, seal, sealed_session}';
+    owned constant text[] := '{alembic_version, erasure, pruning, seal, sealed_session, session_lineage}';
     -- Only added to, but for the columns that are granted below.
     kept constant text[] := '{event, generation_chunk, delivery, blob, blob_ref, session, run, claim, dead_letter, imported_key,
-        agent_version, seed, session_lineage}';
+        agent_version, seed}';
     -- What the reader has no use for: the hashes of tokens.
     hidden constant text[] := '{credential}';
     granted constant text[] := '{create_event_partition, create_chunk_partition, chain_events, is_owner_login, stamp_events,
         stamp_settled_events, stamp_awaited_events, mark_recorded, seal_chains, begin_pruning, prune_session, delete_pruned_events, delete_pruned_output,
-        drop_log_partition, read_floor, finish_partition_drops, collect_blobs, forget_claims, erase_session, install_pgvector,
+        drop_log_partition, read_floor, inherit_past, set_parent, move_to_root, finish_partition_drops, collect_blobs, forget_claims, erase_session, install_pgvector,
         create_vector_index, drop_vector_indexes}';
     part record;
     columns text;
@@ -44,11 +44,13 @@ begin
     where attrelid = 'consolidator.event'::regclass and attnum > 0 and not attisdropped
       and attname not in ('id', 'consolidated_at');
     execute format('grant insert (%s) on consolidator.event to consolidator_writer', columns);
-    -- An append moves the head; where learning, pruning and the hash chain began is not the writer's to say.
+    -- An append moves the head; where learning, pruning and the hash chain began is not the writer's to say, nor who
+    -- a session is of and where it comes from.
     select string_agg(quote_ident(attname), ', ') into columns from pg_attribute
     where attrelid = 'consolidator.session'::regclass and attnum > 0 and not attisdropped
       and attname not in ('id', 'base_seq', 'consolidated_to', 'pruned_to', 'pruned_hash', 'unchained_to', 'created_at',
-          'recorded_by');
+          'recorded_by', 'origin', 'key', 'conversation_id', 'agent', 'channel', 'peer', 'parent_id', 'parent_seq',
+          'root_id', 'kind', 'simulated');
     execute format('grant update (%s) on consolidator.session to consolidator_writer', columns);
     grant update (touched_at) on consolidator.blob to consolidator_writer;
     grant update (status, owner, heartbeat_at, finished_at, report, error, deaths)

@@ -139,7 +139,7 @@ async def create_child(database: Database, settings: Settings, session_id: str, 
             system = (Seed("system", config["system"], is_new=True),) if config.get("system") else ()
             async with conn.pipeline():  # one round trip
                 await store.create_child(conn, {**values, "chain_hash": chain_hash, "now": now})
-                await store.save_ranges(conn, child_id, origin.ranges)
+                await store.inherit_past(conn, child_id)
                 await views.save_view(conn, child_id, asdict(origin.fold.history))
                 await sessions.describe(conn, child_id, _description(origin.session, request, model, config), now=now)
                 await seeds.add(conn, child_id, (*system, *(call.seeds if call is not None else ())))

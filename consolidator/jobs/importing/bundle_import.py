@@ -29,7 +29,7 @@ from consolidator.models.lineage import LineageRange
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
 from consolidator.store.log import bundles, context, events, sessions, sources
-from consolidator.store.log.lineage import find_hash
+from consolidator.store.log.lineage import find_hash, link_imported
 
 _BATCH_ITEMS = 256  # read at once, and so many chunks are written at once
 _AFTER = timedelta(microseconds=1)
@@ -101,7 +101,6 @@ class _Target:
     last_seq: int = 0  # the last event of the bundle
     last_message_seq: int = 0  # a person's last message
     columns: Mapping[str, Any] | None = None
-    lineage: Mapping[str, Any] | None = None
     view: Mapping[str, Any] | None = None
     checkpoints: list[Mapping[str, Any]] = field(default_factory=list)
     seeds: list[Mapping[str, Any]] = field(default_factory=list)
@@ -221,7 +220,7 @@ class _BundleImport:
             case "columns":
                 target.columns = values
             case "lineage":
-                target.lineage = values
+                pass  # what a session reads of its ancestors follows from its header and theirs
             case "checkpoint":
                 target.checkpoints.append(values)
             case "view":
@@ -273,8 +272,7 @@ class _BundleImport:
             await self._restore(conn, target, locked)
 
     async def _restore(self, conn: Connection, target: _Target, locked: bundles.LockedImport) -> None:
-        if target.lineage is not None:
-            await self._restore_lineage(conn, target, target.lineage)
+        await link_imported(conn, target.id)
         for checkpoint in target.checkpoints:
             await self._restore_checkpoint(conn, target, checkpoint)
         if target.view is not None and target.view["upto"] <= locked.head:
@@ -295,14 +293,6 @@ class _BundleImport:
                 "error": error if isinstance(error, str) else None,
             }
             await bundles.restore(conn, target.id, columns, head=target.last_seq)
-
-    async def _restore_lineage(self, conn: Connection, target: _Target, lineage: Mapping[str, Any]) -> None:
-        """Set where a child's own log begins, and what it reads before, under the ids that its ancestors have here."""
-        ranges = [
-            LineageRange(self._id_of(part["session"]), part["after_seq"], part["upto_seq"], part["shift"])
-            for part in lineage["ranges"]
-        ]
-        await bundles.restore_lineage(conn, target.id, lineage["base_seq"], ranges)
 
     async def _restore_checkpoint(self, conn: Connection, target: _Target, values: Mapping[str, Any]) -> None:
         created_at, expires_at = parse_timestamp(values["created_at"]), parse_timestamp(values["expires_at"])

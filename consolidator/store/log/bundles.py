@@ -12,7 +12,6 @@ from psycopg.types.json import Jsonb
 from consolidator.database import Connection, partitions
 from consolidator.database.jsonb import dumps, escape, unescape
 from consolidator.models.checkpoint import CheckpointRow
-from consolidator.models.lineage import LineageRange
 from consolidator.store.log.checkpoints import checkpoint_values
 from consolidator.store.log.events import Span
 from consolidator.store.queries import execute, execute_each, fetch_all, fetch_one, load
@@ -133,23 +132,6 @@ async def add_seeds(conn: Connection, session_id: str, seeds: Sequence[Mapping[s
         for seed in seeds
     ]
     await execute_each(conn, _SQL["add_seed"], rows)
-
-
-async def restore_lineage(conn: Connection, session_id: str, base_seq: int, ranges: Sequence[LineageRange]) -> None:
-    """Set after which event an imported child's own log begins, and what it reads before; it never changes."""
-    rows = [
-        {
-            "session": session_id,
-            "position": position,
-            "ancestor": part.session_id,
-            "after": part.after_seq,
-            "upto": part.upto_seq,
-            "shift": part.shift,
-        }
-        for position, part in enumerate(ranges)
-    ]
-    await execute_each(conn, _SQL["add_range"], rows)
-    await execute(conn, _SQL["set_base"], {"session": session_id, "base": base_seq})
 
 
 async def add_checkpoint(conn: Connection, checkpoint: CheckpointRow) -> None:

@@ -58,16 +58,7 @@ insert into seed (session_id, ordinal, role, content, is_new, occurred_at, detai
 values (%(session)s, %(ordinal)s, %(role)s, %(content)s, %(is_new)s, %(occurred_at)s, %(details)s)
 on conflict do nothing
 
--- name: set_base
--- Where a child's own log begins; its log here does not begin before.
-update session set base_seq = %(base)s where id = %(session)s and origin is not null and pruned_to >= %(base)s
-
 -- name: add_checkpoint
 insert into checkpoint (id, session_id, seq, label, metadata, delta, fold, created_at, expires_at)
 values (%(id)s, %(session_id)s, %(seq)s, %(label)s, %(metadata)s, %(delta)s, %(fold)s, %(created_at)s, %(expires_at)s)
-on conflict do nothing
-
--- name: add_range
-insert into session_lineage (session_id, position, ancestor_id, after_seq, upto_seq, shift)
-values (%(session)s, %(position)s, %(ancestor)s, %(after)s, %(upto)s, %(shift)s)
 on conflict do nothing

@@ -18,7 +18,7 @@ from consolidator.models.lineage import MAX_RANGES, Lineage, LineageRange, own_r
 from consolidator.models.payload import EventType
 from consolidator.store.log import events
 from consolidator.store.log.events import Span
-from consolidator.store.queries import execute, execute_each, fetch_all, fetch_column, fetch_one, load
+from consolidator.store.queries import execute, fetch_all, fetch_column, fetch_one, load
 
 _SQL = load("log/lineage")
 Mark = Literal["compaction", "scratchpad_set"]
@@ -106,14 +106,9 @@ def _to_range(row: _RangeRow) -> LineageRange:
     return replace(part, bounds=(row.created_at, row.last_event_at))
 
 
-async def save_ranges(conn: Connection, session_id: str, ranges: Sequence[LineageRange]) -> None:
-    """Store what a new session reads of its ancestors, the farthest first."""
-    values = [
-        {"session": session_id, "position": position, "ancestor": part.session_id, "after": part.after_seq,
-         "upto": part.upto_seq, "shift": part.shift}
-        for position, part in enumerate(ranges)
-    ]  # fmt: skip
-    await execute_each(conn, _SQL["add_range"], values)
+async def inherit_past(conn: Connection, session_id: str) -> None:
+    """Store what a new session reads of its ancestors: its parent's past up to the point where it left it."""
+    await execute(conn, _SQL["inherit_past"], {"session": session_id})
 
 
 async def link_imported(conn: Connection, session_id: str, *, below: frozenset[str] = frozenset()) -> None:
@@ -129,8 +124,7 @@ async def link_imported(conn: Connection, session_id: str, *, below: frozenset[s
         if found.id == session_id:  # it is a child like any other there
             await link_imported(conn, parent.id, below=below | {session_id})
             continue
-        past = await load_lineage(conn, parent.id, parent)
-        await save_ranges(conn, found.id, past.inherit(found.parent_seq, renumbered=found.base_seq == 0))
+        await inherit_past(conn, found.id)
         if found.id not in below:
             await link_imported(conn, found.id, below=below | {session_id})
 

@@ -5,9 +5,9 @@ from session_lineage l left join session a on a.id = l.ancestor_id
 where l.session_id = %(session)s
 order by l.position
 
--- name: add_range
-insert into session_lineage (session_id, position, ancestor_id, after_seq, upto_seq, shift)
-values (%(session)s, %(position)s, %(ancestor)s, %(after)s, %(upto)s, %(shift)s)
+-- name: inherit_past
+-- What a session reads follows from its row and its parent's past.
+select inherit_past(%(session)s)
 
 -- name: lock_ancestors
 -- Keeps sessions from being erased, pruned or appended to until a child of theirs is there; in the order of all locks.

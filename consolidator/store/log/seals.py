@@ -87,6 +87,14 @@ async def find_broken_beginnings(conn: Connection) -> list[str]:
     return await fetch_column(conn, _SQL["find_broken_beginnings"])
 
 
+async def find_foreign_pasts(conn: Connection) -> list[str]:
+    """Return the first sessions that read another past, or have another parent, than their parents and logs say."""
+    return [
+        *await fetch_column(conn, _SQL["find_foreign_pasts"]),
+        *await fetch_column(conn, _SQL["find_foreign_parents"]),
+    ]
+
+
 async def find_rewritten_blobs(conn: Connection) -> list[str]:
     """Return the first blobs whose content does not match their hash."""
     return await fetch_column(conn, _SQL["find_rewritten_blobs"])

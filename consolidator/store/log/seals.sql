@@ -45,6 +45,56 @@ where c.base_seq > 0 and c.pruned_to = c.base_seq and c.origin is null
   and c.pruned_hash is distinct from sha256(coalesce(e.hash, ''::bytea) || convert_to(c.id, 'UTF8'))
 order by 1 limit 20
 
+-- name: find_foreign_pasts
+-- Sessions that read another past than their row and their parent's past say: a part of a log that is not theirs, or,
+-- in a child of the runtime, not all of it.
+with expected as (
+    select c.id, past.ancestor_id, past.after_seq, least(past.upto_seq, c.parent_seq - past.shift) as upto_seq,
+           past.shift - case when c.base_seq = 0 then c.parent_seq else 0 end as shift
+    from session c
+    cross join lateral (
+        select l.ancestor_id, l.after_seq, l.upto_seq, l.shift from session_lineage l where l.session_id = c.parent_id
+        union all
+        select p.id, p.base_seq, c.parent_seq, 0 from session p where p.id = c.parent_id
+    ) past
+    where c.parent_seq > 0 and c.kind <> 'sub-agent'
+      and least(past.upto_seq, c.parent_seq - past.shift) > past.after_seq
+)
+select problem from (
+    select l.session_id as id, l.session_id || ': reads events of session ' || l.ancestor_id
+           || ' that are not in its parent''s past' as problem
+    from session_lineage l join session a on a.id = l.ancestor_id
+    where not exists (
+        select from expected e where e.id = l.session_id and e.ancestor_id = l.ancestor_id and e.shift = l.shift
+          and e.after_seq <= l.after_seq and e.upto_seq >= l.upto_seq
+    )
+    union all
+    select e.id, e.id || ': does not read the events of session ' || e.ancestor_id || ' that its parent reads'
+    from expected e join session c on c.id = e.id and c.origin is null
+    where not exists (
+        select from session_lineage l where l.session_id = e.id and l.ancestor_id = e.ancestor_id
+          and l.after_seq = e.after_seq and l.upto_seq = e.upto_seq and l.shift = e.shift
+    )
+) found
+order by id, problem limit 20
+
+-- name: find_foreign_parents
+-- Sessions of the runtime that come from elsewhere than their first event says, where that is not pruned.
+select c.id || ': is a ' || c.kind || case when c.parent_id is null then ''
+           else ' of session ' || c.parent_id || ' from event ' || coalesce(c.parent_seq, 0) end
+       || ', which its first event does not say' as problem
+from session c
+left join session p on p.id = c.parent_id
+left join event e on e.session_id = c.id and e.seq = c.base_seq + 1
+where c.origin is null and c.recorded_by is null and c.pruned_to = c.base_seq
+  and (c.parent_id is not null or e.event_type = 'SessionStart')
+  and (e.event_type is distinct from 'SessionStart' or not coalesce(e.data -> 'data_ref' ? '*', false) and (
+      e.data ->> 'parent' is distinct from c.parent_id or e.data ->> 'point' is distinct from c.parent_seq::text
+      or c.parent_id is not null and e.data ->> 'kind' is distinct from c.kind
+      or c.simulated <> (coalesce(e.data ->> 'branch_kind' in ('sim', 'dream'), false) or coalesce(p.simulated, false))
+  ))
+order by c.id limit 20
+
 -- name: find_rewritten_blobs
 select 'blob ' || encode(sha256, 'hex') || ' holds something else than its name says' as problem
 from blob where sha256(body) <> sha256 order by 1 limit 20

@@ -76,6 +76,8 @@ async def open_session(conn: Connection, values: Mapping[str, Any], *, now: date
         "now": now,
     }
     await execute(conn, _SQL["open"], full)
+    if full["parent_id"] is not None:
+        await execute(conn, _SQL["set_parent"], full)
 
 
 async def open_current(conn: Connection, values: Mapping[str, Any], *, now: datetime) -> str:

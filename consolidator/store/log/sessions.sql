@@ -8,12 +8,12 @@ values (%(id)s, %(origin)s, %(key)s, %(conversation_id)s, %(agent)s, %(channel)s
         %(pruned_to)s, %(pruned_to)s, %(now)s, %(now)s, '0001-01-01 00:00:00+00')
 on conflict (id) do update
 set model = coalesce(session.model, excluded.model), project = coalesce(session.project, excluded.project),
-    status = case when excluded.status = 'ended' then 'ended' else session.status end,
-    parent_id = coalesce(session.parent_id, excluded.parent_id),
-    kind = case when session.parent_id is null and excluded.parent_id is not null then excluded.kind else session.kind end
+    status = case when excluded.status = 'ended' then 'ended' else session.status end
 where session.model is null and excluded.model is not null or session.project is null and excluded.project is not null
    or session.status <> 'ended' and excluded.status = 'ended'
-   or session.parent_id is null and excluded.parent_id is not null
+
+-- name: set_parent
+select set_parent(%(id)s, %(parent_id)s, %(kind)s)
 
 -- name: get
 select * from session where id = %(id)s

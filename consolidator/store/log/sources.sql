@@ -34,7 +34,7 @@ select root_id from session where id = %(id)s
 -- A session and its descendants, imported before its parent was known, move to the parent's lineage; memory is merged
 -- again. Rows are locked in the order in which a merge locks them, so that the two never deadlock.
 with moved as (
-    update session set root_id = %(root)s where root_id = %(id)s returning id, agent, project
+    select * from move_to_root(%(id)s, %(root)s)
 ), errors as (
     update error_record set merged = false where (session_id, seq) in (
         select session_id, seq from error_record where session_id in (select id from moved)

@@ -47,7 +47,9 @@ EVIDENCE = (
     "select md5(string_agg(r::text, ' ' order by id)) from consolidator.erasure r",
     "select md5(string_agg(r::text, ' ' order by id)) from consolidator.pruning r",
     "select md5(string_agg(concat_ws(' ', id, pruned_to, consolidated_to, unchained_to, pruned_hash, recorded_by, "
-    "created_at), ' ' order by id)) from consolidator.session s",
+    "created_at, base_seq, parent_id, parent_seq, root_id, kind, simulated, origin, key, agent, channel, peer), "
+    "' ' order by id)) from consolidator.session s",
+    "select md5(string_agg(l::text, ' ' order by l::text)) from consolidator.session_lineage l",
     "select md5(string_agg(prosrc || prosecdef::text, ' ' order by proname)) from pg_proc "
     "where pronamespace = 'consolidator'::regnamespace",
     "select md5(string_agg(concat(tgrelid, tgname, tgenabled), ' ' order by tgrelid, tgname)) from pg_trigger",
@@ -92,6 +94,34 @@ ATTACKS = {
     "another name": ["update session set id = 'renamed' where id = 'new'"],
     "forget a past": ["delete from session_lineage"],
     "rewrite a past": ["update session_lineage set ancestor_id = 's'"],
+    "another's log as its own past": ["insert into session_lineage values ('new', 0, 's', 0, 3, 0)"],
+    "a past as copied": ["copy session_lineage from stdin"],
+    "a past by conflict": ["insert into session_lineage values ('new', 0, 's', 0, 3, 0) "
+                           "on conflict (session_id, position) do update set ancestor_id = 's'"],
+    "a past by merge": ["merge into session_lineage l using (select 1) as one on l.session_id = 'new' "
+                        "when not matched then insert values ('new', 0, 's', 0, 3, 0)"],
+    "truncate pasts": ["truncate session_lineage"],
+    "a past of no parent": ["do $$ begin if inherit_past('new') = 0 then raise insufficient_privilege; end if; end $$"],
+    "another parent": ["update session set parent_id = 's', parent_seq = 3 where id = 'new'"],
+    "another point of its parent": ["update session set parent_seq = 3"],
+    "another parent by conflict": ["insert into session (id, agent, root_id, parent_id, created_at, last_event_at, "
+                                   "last_occurred_at) values ('new', 'coder', 's', 's', now(), now(), now()) "
+                                   "on conflict (id) do update set parent_id = 's'"],
+    "another parent, as imported": ["update session set origin = 'x:new' where id = 'new'"],
+    "another parent by the function": ["do $$ begin perform set_parent('new', 's', 'fork'); if (select parent_id from "
+                                       "session where id = 'new') is null then raise insufficient_privilege; end if; "
+                                       "end $$"],
+    "another root": ["update session set root_id = 's' where id = 'new'"],
+    "another root by the function": ["do $$ begin if not exists (select from move_to_root('new', 's')) then "
+                                     "raise insufficient_privilege; end if; end $$"],
+    "another kind": ["update session set kind = 'sub-agent' where id = 'new'"],
+    "evidence that never happened": ["update session set simulated = false"],
+    "hide as simulated": ["update session set simulated = true where id = 's'"],
+    "another person": ["update session set peer = 'mallory'"],
+    "another agent": ["update session set agent = 'mallory'"],
+    "another channel": ["update session set channel = 'mail'"],
+    "another key": ["update session set key = 'coder:mail:mallory'"],
+    "another conversation": ["update session set conversation_id = 's'"],
     "empty the history of agents": ["truncate agent_version"],
     "change an agent's history without its guard": ["alter table agent_version disable trigger all"],
     "rewrite an erasure": ["update erasure set reason = ''"],

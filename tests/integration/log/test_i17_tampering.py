@@ -26,7 +26,7 @@ from tests.support import call_and_result, log_events, run_job, user_message
 EVENTS, BLOBS = "I17 events are what was appended", "I17 blobs are what was appended"
 SEALED, SEALS = "I17 sealed sessions are as they were sealed", "I17 seals follow from one another"
 GUARDS, COPY = "I17 the guards are this version's", "I17 the seals of the copy are here"
-BEGINNINGS = "I17 children begin where they left their parents"
+BEGINNINGS, PASTS = "I17 children begin where they left their parents", "I17 sessions read their own past"
 LARGE = "x" * 40_000
 
 
@@ -119,7 +119,43 @@ async def test_a_child_that_is_moved_to_another_parents_event_is_found(log: Data
     await fork_session(log, settings, child.id)
     assert await broken(log) == {}
     await as_owner(log, f"update session set parent_seq = 3 where id = '{child.id}'")
-    assert await broken(log) == {BEGINNINGS: [f"{child.id}: does not begin with event 3 of session t"]}
+    found = await broken(log)
+    assert found.pop(BEGINNINGS) == [f"{child.id}: does not begin with event 3 of session t"]
+    assert list(found) == [PASTS]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "insert into session_lineage values ('s', 0, 't', 0, 2, 0)",
+        "insert into session_lineage values ('s', 0, 't', 0, 2, -2)",
+        "insert into session_lineage values ('{child}', 9, 's', 0, 2, 0)",
+        "insert into session_lineage values ('{grandchild}', 9, 's', 1, 2, 0)",
+        "update session_lineage set ancestor_id = 's' where session_id = '{child}'",
+        "update session_lineage set upto_seq = upto_seq + 1 where session_id = '{child}'",
+        "update session_lineage set after_seq = after_seq + 1 where session_id = '{child}'",
+        "update session_lineage set shift = shift - 1 where session_id = '{child}'",
+        "delete from session_lineage where session_id = '{child}'",
+        "delete from session_lineage where session_id = '{grandchild}' and ancestor_id = '{child}'",
+        "update session set parent_id = 't', parent_seq = 2 where id = 's'; "
+        "insert into session_lineage values ('s', 0, 't', 0, 2, -2)",
+        "update session set parent_id = 's', parent_seq = 3 where id = '{child}'; "
+        "update session_lineage set ancestor_id = 's', upto_seq = 3 where session_id = '{child}'",
+        "update session set parent_id = null, parent_seq = null, kind = 'root' where id = '{grandchild}'",
+        "update session set kind = 'branch' where id = '{child}'",
+        "update session set simulated = true where id = '{child}'",
+        "insert into session (id, agent, root_id, parent_id, parent_seq, kind, created_at, last_event_at, "
+        "last_occurred_at) values ('x', 'coder', 't', 't', 2, 'fork', now(), now(), now()); "
+        "insert into session_lineage values ('x', 0, 't', 0, 2, -2)",
+    ],
+)
+async def test_a_past_that_is_not_a_sessions_own_is_found(log: Database, settings: Settings, change: str) -> None:
+    child = await fork_session(log, settings, "t", at=4)
+    await log_events(log, child.id, [user_message("on")])
+    grandchild = await fork_session(log, settings, child.id)
+    assert await broken(log) == {}
+    await as_owner(log, *change.format(child=child.id, grandchild=grandchild.id).split("; "))
+    assert (await broken(log)).get(PASTS)
 
 
 async def test_a_tail_that_was_cut_off_with_its_head_lowered_is_found(log: Database) -> None:
