@@ -52,12 +52,12 @@ create function set_parent(p_session text, p_parent text, p_kind text) returns v
 $$;
 
 -- Moves an imported session and its descendants to the root that they turned out to have; returns those that moved.
-create function move_to_root(p_session text, p_root text) returns table (id text, agent text, project text)
+create function move_to_root(p_session text, p_root text) returns table (id text)
 language sql {definer} as $$
     update session s set root_id = p_root
     where s.root_id = p_session
       and exists (select from session i where i.id = p_session and i.origin is not null)
-    returning s.id, s.agent, s.project
+    returning s.id
 $$;
 
 revoke execute on function inherit_past(text), set_parent(text, text, text), move_to_root(text, text) from public;

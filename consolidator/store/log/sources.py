@@ -67,4 +67,6 @@ async def lineage_root(conn: Connection, parent: str) -> str:
 
 async def move_to_lineage(conn: Connection, session: str, root: str) -> None:
     """Move a session and its descendants to the lineage that they turned out to belong to."""
-    await execute(conn, _SQL["move_to_lineage"], {"id": session, "root": root})
+    moved = await fetch_column(conn, _SQL["move_to_root"], {"id": session, "root": root})
+    if moved:
+        await execute(conn, _SQL["merge_again"], {"moved": moved})

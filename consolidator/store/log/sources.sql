@@ -30,19 +30,22 @@ select session_id from erasure where session_id = any(%(ids)s)
 -- name: lineage_root
 select root_id from session where id = %(id)s
 
--- name: move_to_lineage
--- A session and its descendants, imported before its parent was known, move to the parent's lineage; memory is merged
--- again. Rows are locked in the order in which a merge locks them, so that the two never deadlock.
-with moved as (
-    select * from move_to_root(%(id)s, %(root)s)
-), errors as (
+-- name: move_to_root
+-- A session and its descendants, imported before its parent was known, move to the parent's lineage.
+select id from move_to_root(%(id)s, %(root)s)
+
+-- name: merge_again
+-- The memory of sessions that moved is merged again. Rows are locked in the order in which a merge locks them, so that
+-- the two never deadlock.
+with errors as (
     update error_record set merged = false where (session_id, seq) in (
-        select session_id, seq from error_record where session_id in (select id from moved)
+        select session_id, seq from error_record where session_id = any(%(moved)s)
         order by session_id collate "C", seq for update
     )
 ), candidates as (
     update candidate set reconciled = false where id in (
-        select id from candidate where session_id in (select id from moved) order by id collate "C" for update
+        select id from candidate where session_id = any(%(moved)s) order by id collate "C" for update
     )
 )
-update scope set version = version + 1 where (agent, project) in (select agent, coalesce(project, '') from moved)
+update scope set version = version + 1
+where (agent, project) in (select agent, coalesce(project, '') from session where id = any(%(moved)s))

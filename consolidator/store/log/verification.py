@@ -26,7 +26,7 @@ GUARDS = {
     "is_of_this_transaction": "1f543ff9b219dde76c5ed78744b38f1a68686d3be9e0db7ba49a23d8adcf2b9c",
     "is_owner_login": "fa1817b15d3745625b902fcf2ebd7da1edd9bb3665c5fc90fd90d6c87f9bb37b",
     "mark_recorded": "4a19f956181c955bb184e3b5171e421c46c2bda73a646dfcf6336ae429b7fdf0",
-    "move_to_root": "aa5c60f580d77aa2ce0bfd4b85a6b4d46b0c1af8b4ed10657fcd2d8194f2f7ed",
+    "move_to_root": "02b6a05cfdfe03f109402b00778bfc6b41253b2964bee70e4600b7678eec168f",
     "prune_session": "c9562774765a533f5a4bf97664b4862c88722ab8af8b1410d8cd11b8fb5a4b1e",
     "read_floor": "82c92201d47627fe5cce2944abdc468b741e57469fc92edd3b6d21d17281e089",
     "refuse_companion_change": "2ee5f348ddaba82fb03ff01ef46169ffb7dd1c6c430522365da925d25330ae40",

@@ -104,6 +104,10 @@ async def test_a_session_that_moves_to_its_lineage_during_a_merge_is_counted_the
         await log_events(database, name, stated_fact(), peer="mara")
     await run_next_night(database, clock, settings)
     assert await query_rows(database, "select sessions from fact") == [{"sessions": 2}]
+    async with (
+        database.owner_connection() as conn
+    ):  # it was imported: of others the lineage is known from the beginning
+        await conn.execute("update session set origin = 'x:s2' where id = 's2'")
 
     async def move_session() -> None:
         async with database.transaction() as conn:
