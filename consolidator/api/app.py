@@ -31,10 +31,12 @@ from consolidator.api.routes import (
     children,
     context,
     events,
+    hydrate,
     memory,
     messages,
     nights,
     sessions,
+    spawning,
     work,
 )
 from consolidator.errors import ConsolidatorError, as_disk_full
@@ -52,7 +54,21 @@ PREFIX = "/v1"
 _OPENAPI_PATH, _DOCS_PATH = f"{PREFIX}/openapi.json", f"{PREFIX}/docs"
 _ROUTERS = tuple(
     module.router
-    for module in (bundles, sessions, messages, events, context, children, work, calls, agents, memory, nights)
+    for module in (
+        bundles,
+        sessions,
+        hydrate,
+        messages,
+        events,
+        context,
+        children,
+        spawning,
+        work,
+        calls,
+        agents,
+        memory,
+        nights,
+    )
 )
 
 

@@ -18,7 +18,8 @@ from consolidator.api.guard import EVENT_STREAM
 from consolidator.api.problems import Problem
 from consolidator.api.replies import to_document
 from consolidator.api.schemas.event import Event
-from consolidator.service.sessions import lookup
+from consolidator.api.schemas.spawn import SubAgent
+from consolidator.service.sessions import lookup, spawning
 from consolidator.service.sessions.following import Cursor, FollowedItem, SessionMarks, follow
 
 KEEP_ALIVE_SECONDS = 15.0  # between two signs of life; then the token is looked at again, too
@@ -55,6 +56,11 @@ async def stream_session(
 def stream_turn(call: Call, session_id: str, message_seq: int) -> StreamingResponse:
     """Return the stream of what comes after a message, until it is answered or waits for a person."""
     return _respond(call, _follow(call, session_id, Cursor(message_seq - 1), message_seq))
+
+
+def stream_sub_agent(call: Call, session_id: str) -> StreamingResponse:
+    """Return the stream of a sub-agent's log until it ends, with what came of it in the frame before the last."""
+    return _respond(call, _follow_sub_agent(call, session_id))
 
 
 def _respond(call: Call, frames: AsyncGenerator[bytes, None]) -> StreamingResponse:
@@ -114,6 +120,15 @@ async def _follow(
                 yield format_frame("end", {"reason": reason, "head": item.marks.head})
                 return
     yield format_frame("end", {"reason": "ended"})
+
+
+async def _follow_sub_agent(call: Call, session_id: str) -> AsyncGenerator[bytes, None]:
+    async with aclosing(_follow(call, session_id, Cursor(0), None)) as frames:
+        async for frame in frames:
+            if frame.startswith(b"event: end\n"):
+                found = await spawning.read_sub_agent(call.database, session_id, viewer=call.viewer)
+                yield format_frame("result", SubAgent.of(*found))
+            yield frame
 
 
 def _frame_data(item: FollowedItem) -> Any:

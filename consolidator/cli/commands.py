@@ -53,6 +53,7 @@ _PANELS: dict[str, dict[str, tuple[str, str]]] = {
         "chat": ("agents.chat", "talk with an agent"),
         "agent": ("agents.agent_defaults", "agents: the defaults of their sessions"),
         "session": ("agents.session", "create, show or end one session"),
+        "hydrate": ("agents.hydrate", "show a session whole: messages, notes, open calls, children"),
         "fork": ("agents.fork", "go on from an event of a session in another one"),
         "spawn": ("agents.spawn", "give a task to a sub-agent of a session"),
         "checkpoint": ("agents.checkpoint", "labelled points of sessions, to go on from"),

@@ -125,6 +125,13 @@ class Database:
             yield driver
 
     @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Connection]:
+        """Yield a driver connection whose reads all see the database as it is at the first one; it writes nothing."""
+        async with self.connection() as driver, driver.transaction():
+            await driver.execute("set transaction isolation level repeatable read, read only")
+            yield driver
+
+    @asynccontextmanager
     async def reserve(self, connections: int, *, statement_seconds: int) -> AsyncIterator[Database]:
         """Yield the same database with a few connections of its own, whose users take none of the others'.
 

@@ -30,6 +30,7 @@ from consolidator.runtime.agent_defaults import parse_amount
 from consolidator.runtime.children import ChildRequest, create_child
 from consolidator.runtime.delta_queue import DeltaQueue
 from consolidator.runtime.harness import Delta, Harness, RecallFunction, Sender, StepResult
+from consolidator.runtime.hydration import HydratedSession, hydrate_session
 from consolidator.runtime.live.hub import FollowHub, open_hub
 from consolidator.runtime.live.items import Cursor, FollowedItem
 from consolidator.runtime.overrides import NO_OVERRIDES, Overrides
@@ -273,6 +274,17 @@ class Session:
             log = await read_lineage(conn, lineage, after=after, upto=session.head)
         messages = [message for event in log if (message := _to_message(event)) is not None]
         return messages[-limit:]
+
+    async def hydrate(self, *, limit: int = 50, before: int | None = None) -> HydratedSession:
+        """Return all that a surface needs to show the session, of one moment, with the latest messages before an event.
+
+        `earlier_before` of the result is the `before` of the messages before those.
+        """
+        harness = self._agent.harness
+        async with harness.database.snapshot() as conn:
+            session = await session_store.get(conn, self.id)
+            now = harness.database.clock.now()
+            return await hydrate_session(conn, harness.settings, session, now=now, before=before, limit=limit)
 
     async def info(self) -> SessionRow:
         """Return the session's row: totals, cost, cap, what waits for a person."""

@@ -17,7 +17,7 @@ from consolidator.models.principal import Role, name_principal
 from consolidator.models.session import SessionRow
 from consolidator.runtime.boundaries import boundary
 from consolidator.runtime.changes import PlannedChange, apply_change
-from consolidator.runtime.sub_agents import cancel_sub_agents
+from consolidator.runtime.sub_agents import cancel_sub_agents, finish_sub_agent
 from consolidator.store.log import events, sessions
 from consolidator.store.log import lease as store
 from consolidator.store.log.lease import AttentionRow
@@ -181,6 +181,7 @@ async def end_session(
             await apply_change(conn, session_id, end, principal=principal, now=database.clock.now())
             await sessions.retire(conn, session_id, hide=hide)
     await cancel_sub_agents(database, session_id, "its parent ended")  # those of a call that was made meanwhile
+    await finish_sub_agent(database, session_id, error=reason)  # of a sub-agent its parent is told
 
 
 async def resume_session(database: Database, session_id: str) -> SessionRow:

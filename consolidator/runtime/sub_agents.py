@@ -44,7 +44,7 @@ async def run_sub_agent(
 
     Raises NotFound, and UsageError for a parent that may have no sub-agent and for tools that it does not have.
     """
-    child = await _create_sub_agent(harness, parent_id, request, call_id, by)
+    child = await create_sub_agent(harness, parent_id, request, call_id=call_id, by=by)
     async with harness.sub_agent_slots:
         while is_unfinished(child):
             error = await _drive(harness, child.id, wake)
@@ -63,16 +63,24 @@ async def _drive(harness: Harness, child_id: str, wake: Wake) -> str | None:
         return None
     except ConsolidatorError as error:
         return str(error)
+    return await find_failure(harness.database, child_id, result)
+
+
+async def find_failure(database: Database, child_id: str, result: StepResult) -> str | None:
+    """Return why a sub-agent cannot go on after a wake: its model failed for good. None where it did not."""
     if result.finish_reason != "error":
         return None
-    async with harness.database.connection() as conn:
+    async with database.connection() as conn:
         return (await sessions.get(conn, child_id)).error or "the model could not be asked"
 
 
-async def _create_sub_agent(
-    harness: Harness, parent_id: str, request: SpawnRequest, call_id: str, by: SpawnedBy
+async def create_sub_agent(
+    harness: Harness, parent_id: str, request: SpawnRequest, *, call_id: str, by: SpawnedBy
 ) -> SessionRow:
-    """Return the sub-agent of a call; create it if the call has none."""
+    """Return the sub-agent of a call; create it if the call has none. A driver or a wake of it does the task.
+
+    Raises NotFound, and UsageError as `run_sub_agent` does.
+    """
     async with harness.database.connection() as conn:
         parent = await sessions.get(conn, parent_id)
         existing = await store.find_called(conn, parent_id, call_id)

@@ -23,6 +23,7 @@ from consolidator.runtime.spawn_request import SpawnRequest, SpawnResult
 from consolidator.runtime.step import SessionStepper
 from consolidator.runtime.sub_agents import (
     cancel_sub_agent,
+    find_failure,
     finish_sub_agent,
     is_unfinished,
     list_unfinished,
@@ -79,7 +80,8 @@ async def wake_session(
     async with drive_session(harness, session_id) as stepper:
         result = await run_until_settled(stepper, is_stopping=is_stopping)
     if is_unfinished(stepper.lease.session) and not is_stopping():
-        await finish_sub_agent(harness.database, session_id)
+        error = await find_failure(harness.database, session_id, result)
+        await finish_sub_agent(harness.database, session_id, error=error)
     for child_id in stepper.sub_agents_to_wake:  # of programs that have ended, perhaps
         if not is_stopping():
             with suppress(SessionBusy, StaleEpoch, UsageError):

@@ -38,7 +38,12 @@ class Viewer:
         """Raise Forbidden where the credential lacks a scope; `admin` is for one that reaches everything."""
         if not self.may(scope):
             raise Forbidden(f"this credential lacks the scope {scope}: it has {', '.join(sorted(self.scopes))}")
-        if scope == "admin" and self.is_narrowed:
+        if scope == "admin":
+            self.check_unnarrowed()
+
+    def check_unnarrowed(self) -> None:
+        """Raise Forbidden where there is anything that the credential does not reach."""
+        if self.is_narrowed:
             raise Forbidden("this needs a credential that is for no single agent, project or peer")
 
     @property

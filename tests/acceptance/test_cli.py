@@ -175,7 +175,7 @@ JSON_COMMANDS = [
     "facts correct {fact} Short.", "facts forget {fact}", "token create laptop --scope read", "token list",
     "agent set desk --max-steps 5", "agent list", "agent show desk", "session create --agent desk", "session show s0",
     "task start s0 Fix", "task list s0", "task finish s0 success", "state s0", "scratchpad s0",
-    "fork s0", "checkpoint create s0", "checkpoint list s0",
+    "hydrate s0", "fork s0", "checkpoint create s0", "checkpoint list s0",
     "session end s1", "config show",
 ]  # fmt: skip
 

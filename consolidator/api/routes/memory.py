@@ -18,6 +18,7 @@ from consolidator.api.schemas.memory import (
     Explanation,
     FactChange,
     FactList,
+    LearnedNews,
     MemoryId,
     ProcedureList,
     RecallAnswer,
@@ -28,6 +29,7 @@ from consolidator.api.schemas.memory import (
 from consolidator.service.database import Database
 from consolidator.service.memory import facts
 from consolidator.service.memory.explain import explain
+from consolidator.service.memory.learned import KINDS, load_learned
 from consolidator.service.memory.procedures import list_procedures as load_procedures
 from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET
 from consolidator.service.memory.recall import recall as recall_memory
@@ -188,6 +190,28 @@ async def lookup_solutions(call: Reading, body: ErrorLookup) -> Response:
         viewer=call.viewer,
     )
     return reply(_visible({"solutions": rows}))
+
+
+@router.get("/learned", **operation("read", LearnedNews))
+async def show_learned(
+    call: Reading,
+    since: Annotated[AwareDatetime | None, Query(description="by default the latest night that learned")] = None,
+    agent: Agent = None,
+    project: Project = None,
+    peer: Peer = None,
+    limit: Annotated[int, Query(ge=1, le=100, description="of each kind")] = 10,
+) -> Response:
+    """Show what was learned since a moment: new and changed facts, procedures, solutions, and what waits for a person.
+
+    A credential of one agent, peer or project is told its part alone, and no sums of what the nights read.
+    """
+    news = await load_learned(
+        call.database, since, agent=agent, project=project, peer=peer, limit=limit, viewer=call.viewer
+    )
+    if news is None:
+        empty: dict[str, Any] = {kind: [] for kind in KINDS}
+        return reply({**empty, "since": None, "limit": limit, "more": dict.fromkeys(KINDS, 0), "waiting": None})
+    return reply(_visible(news.as_json()))
 
 
 @router.get("/recall", **operation("read", RecallAnswer))

@@ -130,6 +130,51 @@ class SolutionList(BaseModel):
     solutions: list[Solution]
 
 
+class ChangedFact(Fact):
+    """A fact that took another's place."""
+
+    instead_of: str = Field(description="id of the fact that it replaced")
+    before: str = Field(description="that fact's sentence")
+
+
+class Waiting(BaseModel):
+    """How much waits for a person, whenever it came."""
+
+    to_review: int
+    flagged: int
+    dead_letters: int
+    calls: int
+
+
+class Steering(BaseModel):
+    """Steers, and what became of the tasks that they were given in."""
+
+    steers: int
+    succeeded: int
+    failed: int = Field(description="of the rest nobody knows")
+
+
+class LearnedNews(BaseModel):
+    """What was learned since a moment: the best of each kind."""
+
+    since: datetime | None = Field(description="null before the first night that learned")
+    nights: int | None = Field(default=None, description="as the next ones, only for who sees all of memory")
+    sessions: int | None = None
+    seen: int | None = Field(default=None, description="events that the nights read")
+    learned: int | None = None
+    nothing: int | None = None
+    deferred: int | None = None
+    dead: int | None = None
+    steering: Steering | None = None
+    facts: list[Fact]
+    changed: list[ChangedFact]
+    procedures: list[Procedure]
+    solutions: list[Solution]
+    limit: int = Field(description="of each kind")
+    more: dict[str, int] = Field(description="how many of each kind the limit left out")
+    waiting: Waiting | None
+
+
 class RecallAnswer(BaseModel):
     """What memory knows about a query: a block for a prompt, and the same as cited items."""
 

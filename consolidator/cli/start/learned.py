@@ -25,7 +25,7 @@ from consolidator.cli.output import (
     print_table,
     sanitize,
 )
-from consolidator.service.memory.learned import LearnedNews, load_learned
+from consolidator.service.memory.learned import LearnedNews, NightSumsRow, load_learned
 
 _TITLES = {
     "facts": "New facts",
@@ -62,6 +62,7 @@ def learned_command(
     ] = None,
     agent: AgentOption = None,
     project: ProjectOption = None,
+    peer: Annotated[str | None, typer.Option(help="Only what this person may see.")] = None,
     limit: Limit = 10,
     as_json: AsJson = False,
 ) -> None:
@@ -70,7 +71,7 @@ def learned_command(
     async def work() -> LearnedNews | None:
         async with open_configured() as (database, _):
             begin = parse_moment(since, database.clock.now())
-            return await load_learned(database, begin, agent=agent, project=project, limit=limit)
+            return await load_learned(database, begin, agent=agent, project=project, peer=peer, limit=limit)
 
     news = run_async(work())
     if as_json:
@@ -87,22 +88,17 @@ def _print_news(news: LearnedNews) -> None:
     else:
         lines = ((line.kind, line.text, line.sessions, line.owner, line.id) for line in _lines(news))
         print_table("learned", ("what", "learned", "sessions", "of", "id"), lines)
-    if news.steering.steers:
+    if news.steering is not None and news.steering.steers:
         print_note(f"people {news.steering}")
-    waiting = asdict(news.waiting)
+    waiting = {} if news.waiting is None else asdict(news.waiting)
     for name, (what, command) in _WAITING.items():
-        if waiting[name]:
+        if waiting.get(name):
             print_note(f"{waiting[name]} {what}: consolidator {command}")
 
 
 def print_screen(news: LearnedNews) -> None:
     """Print what was learned kind by kind: sentences are too long for a table."""
-    sums = news.sums
-    # How many sessions several nights have read together is not known: one may have been read by each.
-    source = (
-        f"of {pluralize(sums.sessions, 'session')}" if sums.nights == 1 else f"in {pluralize(sums.nights, 'night')}"
-    )
-    print_line(f"Since {sanitize(news.since)}, from {pluralize(sums.seen, 'event')} {source}:", style="bold")
+    print_line(f"Since {sanitize(news.since)}{_source(news.sums)}:", style="bold")
     lines = list(_lines(news))
     for kind, group in groupby(lines, key=lambda line: line.kind):
         print_line()
@@ -113,6 +109,15 @@ def print_screen(news: LearnedNews) -> None:
             print_line(f"    and {more} more: --limit {news.limit + more}", style="dim")
     if not lines:
         print_line("  nothing new")
+
+
+def _source(sums: NightSumsRow | None) -> str:
+    """Return from how much it was learned; "" where that is not told."""
+    if sums is None:
+        return ""
+    # How many sessions several nights have read together is not known: one may have been read by each.
+    read = f"of {pluralize(sums.sessions, 'session')}" if sums.nights == 1 else f"in {pluralize(sums.nights, 'night')}"
+    return f", from {pluralize(sums.seen, 'event')} {read}"
 
 
 def _lines(news: LearnedNews) -> Iterator[_Line]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 from consolidator.database import Connection, Database
 from consolidator.database.jsonb import escape
@@ -28,9 +29,11 @@ from consolidator.store.memory.visibility import (
     find_visible_facts,
 )
 
+F = TypeVar("F", bound=FactRow)
 __all__ = [
     "UNKNOWN_START",
     "correct_fact",
+    "cut_fact",
     "forget_fact",
     "list_facts",
     "list_quarantined",
@@ -82,10 +85,10 @@ async def list_facts(
             of_project=viewer.project,
             limit=limit,
         )
-    return [_cut(row) for row in rows] if is_cut else rows
+    return [cut_fact(row) for row in rows] if is_cut else rows
 
 
-def _cut(fact: FactRow) -> FactRow:
+def cut_fact(fact: F) -> F:
     """Return a fact without what may be of others: what it was compared with, and what else it rests on."""
     cut = replace(fact, evidence=[], flagged=None, superseded_by=None)
     return replace(cut, steers=0, steers_succeeded=0, steers_failed=0)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from consolidator.database import Database
-from consolidator.store.log.projects import resolve_project
+from consolidator.service.memory.facts import cut_fact
+from consolidator.service.scope import narrow_scope
+from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.memory import learned
-from consolidator.store.memory.learned import KINDS, LearnedNews
+from consolidator.store.memory.learned import KINDS, LearnedNews, NightSumsRow
 
-__all__ = ["KINDS", "LearnedNews", "load_learned"]
+__all__ = ["KINDS", "LearnedNews", "NightSumsRow", "load_learned"]
 
 
 async def load_learned(
@@ -18,12 +21,36 @@ async def load_learned(
     *,
     agent: str | None = None,
     project: str | None = None,
+    peer: str | None = None,
     limit: int = 10,
+    viewer: Viewer = OWNER,
 ) -> LearnedNews | None:
-    """Return what was learned since a moment, or else since the latest night that learned; None before the first."""
+    """Return what was learned since a moment, or else since the latest night that learned; None before the first.
+
+    For a peer, what that person may see; for a viewer of one project, what rests on that project's sessions alone. For
+    any viewer who is narrowed, without what the nights saw in all and what waits. Raises Forbidden, and UsageError for
+    what the viewer does not reach.
+    """
+    viewer.check_may("read")
     async with database.connection() as conn:
-        project = await resolve_project(conn, project, agent=agent)
+        scope = await narrow_scope(conn, viewer, agent=agent, project=project, peer=peer)
         since = since or await learned.find_latest_night(conn)
         if since is None:
             return None
-        return await learned.load_learned(conn, since, agent=agent, project=project, limit=limit)
+        news = await learned.load_learned(
+            conn,
+            since,
+            agent=scope.agent,
+            project=scope.project,
+            person=scope.peer,
+            project_alone=viewer.is_of_project,
+            limit=limit,
+        )
+    if not viewer.is_narrowed:
+        return news
+    news = replace(news, sums=None, steering=None, waiting=None)
+    if viewer.peer is None and not viewer.is_of_project:
+        return news
+    return replace(
+        news, facts=[cut_fact(fact) for fact in news.facts], changed=[cut_fact(fact) for fact in news.changed]
+    )

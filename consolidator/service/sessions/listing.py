@@ -12,7 +12,7 @@ from consolidator.llm.prices import context_window
 from consolidator.models.session import SessionRow
 from consolidator.runtime.routing import compared_model
 from consolidator.service.agents.context import preview_context
-from consolidator.service.sessions.access import find_session
+from consolidator.service.sessions.access import find_session, get_session
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import Settings
 from consolidator.store.log import session_list
@@ -28,6 +28,7 @@ __all__ = [
     "SessionPage",
     "SessionStatus",
     "StoredStatus",
+    "list_children",
     "list_sessions",
     "session_status",
     "show_session",
@@ -103,6 +104,21 @@ async def list_sessions(
         )
     page = rows[:limit]
     return SessionPage(page, session_list.cursor_of(page[-1], order) if len(rows) > limit else None)
+
+
+async def list_children(
+    database: Database,
+    session_id: str,
+    *,
+    after: SessionCursor | None = None,
+    limit: int = 50,
+    viewer: Viewer = OWNER,
+) -> SessionPage:
+    """Return the sessions that came of a session, the newest first, page by page. Raises NotFound, and Forbidden."""
+    async with database.connection() as conn:
+        parent = await get_session(conn, viewer, session_id, "read")
+    wanted = SessionFilter(parent=parent.id, hidden=True)
+    return await list_sessions(database, wanted, order="created", after=after, limit=limit, viewer=viewer)
 
 
 async def show_session(

@@ -1,17 +1,30 @@
-"""Sub-agents of a session: give one a task, list those at work."""
+"""Sub-agents of a session: give one a task, wait for it or not, look what came of it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from consolidator.database import Database
+from consolidator.errors import UsageError
 from consolidator.models.session import SessionRow
 from consolidator.runtime.harness import Harness
 from consolidator.runtime.spawn_request import RESULT_MODES, ResultMode, SpawnRequest, SpawnResult
-from consolidator.runtime.sub_agents import list_unfinished
+from consolidator.runtime.sub_agents import create_sub_agent, is_unfinished, list_unfinished, read_result
 from consolidator.runtime.wake import spawn_sub_agent
 from consolidator.service.sessions.access import get_session
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.log import sessions
 
-__all__ = ["RESULT_MODES", "ResultMode", "SpawnRequest", "SpawnResult", "list_sub_agents_at_work", "spawn"]
+__all__ = [
+    "RESULT_MODES",
+    "ResultMode",
+    "SpawnRequest",
+    "SpawnResult",
+    "list_sub_agents_at_work",
+    "read_sub_agent",
+    "spawn",
+    "start_sub_agent",
+]
 
 
 async def spawn(
@@ -24,6 +37,39 @@ async def spawn(
     async with harness.database.connection() as conn:
         session = await get_session(conn, viewer, session_id, "write")
     return await spawn_sub_agent(harness, session.id, request, call_id=call_id)
+
+
+async def start_sub_agent(
+    database: Database,
+    harness: Harness,
+    session_id: str,
+    request: SpawnRequest,
+    *,
+    call_id: str,
+    viewer: Viewer = OWNER,
+) -> SessionRow:
+    """Create a sub-agent with its task, which a driver does from now on, and return it; a call's id has one.
+
+    `database` may be one open transaction. Raises as `spawn` does.
+    """
+    async with database.connection() as conn:
+        session = await get_session(conn, viewer, session_id, "write")
+    in_transaction = replace(harness, database=database)
+    return await create_sub_agent(in_transaction, session.id, request, call_id=call_id, by="program")
+
+
+async def read_sub_agent(
+    database: Database, session_id: str, *, viewer: Viewer = OWNER
+) -> tuple[SessionRow, SpawnResult | None]:
+    """Return a sub-agent, and what came of it; None while it is at work.
+
+    Raises Forbidden, NotFound, and UsageError for a session that is no sub-agent.
+    """
+    async with database.connection() as conn:
+        session = await get_session(conn, viewer, session_id, "read")
+    if session.kind != "sub-agent" or session.trigger_id is None:
+        raise UsageError(f"session {session.id} is no sub-agent: only those have a result")
+    return session, None if is_unfinished(session) else await read_result(database, session.id)
 
 
 async def list_sub_agents_at_work(harness: Harness, session_id: str, *, viewer: Viewer = OWNER) -> list[SessionRow]:

@@ -153,6 +153,19 @@ async def read_rows(
     return rows
 
 
+async def read_latest(
+    conn: Connection, lineage: Lineage, types: Sequence[EventType], *, upto: int, limit: int
+) -> list[Event]:
+    """Return the latest events of some types with position <= upto, in order, complete."""
+    rows: list[EventRow] = []
+    for part in reversed(lineage.slice(lineage.readable_after, upto)):
+        values = {**span_of(part).values(), "types": [kind.value for kind in types], "limit": limit - len(rows)}
+        rows += _shift(part, await fetch_all(conn, EventRow, _SQL["read_latest"], values))
+        if len(rows) >= limit:
+            break
+    return (await events.complete(conn, rows))[::-1]
+
+
 async def read_skeletons(conn: Connection, lineage: Lineage, *, after: int, upto: int) -> list[Event]:
     """Return events without their texts, arguments and results: enough to tell what is open."""
     rows: list[EventRow] = []

@@ -26,6 +26,16 @@ where e.session_id = %(session)s and e.seq > %(after)s and e.seq <= %(upto)s
   and e.created_at >= %(low)s and e.created_at <= %(high)s
 order by e.seq
 
+-- name: read_latest
+-- The latest events of some types in a part of a log, the last first.
+select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name,
+       e.principal
+from event e
+where e.session_id = %(session)s and e.seq > %(after)s and e.seq <= %(upto)s
+  and e.created_at >= %(low)s and e.created_at <= %(high)s and e.event_type = any(%(types)s)
+order by e.seq desc
+limit %(limit)s
+
 -- name: find_mark
 -- The latest compaction (that says what it kept) or scratchpad of a part of a log.
 select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name,

@@ -11,11 +11,13 @@ from typing import Any, LiteralString, TypeVar
 from psycopg.rows import kwargs_row
 
 from consolidator.database.partitions import Connection
+from consolidator.models.audience import audiences_for
 from consolidator.models.fact import FactRow
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
 from consolidator.models.steer import SteerCounts
 from consolidator.store.memory import steering
+from consolidator.store.memory.visibility import MIN_PEOPLE, fact_condition
 from consolidator.store.queries import fetch_one, fetch_value, load
 
 T = TypeVar("T")
@@ -59,20 +61,20 @@ class LearnedNews:
     """What was learned since a moment: the best of each kind, and how many more there are."""
 
     since: datetime
-    sums: NightSumsRow
-    steering: SteerCounts
+    sums: NightSumsRow | None  # None for who sees a part of memory alone, as is `waiting`
+    steering: SteerCounts | None
     facts: list[FactRow]
     changed: list[ChangedFactRow]
     procedures: list[ProcedureRow]
     solutions: list[SolutionRow]
     limit: int  # of each kind
     more: dict[str, int]  # by kind: how many the limit left out
-    waiting: WaitingCountsRow
+    waiting: WaitingCountsRow | None
 
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON, the sums beside the kinds."""
         json = asdict(self)
-        return {"since": json.pop("since"), **json.pop("sums"), **json}
+        return {"since": json.pop("since"), **(json.pop("sums") or {}), **json}
 
 
 async def find_latest_night(conn: Connection) -> datetime | None:
@@ -82,19 +84,47 @@ async def find_latest_night(conn: Connection) -> datetime | None:
 
 
 async def load_learned(
-    conn: Connection, since: datetime, *, agent: str | None = None, project: str | None = None, limit: int = 10
+    conn: Connection,
+    since: datetime,
+    *,
+    agent: str | None = None,
+    project: str | None = None,
+    person: str | None = None,
+    project_alone: bool = False,
+    limit: int = 10,
 ) -> LearnedNews:
-    """Return what was learned since a moment, of one agent or project if named."""
-    values = {"since": since, "agent": agent or None, "project": project or None, "limit": limit}
-    sums = await fetch_one(conn, NightSumsRow, _SQL["night_sums"], values)
-    steers = await steering.sum_since(conn, since, agent=agent or None, project=project or None)
-    facts, more_facts = await _fetch_best(conn, FactRow, _SQL["facts"], values)
-    changed, more_changed = await _fetch_best(conn, ChangedFactRow, _SQL["changed"], values)
+    """Return what was learned since a moment, of one agent or project if named.
+
+    For a person, what that person may see; with `project_alone`, what rests on that project's sessions alone. Neither
+    is told what the nights saw of others, or what waits.
+    """
+    values = {
+        "since": since,
+        "agent": agent or None,
+        "project": project if project_alone else project or None,
+        "project_alone": project_alone,
+        "of_project": project,
+        "person": person,
+        "min_people": MIN_PEOPLE,
+        "audiences": audiences_for(person),
+        "limit": limit,
+    }
+    is_cut = person is not None or project_alone
+    aliases: tuple[LiteralString, LiteralString] = ("fact", "before")
+    visible, before = (
+        fact_condition(alias, of_person=person is not None, of_project=project_alone) for alias in aliases
+    )
+    facts_query, changed_query = (
+        _SQL[name].replace("{fact_visible}", visible).replace("{before_visible}", before)
+        for name in ("facts", "changed")
+    )
+    facts, more_facts = await _fetch_best(conn, FactRow, facts_query, values)
+    changed, more_changed = await _fetch_best(conn, ChangedFactRow, changed_query, values)
     procedures, more_procedures = await _fetch_best(conn, ProcedureRow, _SQL["procedures"], values)
     solutions, more_solutions = await _fetch_best(conn, SolutionRow, _SQL["solutions"], values)
-    waiting = await fetch_one(conn, WaitingCountsRow, _SQL["waiting"])
-    assert sums is not None
-    assert waiting is not None
+    sums = None if is_cut else await fetch_one(conn, NightSumsRow, _SQL["night_sums"], values)
+    steers = None if is_cut else await steering.sum_since(conn, since, agent=agent or None, project=project or None)
+    waiting = None if is_cut else await fetch_one(conn, WaitingCountsRow, _SQL["waiting"])
     more = dict(zip(KINDS, (more_facts, more_changed, more_procedures, more_solutions), strict=True))
     return LearnedNews(since, sums, steers, facts, changed, procedures, solutions, limit, more, waiting)
 

@@ -23,34 +23,42 @@ where r.job in ('consolidation', 'backfill', 'retry') and r.started_at >= %(sinc
 
 -- name: facts
 -- Facts that are believed since then, but for those that replaced another fact: `changed` has them.
-select f.*, count(*) over () as total from fact f
-where f.recorded_at >= %(since)s and f.superseded_at is null
-  and not exists (select from fact o where o.superseded_by = f.id and o.valid_to is not null and o.superseded_at >= %(since)s)
-  and (%(agent)s::text is null or f.agent = %(agent)s)
-  and (%(project)s::text is null or f.project = %(project)s)
-order by f.sessions desc, f.recorded_at desc, f.id limit %(limit)s
+select fact.*, count(*) over () as total from fact
+where fact.recorded_at >= %(since)s and fact.superseded_at is null
+  and not exists (
+      select from fact before
+      where before.superseded_by = fact.id and before.valid_to is not null and before.superseded_at >= %(since)s
+        and {before_visible})
+  and {fact_visible}
+  and (%(agent)s::text is null or fact.agent = %(agent)s)
+  and (%(project)s::text is null or fact.project = %(project)s or %(project_alone)s)
+order by fact.sessions desc, fact.recorded_at desc, fact.id limit %(limit)s
 
 -- name: changed
 -- Facts that replaced another fact since then, with the replaced fact.
-select f.*, o.id as instead_of, o.sentence as before, count(*) over () as total
-from fact o join fact f on f.id = o.superseded_by
-where o.superseded_at >= %(since)s and o.valid_to is not null
-  and (%(agent)s::text is null or f.agent = %(agent)s)
-  and (%(project)s::text is null or f.project = %(project)s)
-order by o.superseded_at desc, f.id limit %(limit)s
+select fact.*, before.id as instead_of, before.sentence as before, count(*) over () as total
+from fact before join fact on fact.id = before.superseded_by
+where before.superseded_at >= %(since)s and before.valid_to is not null
+  and {before_visible}
+  and {fact_visible}
+  and (%(agent)s::text is null or fact.agent = %(agent)s)
+  and (%(project)s::text is null or fact.project = %(project)s or %(project_alone)s)
+order by before.superseded_at desc, fact.id limit %(limit)s
 
 -- name: procedures
 select p.*, count(*) over () as total from procedure p
-where p.learned_at >= %(since)s and starts_with(p.audience, 'all') and p.retired_at is null and p.worth > 0
+where p.learned_at >= %(since)s and p.retired_at is null and p.worth > 0
+  and (%(audiences)s::text[] is null and starts_with(p.audience, 'all') or p.audience = any(%(audiences)s))
   and (%(agent)s::text is null or p.agent = %(agent)s)
-  and (%(project)s::text is null or p.project is null or p.project = %(project)s)
+  and (%(project)s::text is null or p.project = %(project)s or p.project is null and not %(project_alone)s)
 order by p.worth desc, p.rank desc, p.id limit %(limit)s
 
 -- name: solutions
 select s.*, count(*) over () as total from solution s
-where s.learned_at >= %(since)s and starts_with(s.audience, 'all') and s.retired_at is null and jsonb_array_length(s.body -> 'fixes') > 0
+where s.learned_at >= %(since)s and s.retired_at is null and jsonb_array_length(s.body -> 'fixes') > 0
+  and (%(audiences)s::text[] is null and starts_with(s.audience, 'all') or s.audience = any(%(audiences)s))
   and (%(agent)s::text is null or s.agent = %(agent)s)
-  and (%(project)s::text is null or s.project is null or s.project = %(project)s)
+  and (%(project)s::text is null or s.project = %(project)s or s.project is null and not %(project_alone)s)
 order by s.confirmed desc, s.sessions desc, s.occurrences desc, s.id limit %(limit)s
 
 -- name: waiting

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, LiteralString
 
 from sqlalchemy import TextClause, text
 
@@ -48,6 +48,19 @@ def fact_conditions(*, peer: str | None, project: str | None) -> list[TextClause
     if project is not None:
         conditions.append(_condition("project_facts", project=project))
     return conditions
+
+
+def fact_condition(alias: LiteralString, *, of_person: bool, of_project: bool) -> LiteralString:
+    """Return the condition that a fact may be seen, for a query over `fact` by this alias, which is not `f`.
+
+    Its parameters are `person` and `min_people`, and `of_project`; without either, every fact may be seen.
+    """
+    conditions: list[LiteralString] = []
+    if of_person:
+        conditions.append(_SQL["person_facts"].replace("%(peer)s", "%(person)s"))
+    if of_project:
+        conditions.append(_SQL["project_facts"].replace("%(project)s", "%(of_project)s"))
+    return " and ".join(f"exists ({query} and f.id = {alias}.id)" for query in conditions) or "true"
 
 
 def _condition(query: str, **values: Any) -> TextClause:

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +21,8 @@ import httpx2
 from consolidator.clock import Clock, FrozenClock
 from consolidator.database import Database
 from consolidator.service.credentials import create_credential, revoke_credential
+from consolidator.testing import ModelServer
+from consolidator.testing.model_server import AnswerFunction
 from tests.conftest import NOON
 from tests.support import PATIENCE, free_port
 
@@ -109,6 +112,49 @@ def serve(dsn: str, home: Path, **variables: str) -> Iterator[ApiServer]:
         finally:
             process.terminate()
             assert process.wait(PATIENCE) in (0, -9), log_file.read_text()
+
+
+@contextmanager
+def answer_models(answers: AnswerFunction) -> Iterator[ModelServer]:
+    """Run a stand-in model server beside the tests, in a thread of its own."""
+    server, started = ModelServer(answers), threading.Event()
+    loop = asyncio.new_event_loop()
+    stop = asyncio.Event()
+
+    async def run() -> None:
+        async with server:
+            started.set()
+            await stop.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(run(),))
+    thread.start()
+    try:
+        assert started.wait(PATIENCE)
+        yield server
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join(PATIENCE)
+        loop.close()
+
+
+def use_model(server: ModelServer) -> dict[str, str]:
+    """Return the variables with which a service asks a stand-in model server."""
+    return {
+        "CONSOLIDATOR_MODEL": "gpt-4o-mini",
+        "CONSOLIDATOR_OPENAI_BASE_URL": server.url,
+        "CONSOLIDATOR_OPENAI_API_KEY": "stand-in",
+    }
+
+
+def wait_for(client: httpx2.Client, path: str, is_there: Callable[[Json], bool]) -> Json:
+    """Return what a route answers as soon as it is as wanted."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        found: Json = client.get(path).raise_for_status().json()
+        if is_there(found):
+            return found
+        assert time.monotonic() < until, found
+        time.sleep(0.05)
 
 
 def _wait_until_reachable(server: ApiServer) -> None:

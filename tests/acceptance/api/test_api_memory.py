@@ -19,6 +19,7 @@ from tests.nights import query_rows
 from tests.support import run_job
 
 PEOPLE = ("ada", "bob", "eve")
+EARLY = NOON - timedelta(days=30)
 ERRORS = ("bash: deplyo: command not found", "fatal: The current branch main has no upstream branch.")
 
 
@@ -52,6 +53,8 @@ def ask_everything(client: httpx2.Client, learned: dict[str, list[str]]) -> str:
         answers.append(client.post("/solutions/lookup", json={"error": error, "limit": 100}))
         failed = {"tool": "Bash", "arguments": {"command": "git push --to trunk"}}
         answers.append(client.post("/solutions/lookup", json={"error": error, "limit": 100, **failed}))
+    answers += [client.get("/learned", params={"since": moment.isoformat(), "limit": 100}) for moment in (NOON, EARLY)]
+    answers.append(client.get("/learned"))
     for answer in answers:
         assert answer.status_code == 200, answer.text
     ids = [memory_id for table in ("fact", "candidate", "procedure", "solution") for memory_id in learned[table][:12]]
@@ -101,6 +104,31 @@ def test_a_credential_of_others_is_told_nothing(
                 assert client.post(f"/facts/{fact_id}/{action}", json=body).status_code in (403, 404)
     with api.client() as owner:
         assert "I was changed." not in owner.get("/facts", params={"limit": 500}).text
+
+
+def test_what_was_learned_is_told_with_what_waits_to_the_owner_alone(
+    api: ApiServer, learned: dict[str, list[str]]
+) -> None:
+    with api.client() as owner, api.client(api.make_token("ada-learned", "read", peer="ada")) as ada:
+        whole = owner.get("/learned", params={"limit": 100}).json()
+        assert whole["nights"] == 1
+        assert whole["seen"] == whole["learned"] + whole["nothing"] + whole["deferred"] + whole["dead"]
+        assert set(whole["waiting"]) == {"to_review", "flagged", "dead_letters", "calls"}
+        listed = {fact["id"] for fact in owner.get("/facts", params={"limit": 500}).json()["facts"]}
+        assert {fact["id"] for fact in whole["facts"]} <= listed
+        first = owner.get("/learned", params={"limit": 1}).json()
+        assert first["facts"] == whole["facts"][:1]
+        assert first["more"]["facts"] == len(whole["facts"]) - 1
+        hers = ada.get("/learned", params={"limit": 100}).json()
+        assert (hers["waiting"], hers.get("nights"), hers["since"]) == (None, None, whole["since"])
+        seen = {fact["id"] for fact in ada.get("/facts", params={"limit": 500}).json()["facts"]}
+        assert {fact["id"] for fact in hers["facts"]} <= seen
+        assert all(fact["evidence"] == [] for fact in hers["facts"])
+        assert hers["facts"]
+        assert hers["procedures"]
+        assert ada.get("/learned", params={"peer": "bob"}).status_code == 422
+        later = owner.get("/learned", params={"since": (NOON + timedelta(days=1)).isoformat()}).json()
+        assert (later["facts"], later["nights"]) == ([], 0)
 
 
 def test_a_person_corrects_and_forgets_a_fact_once(api: ApiServer, learned: dict[str, list[str]]) -> None:

@@ -41,6 +41,7 @@ async def test_each_night_tells_its_own_news(database: Database, clock: FrozenCl
     )
     await run_next_night(database, clock, settings)
     first = await load_news(database)
+    assert first.sums is not None
     assert (first.sums.nights, first.sums.sessions) == (1, 8)
     assert first.sums.seen == first.sums.learned + first.sums.nothing
     assert "Their package manager is npm." in [fact.sentence for fact in first.facts]
@@ -57,6 +58,7 @@ async def test_each_night_tells_its_own_news(database: Database, clock: FrozenCl
     assert [(fact.before, fact.sentence) for fact in second.changed] == [
         ("Their package manager is npm.", "Their package manager is pnpm.")
     ]
+    assert second.sums is not None
     assert (second.facts, second.procedures, second.sums.sessions) == ([], [], 1)
 
 
@@ -80,6 +82,7 @@ async def test_what_nights_came_to_is_told_when_their_units_are_forgotten(
     await log_workdays(database, 1, begin=2)  # goes on: each night has read it
     await run_next_night(database, clock, settings)
     before, latest = await load_news(database, begin), await load_news(database)
+    assert before.sums is not None
     assert (before.sums.nights, before.sums.sessions, before.sums.seen) == (2, 5, 4 * len(workday_events(0)) + 1)
     clock.advance(timedelta(days=40))
     await prune(database, older_than=timedelta(days=30))

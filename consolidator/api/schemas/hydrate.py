@@ -1,0 +1,72 @@
+"""A session with all that a surface needs to show it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from consolidator.api.schemas.child import Checkpoint
+from consolidator.api.schemas.event import Event
+from consolidator.api.schemas.session import Session
+from consolidator.api.schemas.work import Scratchpad, StoredSeed, Task
+from consolidator.service.sessions import hydrate
+
+
+class OpenCall(BaseModel):
+    """A call without a result."""
+
+    seq: int
+    call_id: str
+    tool: str
+    arguments: Any
+    message_id: str | None
+    state: Literal["maybe_ran", "waiting", "granted", "denied", "not_started"] = Field(
+        description="waiting: for a person's decision"
+    )
+
+
+class HydratedSession(BaseModel):
+    """A session at one moment: what it is, what was said, and what is open."""
+
+    session: Session = Field(description="with its totals, and the calls that wait for a person")
+    seeds: list[StoredSeed] = Field(description="the system prompt, then the latest 100 of the earlier thread")
+    seed_count: int = Field(description="how many there are")
+    messages: list[Event] = Field(
+        description="what was said and done, in order: messages, answers, calls, results, decisions, errors"
+    )
+    next_cursor: str | None = Field(description="for the messages before these; null where there are none")
+    state: dict[str, Any]
+    scratchpad: Scratchpad
+    open_calls: list[OpenCall]
+    answering: str | None = Field(description="id of the message that is being generated")
+    open_task: Task | None
+    children: list[Session] = Field(description="the newest 100: forks, restores, branches and sub-agents")
+    checkpoints: list[Checkpoint] = Field(description="the latest 100")
+    last_event_id: str = Field(description="to follow from here: Last-Event-ID of a stream of its events")
+
+    @classmethod
+    def of(
+        cls, found: hydrate.HydratedSession, session: Session, children: list[Session], next_cursor: str | None
+    ) -> HydratedSession:
+        """Return a hydrated session as the API shows it."""
+        task = found.open_task
+        return cls.model_construct(
+            session=session,
+            seeds=[StoredSeed(**{name: getattr(row, name) for name in StoredSeed.model_fields}) for row in found.seeds],
+            seed_count=found.seed_count,
+            messages=[Event.of(event) for event in found.messages],
+            next_cursor=next_cursor,
+            state=found.session.state,
+            scratchpad=Scratchpad.model_construct(**asdict(found.scratchpad)),
+            open_calls=[
+                OpenCall.model_construct(**{name: getattr(each, name) for name in OpenCall.model_fields})
+                for each in found.open_calls
+            ],
+            answering=found.answering,
+            open_task=None if task is None else Task(**asdict(task)),
+            children=children,
+            checkpoints=[Checkpoint.of(row) for row in found.checkpoints],
+            last_event_id=str(found.session.head),
+        )

@@ -1,0 +1,31 @@
+"""Hydrates a surface: a session with all that belongs to it, in one call and at one moment."""
+
+from __future__ import annotations
+
+from consolidator.database import Database
+from consolidator.runtime import hydration
+from consolidator.runtime.hydration import MAX_LISTED, MAX_MESSAGES, HydratedSession
+from consolidator.service.sessions.access import get_session
+from consolidator.service.viewer import OWNER, Viewer
+from consolidator.settings import Settings
+
+__all__ = ["MAX_LISTED", "MAX_MESSAGES", "HydratedSession", "hydrate_session"]
+
+
+async def hydrate_session(
+    database: Database,
+    settings: Settings,
+    session_id: str,
+    *,
+    before: int | None = None,
+    limit: int = 50,
+    viewer: Viewer = OWNER,
+) -> HydratedSession:
+    """Return a session with seeds, messages, open calls, scratchpad, children and checkpoints, all of one moment.
+
+    The messages are the latest `limit` before an event. Raises NotFound, and Forbidden.
+    """
+    async with database.snapshot() as conn:
+        row = await get_session(conn, viewer, session_id, "read")
+        now = database.clock.now()
+        return await hydration.hydrate_session(conn, settings, row, now=now, before=before, limit=limit)
