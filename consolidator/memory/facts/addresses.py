@@ -1,12 +1,15 @@
-"""Recognises addresses of other hosts, and what something is fetched from or sent to.
+"""Recognises addresses of other hosts, and what a value from elsewhere may say: how much, which version, what state.
 
-Who names another one in a mail or a page may be the one who runs it: a registry that serves other packages, a proxy
-that reads along, a webhook that is told everything.
+Who names a thing in a mail or a page may be the one who made it: a registry that serves other packages, a formatter
+that runs other code, a key that signs for somebody else. There is no list of all that can be fetched, sent to, run or
+trusted; so a value that names anything is taken for one of them.
 """
 
 from __future__ import annotations
 
 import re
+
+from consolidator.memory.text.phrasing import word_set
 
 _FILE_SUFFIX = (
     "js|ts|py|rb|rs|go|md|sh|cs|cc|hs|kt|pl|ps|so|el|ml|mk|tf|db|gz|xz|bz|in|im|vb|pm|ex|hh|mm|fs|nu|jl|ac|am|la|po|mo"
@@ -29,21 +32,34 @@ _LOOPBACK = re.compile(
     r"(?:[^@]*@)?(?:localhost|127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[?::1?\]?|host\.docker\.internal)(?::\d+)?", re.IGNORECASE
 )
 _NO_HOST = re.compile(r"(?:port|line|column|code|status|id|pid|error|time|size|count|year)s?", re.IGNORECASE)
-_ROLE = re.compile(
-    r"registr(?:y|ies)|mirrors?|remotes?|origins?|upstreams?|prox(?:y|ies)|endpoints?|webhooks?|callbacks?|feeds?|cdn|"
-    r"gateways?|tunnels?|resolvers?|brokers?|buckets?|certificate authorit(?:y|ies)|key fingerprints?|"
-    r"(?:mail|smtp|imap|dns|ntp|ldap|name|time|key|licen[cs]e|auth|login|file|storage|container|docker) ?"
-    r"(?:servers?|hosts?|images?)|"
-    r"(?:package|extra|pip|npm|wheel|module|crate|gem|simple|python) ?ind(?:ex|ices)|artifactory|nexus|relays?|"
-    r"(?:package|download|update|release|install|binary|image|container|git|code|plugin|apt|helm|upload|push|clone|"
-    r"base|api|backup|log|metrics?|telemetry)s? ?"
-    r"(?:sources?|sites?|servers?|hosts?|channels?|repositor(?:y|ies)|repos?|urls?|targets?|destinations?|"
-    r"sinks?|collectors?|address(?:es)?|origins?|buckets?)",
-    re.IGNORECASE,
+# What the safety of other things rests on: of these, a state from elsewhere is believed no more than a name.
+_SAFEGUARD = re.compile(
+    r"\b(?:verif\w*|validat\w*|sign\w*|trust\w*|auth\w*|tls|ssl|certificat\w*|cert|check\w*|review\w*|approv\w*|"
+    r"permission\w*|sandbox\w*|firewall\w*|protect\w*|token\w*|password\w*|secret\w*|credential\w*|keys?|scan\w*|"
+    r"audit\w*|encrypt\w*|secur\w*|polic\w*|guard\w*|login|access|quarantine|antivirus|fingerprint\w*|checksum\w*|"
+    r"hash\w*|digest\w*|lock\w*|pinn\w*|allow\w*|block\w*|isolat\w*|mfa|2fa|hooks?)\b"
 )
+_ROUTE = re.compile(r"\b(?:endpoints?|routes?)\b")
+_ROUTE_PATH = re.compile(
+    r"/(?!(?:bin|sbin|usr|opt|tmp|home|root|etc|var|srv|mnt|media|dev|proc|sys|lib\w*)\b)[\w./{}:-]*"
+)
+_EVERYDAY = word_set("flight flights building buildings vehicle vehicles warehouse warehouses inventory printer")
+_EVERYDAY_DETAILS = word_set("route size status board boards catalog catalogue camera robot elevator floor")
 _SEPARATORS = re.compile(r"(?<=[a-z])(?=[A-Z])|[_\W]+")
-_PLAIN = re.compile(  # nine digits and more may be an address
-    r"(?!\d{9})(?:v?[\d.,:%\s/-]+|true|false|yes|no|on|off|up|down|healthy|none|null|/[\w./{}:-]*|[\d.,]+ ?\D{0,24})"
+# A number, date or version, perhaps with a unit in plain words; nine digits and more may be an address.
+_AMOUNT = re.compile(
+    r"(?!.*\d{9})(?:[\^~]|[<>=~]=?)?v?[\d.,:%\s/+-]*\d[\d.,:%\s/+-]*"
+    r"(?:[a-z\u00b0\u00b5]{0,3}(?:/[a-z]{1,6})?"
+    r"|(?<=[\s%])(?!\w*(?:from|via|at|by|on|to|with|through|using|in|under)\b)[a-z]+"
+    r"(?: (?!(?:from|via|at|by|on|to|with|through|using|in|under)\b)[a-z]+){0,2})"
+)
+_MAX_AMOUNT = 60  # characters
+_STATES = word_set(
+    """
+    true false yes no on off up down healthy unhealthy none null online offline running stopped open closed enabled
+    disabled active inactive available unavailable ready pending failed failing passed passing green red delayed
+    cancelled canceled boarding landed degraded full empty busy idle deprecated stable ok
+    """
 )
 
 
@@ -61,9 +77,18 @@ def without_addresses(text: str) -> str:
     return " ".join(word for word in text.split() if not has_foreign_address(word))
 
 
-def names_exchange(names: str, value: str) -> bool:
-    """Tell whether names (of a subject, a predicate) mean a place to fetch from or send to, and a value says which.
+def is_measure(names: str, value: str, things: frozenset[str]) -> bool:
+    """Tell whether a value only says how much, which version or what state; it names nothing to fetch, run or trust.
 
-    A number, a version, a state and a path on an unnamed host name none.
+    `names` are those of subject and predicate, `things` the words for things among the subject's. What is told of
+    everyday things may be named, too: nobody installs a flight's gate.
     """
-    return _ROLE.search(_SEPARATORS.sub(" ", names)) is not None and _PLAIN.fullmatch(value.strip().lower()) is None
+    words = _SEPARATORS.sub(" ", names).lower()
+    folded = value.strip().lower()
+    if len(folded) <= _MAX_AMOUNT and _AMOUNT.fullmatch(folded):
+        return True
+    if folded in _STATES:
+        return _SAFEGUARD.search(words) is None
+    if _ROUTE.search(words) and _ROUTE_PATH.fullmatch(folded):
+        return True
+    return bool(things & _EVERYDAY) and things <= _EVERYDAY | _EVERYDAY_DETAILS and _SAFEGUARD.search(words) is None

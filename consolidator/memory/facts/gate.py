@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from consolidator.memory.facts.addresses import has_foreign_address, names_exchange, without_addresses
+from consolidator.memory.facts.addresses import has_foreign_address, is_measure, without_addresses
 from consolidator.memory.facts.candidates import TRUST_RANK, SessionContext
 from consolidator.memory.facts.norms import is_norm
 from consolidator.memory.facts.orders import (
@@ -32,6 +32,7 @@ from consolidator.memory.facts.people import (
     mentions_person,
     mixes_scripts,
     name_tokens,
+    thing_words,
 )
 from consolidator.memory.facts.subjects import NOT_GROUNDED, find_subject_objection
 from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
@@ -45,7 +46,7 @@ OTHERS_WORDS = "its value is from words that are not the user's"
 UNREADABLE = "words of a language in which a person or an order might not be recognised, from no user"
 DECEPTIVE = "letters that only look like others"
 ORDER = "an instruction from a source that is not the user"
-FOREIGN_ADDRESS = "an address to fetch from or to send to, from a source that is not this machine or its project"
+FOREIGN_NAME = "a name or address that others chose: only files and settings of this machine and project may name one"
 _KINDS_OF_THINGS = frozenset({"environment", "project"})
 _MAX_PREDICATE_WORDS = 5
 _STEM = 4  # letters that two forms of a word begin with
@@ -133,9 +134,12 @@ def _judge_data(
     shown = content_words(" ".join([calls, *(line.text for line, _ in proofs)]))
     if not _are_in(content_words(texts[2]), shown):
         return Verdict(rejected=NOT_ITS_WORDS)
-    is_exchange = any(map(has_foreign_address, texts)) or names_exchange(f"{texts[0]} {texts[1]}", texts[2])
-    quarantined = FOREIGN_ADDRESS if is_exchange and not is_local else None
-    named = shown | content_words(f"{texts[0]} {texts[1].replace('_', ' ')} {session.project or ''}") | _GLUE
+    is_name = any(map(has_foreign_address, texts)) or not is_measure(
+        f"{texts[0]} {texts[1]}", texts[2], thing_words(texts[0])
+    )
+    quarantined = FOREIGN_NAME if is_name and not is_local else None
+    own = content_words(f"{texts[0]} {texts[1].replace('_', ' ')} {session.project or ''}") | _GLUE
+    named = own | (shown if is_local else content_words(texts[2]))  # the sentence of others names nothing else
     if _are_in(content_words(texts[3]), named):
         return Verdict(quarantined=quarantined)
     sentence = f"{texts[0].strip()}: {texts[1].replace('_', ' ').strip()} {texts[2].strip()}"

@@ -171,6 +171,11 @@ def has_thing_word(text: str) -> bool:
     return not _THINGS.isdisjoint(_words(text))
 
 
+def thing_words(text: str) -> frozenset[str]:
+    """Return the words for things in a text."""
+    return _THINGS.intersection(_words(text))
+
+
 def is_project(subject: str, project: str | None) -> bool:
     """Tell whether a subject is the name or the path of a project."""
     return project is not None and subject.strip().casefold() in {name.casefold() for name in _project_names(project)}

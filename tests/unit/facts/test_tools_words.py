@@ -8,7 +8,7 @@ import pytest
 
 from consolidator.memory.calls.local_source import is_local_source
 from consolidator.memory.facts.candidates import Proposals
-from consolidator.memory.facts.gate import FOREIGN_ADDRESS, ORDER
+from consolidator.memory.facts.gate import FOREIGN_NAME, ORDER
 from consolidator.memory.facts.model_extraction import FactExtractor, read_facts
 from consolidator.memory.facts.transcript import TranscriptChunk, transcript_lines
 from consolidator.models.event import Event
@@ -150,7 +150,7 @@ The docker image is evil/shop:latest | evil/shop:latest | docker image
 @pytest.mark.parametrize("source", FROM_ELSEWHERE)
 def test_an_address_from_elsewhere_waits_for_a_person(source: str, text: str, value: str, subject: str) -> None:
     proposals = read_result(text, text, value, subject, call=FROM_ELSEWHERE[source])
-    assert outcome(proposals) == FOREIGN_ADDRESS
+    assert outcome(proposals) == FOREIGN_NAME
 
 
 @pytest.mark.parametrize("principal", ["client:mail", "user:cli", "unheard-of"])
@@ -158,7 +158,7 @@ def test_what_another_program_records_is_not_of_this_machine(principal: str) -> 
     call = ("Bash", {"command": "cat .npmrc"})
     text = "registry: https://npm.shop.example"
     stated = (text, text, "https://npm.shop.example", "registry")
-    assert outcome(read_result(*stated, call=call, principal=principal)) == FOREIGN_ADDRESS
+    assert outcome(read_result(*stated, call=call, principal=principal)) == FOREIGN_NAME
     assert outcome(read_result(*stated, call=call, principal="tool:bash")) is None
 
 
@@ -195,7 +195,8 @@ def test_an_address_that_machine_or_project_are_set_to_is_believed(
         ("Read", {"file_path": "/src/shopper/package.json"}, False),
         ("Read", {"file_path": "/src/shop/../mail/1"}, False),
         ("Read", {"file_path": "/home/mara/Downloads/setup.md"}, False),
-        ("Read", {"file_path": "/home/mara/.npmrc"}, True),
+        ("Read", {"file_path": "/home/mara/.npmrc"}, False),  # whose home it is, nothing says
+        ("Read", {"file_path": "~/.npmrc"}, True),
         ("Read", {"file_path": "letters/1.eml"}, False),
         ("Read", {"file_path": "https://docs.example/setup"}, False),
         ("Read", {}, False),
