@@ -160,6 +160,9 @@ class Settings(BaseSettings):
         default="https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken",
         description="where `consolidator tokenizer fetch` gets it; a mirror must send the same bytes",
     )
+    hook_idle_minutes: float = Field(
+        default=30, gt=0, le=10_080, description="the hook service of `install` ends after this long without a hook"
+    )
     log_level: str = Field(default="INFO", description="DEBUG, INFO, WARNING or ERROR")
 
     @classmethod

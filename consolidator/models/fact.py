@@ -215,6 +215,13 @@ class FactTable(AssertionColumns, table=True):
         Index("fact_group", "agent", "subject", "predicate", text("coalesce(project, peer, '')")),
         Index("fact_stated", "agent", postgresql_where=text("trust = 'person'")),
         Index("fact_search", text("to_tsvector('simple', sentence)"), postgresql_using="gin"),
+        Index(
+            "fact_standing",
+            "agent",
+            text("coalesce(project, '')"),
+            text("sessions desc"),
+            postgresql_where=text("superseded_at is null and trust in ('person', 'user')"),
+        ),
     )
 
     id: str = text_column(primary_key=True)

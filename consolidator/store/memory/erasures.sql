@@ -50,7 +50,8 @@ update model_call set session_id = null where session_id = %(session)s
 -- name: detach_rest
 -- The cost of the session's model calls is kept, without their session.
 with spent as (update spend set session_id = null, message_id = null where session_id = %(session)s),
-     answered as (delete from api_request where session_id = %(session)s)
+     answered as (delete from api_request where session_id = %(session)s),
+     injected as (delete from injection where session_id = %(session)s)
 delete from revision_reach where session_id = %(session)s
 
 -- name: erase_session

@@ -1,0 +1,105 @@
+"""Imports sessions as they end, one by one, in a process of its own: parsing a log must not delay an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import sys
+from pathlib import Path
+
+from consolidator.hooks import program
+from consolidator.service.database import Database
+from consolidator.service.hooks.payload import HookCall, parse_hook
+from consolidator.service.hooks.usage import judge_fixes
+
+MAX_WAITING = 64  # sessions; the nights import what comes on top
+IMPORT_SECONDS = 600
+NICE = 10
+log = logging.getLogger("consolidator.hooks")
+
+
+class TranscriptImports:
+    """The sessions that wait for being imported: each once, the first one first."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._waiting: dict[str, Path] = {}  # session -> the file of its log
+        self._changed = asyncio.Event()
+        self._is_importing = False
+        self._is_closed = False
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a session waits or is being imported."""
+        return self._is_importing or bool(self._waiting)
+
+    def add(self, call: HookCall) -> None:
+        """Have a session imported, if its log is a file of ours."""
+        if call.transcript is None or len(self._waiting) >= MAX_WAITING:
+            return
+        path = Path(call.transcript)
+        try:
+            status = path.stat()
+        except OSError:
+            return
+        if path.is_absolute() and path.suffix == ".jsonl" and path.is_file() and status.st_uid == os.geteuid():
+            self._waiting[call.session_id] = path
+            self._changed.set()
+
+    def add_order(self, payload: bytes) -> None:
+        """Have the session of a hook's payload imported."""
+        try:
+            event = json.loads(payload).get("hook_event_name")
+        except (ValueError, AttributeError):
+            return
+        if event in program.IMPORTING_EVENTS and (call := parse_hook(event, payload, "")) is not None:
+            self.add(call)
+
+    async def run(self) -> None:
+        """Import sessions until closed; what waits then is still imported."""
+        while self._waiting or not self._is_closed:
+            if not self._waiting:
+                self._changed.clear()
+                await self._changed.wait()
+                continue
+            session_id = next(iter(self._waiting))
+            path = self._waiting.pop(session_id)
+            self._is_importing = True
+            try:
+                await self._import(session_id, path)
+            except Exception:
+                log.exception("cannot import %s", path)
+            finally:
+                self._is_importing = False
+
+    async def close(self) -> None:
+        """Let `run` end when nothing waits any more."""
+        self._is_closed = True
+        self._changed.set()
+
+    async def _import(self, session_id: str, path: Path) -> None:
+        """Import a session's log and those of its sub-agents, then judge the fixes that it was shown."""
+        sub_agents = path.with_suffix("")
+        paths = [str(path), *([str(sub_agents)] if sub_agents.is_dir() else [])]
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", "-m", "consolidator", "import", "claude-code", *paths),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            preexec_fn=lambda: os.nice(NICE),
+        )
+        try:
+            async with asyncio.timeout(IMPORT_SECONDS):
+                _, errors = await process.communicate()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+            log.warning("importing %s took more than %s seconds", path, IMPORT_SECONDS)
+            return
+        if process.returncode:
+            log.warning("cannot import %s: %s", path, errors.decode("utf-8", "replace").strip()[-500:])
+            return
+        judged = await judge_fixes(self._database, session_id)
+        log.info("imported %s%s", path, f", {judged} fixes judged" if judged else "")

@@ -1,0 +1,105 @@
+"""What a coding agent runs at its hooks: asks the hook service, prints its answer, and is never in the way.
+
+Run as a file of its own: `python -I -S program.py HOME EVENT`, with the hook's payload on standard input. It needs the
+standard library only, writes nothing but an answer, ends with 0 whatever happens, and gives up after 250 ms. Where no
+service runs it starts one and says nothing this time.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+
+DEADLINE_SECONDS = 0.25  # of all the work here; the interpreter's start comes on top
+MAX_PAYLOAD = 4 << 20  # bytes; nothing is known about a larger one
+MAX_ANSWER = 64 << 10  # bytes
+MAX_HANDED_OVER = 60_000  # bytes that a pipe holds without a reader
+DIRECTORY, SOCKET, LOCK = "hooks", "socket", "lock"
+IMPORTING_EVENTS = ("SessionEnd", "PreCompact")  # what a service that has to be started does before anything else
+# What the service is given of an environment that may hold the agent's credentials.
+_KEPT = ("HOME", "PATH", "LANG", "USER", "LOGNAME", "TMPDIR", "TZ", "CLAUDE_CONFIG_DIR")
+_KEPT_PREFIXES = ("CONSOLIDATOR_", "XDG_", "LC_")
+
+
+def main(arguments: list[str]) -> None:
+    """Answer one hook: `arguments` are the consolidator's home and the name of the event."""
+    signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
+    signal.setitimer(signal.ITIMER_REAL, DEADLINE_SECONDS)
+    home, event = arguments
+    payload = _read(0, MAX_PAYLOAD + 1)
+    if len(payload) > MAX_PAYLOAD or not os.path.isdir(home):
+        return
+    directory = os.path.join(home, DIRECTORY)
+    service = _connect(directory)
+    if service is None:
+        _start_service(home, directory, payload if event in IMPORTING_EVENTS else b"")
+        return
+    project = os.environ.get("CLAUDE_PROJECT_DIR", "").encode("utf-8", "surrogateescape")
+    service.sendall(b"1 %s %d %d\n%s" % (event.encode(), len(project), len(payload), project) + payload)
+    answer = _read(service.fileno(), MAX_ANSWER)
+    if answer:
+        os.write(1, answer)
+        service.send(b"+")  # it was shown, and counts as such
+
+
+def _read(source: int, limit: int) -> bytes:
+    """Return what a file holds, up to a limit in bytes."""
+    parts = []
+    while limit > 0 and (part := os.read(source, min(limit, 1 << 16))):
+        parts.append(part)
+        limit -= len(part)
+    return b"".join(parts)
+
+
+def _connect(directory: str) -> socket.socket | None:
+    """Return a connection to the service; None where there is none. Its directory must be ours alone."""
+    try:
+        os.chdir(directory)  # a socket's path may have 104 characters, and a home more
+        status = os.stat(".")
+        if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+            return None
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.connect(SOCKET)
+    except OSError:
+        return None
+    return connection
+
+
+def _start_service(home: str, directory: str, payload: bytes) -> None:
+    """Start the service, detached, and hand it what it has to import; nothing where one is running or starting.
+
+    Its lock is taken here and goes on to it, so that hooks at the same time start one service, not several.
+    """
+    import fcntl  # only here, since it takes time
+
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    lock = os.open(os.path.join(directory, LOCK), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return
+    order, give = os.pipe()
+    os.write(give, payload[:MAX_HANDED_OVER])
+    os.close(give)
+    if os.fork():
+        return
+    os.setsid()
+    if os.fork():
+        return
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for standard, target in enumerate((order, nothing, nothing)):
+        os.dup2(target, standard)
+    os.set_inheritable(lock, True)
+    os.chdir("/")
+    kept = {name: os.environ[name] for name in os.environ if name in _KEPT or name.startswith(_KEPT_PREFIXES)}
+    command = [sys.executable, "-I", "-m", "consolidator.hooks.service", home, str(lock)]
+    os.execve(sys.executable, command, {**kept, "CONSOLIDATOR_HOME": home})
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    finally:
+        os._exit(0)  # also after an error: whatever went wrong here is nothing to the agent

@@ -1,0 +1,241 @@
+"""The process behind the hooks: holds the database open, answers over a private socket, and ends when it is idle.
+
+Started by the first hook (`program.py`), which hands it the lock that lets one of them run, and on its standard input
+the payload of a hook that wants a session imported. What it has to say goes to `service.log` beside the socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import logging
+import os
+import signal
+import socket
+import struct
+import sys
+import time
+from collections import OrderedDict
+from pathlib import Path
+
+from consolidator.clock import Clock
+from consolidator.errors import ConsolidatorError
+from consolidator.hooks import program
+from consolidator.hooks.imports import TranscriptImports
+from consolidator.service.database import Database, open_database
+from consolidator.service.hooks.answers import HookAnswer, answer_hook
+from consolidator.service.hooks.payload import HookCall, parse_hook
+from consolidator.service.hooks.usage import count_injection, forget_old_injections
+from consolidator.settings import load_settings
+
+ANSWER_SECONDS = 0.22  # a hook waits no longer
+READ_SECONDS = 2.0
+CONNECTIONS, STATEMENT_SECONDS = 4, 1
+MAX_REQUESTS = 16  # at once; a further one gets nothing
+MAX_SESSIONS = 256  # of which is kept in mind what they were shown
+MAX_HEADER = 200  # bytes
+MAX_LOG = 1 << 20  # bytes, after which it begins anew
+WATCH_SECONDS = 5.0
+RETRY_SECONDS = 60.0  # a service that could not open its database keeps the lock so long: no hook starts another one
+log = logging.getLogger("consolidator.hooks")
+
+
+class HookService:
+    """Answers hooks until it has been idle for a while, or is told to stop."""
+
+    def __init__(self, database: Database, requests: Database, imports: TranscriptImports, idle_seconds: float) -> None:
+        self._database = database
+        self._requests = requests
+        self._imports = imports
+        self._idle_seconds = idle_seconds
+        self._shown: OrderedDict[str, set[str]] = OrderedDict()
+        self._active = 0
+        self._last_request = time.monotonic()
+        self._answered = asyncio.Event()
+
+    async def serve(self, connection: socket.socket, stop: asyncio.Event) -> None:
+        """Answer on a listening socket until `stop` is set, the service is idle, or its files have changed."""
+        address = os.stat(program.SOCKET).st_ino
+        code = os.stat(program.__file__).st_mtime_ns
+        server = await asyncio.start_unix_server(self._handle, sock=connection)
+        importing = asyncio.create_task(self._imports.run())
+        try:
+            async with server:
+                while not stop.is_set() and not self._is_idle() and _is_unchanged(address, code):
+                    try:
+                        await asyncio.wait_for(stop.wait(), min(WATCH_SECONDS, self._idle_seconds))
+                    except TimeoutError:
+                        continue
+        finally:
+            await self._imports.close()
+            await importing
+
+    def _is_idle(self) -> bool:
+        return (
+            self._active == 0
+            and not self._imports.is_busy
+            and time.monotonic() - self._last_request >= self._idle_seconds
+        )
+
+    async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._last_request = time.monotonic()
+        self._active += 1
+        try:
+            if self._active <= MAX_REQUESTS and _is_ours(writer):
+                await self._answer(reader, writer)
+        except (OSError, ValueError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # a hook that gave up, or no hook at all
+        except ConsolidatorError as error:
+            log.warning("%s", error)
+        except Exception:
+            log.exception("a hook could not be answered")
+        finally:
+            self._active -= 1
+            writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with asyncio.timeout(READ_SECONDS):
+            version, event, *lengths = (await reader.readline())[:MAX_HEADER].split()
+            directory_length, payload_length = map(int, lengths)
+            if (
+                version != b"1"
+                or not 0 <= directory_length <= 1 << 14
+                or not 0 <= payload_length <= program.MAX_PAYLOAD
+            ):
+                return
+            directory = await reader.readexactly(directory_length)
+            payload = await reader.readexactly(payload_length)
+        call = parse_hook(event.decode(), payload, os.fsdecode(directory))
+        if call is None:
+            return
+        if event.decode() in program.IMPORTING_EVENTS:
+            self._imports.add(call)
+            return
+        async with asyncio.timeout(ANSWER_SECONDS):
+            answer = await answer_hook(self._requests, call, self._shown_in(call))
+        if answer is None:
+            return
+        writer.write(render_answer(call, answer))
+        writer.write_eof()
+        async with asyncio.timeout(READ_SECONDS):
+            was_shown = await reader.read(1) == b"+"
+        if was_shown:
+            self._shown_in(call).update(answer.shown)
+            await count_injection(self._database, call, answer)
+
+    def _shown_in(self, call: HookCall) -> set[str]:
+        """Return what a session has been shown, to change; nothing where its context begins anew."""
+        shown = self._shown.setdefault(call.session_id, set())
+        self._shown.move_to_end(call.session_id)
+        if call.event == "SessionStart":
+            shown.clear()
+        while len(self._shown) > MAX_SESSIONS:
+            self._shown.popitem(last=False)
+        return shown
+
+
+def render_answer(call: HookCall, answer: HookAnswer) -> bytes:
+    """Return what a hook prints: the block as additional context, in the agent's form."""
+    output = {"hookSpecificOutput": {"hookEventName": call.event, "additionalContext": answer.block.text}}
+    return json.dumps(output, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+
+
+async def run(home: Path, order: bytes) -> None:
+    """Serve the hooks of a home; `order` is the payload of a hook whose session is to be imported first, or empty."""
+    settings = load_settings(home=home)
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    clock = Clock(settings.clock)
+    async with (
+        open_database(settings, clock) as database,
+        database.reserve(CONNECTIONS, statement_seconds=STATEMENT_SECONDS) as requests,
+    ):
+        imports = TranscriptImports(database)
+        if order:
+            imports.add_order(order)
+        await forget_old_injections(database)
+        connection = _listen()
+        log.info("answering the hooks of %s", home)
+        try:
+            await HookService(database, requests, imports, settings.hook_idle_minutes * 60).serve(connection, stop)
+        finally:
+            os.unlink(program.SOCKET)
+
+
+def _listen() -> socket.socket:
+    """Return a socket in the working directory, which is ours alone, that only its owner may connect to."""
+    Path(program.SOCKET).unlink(missing_ok=True)  # we hold the lock: whoever made it is gone
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    mask = os.umask(0o177)
+    try:
+        listening.bind(program.SOCKET)
+    finally:
+        os.umask(mask)
+    listening.listen(MAX_REQUESTS)
+    return listening
+
+
+def _is_ours(writer: asyncio.StreamWriter) -> bool:
+    """Whether the other side runs as the same user, where the system tells; else the directory keeps others out."""
+    peer: socket.socket = writer.get_extra_info("socket")
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True
+    credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return bool(struct.unpack("3i", credentials)[1] == os.geteuid())
+
+
+def _is_unchanged(address: int, code: int) -> bool:
+    """Whether the socket is still ours, and the program still the one that this service was started from."""
+    try:
+        return os.stat(program.SOCKET).st_ino == address and Path(program.__file__).stat().st_mtime_ns == code
+    except OSError:
+        return False
+
+
+def _prepare_directory(home: Path) -> None:
+    """Make the directory of the socket ours alone, and the working directory: a socket's path has to be short."""
+    directory = home / program.DIRECTORY
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if directory.is_symlink() or directory.stat().st_uid != os.geteuid():
+        raise SystemExit(f"{directory} is not a directory of ours")
+    directory.chmod(0o700)
+    os.chdir(directory)
+
+
+def _open_log() -> None:
+    path = Path("service.log")
+    is_long = path.exists() and path.stat().st_size > MAX_LOG
+    handler = logging.FileHandler(path, mode="w" if is_long else "a", encoding="utf-8")
+    logging.basicConfig(level=logging.INFO, handlers=[handler], format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+
+
+def main(arguments: list[str]) -> None:
+    """Serve until idle: `arguments` are the home and, from a hook, the descriptor of the lock that it has taken."""
+    home = Path(arguments[0])
+    os.umask(0o077)
+    _prepare_directory(home)
+    if len(arguments) > 1:
+        lock = int(arguments[1])
+        order = sys.stdin.buffer.read(program.MAX_HANDED_OVER)
+    else:
+        lock, order = os.open(program.LOCK, os.O_RDWR | os.O_CREAT, 0o600), b""
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return  # another one runs
+    os.set_inheritable(lock, False)  # children, such as the database's, must not keep it
+    _open_log()
+    try:
+        asyncio.run(run(home, order))
+    except Exception as error:
+        log.error("cannot answer hooks: %s", error, exc_info=not isinstance(error, ConsolidatorError))
+        time.sleep(RETRY_SECONDS)
+    finally:
+        os.close(lock)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

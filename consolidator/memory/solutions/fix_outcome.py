@@ -1,0 +1,76 @@
+"""Judges from a session's log whether a fix that the agent was shown was applied, and whether the call then worked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from consolidator.llm.redaction.redact import redact
+from consolidator.memory.calls.argument_redaction import redact_arguments
+from consolidator.memory.calls.symbols import is_shell_symbol, tool_symbol
+from consolidator.memory.calls.tool_values import read_tool_value
+from consolidator.memory.solutions.fix_cases import CallTexts, call_texts, same_texts
+from consolidator.models.event import Event
+from consolidator.models.injection import FixOutcome
+from consolidator.models.payload import EventType
+
+MAX_CALLS = 20  # after the failed one in which a fix is looked for
+
+
+def judge_fix(events: Sequence[Event], call_id: str, fix: Mapping[str, Any]) -> FixOutcome | None:
+    """Return what came of a fix (a Suggestion as JSON) for a failed call; None where the log does not tell yet.
+
+    `events` begin with the failed call. A call that takes the failed one's place has worked if it ended well; one that
+    comes first has worked if the failed call, made again, ended well.
+    """
+    calls = [event for event in events if event.type is EventType.TOOL_CALL]
+    failed = next((call for call in calls if call.data.get("call_id") == call_id), None)
+    if failed is None:
+        return None
+    ended_well = {
+        str(event.data.get("call_id")): event.data.get("status", "ok") == "ok"
+        for event in events
+        if event.type is EventType.TOOL_RESULT
+    }
+    later = [call for call in calls if call.seq > failed.seq][:MAX_CALLS]
+    position = next((n for n, call in enumerate(later) if _is_call(call, fix.get("tool"), fix.get("arguments"))), None)
+    if position is None:
+        return "not_tried" if len(later) == MAX_CALLS or _has_ended(events) else None
+    decisive = later[position]
+    if fix.get("kind") == "step":
+        again = [call for call in later[position + 1 :] if _is_same(call, failed)]
+        if not again:
+            return "failed" if len(later) == MAX_CALLS or _has_ended(events) else None
+        decisive = again[0]
+    worked = ended_well.get(str(decisive.data.get("call_id")))
+    return None if worked is None else "worked" if worked else "failed"
+
+
+def _has_ended(events: Sequence[Event]) -> bool:
+    """Whether a person spoke after the failure, or the session ended: what was not tried until then, is not."""
+    return any(event.type in (EventType.USER_MESSAGE, EventType.SESSION_END) for event in events[1:])
+
+
+def _is_call(call: Event, tool: Any, arguments: Any) -> bool:
+    """Whether a call is the one that was suggested; the arguments of a fix that it does not name are free."""
+    made, wanted = _texts(call), call_texts(str(tool), arguments)
+    is_same_tool = call.data.get("tool") == tool or (tool == "shell" and is_shell_symbol(_symbol(call)))
+    return is_same_tool and bool(wanted) and same_texts({key: made[key] for key in wanted if key in made}, wanted)
+
+
+def _is_same(call: Event, other: Event) -> bool:
+    """Whether two calls of a log are the same, but for what only describes them."""
+    first, second = _texts(call), _texts(other)
+    for texts in (first, second):
+        texts.pop("description", None)
+    return call.data.get("tool") == other.data.get("tool") and same_texts(first, second)
+
+
+def _texts(call: Event) -> dict[str, str]:
+    arguments = redact_arguments(read_tool_value(call.data.get("arguments")), redact)
+    texts: CallTexts = call_texts(str(call.data.get("tool")), arguments)
+    return dict(texts)
+
+
+def _symbol(call: Event) -> str:
+    return tool_symbol(str(call.data.get("tool")), read_tool_value(call.data.get("arguments")))

@@ -1,0 +1,86 @@
+"""Injections: what hooks put into agents' contexts, what they choose from, and whether it was of use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from psycopg.types.json import Jsonb
+
+from consolidator.database.jsonb import dumps, escape
+from consolidator.database.partitions import Connection
+from consolidator.models.fact import FactRow
+from consolidator.models.injection import FixOutcome, InjectionRow
+from consolidator.models.solution import SolutionRow
+from consolidator.store.queries import execute, fetch_all, fetch_value, load, row_values
+
+_SQL = load("memory/injections")
+MAX_JUDGED = 100  # injections of a session that are judged at once
+
+
+@dataclass(frozen=True, slots=True)
+class MomentSumsRow:
+    """How often hooks answered at one moment."""
+
+    moment: str
+    times: int
+    sessions: int
+    tokens: int
+    worked: int
+    failed: int
+    not_tried: int
+
+
+async def add(conn: Connection, injection: InjectionRow) -> None:
+    """Store an injection."""
+    project = None if injection.project is None else escape(injection.project)
+    values = {**row_values(replace(injection, project=project)), "fix": Jsonb(injection.fix, dumps=dumps)}
+    await execute(conn, _SQL["add"], values)
+
+
+async def list_unjudged(conn: Connection, session_id: str) -> list[InjectionRow]:
+    """Return the fixes that a session was shown and of which nobody knows yet whether they were of use."""
+    return await fetch_all(conn, InjectionRow, _SQL["list_unjudged"], {"session": session_id, "limit": MAX_JUDGED})
+
+
+async def find_call(conn: Connection, session_id: str, call_id: str) -> int | None:
+    """Return the seq of a call in a session's log; None where it is not there."""
+    seq = await fetch_value(conn, _SQL["find_call"], {"session": session_id, "call": call_id})
+    return None if seq is None else int(seq)
+
+
+async def judge(conn: Connection, injection_id: str, outcome: FixOutcome) -> None:
+    """Store whether a fix was of use."""
+    await execute(conn, _SQL["judge"], {"id": injection_id, "outcome": outcome})
+
+
+async def delete_before(conn: Connection, cutoff: datetime) -> int:
+    """Delete the injections before a time; return how many."""
+    return await execute(conn, _SQL["delete_before"], {"cutoff": cutoff})
+
+
+async def sum_by_moment(conn: Connection, since: datetime) -> list[MomentSumsRow]:
+    """Return how often hooks answered since a time, by moment."""
+    return await fetch_all(conn, MomentSumsRow, _SQL["sum_by_moment"], {"since": since})
+
+
+async def list_standing_facts(
+    conn: Connection, agent: str, project: str, kinds: Sequence[str], *, now: datetime, limit: int
+) -> list[FactRow]:
+    """Return what people said that stands, of a project and of its agent and owner; up to `limit` of either."""
+    values = {"agent": agent, "project": escape(project), "kinds": list(kinds), "now": now, "limit": limit}
+    return await fetch_all(conn, FactRow, _SQL["standing_facts"], values)
+
+
+async def list_confirmed_fixes(conn: Connection, agent: str, project: str, *, limit: int) -> list[SolutionRow]:
+    """Return a project's solutions that worked in several sessions, those of most sessions first."""
+    values = {"agent": agent, "project": escape(project), "limit": limit}
+    return await fetch_all(conn, SolutionRow, _SQL["confirmed_fixes"], values)
+
+
+async def find_latest_end(conn: Connection, agent: str, project: str, *, but: str) -> datetime | None:
+    """Return when the latest session of a project ended, other than the one of this id; None if there was none."""
+    values = {"agent": agent, "project": escape(project), "session": but}
+    end: datetime | None = await fetch_value(conn, _SQL["latest_end"], values)
+    return end

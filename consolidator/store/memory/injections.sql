@@ -1,0 +1,48 @@
+-- name: add
+insert into injection (id, session_id, agent, project, moment, cited, tokens, call_id, fix, created_at)
+values (%(id)s, %(session_id)s, %(agent)s, %(project)s, %(moment)s, %(cited)s, %(tokens)s, %(call_id)s, %(fix)s, %(created_at)s)
+
+-- name: list_unjudged
+select * from injection where session_id = %(session)s and moment = 'failure' and outcome is null
+order by created_at, id limit %(limit)s
+
+-- name: find_call
+-- Where a call stands in its session's log.
+select seq from event
+where session_id = %(session)s and event_type = 'ToolCall' and data ->> 'call_id' = %(call)s
+order by seq limit 1
+
+-- name: judge
+update injection set outcome = %(outcome)s where id = %(id)s
+
+-- name: delete_before
+delete from injection where created_at < %(cutoff)s
+
+-- name: sum_by_moment
+select moment, count(*) as times, count(distinct session_id) as sessions, sum(tokens)::bigint as tokens,
+       count(*) filter (where outcome = 'worked') as worked,
+       count(*) filter (where outcome = 'failed') as failed,
+       count(*) filter (where outcome = 'not_tried') as not_tried
+from injection where created_at >= %(since)s group by moment order by moment
+
+-- name: standing_facts
+-- What people decided for one project, and what holds for its agent or its owner wherever; by support, from the index.
+(select * from fact
+ where agent = %(agent)s and coalesce(project, '') = %(project)s and superseded_at is null and trust in ('person', 'user')
+   and kind = any(%(kinds)s) and flagged is null and coalesce(peer, '') = '' and (valid_to is null or valid_to > %(now)s)
+ order by sessions desc limit %(limit)s)
+union all
+(select * from fact
+ where agent = %(agent)s and coalesce(project, '') = '' and superseded_at is null and trust in ('person', 'user')
+   and kind = any(%(kinds)s) and flagged is null and coalesce(peer, '') = '' and (valid_to is null or valid_to > %(now)s)
+ order by sessions desc limit %(limit)s)
+
+-- name: confirmed_fixes
+select * from solution
+where agent = %(agent)s and project = %(project)s and confirmed and retired_at is null and starts_with(audience, 'all')
+order by sessions desc, occurrences desc, id limit %(limit)s
+
+-- name: latest_end
+-- When the session before this one of a project ended.
+select max(last_occurred_at) from session
+where agent = %(agent)s and project = %(project)s and kind = 'root' and id <> %(session)s
