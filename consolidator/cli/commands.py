@@ -16,6 +16,10 @@ class CommandEntry(NamedTuple):
 _PANELS: dict[str, dict[str, tuple[str, str]]] = {
     "Start here": {
         "demo": ("start.demo", "watch four weeks of three agents become memory"),
+        "install": ("start.install", "memory in Claude Code: its hooks, MCP and history"),
+        "uninstall": ("start.install", "take it out of Claude Code again"),
+        "status": ("start.install", "where it is installed, and what agents were given"),
+        "doctor": ("start.install", "check what install set up"),
         "import": ("start.import_logs", "import the session logs of your agents"),
         "learned": ("start.learned", "what your agents learned"),
         "config": ("start.config", "the settings in force, and where each comes from"),

@@ -227,6 +227,8 @@ def main(arguments: list[str]) -> None:
         except OSError:
             return  # another one runs
     os.set_inheritable(lock, False)  # children, such as the database's, must not keep it
+    os.ftruncate(lock, 0)
+    os.write(lock, str(os.getpid()).encode())
     _open_log()
     try:
         asyncio.run(run(home, order))

@@ -1,0 +1,187 @@
+"""consolidator install, uninstall, status and doctor: memory in a coding agent's hooks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from consolidator.cli.common import open_configured, run_async, stop_on_signals
+from consolidator.cli.output import (
+    AsJson,
+    pluralize,
+    print_json,
+    print_line,
+    print_note,
+    print_warning,
+    progress_bar,
+    progress_callbacks,
+    shorten,
+)
+from consolidator.clock import Clock
+from consolidator.errors import Interrupted, UsageError
+from consolidator.hooks.client import is_running, stop_service
+from consolidator.service.clients.changes import FileChange
+from consolidator.service.clients.checks import run_checks
+from consolidator.service.clients.installation import (
+    CLIENTS,
+    Place,
+    apply_changes,
+    describe_install,
+    find_place,
+    import_history,
+    learn_history,
+    plan_install,
+    plan_uninstall,
+)
+from consolidator.service.hooks.usage import summarize_injections
+from consolidator.settings import Settings, load_settings
+
+_CLIENT = typer.Argument(metavar="CLIENT", help=f"The coding agent: {', '.join(CLIENTS)}.")
+_PROJECT = typer.Option("--project", help="Only for the project of the working directory, in settings not shared.")
+_YES = typer.Option("--yes", "-y", help="Do not ask.")
+_MOMENTS = {"session_start": "sessions began with", "prompt": "prompts came with", "failure": "failed calls got"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("install")(install_command)
+    app.command("uninstall")(uninstall_command)
+    app.command("status")(status_command)
+    app.command("doctor")(doctor_command)
+
+
+def install_command(
+    client: Annotated[str, _CLIENT],
+    project: Annotated[bool, _PROJECT] = False,
+    yes: Annotated[bool, _YES] = False,
+    history: Annotated[bool, typer.Option(help="Import the sessions of before and learn from them, by rules.")] = True,
+) -> None:
+    """Put memory into a coding agent: its hooks, its MCP server, and its history. Shows the change and asks first."""
+    place, settings = find_place(client, Path.cwd() if project else None), load_settings()
+    planned = plan_install(place, settings)
+    if _confirm(planned, "Make these changes?", is_agreed=yes):
+        _apply(planned, settings)
+    else:
+        print_line("the settings hold all of it already")
+    if history:
+        run_async(_learn_history(place))
+    print_line(f"installed; `consolidator status` shows what it did, `consolidator uninstall {client}` takes it back")
+
+
+def uninstall_command(
+    client: Annotated[str, _CLIENT],
+    project: Annotated[bool, _PROJECT] = False,
+    yes: Annotated[bool, _YES] = False,
+) -> None:
+    """Take memory out of a coding agent's settings: exactly what install added. What was learned stays."""
+    place, settings = find_place(client, Path.cwd() if project else None), load_settings()
+    planned = plan_uninstall(place, settings)
+    if _confirm(planned, "Make these changes?", is_agreed=yes):
+        _apply(planned, settings)
+    else:
+        print_line("the settings hold nothing of ours")
+    if not project:
+        stop_service(settings.home)
+
+
+def status_command(as_json: AsJson = False) -> None:
+    """Show where memory is installed, and what hooks gave to agents in the last 30 days and whether it was of use."""
+    settings = load_settings()
+    states = {client: describe_install(find_place(client, None)) for client in CLIENTS}
+    here = {client: describe_install(find_place(client, Path.cwd())) for client in CLIENTS}
+
+    async def work() -> dict[str, dict[str, Any]]:
+        async with open_configured() as (database, _):
+            return await summarize_injections(database)
+
+    shown = run_async(work())
+    running = is_running(settings.home)
+    if as_json:
+        installed = {name: {"everywhere": asdict(states[name]), "here": asdict(here[name])} for name in CLIENTS}
+        print_json({"installed": installed, "service": running, "injections": shown})
+        return
+    for name in CLIENTS:
+        where = "for every project" if states[name].hooks else "for this project" if here[name].hooks else None
+        print_line(f"{name}: hooks installed {where}" if where else f"{name}: no hooks installed")
+        if not (states[name].server or here[name].server):
+            print_line(f"{name}: no MCP server registered")
+    print_line("the hook service is running" if running else "the hook service is not running: the next hook starts it")
+    for moment, words in _MOMENTS.items():
+        if sums := shown.get(moment):
+            tokens = sums["tokens"] // max(sums["times"], 1)
+            print_line(f"{words} memory: {sums['times']} times in {sums['sessions']} sessions, {tokens} tokens each")
+    if fixes := shown.get("failure"):
+        tried = fixes["worked"] + fixes["failed"]
+        print_line(f"of these fixes {tried} were tried, and {fixes['worked']} of them worked")
+    if not shown:
+        print_line("no agent was shown anything yet")
+
+
+def doctor_command(as_json: AsJson = False) -> None:
+    """Check that what install set up works: settings, hook program, private directory. Exits with 2 if one fails."""
+    checks = run_checks(load_settings(), [find_place(client, None) for client in CLIENTS])
+    if as_json:
+        print_json([asdict(check) for check in checks])
+    else:
+        for check in checks:
+            print_line(f"{'ok  ' if check.passed else 'FAIL'} {check.name}: {check.found}")
+            if not check.passed:
+                print_line(f"     {check.advice}")
+    if not all(check.passed for check in checks):
+        raise typer.Exit(2)
+
+
+def _confirm(planned: Sequence[FileChange], question: str, *, is_agreed: bool) -> bool:
+    """Show changes and ask; False where there are none. Raises Interrupted if the answer is no or there is none."""
+    changing = [change for change in planned if change.is_change]
+    if not changing:
+        return False
+    for change in changing:
+        for line in change.diff():
+            style = "green" if line.startswith("+") else "red" if line.startswith("-") else None
+            print_line(line, style=style)
+    if is_agreed:
+        return True
+    if not sys.stdin.isatty():
+        raise UsageError("a person has to confirm this: run it on a terminal, or say --yes")
+    try:
+        with redirect_stdout(sys.stderr):
+            confirmed = typer.confirm(question)
+    except typer.Abort:
+        confirmed = False
+    if not confirmed:
+        raise Interrupted("nothing was changed")
+    return True
+
+
+def _apply(planned: list[FileChange], settings: Settings) -> None:
+    for backup in apply_changes(planned, settings, Clock(settings.clock).now()):
+        print_note(f"the file as it was: {backup}")
+
+
+async def _learn_history(place: Place) -> None:
+    """Import what the agent has kept and learn from it, with progress on stderr."""
+    stop = stop_on_signals()
+    async with open_configured() as (database, settings):
+        with progress_bar("importing") as bar:
+
+            def show_progress(done: int, total: int, name: str) -> None:
+                bar.update(bar.task_ids[0], completed=done, total=total, description=f"importing {shorten(name, 60)}")
+
+            report = await import_history(database, place, stop, None if bar.disable else show_progress)
+        if report is None:
+            print_line(f"no earlier sessions at {place.logs}")
+            return
+        print_line(f"imported {report.events} events in {pluralize(len(report.sessions), 'session')}")
+        if database.access == "reader":
+            print_warning("this role may not write: nothing was learned")
+            return
+        with progress_bar("learning") as bar:
+            night = await learn_history(database, settings, stop, **progress_callbacks(bar))
+        print_line(f"learned from {night.get('learned', 0)} events by rules, with no model")

@@ -1,0 +1,1 @@
+"""Other programs' settings: what `install` changes in them, as a diff, and takes back."""

@@ -1,0 +1,130 @@
+"""Changes of other programs' files: shown as a diff, made in one step with a backup, and taken back."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from consolidator.errors import UsageError
+
+MAX_FILE = 64 << 20  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A file as it is and as it is to be; None: there is none."""
+
+    path: Path
+    before: str | None
+    after: str | None
+
+    @property
+    def is_change(self) -> bool:
+        """Whether anything changes."""
+        return self.before != self.after
+
+    def diff(self) -> list[str]:
+        """Return the lines of a unified diff."""
+        before, after = ((text or "").splitlines() for text in (self.before, self.after))
+        names = str(self.path), str(self.path)
+        return list(difflib.unified_diff(list(before), list(after), *names, lineterm=""))
+
+
+@dataclass(frozen=True, slots=True)
+class MadeChange:
+    """What is remembered of a change, so that it can be taken back: the backup, and what was written."""
+
+    path: str
+    backup: str | None  # None: there was no file
+    written: str  # SHA-256
+
+
+def read_text(path: Path) -> str | None:
+    """Return a file's text; None where there is none. Raises UsageError for what cannot be read."""
+    try:
+        if path.stat().st_size > MAX_FILE:
+            raise UsageError(f"{path} is larger than {MAX_FILE >> 20} MiB")
+        with path.open(encoding="utf-8", newline="") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {error}") from error
+
+
+def apply(changes: Sequence[FileChange], backups: Path, stamp: str) -> list[MadeChange]:
+    """Make changes, each in one step, after a backup of each file; raise UsageError where a file changed meanwhile."""
+    made = []
+    for change in changes:
+        if not change.is_change:
+            continue
+        if read_text(change.path) != change.before:
+            raise UsageError(f"{change.path} was changed by another program in the meantime; try again")
+        backup = None if change.before is None else _back_up(change, backups, stamp)
+        if change.after is None:
+            change.path.unlink()
+        else:
+            _replace(change.path, change.after)
+        made.append(MadeChange(str(change.path), backup, _hash(change.after or "")))
+    return made
+
+
+def restore_text(change: MadeChange, current: str) -> tuple[bool, str | None]:
+    """Tell whether a file is still what was written to it, and return what stood there before (None: no file)."""
+    if _hash(current) != change.written:
+        return False, None
+    if change.backup is None:
+        return True, None
+    before = read_text(Path(change.backup))
+    return before is not None, before
+
+
+def load_record(path: Path) -> list[MadeChange]:
+    """Return the changes that are remembered, the first one first."""
+    try:
+        return [MadeChange(**entry) for entry in json.loads(read_text(path) or "[]")]
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"{path} is not what `install` wrote: {error}") from error
+
+
+def save_record(path: Path, made: Sequence[MadeChange]) -> None:
+    """Remember changes."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _replace(path, json.dumps([asdict(change) for change in made], indent=2) + "\n")
+
+
+def _back_up(change: FileChange, backups: Path, stamp: str) -> str:
+    """Write a copy that only its owner reads; return its path."""
+    backups.mkdir(mode=0o700, parents=True, exist_ok=True)
+    name = hashlib.sha256(str(change.path).encode("utf-8", "surrogateescape")).hexdigest()[:8]
+    backup = backups / f"{stamp}-{name}-{change.path.name}"
+    _replace(backup, change.before or "")
+    return str(backup)
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file in one step; a link stays a link, a file keeps its mode, a new one is its owner's alone."""
+    target = Path(os.path.realpath(path))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    mode = target.stat().st_mode & 0o7777 if target.exists() else 0o600
+    descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, mode)
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()

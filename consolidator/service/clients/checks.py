@@ -1,0 +1,86 @@
+"""Checks that what `install` set up works, each with what to do where it does not."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from consolidator.errors import UsageError
+from consolidator.service.clients import changes, claude_code
+from consolidator.service.clients.installation import PROGRAM, Place
+from consolidator.settings import Settings
+
+HOOK_SECONDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that has to be so."""
+
+    name: str
+    passed: bool
+    found: str
+    advice: str = ""
+
+
+def run_checks(settings: Settings, places: Sequence[Place]) -> list[Check]:
+    """Return what is checked of the home and of each client's settings, in order."""
+    checks = [_check_directory(settings)]
+    for place in places:
+        checks += _check_settings(place)
+        checks.append(_check_program(place, settings))
+    return checks
+
+
+def _check_directory(settings: Settings) -> Check:
+    directory = settings.home / "hooks"
+    if not directory.exists():
+        return Check("the socket's directory", True, "not made yet: the first hook makes it")
+    status = directory.stat()
+    private = status.st_uid == os.geteuid() and not status.st_mode & 0o077
+    return Check("the socket's directory", private, str(directory), f"chmod 700 {shlex.quote(str(directory))}")
+
+
+def _check_settings(place: Place) -> list[Check]:
+    advice = "run `consolidator install claude-code`"
+    try:
+        hooks, servers = (changes.read_text(path) for path in (place.settings, place.servers))
+        return [
+            Check("hooks", hooks is not None and claude_code.has_hooks(hooks), str(place.settings), advice),
+            Check(
+                "MCP server", servers is not None and claude_code.has_server(servers, None), str(place.servers), advice
+            ),
+        ]
+    except UsageError as error:
+        return [Check("settings", False, str(error), "put the file right, then run install again")]
+
+
+def _check_program(place: Place, settings: Settings) -> Check:
+    """Run the hook as the agent would, with a payload about a place that nothing is known of."""
+    payload = {
+        "session_id": "doctor",
+        "transcript_path": "",
+        "cwd": str(Path(place.home) / "consolidator-doctor"),
+        "hook_event_name": "SessionStart",
+        "source": "startup",
+    }
+    command = [sys.executable, "-I", "-S", str(PROGRAM), str(settings.home.absolute()), "SessionStart"]
+    try:
+        done = subprocess.run(
+            command,
+            input=json.dumps(payload).encode(),
+            capture_output=True,
+            timeout=HOOK_SECONDS,
+            check=False,
+            env={**os.environ, "CLAUDE_PROJECT_DIR": payload["cwd"]},
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Check("hook program", False, str(error), "reinstall consolidator, then run install again")
+    passed = done.returncode == 0 and not done.stdout and not done.stderr
+    return Check("hook program", passed, "ends with 0 and is silent" if passed else "it says something", "see the log")
