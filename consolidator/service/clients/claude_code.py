@@ -62,11 +62,14 @@ def remove_hooks(text: str) -> str:
     hooks = json_text.find(text, ("hooks",))
     events = [str(name) for name, _, _ in hooks.children] if hooks is not None and hooks.kind == "object" else []
     for event in events:
-        for group, position, _ in reversed(list(_ours(json_text.parse(text).to_json(), event))):
+        ours = list(_ours(json_text.parse(text).to_json(), event))
+        for group, position, _ in reversed(ours):
             text = json_text.remove(text, ("hooks", event, group, "hooks", position))
             text = _remove_empty(text, ("hooks", event, group, "hooks"), ("hooks", event, group))
-        text = _remove_empty(text, ("hooks", event), ("hooks", event))
-    return _remove_empty(text, ("hooks",), ("hooks",)) if events else text
+        if ours:
+            text = _remove_empty(text, ("hooks", event), ("hooks", event))
+            text = _remove_empty(text, ("hooks",), ("hooks",))
+    return text
 
 
 def has_hooks(text: str) -> bool:

@@ -16,6 +16,7 @@ from consolidator.errors import UsageError
 _SPACE = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 _SCALAR = re.compile(r"-?[0-9][-+.eE0-9]*|true|false|null")
+_COMMA = re.compile(r"(?:\s|//[^\n]*\n|/\*.*?\*/)*,", re.DOTALL)
 _MAX_DEPTH = 100
 Key = str | int
 
@@ -96,12 +97,15 @@ def remove(text: str, path: Sequence[Key]) -> str:
         inner = text[parent.start + 1 : start] + text[node.end : parent.end - 1]
         inner = "" if not inner.strip(" \t\r\n,") else inner
         return text[: parent.start + 1] + inner + text[parent.end - 1 :]
+    comma = _COMMA.match(text, node.end)
     if index:
         before = parent.children[index - 1][2].end
-        if text[before:start].strip() == ",":
-            return text[:before] + text[node.end :]
-    comma = re.compile(r"\s*,\s*").match(text, node.end)
-    return text[:start] + text[comma.end() if comma else node.end :]
+        if text[before:start].strip() == ",":  # no comment stands in between
+            first_comma = text.index(",", before)
+            return text[: first_comma + 1] + text[comma.end() :] if comma else text[:before] + text[node.end :]
+    if comma is None:
+        return text[:start] + text[node.end :]
+    return text[:start] + text[comma.end() :].lstrip()
 
 
 def _insert(text: str, parent: Node, name: str, value: Any) -> str:
@@ -114,12 +118,12 @@ def _insert(text: str, parent: Node, name: str, value: Any) -> str:
         kept = inner.rstrip() if inner.strip() else ""  # a comment
         return text[: parent.start + 1] + kept + added + text[parent.end - 1 :]
     _, start, last = parent.children[-1]
-    comma = re.compile(r"(?:\s|//[^\n]*\n|/\*.*?\*/)*,", re.DOTALL).match(text, last.end)
-    at = comma.end() if comma else last.end
+    comma = _COMMA.match(text, last.end)  # one that trails
+    at, before, after = (comma.end(), "", ",") if comma else (last.end, ",", "")
     lead = text[:start].rpartition("\n")[2]
     if lead.strip() or "\n" not in text[parent.start : start]:  # several on one line
-        return f"{text[:at]}{'' if comma else ','} {name}{json.dumps(value, ensure_ascii=False)}{text[at:]}"
-    return f"{text[:at]}{'' if comma else ','}\n{lead}{name}{_dump(value, text, lead)}{text[at:]}"
+        return f"{text[:at]}{before} {name}{json.dumps(value, ensure_ascii=False)}{after}{text[at:]}"
+    return f"{text[:at]}{before}\n{lead}{name}{_dump(value, text, lead)}{after}{text[at:]}"
 
 
 def _dump(value: Any, text: str, indent: str) -> str:

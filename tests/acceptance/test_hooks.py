@@ -1,0 +1,176 @@
+"""Memory in Claude Code: installed into its settings, then its hooks are run as it runs them, in a temporary home."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consolidator.hooks import program
+from consolidator.hooks.client import is_running, stop_service
+from tests.acceptance.claude_home import NO_UPSTREAM, ClaudeCode, ClaudeSession, push_session, wait_for
+from tests.support import run_cli
+
+SETTINGS = '{\n  // by hand\n  "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}\n}\n'
+FAILED_PUSH = {
+    "tool_name": "Bash",
+    "tool_input": {"command": "git push", "description": "Push"},
+    "tool_use_id": "toolu_1",
+    "error": NO_UPSTREAM.format("new-logo"),
+    "is_interrupt": False,
+}
+
+
+@pytest.fixture
+def claude(environment: Mapping[str, str], tmp_path: Path) -> Iterator[ClaudeCode]:
+    """A home with two earlier sessions, in which memory is installed."""
+    for number, branch in enumerate(("price-list", "shopping-cart"), 1):
+        push_session(f"earlier-{number}", branch, number).write(tmp_path)
+    ClaudeSession("elsewhere", "/work/bank", 3).say("From now on, never deploy to the vault on Fridays.").write(
+        tmp_path
+    )
+    (tmp_path / ".claude" / "settings.json").write_text("{}\n")
+    run_cli("install", "claude-code", "--yes", environment=environment)
+    yield ClaudeCode(environment, tmp_path)
+    home = Path(environment["CONSOLIDATOR_HOME"])
+    stop_service(home)
+    wait_for(lambda: not is_running(home))
+
+
+def read_status(claude: ClaudeCode) -> dict[str, Any]:
+    """What `status` says."""
+    status: dict[str, Any] = json.loads(run_cli("status", "--json", environment=claude.environment).stdout)
+    return status
+
+
+def test_the_right_memory_comes_at_the_right_moment_and_nothing_else(claude: ClaudeCode) -> None:
+    started = claude.run("SessionStart", source="startup", model="m")
+    assert started == ""  # this starts the service, and does not wait for it
+
+    brief = claude.run_until_answered("SessionStart", source="startup", model="m")
+    assert "tabs for indentation" in brief
+    assert "git push --set-upstream origin" in brief
+    assert "Fridays" not in brief  # of another project
+    assert brief.startswith("<recalled-memory>")
+    assert "[fact:" in brief
+    assert "[solution:" in brief
+    assert len(brief) < 3000  # a thousand tokens
+
+    fix = claude.run_until_answered("PostToolUseFailure", **FAILED_PUSH)
+    assert "run `git push --set-upstream origin new-logo`" in fix
+    assert len(fix) < 450
+    for other in ("Exit code 1\nfatal: not a git repository", "Exit code 127\nsh: git: command not found"):
+        assert claude.run("PostToolUseFailure", **{**FAILED_PUSH, "error": other}) == ""
+    assert claude.run("PostToolUseFailure", **{**FAILED_PUSH, "is_interrupt": True}) == ""
+
+    assert claude.run("UserPromptSubmit", prompt="what is the weather in Paris?") == ""
+    other_project = ClaudeCode(claude.environment, claude.home, "else", "/work/museum")
+    assert "Fridays" not in other_project.run("SessionStart", source="startup")
+
+    # The agent does what it was told, and its session is imported as it ends.
+    session = ClaudeSession("now", day=4).say("Push the logo.")
+    session.call("toolu_1", "git push", str(FAILED_PUSH["error"]), failed=True)
+    session.call("toolu_2", "git push --set-upstream origin new-logo").write(claude.home)
+    assert claude.run("SessionEnd", reason="prompt_input_exit") == ""
+    sums = wait_for(lambda: read_status(claude)["injections"]["failure"].get("worked") and read_status(claude))
+    assert sums["service"]
+    assert sums["injections"]["failure"]["times"] == 1
+    assert sums["injections"]["failure"]["tokens"] <= 150
+    assert sums["injections"]["session_start"]["times"] >= 1
+
+
+def test_a_session_that_ends_where_no_service_runs_is_imported_by_the_one_that_it_starts(claude: ClaudeCode) -> None:
+    ClaudeSession("now", day=4).say("Remember the heron.").write(claude.home)
+    assert claude.run("SessionEnd", reason="other") == ""
+    shown = wait_for(
+        lambda: (
+            "now" in run_cli("sessions", "--json", environment=claude.environment).stdout.partition('"now"')[1]
+            or "claude-code:now" in run_cli("sessions", "--json", environment=claude.environment).stdout
+        )
+    )
+    assert shown
+
+
+def test_the_private_socket_is_its_owners_alone(claude: ClaudeCode) -> None:
+    claude.run_until_answered("SessionStart", source="resume")
+    directory = Path(claude.environment["CONSOLIDATOR_HOME"]) / program.DIRECTORY
+    assert directory.stat().st_mode & 0o777 == 0o700
+    assert (directory / program.SOCKET).stat().st_mode & 0o777 == 0o600
+    directory.chmod(0o755)  # somebody else might have put a socket there
+    assert claude.run("SessionStart", source="resume") == ""
+
+
+def run_program(environment: Mapping[str, str], *arguments: str, payload: bytes) -> subprocess.CompletedProcess[bytes]:
+    """Run the hook program."""
+    command = [sys.executable, "-I", "-S", program.__file__, *arguments]
+    return subprocess.run(command, input=payload, env=dict(environment), capture_output=True, check=False)
+
+
+@pytest.mark.parametrize("payload", [b"", b"nonsense", b"[]", b'{"hook_event_name": "Stop"}', b"\xff" * (5 << 20)])
+def test_whatever_a_hook_is_given_it_ends_well_and_says_nothing(
+    environment: Mapping[str, str], tmp_path: Path, payload: bytes
+) -> None:
+    for arguments in ([str(tmp_path / "nowhere"), "SessionStart"], [], ["a", "b", "c"]):
+        done = run_program(environment, *arguments, payload=payload)
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_a_service_that_does_not_answer_is_not_waited_for(environment: Mapping[str, str], tmp_path: Path) -> None:
+    directory = tmp_path / program.DIRECTORY
+    directory.mkdir(mode=0o700)
+    with socket.socket(socket.AF_UNIX) as silent:
+        back = Path.cwd()
+        os.chdir(directory)
+        silent.bind(program.SOCKET)
+        os.chdir(back)
+        silent.listen(1)
+        done = run_program(environment, str(tmp_path), "SessionStart", payload=b"{}")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_install_is_shown_asked_for_and_undone(environment: Mapping[str, str], tmp_path: Path) -> None:
+    settings = tmp_path / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text(SETTINGS)
+    refused = run_cli("install", "claude-code", environment=environment, code=2)
+    assert "SessionStart" in refused.stdout
+    assert "--yes" in refused.stderr
+    assert settings.read_text() == SETTINGS
+
+    run_cli("install", "claude-code", "--yes", "--no-history", environment=environment)
+    again = run_cli("install", "claude-code", "--yes", "--no-history", environment=environment)
+    assert "already" in again.stdout
+    assert "// by hand" in settings.read_text()
+    servers = json.loads((tmp_path / ".claude.json").read_text())
+    assert servers["mcpServers"]["consolidator"]["env"] == {"CONSOLIDATOR_HOME": environment["CONSOLIDATOR_HOME"]}
+
+    run_cli("uninstall", "claude-code", "--yes", environment=environment)
+    assert settings.read_text() == SETTINGS
+    assert not (tmp_path / ".claude.json").exists()
+    nothing = run_cli("uninstall", "claude-code", "--yes", environment=environment)
+    assert "nothing of ours" in nothing.stdout
+
+
+def test_what_was_changed_since_stays_when_our_part_goes(environment: Mapping[str, str], tmp_path: Path) -> None:
+    run_cli("install", "claude-code", "--yes", "--no-history", environment=environment)
+    servers = tmp_path / ".claude.json"
+    servers.write_text(servers.read_text().replace("{", '{\n  "numStartups": 7,', 1))
+    run_cli("uninstall", "claude-code", "--yes", environment=environment)
+    assert json.loads(servers.read_text()) == {"numStartups": 7}
+
+
+def test_settings_that_are_no_json_are_left_alone(environment: Mapping[str, str], tmp_path: Path) -> None:
+    settings = tmp_path / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text('{"hooks": ')
+    failed = run_cli("install", "claude-code", "--yes", environment=environment, code=2)
+    assert str(settings) in failed.stderr.replace("\n", "")
+    assert settings.read_text() == '{"hooks": '
+    assert "FAIL" in run_cli("doctor", environment=environment, code=2).stdout
