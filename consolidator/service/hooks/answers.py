@@ -107,8 +107,9 @@ async def _recall_for_prompt(database: Database, call: HookCall, shown: Collecti
         weighed = await _weigh_words(database, call, words)
         relevant = [item for item in persons if weighed.covers(str(item.data["text"]))]
         items += await _of_project(database, call, relevant)
-    unseen = [item for item in items if item.citation.strip("[]") not in shown][:MAX_PROMPT_ITEMS]
-    block = render_injection(PROMPT_NOTE, [Section("", unseen)], PROMPT_TOKENS)
+    said = {str(item.data["text"]): item for item in reversed(items)}  # the best of those that say the same
+    unseen = [item for item in items if said[str(item.data["text"])] is item and item.citation.strip("[]") not in shown]
+    block = render_injection(PROMPT_NOTE, [Section("", unseen[:MAX_PROMPT_ITEMS])], PROMPT_TOKENS)
     return None if block is None else HookAnswer("prompt", block)
 
 
