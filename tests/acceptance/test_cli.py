@@ -176,12 +176,13 @@ JSON_COMMANDS = [
     "agent set desk --max-steps 5", "agent list", "agent show desk", "session create --agent desk", "session show s0",
     "task start s0 Fix", "task list s0", "task finish s0 success", "state s0", "scratchpad s0",
     "hydrate s0", "fork s0", "checkpoint create s0", "checkpoint list s0",
-    "session end s1", "config show",
+    "session end s1", "config show", "status",
 ]  # fmt: skip
 
 
 JSON_COMMANDS_TESTED_ELSEWHERE = {
     ("demo",),
+    ("doctor",),
     ("checkpoint", "restore"),
     *((word,) for word in ("diff", "rerun", "spawn")),
     *(("revisions", word) for word in ("show", "promote", "discard", "restore")),
