@@ -26,6 +26,7 @@ from consolidator.api.limits import OpenStreams, RequestRates
 from consolidator.api.problems import Problem, problem_response
 from consolidator.api.routes import (
     agents,
+    branches,
     bundles,
     calls,
     children,
@@ -62,6 +63,7 @@ _ROUTERS = tuple(
         events,
         context,
         children,
+        branches,
         spawning,
         work,
         calls,

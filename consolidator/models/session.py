@@ -95,6 +95,11 @@ class SessionRow:
         return self.origin is not None or self.recorded_by is not None
 
     @property
+    def is_dry_run(self) -> bool:
+        """Whether tools with side effects do not run in it."""
+        return self.simulated and not self.config.get("live_tools")
+
+    @property
     def is_whole(self) -> bool:
         """Whether none of its own events is pruned."""
         return self.pruned_to <= self.base_seq

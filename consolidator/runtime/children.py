@@ -76,6 +76,10 @@ class ChildRequest:
     fold: InheritedFold | None = None
     is_rerun: bool = False  # driven only by who asked for it: others do not have the recorded results
     call: SpawnCall | None = None  # of a sub-agent
+    message: NewEvent | None = None  # of a branch: what it begins with, to be answered
+    name: str | None = None  # of a branch: a name has one branch, however often it is asked for
+    live_tools: bool = False  # of a branch: whether tools with side effects run in it
+    wake_after: datetime | None = None  # until then, who asked for the child drives it
 
     @property
     def reads_parent(self) -> bool:
@@ -85,7 +89,7 @@ class ChildRequest:
     @property
     def is_simulated(self) -> bool:
         """Whether nothing in the child is evidence of anything."""
-        return self.branch_kind in ("sim", "dream")
+        return self.kind == "branch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +125,15 @@ async def create_child(database: Database, settings: Settings, session_id: str, 
     values = _child_columns(origin, request, child_id)
     if request.is_rerun:
         config["rerun"] = True
+    if request.branch_kind is not None:
+        config["branch_kind"] = request.branch_kind
+    if request.live_tools:
+        config["live_tools"] = True
     values |= {"config": Jsonb(config, dumps=dumps), "max_cost": cap, "model": model}
     role = Role.OPERATOR if call is None else Role.HARNESS
     own_events = [NewEvent(EventType.SESSION_START, data, principal=role.value)]
-    own_events += [] if call is None else [call.task]
+    first = request.message if call is None else call.task
+    own_events += [] if first is None else [first]
     announced = [] if call is None else [call.announce(child_id)]
     with boundary("commit child"):
         async with database.transaction() as conn:
@@ -132,6 +141,10 @@ async def create_child(database: Database, settings: Settings, session_id: str, 
             await events.store_blobs(conn, prepared, now)  # before any session is locked
             if call is not None and (existing := await _find_called(conn, origin.session.id, call)) is not None:
                 return existing
+            if request.name is not None:
+                named = await store.find_named_branch(conn, origin.parent.id, request.name)  # nobody else makes one now
+                if named is not None:
+                    return await sessions.get(conn, named)
             needed = [origin.parent.id, *(part.session_id for part in origin.ranges if part.pruned_to is not None)]
             if origin.parent.id not in await store.lock_ancestors(conn, needed):
                 raise NotFound(f"session {origin.parent.id} was erased meanwhile")
@@ -148,7 +161,10 @@ async def create_child(database: Database, settings: Settings, session_id: str, 
                 await events.append(conn, origin.session.id, announced, now=now, open_task=origin.session.open_task)
             has_open_end = request.reads_parent and origin.point.has_open_end
             settled_to = origin.point.settled_to if has_open_end else values["base_seq"] + 1
-            await store.set_marks(conn, child_id, settled_to=settled_to, pending=has_open_end or call is not None)
+            is_pending = has_open_end or len(own_events) > 1
+            await store.set_marks(
+                conn, child_id, settled_to=settled_to, pending=is_pending, wake_after=request.wake_after
+            )
             if request.is_current:
                 await sessions.make_current(conn, child_id)
             return await sessions.get(conn, child_id)
@@ -246,9 +262,11 @@ def _description(
     """Return what a child is for: as its parent; another model has another window."""
     window = parent.context_window if model == parent.model else find_window(model, config)
     description = {"context_window": window, "labels": parent.labels, "ttl_seconds": config.get("session_ttl_seconds")}
-    if request.call is None:
-        return description
-    return {**description, "trigger_type": request.call.trigger_type, "trigger_id": request.call.call_id}
+    if request.name is not None:
+        description |= {"trigger_type": request.branch_kind, "trigger_id": request.name}
+    if request.call is not None:
+        description |= {"trigger_type": request.call.trigger_type, "trigger_id": request.call.call_id}
+    return description
 
 
 def _start_data(origin: _Origin, request: ChildRequest, model: str | None, system_prompt: str | None) -> dict[str, Any]:
@@ -258,6 +276,7 @@ def _start_data(origin: _Origin, request: ChildRequest, model: str | None, syste
         "system_prompt": system_prompt,
         "cwd": origin.session.project,
         "branch_kind": request.branch_kind,
+        "live_tools": True if request.live_tools else None,
         "checkpoint": request.checkpoint_id,
         "call_id": None if request.call is None else request.call.call_id,
     }

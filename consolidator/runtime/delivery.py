@@ -35,7 +35,7 @@ class ChannelDelivery:
     def __post_init__(self) -> None:
         self.channel = channel_name(self.lease.session)
         self.delivered_to = self.lease.session.delivered_to
-        self.sender = self.harness.find_sender(self.lease.session_id, self.channel)
+        self.sender = self.harness.find_sender(self.lease.session)
         # A listener in this process may take any time: the answer waits for its reader.
         self.send_timeout = None if self.lease.session_id in self.harness.listeners else SEND_TIMEOUT
 

@@ -84,13 +84,15 @@ class Harness:
     sub_agent_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_SUB_AGENTS))
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
-    def find_sender(self, session_id: str, channel: str) -> Sender | None:
-        """Return what takes a session's messages in this process, if anything does."""
-        return self.listeners.get(session_id) or self.senders.get(channel)
+    def find_sender(self, session: SessionRow) -> Sender | None:
+        """Return what takes a session's messages in this process, if anything does; a simulation reaches nobody."""
+        channel = None if session.simulated else self.senders.get(channel_name(session))
+        return self.listeners.get(session.id) or channel
 
     def tools_of(self, session: SessionRow) -> Toolbox:
         """Return the tools that a session may use."""
-        return self.tools.limited(session.config.get("allowed_tools"))
+        allowed = self.tools.limited(session.config.get("allowed_tools"))
+        return allowed.in_dry_run() if session.is_dry_run else allowed
 
     def missing_tools(self, session: SessionRow) -> list[str]:
         """Return the names of the tools that a session uses and this process does not have."""

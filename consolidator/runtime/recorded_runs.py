@@ -29,25 +29,30 @@ class RecordedMessage:
     speaker: str | None
 
 
-async def read_past(database: Database, session_id: str, *, after: int | None = None) -> AsyncIterator[Event]:
+async def read_past(
+    database: Database, session_id: str, *, after: int | None = None, upto: int | None = None
+) -> AsyncIterator[Event]:
     """Yield the events of a session's past after a position, page by page; by default all that can be read."""
     async with database.connection() as conn:
         session = await sessions.get(conn, session_id)
         lineage = await load_lineage(conn, session_id, session)
     position = max(lineage.readable_after, lineage.begins_after if after is None else after)
-    while position < session.head:
-        upto = min(position + _PAGE, session.head)
+    end = session.head if upto is None else min(upto, session.head)
+    while position < end:
+        page_end = min(position + _PAGE, end)
         async with database.connection() as conn:
-            page = await read_lineage(conn, lineage, after=position, upto=upto)
+            page = await read_lineage(conn, lineage, after=position, upto=page_end)
         for event in page:
             yield event
-        position = upto
+        position = page_end
 
 
-async def read_turns(database: Database, session_id: str, *, after: int | None = None) -> list[RecordedTurn]:
-    """Return the turns of a session's past after a position; results of calls as their hash and beginning."""
+async def read_turns(
+    database: Database, session_id: str, *, after: int | None = None, upto: int | None = None
+) -> list[RecordedTurn]:
+    """Return the turns of a session's past between two positions; results of calls as their hash and beginning."""
     fold = RunFold(_price)
-    async for event in read_past(database, session_id, after=after):
+    async for event in read_past(database, session_id, after=after, upto=upto):
         fold.feed(event)
     return fold.turns
 

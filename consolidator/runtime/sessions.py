@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal
 
 from consolidator.database import Connection, Database
@@ -66,18 +67,29 @@ async def send_message(
     Raises UsageError for a blank message, which no model accepts, and SessionClosed if the session has ended or is
     not driven here.
     """
+    new = create_message(text, mode=mode, speaker=speaker, surface=surface)
+    with boundary("commit message"):
+        async with database.transaction() as conn:
+            return await append_message(conn, session_id, new, now=database.clock.now())
+
+
+def create_message(
+    text: str, *, mode: MessageMode = "message", speaker: str | None = None, surface: str = LIBRARY
+) -> NewEvent:
+    """Return a person's message as an event. Raises UsageError for a blank one."""
     if not text.strip():
         raise UsageError("the message is blank: there is nothing to answer")
     data = {"text": text, "mode": mode, "origin": "user", **({"speaker": speaker} if speaker else {})}
-    with boundary("commit message"):
-        async with database.transaction() as conn:
-            session = await sessions.get(conn, session_id)
-            check_driven_here(session)
-            now = database.clock.now()
-            new = NewEvent(EventType.USER_MESSAGE, data, principal=name_principal(Role.USER, surface))
-            appended = await events.append(conn, session_id, [new], now=now, open_task=session.open_task)
-            if not await store.mark_pending(conn, session_id, now=now):
-                raise session_ended(session_id)
+    return NewEvent(EventType.USER_MESSAGE, data, principal=name_principal(Role.USER, surface))
+
+
+async def append_message(conn: Connection, session_id: str, message: NewEvent, *, now: datetime) -> int:
+    """Append a message in the caller's transaction, have drivers look at it, and return its seq."""
+    session = await sessions.get(conn, session_id)
+    check_driven_here(session)
+    appended = await events.append(conn, session_id, [message], now=now, open_task=session.open_task)
+    if not await store.mark_pending(conn, session_id, now=now):
+        raise session_ended(session_id)
     return appended.last_seq
 
 

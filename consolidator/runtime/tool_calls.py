@@ -196,7 +196,7 @@ class ToolCallRunner:
         context = CallContext(
             call.call_id,
             self.lease.session_id,
-            bool(self.lease.session.simulated),
+            self.lease.session.is_dry_run,
             is_retry=call.state == "maybe_ran",
             load_logged_result=partial(self._load_logged_result, call),
             spawn=None if self.spawn is None else partial(self.spawn, call.call_id),

@@ -58,6 +58,10 @@ class RecordedToolbox(Toolbox):
         kept = [tool for name in self.names if name in allowed and (tool := self.get(name))]
         return RecordedToolbox(kept, self.recording, live=self._live)
 
+    def in_dry_run(self) -> RecordedToolbox:
+        """Return itself: what the recording does not answer is a dry run already."""
+        return self
+
     async def run(self, name: str, arguments: str | Mapping[str, Any] | None, call: CallContext) -> Outcome:
         """Answer a call from the recording, else as a dry run."""
         tool = self.get(name)

@@ -10,7 +10,7 @@ import inspect
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, overload
 
 from consolidator.errors import UsageError
@@ -68,6 +68,11 @@ class Tool:
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Call the function itself, as in a test of it."""
         return self.function(*arguments, **keywords)
+
+    @property
+    def skipped_in_dry_run(self) -> bool:
+        """Whether a dry run answers calls of it without running it."""
+        return self.side_effect and not self.changes_session
 
     @property
     def definition(self) -> dict[str, Any]:
@@ -171,6 +176,13 @@ class Toolbox:
         allowed = set(names)
         return Toolbox(tool for name, tool in self._tools.items() if name in allowed)
 
+    def in_dry_run(self) -> Toolbox:
+        """Return the tools as a dry run has them: what does not run needs no approval, and leaves nothing uncertain."""
+        return Toolbox(
+            replace(tool, needs_approval=False, idempotent=True) if tool.skipped_in_dry_run else tool
+            for tool in self._tools.values()
+        )
+
     def get(self, name: str) -> Tool | None:
         """Return the tool of that name."""
         return self._tools.get(name)
@@ -189,7 +201,7 @@ class Toolbox:
             bound_call = tool.bind(parse_arguments(arguments), call)
         except BadArguments as error:
             return Outcome.failed(f"{tool.name} was not run: {error}")
-        if call.dry_run and tool.side_effect:
+        if call.dry_run and tool.skipped_in_dry_run:
             parsed = json.dumps(parse_arguments(arguments), ensure_ascii=False)
             return Outcome(f"Dry run: {tool.name} was not run. It would have been called with {parsed}.")
         return _to_outcome(tool, await call_runner.run_function(bound_call, tool.timeout))

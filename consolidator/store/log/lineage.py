@@ -229,9 +229,15 @@ async def create_child(conn: Connection, values: dict[str, Any]) -> None:
     await execute(conn, _SQL["create_child"], values)
 
 
-async def set_marks(conn: Connection, session_id: str, *, settled_to: int, pending: bool) -> None:
-    """Set up to where nothing is open in a new child, and whether a wake has to look at it; nothing is to deliver."""
-    await execute(conn, _SQL["set_marks"], {"session": session_id, "settled": settled_to, "pending": pending})
+async def set_marks(
+    conn: Connection, session_id: str, *, settled_to: int, pending: bool, wake_after: datetime | None = None
+) -> None:
+    """Set up to where nothing is open in a new child, and whether a wake has to look at it; nothing is to deliver.
+
+    Drivers leave it alone until `wake_after`.
+    """
+    values = {"session": session_id, "settled": settled_to, "pending": pending, "wake_after": wake_after}
+    await execute(conn, _SQL["set_marks"], values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +253,24 @@ async def find_called(conn: Connection, parent_id: str, call_id: str) -> str | N
     """Return the id of the sub-agent that came of a call; None if it has none yet."""
     found = await fetch_column(conn, _SQL["find_called"], {"parent": parent_id, "call": call_id})
     return found[0] if found else None
+
+
+async def find_named_branch(conn: Connection, parent_id: str, name: str) -> str | None:
+    """Return the id of the branch that has a name; None if there is none, and nobody makes one meanwhile."""
+    values = {"parent": parent_id, "name": name}
+    await execute(conn, _SQL["lock_branch_name"], values)
+    found = await fetch_column(conn, _SQL["find_named_branch"], values)
+    return found[0] if found else None
+
+
+async def list_unfinished_steers(conn: Connection, parent_id: str) -> list[str]:
+    """Return the ids of a session's latest previews of steers in which something is open."""
+    return await fetch_column(conn, _SQL["list_unfinished_steers"], {"parent": parent_id})
+
+
+async def mark_committed(conn: Connection, branch_id: str, seq: int) -> None:
+    """Note at which event of the parent the steer of a branch stands now."""
+    await execute(conn, _SQL["mark_committed"], {"session": branch_id, "seq": seq})
 
 
 async def list_unfinished(conn: Connection, parent_id: str) -> list[UnfinishedChild]:

@@ -83,6 +83,24 @@ values (%(id)s, %(key)s, %(conversation_id)s, %(agent)s, %(channel)s, %(peer)s, 
 select id from session
 where trigger_type in ('spawn', 'spawn_agent') and trigger_id = %(call)s and parent_id = %(parent)s
 
+-- name: lock_branch_name
+-- Until the transaction ends, nobody else makes a branch of this name.
+select pg_advisory_xact_lock(hashtextextended('branch:' || %(parent)s || ':' || %(name)s, 0))
+
+-- name: find_named_branch
+select id from session
+where trigger_type in ('sim', 'pre_steer', 'dream') and trigger_id = %(name)s and parent_id = %(parent)s
+  and kind = 'branch'
+
+-- name: list_unfinished_steers
+select id from session
+where parent_id = %(parent)s and kind = 'branch' and config ->> 'branch_kind' = 'pre_steer' and pending
+  and status = 'open'
+order by created_at desc, id desc limit 20
+
+-- name: mark_committed
+update session set config = config || jsonb_build_object('committed_seq', %(seq)s::bigint) where id = %(session)s
+
 -- name: list_unfinished
 -- The sub-agents of a session whose end its log does not have yet, the oldest first.
 select id, trigger_type, trigger_id from session
@@ -95,7 +113,8 @@ set config = config - 'unfinished', lease_epoch = lease_epoch + 1, lease_owner =
 where id = %(session)s
 
 -- name: set_marks
-update session set settled_to = %(settled)s, delivered_to = head, pending = %(pending)s where id = %(session)s
+update session set settled_to = %(settled)s, delivered_to = head, pending = %(pending)s, wake_after = %(wake_after)s
+where id = %(session)s
 returning case when pending then pg_notify('consolidator_pending', id) end
 
 -- name: count_events

@@ -87,8 +87,8 @@ class ApiServer:
 
 
 @contextmanager
-def serve(dsn: str, home: Path, **variables: str) -> Iterator[ApiServer]:
-    """Run the service on a database; it must end by itself when it is told to."""
+def serve(dsn: str, home: Path, *options: str, **variables: str) -> Iterator[ApiServer]:
+    """Run the service on a database, with options of its command; it must end by itself when it is told to."""
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "VIRTUAL_ENV") if name in os.environ}
     with free_port() as port:
         environment = {
@@ -104,7 +104,8 @@ def serve(dsn: str, home: Path, **variables: str) -> Iterator[ApiServer]:
         }
         log_file = home / f"serve-{port}.log"
         with log_file.open("wb") as log:
-            process = subprocess.Popen([sys.executable, "-m", "consolidator", "serve"], env=environment, stderr=log)
+            command = [sys.executable, "-m", "consolidator", "serve", *options]
+            process = subprocess.Popen(command, env=environment, stderr=log)
         server = ApiServer(f"http://127.0.0.1:{port}", dsn, home / "data", process, log_file)
         try:
             _wait_until_reachable(server)

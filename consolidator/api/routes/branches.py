@@ -1,0 +1,102 @@
+"""/v1/sessions/{id}/branch and branches: runs beside a session, compared with it, and steers tried before they go."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from starlette.responses import Response
+
+from consolidator.api import problems
+from consolidator.api.call import Reading, Writing, operation, to_answer
+from consolidator.api.problems import Problem
+from consolidator.api.replies import reply
+from consolidator.api.schemas.branch import Branch, BranchList, Comparison, NewBranch
+from consolidator.api.schemas.session import SessionId
+from consolidator.service.database import Database
+from consolidator.service.requests import Answer
+from consolidator.service.sessions import branches
+
+router = APIRouter(tags=["branches"])
+BranchId = Annotated[
+    str, Path(min_length=1, max_length=200, description="a branch's id", examples=["01K0B1C2D3E4F5G6H7J8K9M0N2"])
+]
+
+
+@router.post("/sessions/{session_id}/branch", **operation("write", Branch, 201))
+async def create_branch(call: Writing, session_id: SessionId, body: NewBranch) -> Response:
+    """Try something beside a session, which is untouched. Tools with side effects are dry runs.
+
+    A driver answers the message of a `sim` or `dream`. A `pre_steer` is run at once and answered with its comparison;
+    sent again with its Idempotency-Key, as after a crash, it goes on with the same branch.
+    """
+    if body.kind == "pre_steer":
+        return await _preview(call, session_id, body)
+
+    async def work(database: Database) -> Answer:
+        row = await branches.create_branch(
+            database, call.settings, session_id, body.to_request(None), viewer=call.viewer
+        )
+        return to_answer(Branch.of(row), row.id, status=201, location=f"/v1/sessions/{row.id}")
+
+    return await call.answer_once(work)
+
+
+async def _preview(call: Writing, session_id: str, body: NewBranch) -> Response:
+    driver = call.services.harness
+    if driver is None:
+        raise Problem(problems.UNAVAILABLE, "this service drives no sessions, so no steer can be tried")
+    keyed = call.keyed
+    name = None if keyed is None else f"{keyed.credential}:{keyed.key}:{keyed.request_hash.hex()[:16]}"
+
+    async def work(database: Database) -> Answer:
+        compared = await branches.run_branch(
+            replace(driver, database=database),
+            session_id,
+            body.to_request(name),
+            is_stopping=call.services.stopping.is_set,
+            viewer=call.viewer,
+        )
+        row = compared.branch
+        return to_answer(Branch.of(row, compared), row.id, status=201, location=f"/v1/sessions/{row.id}")
+
+    return await call.answer_again(work)
+
+
+@router.get("/sessions/{session_id}/branches", **operation("read", BranchList))
+async def list_branches(
+    call: Reading, session_id: SessionId, limit: Annotated[int, Query(ge=1, le=500)] = 50
+) -> Response:
+    """List a session's branches, the newest first."""
+    rows = await branches.list_branches(call.database, session_id, limit=limit, viewer=call.viewer)
+    return reply(BranchList.model_construct(branches=[Branch.of(row) for row in rows]))
+
+
+@router.get("/sessions/{session_id}/branches/{branch_id}/compare", **operation("read", Comparison))
+async def compare_branch(call: Reading, session_id: SessionId, branch_id: BranchId) -> Response:
+    """Compare a branch with its session, from its point on: messages, calls with arguments, tokens, cost."""
+    compared = await branches.compare_branch(call.database, branch_id, main=session_id, viewer=call.viewer)
+    return reply(Comparison.of(compared))
+
+
+@router.post("/sessions/{session_id}/branches/{branch_id}/commit", **operation("write", Branch))
+async def commit_branch(call: Writing, session_id: SessionId, branch_id: BranchId) -> Response:
+    """Send the steer of a `pre_steer` branch to the session, once, and end the branch."""
+
+    async def work(database: Database) -> Answer:
+        row, _ = await branches.commit_steer(database, branch_id, main=session_id, viewer=call.viewer)
+        return to_answer(Branch.of(row), row.id)
+
+    return await call.answer_once(work)
+
+
+@router.post("/sessions/{session_id}/branches/{branch_id}/discard", **operation("write", Branch))
+async def discard_branch(call: Writing, session_id: SessionId, branch_id: BranchId) -> Response:
+    """End a branch; what it did can still be read."""
+
+    async def work(database: Database) -> Answer:
+        row = await branches.discard_branch(database, branch_id, main=session_id, viewer=call.viewer)
+        return to_answer(Branch.of(row), row.id)
+
+    return await call.answer_once(work)

@@ -1,0 +1,130 @@
+"""Branches: what they take, what they are, and how they compare with their session."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from consolidator.api.schemas.child import ChildOverrides
+from consolidator.api.schemas.session import Input
+from consolidator.models.session import SessionRow
+from consolidator.service.sessions.branches import (
+    BranchComparison,
+    BranchRequest,
+    branch_kind,
+    branch_status,
+    committed_seq,
+)
+
+
+class NewBranch(Input):
+    """What is to be tried in a branch, and from where."""
+
+    kind: Literal["sim", "pre_steer", "dream"] = Field(
+        examples=["sim"],
+        description="sim: anything; pre_steer: a steer before it is sent; dream: without the session's state",
+    )
+    message: str | None = Field(
+        default=None, min_length=1, max_length=1_000_000, description="what it begins with; of a pre_steer, the steer"
+    )
+    at: int | None = Field(default=None, ge=1, le=2**53 - 1, description="seq; by default where nothing was open last")
+    overrides: ChildOverrides = Field(default_factory=ChildOverrides)
+    live_tools: bool = Field(default=False, description="run tools with side effects, too; otherwise they are dry runs")
+    speaker: str | None = Field(default=None, max_length=200, description="who of a group says it")
+
+    def to_request(self, name: str | None) -> BranchRequest:
+        """Return it as the service takes it."""
+        return BranchRequest(
+            kind=self.kind,
+            message=self.message,
+            at=self.at,
+            overrides=self.overrides.to_overrides(),
+            live_tools=self.live_tools,
+            speaker=self.speaker,
+            name=name,
+        )
+
+
+class Figures(BaseModel):
+    """What one side took after the point."""
+
+    answers: int
+    calls: int
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    cost: str | None = Field(description="USD; null where the price of a model is unknown")
+
+
+class Diff(BaseModel):
+    """How two runs of the same messages differ."""
+
+    is_empty: bool
+    turns: int
+    differences: list[dict[str, Any]] = Field(
+        description="turns that are not the same: message, answers and figures of both sides, calls with arguments"
+    )
+    left: Figures
+    right: Figures
+
+
+class Comparison(BaseModel):
+    """A branch (right) and its session (left), from the branch's point on."""
+
+    branch: str
+    main: str
+    kind: str
+    status: str = Field(description="running, waiting (for a person), failed, ready, committed or ended")
+    after: int = Field(description="the last event that both have")
+    is_whole: bool = Field(description="false where one has more events than are compared")
+    diff: Diff
+
+    @classmethod
+    def of(cls, compared: BranchComparison) -> Comparison:
+        """Return a comparison as the API shows it."""
+        return cls.model_validate(compared.as_json())
+
+
+class Branch(BaseModel):
+    """A branch of a session: it is never evidence of anything."""
+
+    id: str
+    main: str = Field(description="the session that it is a branch of")
+    kind: str
+    after: int = Field(description="seq of the last event before its own ones")
+    status: str = Field(description="running, waiting (for a person), failed, ready, committed or ended")
+    live_tools: bool
+    committed_seq: int | None = Field(description="of the steer in the session, once it was sent")
+    error: str | None
+    head: int
+    turns: int
+    cost_usd: str
+    created_at: datetime
+    comparison: Comparison | None = Field(default=None, description="of a pre_steer branch, when it has been run")
+
+    @classmethod
+    def of(cls, row: SessionRow, compared: BranchComparison | None = None) -> Branch:
+        """Return a branch's row as the API shows it."""
+        return cls.model_construct(
+            id=row.id,
+            main=row.parent_id or "",
+            kind=branch_kind(row),
+            after=row.base_seq,
+            status=branch_status(row),
+            live_tools=not row.is_dry_run,
+            committed_seq=committed_seq(row),
+            error=row.error,
+            head=row.head,
+            turns=row.turns,
+            cost_usd=str(row.cost),
+            created_at=row.created_at,
+            comparison=None if compared is None else Comparison.of(compared),
+        )
+
+
+class BranchList(BaseModel):
+    """A session's branches, the newest first."""
+
+    branches: list[Branch]
