@@ -59,6 +59,8 @@ _PANELS: dict[str, dict[str, tuple[str, str]]] = {
         "session": ("agents.session", "create, show or end one session"),
         "hydrate": ("agents.hydrate", "show a session whole: messages, notes, open calls, children"),
         "fork": ("agents.fork", "go on from an event of a session in another one"),
+        "branch": ("agents.branch", "try something beside a session, such as a steer"),
+        "compare": ("agents.branch", "compare a branch with its session"),
         "spawn": ("agents.spawn", "give a task to a sub-agent of a session"),
         "checkpoint": ("agents.checkpoint", "labelled points of sessions, to go on from"),
         "wake": ("agents.wake", "finish what a crash left open"),

@@ -24,10 +24,11 @@ from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
-from consolidator.runtime import checkpoints, creation, sessions
+from consolidator.runtime import branches, checkpoints, creation, sessions
 from consolidator.runtime import wake as waking
 from consolidator.runtime.agent_defaults import parse_amount
-from consolidator.runtime.children import ChildRequest, create_child
+from consolidator.runtime.branches import BranchComparison, BranchRequest
+from consolidator.runtime.children import BranchKind, ChildRequest, create_child
 from consolidator.runtime.delta_queue import DeltaQueue
 from consolidator.runtime.harness import Delta, Harness, RecallFunction, Sender, StepResult
 from consolidator.runtime.hydration import HydratedSession, hydrate_session
@@ -306,6 +307,49 @@ class Session:
         request = ChildRequest(kind="fork", at=at, overrides=overrides, is_current=is_current)
         harness = self._agent.harness
         return Session(self._agent, await create_child(harness.database, harness.settings, self.id, request))
+
+    async def branch(
+        self,
+        kind: BranchKind = "sim",
+        message: str | None = None,
+        *,
+        at: int | None = None,
+        overrides: Overrides = NO_OVERRIDES,
+        live_tools: bool = False,
+    ) -> Session:
+        """Return a branch of this session, in which things can be tried: `await branch.send(...)`, or `resume` it.
+
+        This session is untouched; tools with side effects are dry runs, unless `live_tools`. Nothing in a branch is
+        evidence of anything. Raises UsageError as `fork` does.
+        """
+        request = BranchRequest(kind=kind, message=message, at=at, overrides=overrides, live_tools=live_tools)
+        harness, surface = self._agent.harness, self._agent.surface
+        row = await branches.create_branch(harness.database, harness.settings, self.id, request, surface=surface)
+        return Session(self._agent, row)
+
+    async def propose_steer(
+        self, text: str, *, overrides: Overrides = NO_OVERRIDES, live_tools: bool = False, name: str | None = None
+    ) -> BranchComparison:
+        """Try a steer in a branch, alongside this session, and return how it compares; `commit_steer` sends it.
+
+        After a crash the same call goes on with the branch that is there; a `name` has one branch in any case.
+        """
+        request = BranchRequest(kind="pre_steer", message=text, overrides=overrides, live_tools=live_tools, name=name)
+        return await branches.run_branch(self._agent.harness, self.id, request, surface=self._agent.surface)
+
+    async def compare(self, branch_id: str) -> BranchComparison:
+        """Compare a branch with this session, from the branch's point on. Raises UsageError for no branch."""
+        async with self._agent.database.connection() as conn:
+            branch = await session_store.get(conn, branch_id)
+        return await branches.compare_branch(self._agent.database, branch, self.id)
+
+    async def commit_steer(self, branch_id: str) -> int:
+        """Send the steer of a proposal, once, and return its seq. Whoever drives the session answers it."""
+        return await branches.commit_steer(self._agent.database, branch_id, surface=self._agent.surface)
+
+    async def discard_branch(self, branch_id: str) -> None:
+        """End a branch; what it did can still be read."""
+        await branches.discard_branch(self._agent.database, branch_id)
 
     async def checkpoint(
         self,

@@ -100,7 +100,9 @@ def branch_kind(session: SessionRow) -> BranchKind:
     """Return what kind of branch a session is. Raises UsageError for one that is none."""
     kind = session.config.get("branch_kind")
     if session.kind != "branch":
-        raise UsageError(f"session {session.id} is no branch, but a {session.kind}: `branch` makes one of it")
+        raise UsageError(
+            f"session {session.id} is no branch, but a {session.kind}: `consolidator branch create` makes one"
+        )
     return next((each for each in BRANCH_KINDS if each == kind), "sim")
 
 

@@ -175,7 +175,7 @@ JSON_COMMANDS = [
     "facts correct {fact} Short.", "facts forget {fact}", "token create laptop --scope read", "token list",
     "agent set desk --max-steps 5", "agent list", "agent show desk", "session create --agent desk", "session show s0",
     "task start s0 Fix", "task list s0", "task finish s0 success", "state s0", "scratchpad s0",
-    "hydrate s0", "fork s0", "checkpoint create s0", "checkpoint list s0",
+    "hydrate s0", "fork s0", "branch create s0", "branch list s0", "checkpoint create s0", "checkpoint list s0",
     "session end s1", "config show", "status",
 ]  # fmt: skip
 
@@ -184,7 +184,8 @@ JSON_COMMANDS_TESTED_ELSEWHERE = {
     ("demo",),
     ("doctor",),
     ("checkpoint", "restore"),
-    *((word,) for word in ("diff", "rerun", "spawn")),
+    *((word,) for word in ("compare", "diff", "rerun", "spawn")),
+    *(("branch", word) for word in ("commit", "discard")),
     *(("revisions", word) for word in ("show", "promote", "discard", "restore")),
 }  # tests of their own
 

@@ -143,7 +143,9 @@ def _print_call(call: CallDifference) -> None:
         return
     for sign, side_style, side in (("-", "red", call.left), ("+", "green", call.right)):
         result = (
-            f" = {side.status}: {shorten(side.result, _WIDTH)}" if call.left.identity == call.right.identity else ""
+            f" = {side.status or 'no result'}: {shorten(side.result, _WIDTH)}"
+            if call.left.identity == call.right.identity
+            else ""
         )
         print_line(f"  {sign} {side.tool} {shorten(side.arguments, _WIDTH)}{result}", style=side_style)
 

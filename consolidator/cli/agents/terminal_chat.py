@@ -9,6 +9,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from consolidator.cli.agents import chat_children as children
 from consolidator.cli.agents.state import print_state
 from consolidator.cli.output import (
     format_usd,
@@ -67,7 +68,7 @@ class TerminalChat:
         """Open the session of a key and talk until the person leaves."""
         self._agent = agent
         try:
-            await self._enter_session(await self._open_session(key))
+            await self.enter_session(await self._open_session(key))
             while (line := await self._read_line("> ")) is not None:
                 try:
                     await self._handle_line(line.strip())
@@ -78,6 +79,21 @@ class TerminalChat:
             pass
         finally:
             self._close_line()
+
+    @property
+    def agent(self) -> Consolidator:
+        """The agent that answers."""
+        return self._agent
+
+    @property
+    def session(self) -> Session:
+        """The session that the person is in."""
+        return self._session
+
+    async def show_answer(self) -> None:
+        """Print what is answered to what is open in the session, and ask about the calls that wait."""
+        await self._show_answer(self._session.stream())
+        await self._decide_calls()
 
     async def _read_line(self, prompt: str) -> str | None:
         self._close_line()
@@ -103,7 +119,7 @@ class TerminalChat:
             key, self.model, system=self.system, strategy=self.strategy, max_cost_usd=self.max_cost
         )
 
-    async def _enter_session(self, session: Session) -> None:
+    async def enter_session(self, session: Session) -> None:
         """Switch to a session: print where it stands, and finish what the last process was interrupted in."""
         self._session = session
         row = await session.info()
@@ -233,7 +249,7 @@ class TerminalChat:
             raise UsageError("this session has no key, so it cannot have a successor; /switch KEY names one")
         await sessions.release_key(self._agent.database, previous.id)
         print_line(f"the session so far is kept: /switch {previous.id}", "dim")
-        await self._enter_session(await self._open_session(key))
+        await self.enter_session(await self._open_session(key))
 
     async def _list(self, _: str) -> None:
         agent = (await self._session.info()).agent
@@ -248,11 +264,11 @@ class TerminalChat:
         if not name:
             raise UsageError("/switch KEY, or the beginning of a session's id; /sessions lists them")
         if ":" in name:
-            await self._enter_session(await self._open_session(name))
+            await self.enter_session(await self._open_session(name))
             return
         session_id = await find_session_id(self._agent.database, name)
         row = await sessions.resume_session(self._agent.database, session_id)
-        await self._enter_session(await self._agent.session(row.id))
+        await self.enter_session(await self._agent.session(row.id))
 
     async def _history(self, count: str) -> None:
         limit = max(int(count), 1) if count.isdecimal() and len(count) < 5 else _DEFAULT_TURNS
@@ -271,7 +287,7 @@ class TerminalChat:
         )
         if key is None:
             raise UserLeft
-        await self._enter_session(await self._open_session(key))
+        await self.enter_session(await self._open_session(key))
 
     async def _cost(self, _: str) -> None:
         row = await self._session.info()
@@ -321,7 +337,7 @@ class TerminalChat:
 
     async def _help(self, _word: str) -> None:
         for name, (_, description) in COMMANDS.items():
-            print_line(f"/{name:<10} {description}")
+            print_line(f"/{name:<11} {description}")
 
 
 def _status(session: SessionRow) -> str:
@@ -343,6 +359,20 @@ COMMANDS: dict[str, tuple[Callable[[TerminalChat, str], Awaitable[None]], str]] 
     "history": (TerminalChat._history, "N: show the last turns"),
     "delete": (TerminalChat._delete, "end this session and hide it; only `consolidator erase` removes it"),
     "cost": (TerminalChat._cost, "tokens and money of this session"),
+    "fork": (children.fork, "SEQ: go on in a new session from here, or from an earlier event"),
+    "checkpoint": (children.checkpoint, "LABEL: set a checkpoint here"),
+    "checkpoints": (children.checkpoints, "list this session's checkpoints"),
+    "restore": (children.restore, "ID or LABEL: go back to a checkpoint, by default the latest, in a new session"),
+    "branch": (
+        children.branch,
+        "TEXT: try what comes of it beside this session; dream TEXT: without its state; pre_steer TEXT: as a steer",
+    ),
+    "branches": (children.branches, "list this session's branches"),
+    "compare": (children.compare, "ID: a branch, by default the latest, beside this session"),
+    "commit": (children.commit, "ID: send the steer of a pre_steer branch, by default of the latest one"),
+    "discard": (children.discard, "ID: end a branch, by default the latest"),
+    "spawn": (children.spawn_agent, "TASK: give it to a sub-agent, which sees nothing else"),
+    "tasks": (children.tasks, "list this session's tasks"),
     "task": (TerminalChat._task, "the open task; start TITLE: open one; success, failure or cancelled NOTE: end it"),
     "scratchpad": (TerminalChat._scratchpad, "the notes that it always sees; append TEXT or replace TEXT: change them"),
     "state": (TerminalChat._state, "what its tools have set in this session"),

@@ -63,6 +63,7 @@ async def run_branch(
     request: BranchRequest,
     *,
     is_stopping: Callable[[], bool] = lambda: False,
+    surface: str | None = None,
     viewer: Viewer = OWNER,
 ) -> BranchComparison:
     """Try something in a branch of a session, such as a steer, to its end, and compare; the session is not held.
@@ -71,7 +72,8 @@ async def run_branch(
     UsageError where no model or a tool of the session is missing here.
     """
     session_id = await _find_main(harness.database, session_id, request, viewer)
-    return await runtime.run_branch(harness, session_id, request, surface=viewer.name, is_stopping=is_stopping)
+    surface = surface or viewer.name
+    return await runtime.run_branch(harness, session_id, request, surface=surface, is_stopping=is_stopping)
 
 
 async def list_branches(
@@ -97,7 +99,7 @@ async def compare_branch(
 
 
 async def commit_steer(
-    database: Database, branch: str, *, main: str | None = None, viewer: Viewer = OWNER
+    database: Database, branch: str, *, main: str | None = None, surface: str | None = None, viewer: Viewer = OWNER
 ) -> tuple[SessionRow, int]:
     """Send the steer of a pre_steer branch to its session, once; return the branch, which has ended, and the seq.
 
@@ -105,7 +107,7 @@ async def commit_steer(
     """
     async with database.connection() as conn:
         row = await _get_branch(conn, viewer, branch, "write", main)
-    seq = await runtime.commit_steer(database, row.id, surface=viewer.name)
+    seq = await runtime.commit_steer(database, row.id, surface=surface or viewer.name)
     async with database.connection() as conn:
         return await sessions.get(conn, row.id), seq
 

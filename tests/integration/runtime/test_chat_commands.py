@@ -189,6 +189,46 @@ async def test_a_person_keeps_notes_for_the_agent(run_chat: ChatRunner, server: 
     )
 
 
+async def test_a_person_goes_back_and_tries_another_way(run_chat: ChatRunner) -> None:
+    seen, warned = await run_chat(
+        "hello", "/checkpoint before", "shout it", "/checkpoints", "/restore before", "other", "/restore nothing",
+        "/fork x", "/fork", "again", "/tasks", "/task start Fix it", "/tasks",
+    )  # fmt: skip
+    assert "You said 'hello' in turn 1." in seen
+    assert "the session so far is kept: /switch" in seen
+    assert "You said 'other' in turn 2." in seen, "the shout was left behind"
+    assert "You said 'again' in turn 3." in seen
+    assert seen.count("\tbefore\t") == 1
+    assert "\tFix it\topen\t" in seen
+    assert "this session has no such checkpoint: /checkpoint sets one" in warned
+    assert "/fork SEQ" in warned
+
+
+async def test_a_person_tries_something_in_a_branch_and_sends_a_steer_that_was_tried(
+    database: Database, run_chat: ChatRunner
+) -> None:
+    seen, warned = await run_chat(
+        "/compare", "hello", "/branch push it", "/branches", "/commit", "/discard", "/branch",
+        "/branch pre_steer shorter", "/compare", "/commit", "/commit nothing", "/spawn", "/spawn count", "/history",
+    )  # fmt: skip
+    assert "this session has no branches: /branch TEXT makes one" in warned
+    assert "a sim of" in seen
+    assert '+ push {"branch":"main"}' in seen
+    assert "Dry run" in seen
+    assert "is a sim: only the steer of a pre_steer branch can be sent" in warned
+    assert "/branch sim|pre_steer|dream TEXT" in warned
+    assert "the session has not seen the steer: `/commit" in seen
+    assert "no session is named or begins with 'nothing'" in warned
+    assert "/spawn TASK" in warned
+    assert "ok: session" in seen
+    history = seen.rpartition("you: hello")[2]
+    assert "you: shorter\nagent: You said 'shorter' in turn 2." in history
+    assert "push" not in history
+    async with database.connection() as conn:
+        [row] = [row for row in await list_latest(conn) if row.kind == "root"]
+    assert row.turns == 2
+
+
 async def test_a_call_that_needs_approval_waits_for_the_person(run_chat: ChatRunner, tmp_path: Path) -> None:
     seen, _ = await run_chat("push it", "not on a Friday", "push it")
     assert 'push {"branch": "main"}' in seen

@@ -28,6 +28,7 @@ from consolidator.runtime.branches import (
 )
 from consolidator.runtime.children import BranchKind
 from consolidator.runtime.lease import hold_session
+from consolidator.runtime.overrides import Overrides
 from consolidator.runtime.wake import wake_all
 from consolidator.settings import Settings
 from consolidator.store.log import driving, lineage, sessions
@@ -157,7 +158,14 @@ async def test_a_dream_goes_without_the_state_and_a_sim_with_it(database: Databa
             await create_branch(database, agent.harness.settings, session.id, BranchRequest(kind=kind))
             for kind in ("sim", "dream")
         ]
-    assert [branch.state for branch in made] == [{"mailed": "ines"}, {}]
+        assert [branch.state for branch in made] == [{"mailed": "ines"}, {}]
+        tried = await session.branch("dream", overrides=Overrides(system="You dream."))
+        assert await send_and_collect(tried, "and now?") == "Sent."
+        assert server.requests[-1]["messages"][0]["content"] == "You dream."
+        assert [each.answers_differ for each in (await session.compare(tried.id)).comparison.turns] == [True]
+        await session.discard_branch(tried.id)
+        steer = await session.propose_steer("rather not")
+        assert await session.commit_steer(steer.branch.id) == (await session.info()).head
     assert (await get(database, session.id)).state == {"mailed": "ines"}
 
 
