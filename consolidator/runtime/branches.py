@@ -81,7 +81,7 @@ class BranchComparison:
     branch: SessionRow
     main_id: str
     comparison: Comparison
-    is_whole: bool = True  # False: one of them has more events than are compared
+    is_whole: bool = True  # False: one of them has more events than are compared, or some are pruned
 
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON can hold it."""
@@ -214,11 +214,19 @@ async def _find_unfinished(database: Database, session_id: str, request: BranchR
         return None
     async with database.connection() as conn:
         for branch in await sessions.get_each(conn, await store.list_unfinished_steers(conn, session_id)):
-            steer = await _read_steer(conn, branch)
-            is_same = steer is not None and steer.data.get("text") == request.message
-            if is_same and branch.is_dry_run == (not request.live_tools):
+            if await _is_asked_for_by(conn, branch, request):
                 return branch
     return None
+
+
+async def _is_asked_for_by(conn: Connection, branch: SessionRow, request: BranchRequest) -> bool:
+    """Tell whether a preview tries what a request asks for."""
+    lineage = await store.load_lineage(conn, branch.id, branch)
+    start, steer = await store.find_event(conn, lineage, branch.base_seq + 1), await _read_steer(conn, branch)
+    if start is None or steer is None or start.data.get("overrides") != request.overrides.named():
+        return False
+    wanted = (request.message, request.speaker, not request.live_tools)
+    return (steer.data.get("text"), steer.data.get("speaker"), branch.is_dry_run) == wanted
 
 
 async def _drive(harness: Harness, branch: SessionRow, is_stopping: Callable[[], bool]) -> SessionRow:
@@ -241,18 +249,19 @@ async def _drive(harness: Harness, branch: SessionRow, is_stopping: Callable[[],
 async def compare_branch(database: Database, branch: SessionRow, main_id: str | None = None) -> BranchComparison:
     """Compare a branch with its session, from the branch's point on: messages, calls, tokens, cost.
 
-    Of each at most MAX_COMPARED events are read. Raises UsageError for a session that is no branch.
+    Of each at most MAX_COMPARED events are read, and what is pruned is left out. Raises UsageError for no branch.
     """
     branch_kind(branch)
     main = main_id or branch.parent_id
     assert main is not None
     async with database.connection() as conn:
         begin = await _find_begin(conn, branch)
-        heads = (await sessions.get(conn, main)).head, branch.head
-    upto = begin + MAX_COMPARED
+        main_row = await sessions.get(conn, main)
+    sides, upto = (main_row, branch), begin + MAX_COMPARED
+    is_whole = all(side.head <= upto and side.pruned_to <= branch.base_seq for side in sides)
     left = await read_turns(database, main, after=begin, upto=upto)
     right = await read_turns(database, branch.id, after=begin, upto=upto)
-    return BranchComparison(branch, main, compare_runs(left, right), max(heads) <= upto)
+    return BranchComparison(branch, main, compare_runs(left, right), is_whole)
 
 
 async def _find_begin(conn: Connection, branch: SessionRow) -> int:

@@ -78,7 +78,7 @@ class Comparison(BaseModel):
     kind: str
     status: str = Field(description="running, waiting (for a person), failed, ready, committed or ended")
     after: int = Field(description="the last event that both have")
-    is_whole: bool = Field(description="false where one has more events than are compared")
+    is_whole: bool = Field(description="false where one has more events than are compared, or some are pruned")
     diff: Diff
 
     @classmethod

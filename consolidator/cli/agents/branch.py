@@ -169,7 +169,7 @@ def print_compared(compared: BranchComparison, send_hint: str = "consolidator br
         print_line(f"its last turn ended in an error: {branch.error}", "yellow")
     print_comparison(compared.comparison, ("session", "branch"))
     if not compared.is_whole:
-        print_line("one of them went on for longer than is compared", "yellow")
+        print_line("one of them went on for longer than is compared, or is pruned", "yellow")
     if kind == "pre_steer" and status in ("ready", "running", "failed", "waiting"):
         print_line(f"the session has not seen the steer: `{send_hint} {branch.id}` sends it", "dim")
 

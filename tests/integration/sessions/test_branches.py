@@ -30,12 +30,14 @@ from consolidator.runtime.children import BranchKind
 from consolidator.runtime.lease import hold_session
 from consolidator.runtime.overrides import Overrides
 from consolidator.runtime.wake import wake_all
+from consolidator.service.sessions.branches import list_branches
 from consolidator.settings import Settings
 from consolidator.store.log import driving, lineage, sessions
 from consolidator.testing import ModelServer, ScriptedReply
+from consolidator.testing.kill_points import interrupt_at, record_boundaries
 from tests import nights
 from tests.runtime import KEY, RecordingChannel, Replies, describe_log, open_agent, read_log, send_and_collect
-from tests.support import assert_invariants, read_memory, run_job
+from tests.support import SimulatedKill, assert_invariants, read_memory, run_job
 
 RAN: list[str] = []
 KINDS: list[BranchKind] = ["sim", "pre_steer", "dream"]
@@ -279,6 +281,53 @@ async def test_a_preview_that_was_cut_off_is_gone_on_with_by_the_same_call(
         assert await list_due(database, agent.harness.settings) == [left], "nobody came back for it"
         [woken] = await wake_all(agent.harness)
         assert (woken.session_id, branch_status(await get(database, left))) == (left, "ready")
+
+
+async def test_wherever_the_process_dies_the_same_calls_end_in_one_branch_and_one_steer(database: Database) -> None:
+    """At each boundary of a proposal and its commit, once."""
+    async with ModelServer(answers=lambda _: "Fine.") as server, open_agent(database, server) as agent:
+
+        async def propose_and_commit(session_id: str, name: str | None) -> str:
+            compared = await propose_steer(agent.harness, session_id, "steer left", name=name)
+            await commit_steer(database, compared.branch.id)
+            return compared.branch.id
+
+        async def open_with_answer(peer: str) -> str:
+            session = await agent.open(f"main:test:{peer}")
+            await send_and_collect(session, "first")
+            return session.id
+
+        session_id = await open_with_answer("whole")
+        with record_boundaries() as passed:
+            await propose_and_commit(session_id, None)
+        assert len(passed) > 10
+        for number in range(1, len(passed) + 1):
+            name = f"try {number}" if number % 2 else None
+            session_id = await open_with_answer(str(number))
+            with interrupt_at(number, die), pytest.raises((SimulatedKill, BaseExceptionGroup)):
+                await propose_and_commit(session_id, name)
+            await release_all(database)
+            branches = await list_branches(database, session_id)
+            if name is not None or not branches or branch_status(branches[0]) == "running":
+                await propose_and_commit(session_id, name)
+            elif branch_status(branches[0]) == "ready":  # it was seen to end: a new call tries it anew
+                await commit_steer(database, branches[0].id)
+            [branch] = await list_branches(database, session_id)
+            assert branch_status(branch) == "committed", passed[number - 1]
+            modes = [event.data.get("mode") for event in await read_log(database, session_id)]
+            assert modes.count("steer") == 1, passed[number - 1]
+    await assert_invariants(database)
+
+
+def die(boundary: str) -> None:
+    """End the process, as far as a test can."""
+    raise SimulatedKill(boundary)
+
+
+async def release_all(database: Database) -> None:
+    """Have all leases run out."""
+    async with database.transaction() as conn:
+        await conn.execute("update session set lease_owner = null, lease_until = null where lease_owner is not null")
 
 
 async def list_due(database: Database, settings: Settings) -> list[str]:
