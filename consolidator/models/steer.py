@@ -20,7 +20,7 @@ class SteerRow:
     session_id: str
     seq: int
     task: str | None  # a hash of the id of the task that was open; None where none was
-    run_id: str
+    run_id: str  # that learned it, or later what became of it
 
 
 @dataclass(frozen=True, slots=True)

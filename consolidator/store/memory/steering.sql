@@ -7,6 +7,13 @@ insert into task_outcome (session_id, seq, task, outcome, run_id)
 values (%(session_id)s, %(seq)s, %(task)s, %(outcome)s, %(run_id)s)
 on conflict do nothing
 
+-- name: renew_steers
+-- What became of these steers was learned by the run that learned of the end of their task.
+update steer s set run_id = ended.run_id
+from unnest(%(task_sessions)s::text[], %(tasks)s::text[], %(seqs)s::bigint[], %(runs)s::text[])
+     as ended (session_id, task, seq, run_id)
+where s.session_id = ended.session_id and s.task = ended.task and s.seq < ended.seq
+
 -- name: reconcile_steered
 -- What was read in these steers, and in the steers of tasks that ended, has perhaps another outcome than before.
 update candidate c set reconciled = false

@@ -64,6 +64,18 @@ def test_a_fact_that_nobody_used_for_sixty_days_sinks_below_its_equal() -> None:
     assert [item.citation for item in items] == [fact_item(fact, 0.0).citation for fact in (fresh, unused)]
 
 
+def test_a_steer_after_which_the_task_failed_weighs_less_and_stays() -> None:
+    failed, unknown, helped = (
+        replace(make_fact(number), steers_succeeded=succeeded, steers_failed=failed)
+        for number, succeeded, failed in ((1, 0, 5), (2, 0, 0), (3, 1, 0))
+    )
+    items = fuse_channels([], [failed, unknown, helped], [found("fact", 1, 2, 3, 4)], limit=5)
+    assert [item.citation for item in items] == ["[fact:f1]", "[fact:f2]", "[fact:f3]"]  # what fits decides first
+    alike = Channel(FACT, {1: 1.0, 2: 1.0, 3: 1.0}, 1.0)
+    items = fuse_channels([], [failed, unknown, helped], [alike], limit=5)
+    assert [item.citation for item in items] == ["[fact:f3]", "[fact:f2]", "[fact:f1]"]
+
+
 def test_a_turn_is_found_by_the_words_of_its_neighbours_and_not_by_those_of_another_session() -> None:
     texts = ["how was the recital", "it went well", "tea or coffee", "tea"]
     hits = search(texts, "recital well")
