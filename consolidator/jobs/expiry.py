@@ -1,7 +1,8 @@
 """Ends sessions whose time to live is over: with a SessionEnd, in bounded batches; nothing is deleted by it.
 
 A session that a harness holds is left for the next night. One in which something is to be answered or decided is left
-for a time of grace, so that an approval over a weekend is not lost, and then ended with it.
+for a time of grace, so that an approval over a weekend is not lost, and then ended with it. Sub-agents at work end with
+their parents, as both logs say.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from consolidator.database import Database
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role
-from consolidator.store.log import events, sessions
+from consolidator.runtime.sub_agents import cancel_sub_agent
+from consolidator.store.log import events, lineage, sessions
 from consolidator.store.log import retention as store
 from consolidator.store.log.retention import ExpiredSession
 
@@ -34,6 +36,8 @@ async def end_expired(database: Database, *, dry_run: bool) -> tuple[int, Counte
         async with database.connection() as conn:
             page = await store.list_expired(conn, now=now, grace=now - GRACE, after=last, batch=BATCH)
         if not page:
+            if not dry_run:
+                await _end_sub_agents(database)
             return ended, spared
         last = page[-1]
         spared.update(reason for session in page if (reason := _spared_because(session)))
@@ -42,6 +46,18 @@ async def end_expired(database: Database, *, dry_run: bool) -> tuple[int, Counte
         ended += done
         if done < len(ids):
             spared["changed meanwhile"] += len(ids) - done
+
+
+async def _end_sub_agents(database: Database) -> None:
+    """End the sub-agents at work whose parent has ended, also those that a crash left so."""
+    while True:
+        async with database.connection() as conn:
+            page = await lineage.list_abandoned(conn, limit=BATCH)
+        for child in page:
+            reason = "its parent ended" if child.parent_ended else "its time to live was over"
+            await cancel_sub_agent(database, child.id, reason)
+        if len(page) < BATCH:
+            return
 
 
 async def has_expired(database: Database) -> bool:

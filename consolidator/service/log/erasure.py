@@ -13,8 +13,9 @@ from consolidator.errors import NotFound
 from consolidator.jobs.indexing.indexer import forget_turns, index_facts
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.models.source import ErasureRow
+from consolidator.runtime.sub_agents import cancel_sub_agent
 from consolidator.settings import Settings
-from consolidator.store.log import sessions
+from consolidator.store.log import lineage, sessions
 from consolidator.store.memory import agent_locks, erasures, rederive, scopes
 from consolidator.store.memory.erasures import FamilyMember
 
@@ -50,6 +51,10 @@ async def plan_erasure(database: Database, *, session: str | None = None, peer: 
 
 async def erase_sessions(database: Database, settings: Settings, plan: ErasurePlan, *, reason: str) -> dict[str, Any]:
     """Erase the planned sessions with what was derived from them, all or nothing, and merge what remains."""
+    async with database.connection() as conn:
+        at_work = await lineage.list_unfinished_among(conn, [session.id for session in plan.sessions])
+    for sub_agent in at_work:  # its parent, which may stay, learns of its end and what it cost
+        await cancel_sub_agent(database, sub_agent, "it was erased")
     now = database.clock.now()
     erased_events = 0
     async with database.transaction() as conn:

@@ -249,6 +249,14 @@ class UnfinishedChild:
     trigger_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class AbandonedChild:
+    """A sub-agent whose end its parent's log does not have, though it or its parent has ended."""
+
+    id: str
+    parent_ended: bool
+
+
 async def find_called(conn: Connection, parent_id: str, call_id: str) -> str | None:
     """Return the id of the sub-agent that came of a call; None if it has none yet."""
     found = await fetch_column(conn, _SQL["find_called"], {"parent": parent_id, "call": call_id})
@@ -276,6 +284,16 @@ async def mark_committed(conn: Connection, branch_id: str, seq: int) -> None:
 async def list_unfinished(conn: Connection, parent_id: str) -> list[UnfinishedChild]:
     """Return the sub-agents of a session whose end its log does not have yet."""
     return await fetch_all(conn, UnfinishedChild, _SQL["list_unfinished"], {"parent": parent_id})
+
+
+async def list_unfinished_among(conn: Connection, ids: Sequence[str]) -> list[str]:
+    """Return those of some sessions that are sub-agents whose end their parent's log does not have yet."""
+    return await fetch_column(conn, _SQL["list_unfinished_among"], {"ids": list(ids)})
+
+
+async def list_abandoned(conn: Connection, *, limit: int) -> list[AbandonedChild]:
+    """Return sub-agents that are at work though they or their parents have ended."""
+    return await fetch_all(conn, AbandonedChild, _SQL["list_abandoned"], {"limit": limit})
 
 
 async def finish(conn: Connection, session_id: str) -> None:

@@ -106,6 +106,15 @@ update session set config = config || jsonb_build_object('committed_seq', %(seq)
 select id, trigger_type, trigger_id from session
 where parent_id = %(parent)s and config ? 'unfinished' and kind = 'sub-agent' order by created_at, id
 
+-- name: list_unfinished_among
+select id from session where id = any(%(ids)s) and config ? 'unfinished' and kind = 'sub-agent' order by id
+
+-- name: list_abandoned
+-- Sub-agents that nobody will finish but who wakes their parent: they or their parent have ended. Over an index.
+select c.id, p.status <> 'open' as parent_ended from session c join session p on p.id = c.parent_id
+where c.config ? 'unfinished' and c.kind = 'sub-agent' and (p.status <> 'open' or c.status <> 'open')
+order by c.id limit %(limit)s
+
 -- name: finish
 -- The end of a sub-agent is in its parent's log: whoever drives it yet is fenced.
 update session

@@ -48,9 +48,13 @@ with questions as (delete from model_question where session_id = %(session)s),
 update model_call set session_id = null where session_id = %(session)s
 
 -- name: detach_rest
--- The cost of the session's model calls is kept, without their session.
-with spent as (update spend set session_id = null, message_id = null where session_id = %(session)s),
-     answered as (delete from api_request where session_id = %(session)s),
+-- The cost of the session's model calls is kept, without their session; what its parent paid for is the parent's from now on.
+with payer as (
+    select p.id from session s join session p on p.id = s.parent_id
+    where s.id = %(session)s and s.kind in ('branch', 'sub-agent') and not s.config ? 'rerun'
+), spent as (
+    update spend set session_id = (select id from payer), message_id = null where session_id = %(session)s
+), answered as (delete from api_request where session_id = %(session)s),
      injected as (delete from injection where session_id = %(session)s)
 delete from revision_reach where session_id = %(session)s
 
