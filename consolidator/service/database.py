@@ -84,16 +84,21 @@ async def restore_database(database: Database, path: Path) -> dict[str, str]:
 
 
 async def verify_database(
-    database: Database, *, exported_seals: Mapping[int, str] | None = None
+    database: Database,
+    *,
+    exported_seals: Mapping[int, str] | None = None,
+    after: str = "",
+    limit: int | None = None,
 ) -> dict[str, list[str]]:
     """Return the first violations of each invariant, by its name; the schema has to match this version, too.
 
     `exported_seals` is a copy of the seals that was kept elsewhere, number -> root as hex digits: each must be here.
+    Of the sessions whose rows are compared with their logs, `after` is the last one to leave out, `limit` their number.
     """
     async with database.transaction() as conn:
         violations = await checks.find_violations(conn)
         violations |= await verification.find_tampering(conn)
-        folds = await check_folds(conn)
+        folds = await check_folds(conn, after=after, limit=limit)
         violations[f"session rows are the fold of their logs ({folds.describe()})"] = folds.problems
         if exported_seals is not None:
             missing = await verification.find_missing_seals(conn, exported_seals)

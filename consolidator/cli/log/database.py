@@ -74,6 +74,12 @@ def verify_command(
         Path | None,
         typer.Option("--seals", help="A copy of the seals that you kept elsewhere: each must be in this database."),
     ] = None,
+    after: Annotated[
+        str, typer.Option(metavar="ID", help="Compare only the sessions after this one with their logs.")
+    ] = "",
+    sessions: Annotated[
+        int | None, typer.Option(min=1, help="Compare at most so many; it says where the next run goes on.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check the invariants on the real rows: seq dense, hash chains unbroken, blobs whole, the ledger balanced."""
@@ -81,7 +87,7 @@ def verify_command(
 
     async def work() -> dict[str, list[str]]:
         async with open_configured() as (database, _):
-            return await verify_database(database, exported_seals=exported)
+            return await verify_database(database, exported_seals=exported, after=after, limit=sessions)
 
     violations = run_async(work())
     if as_json:

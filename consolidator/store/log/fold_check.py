@@ -31,11 +31,20 @@ class FoldCheck:
 
     problems: list[str] = field(default_factory=list)
     whole: int = 0  # sessions compared with their whole log
-    partly: int = 0  # sessions of which something is pruned: their state, task and turns cannot be folded again
+    pruned: int = 0  # compared without state, task and counts, which cannot be folded without the pruned events
+    branches: int = 0  # compared without state and task, which begin where the branch does
+    stopped_after: str | None = None  # the last session that was compared, where others are left
 
     def describe(self) -> str:
-        """Return in words how many sessions were compared."""
-        return f"{self.whole} compared whole, {self.partly} in what is kept"
+        """Return in words how many sessions were compared, which of them in part, and where it stopped."""
+        words = f"{self.whole} compared whole"
+        if self.pruned:
+            words += f", {self.pruned} without state, task and counts: pruned"
+        if self.branches:
+            words += f", {self.branches} without state and task: branches"
+        if self.stopped_after is not None:
+            words += f"; stopped: --after {self.stopped_after} compares the rest"
+        return words
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +65,19 @@ class LogTotals:
     has_blobs: bool  # whether answers are kept elsewhere as a whole
 
 
-async def check_folds(conn: Connection) -> FoldCheck:
-    """Compare the row of every session that the runtime writes with the fold of its log."""
-    check, after = FoldCheck(), ""
+async def check_folds(conn: Connection, *, after: str = "", limit: int | None = None) -> FoldCheck:
+    """Compare the rows of sessions that the runtime writes with the folds of their logs, in the order of their ids.
+
+    It begins with the first session after `after`, and stops after `limit` sessions or MAX_PROBLEMS problems.
+    """
+    check, compared = FoldCheck(), 0
     while ids := await fetch_column(conn, _SQL["list_native"], {"after": after, "limit": _PAGE}):
         for session_id in ids:
-            await _check_session(conn, session_id, check)
-            if len(check.problems) >= MAX_PROBLEMS:
+            if compared == limit or len(check.problems) >= MAX_PROBLEMS:
+                check.stopped_after = after
                 return check
-        after = ids[-1]
+            await _check_session(conn, session_id, check)
+            after, compared = session_id, compared + 1
     return check
 
 
@@ -82,7 +95,9 @@ async def _check_session(conn: Connection, session_id: str, check: FoldCheck) ->
         if not problems or await _is_unchanged(conn, session):
             break
     check.problems += [f"{session_id}: {problem}" for problem in problems]
-    check.whole, check.partly = check.whole + is_whole, check.partly + (not is_whole)
+    check.whole += is_whole
+    check.pruned += lineage.is_truncated
+    check.branches += not is_whole and not lineage.is_truncated
 
 
 async def _is_unchanged(conn: Connection, session: SessionRow) -> bool:

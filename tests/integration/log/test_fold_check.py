@@ -62,7 +62,7 @@ async def make_sessions(database: Database) -> tuple[str, str]:
 async def test_what_the_runtime_wrote_is_the_fold_of_its_logs(database: Database) -> None:
     parent, child = await make_sessions(database)
     found = await check(database)
-    assert (found.problems, found.whole, found.partly) == ([], 2, 0)
+    assert (found.problems, found.describe()) == ([], "2 compared whole")
     state = await read_state(database, parent)
     assert state.state == {"a": 3, "b": [1.5, {"c": None}]}
     assert (state.turns, state.open_task, state.output_tokens > 0) == (2, None, True)
@@ -87,7 +87,7 @@ async def test_a_row_that_says_something_else_is_found(database: Database, chang
     (problem,) = (await check(database)).problems
     assert problem.startswith(f"{parent}: {said}")
     violations = await verify_database(database)
-    assert violations["session rows are the fold of their logs (2 compared whole, 0 in what is kept)"] == [problem]
+    assert violations["session rows are the fold of their logs (2 compared whole)"] == [problem]
 
 
 async def test_a_pruned_session_is_compared_in_what_is_kept(
@@ -99,4 +99,27 @@ async def test_a_pruned_session_is_compared_in_what_is_kept(
     await run_job(database, settings, "retention")
     found = await check(database)
     assert found.problems == []
-    assert found.whole + found.partly == 2
+    assert found.whole + found.pruned == 2
+
+
+async def test_a_part_of_the_sessions_is_compared_and_the_rest_later(database: Database) -> None:
+    parent, child = await make_sessions(database)
+    async with database.connection() as conn:
+        await conn.execute("update session set turns = 7")
+        first = await check_folds(conn, limit=1)
+        rest = await check_folds(conn, after=first.stopped_after or "")
+    assert first.describe() == f"1 compared whole; stopped: --after {parent} compares the rest"
+    assert [problem.partition(":")[0] for problem in first.problems + rest.problems] == [parent, child]
+    assert rest.stopped_after is None
+    violations = await verify_database(database, after=parent)
+    (compared,) = [name for name in violations if name.startswith("session rows")]
+    assert compared == "session rows are the fold of their logs (1 compared whole)"
+
+
+async def test_it_stops_at_so_many_problems_and_says_where(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    parent, _ = await make_sessions(database)
+    monkeypatch.setattr("consolidator.store.log.fold_check.MAX_PROBLEMS", 1)
+    async with database.connection() as conn:
+        await conn.execute("update session set turns = 7")
+    found = await check(database)
+    assert (len(found.problems), found.stopped_after) == (1, parent)
