@@ -21,7 +21,7 @@ from consolidator.models.session import SessionRow
 from consolidator.settings import Settings
 
 log = logging.getLogger("consolidator.runtime")
-RoutePurpose = Literal["turn", "spawned", "compaction", "title"]
+RoutePurpose = Literal["turn", "spawned", "compaction"]
 NEARLY_SPENT = 0.8  # share of a session's cap from which on its turns go to the cheap model
 _MAX_REASON = 500  # characters that are logged
 
@@ -131,12 +131,12 @@ def side_model(
     policy: RoutePolicy | None,
     settings: Settings,
     session: SessionRow,
-    purpose: Literal["compaction", "title"],
+    purpose: Literal["compaction"],
     *,
     prompt_tokens: int,
     answer_tokens: int = 0,
 ) -> SideModel:
-    """Return the model that writes a session's summary or title."""
+    """Return the model that writes a session's summary."""
     if (session.model or settings.model) != AUTO:
         return SideModel(settings.extract_model or session.model or settings.model)
     decision = route(

@@ -66,6 +66,7 @@ SCENARIOS = {
     "ending": Scenario([["say", "nod"], ["aside"], ["resume"], ["end"]]),
     "lineage": Scenario([["say", "nod"], ["checkpoint"], ["fork", "nod"], ["restore", "talk"]]),
     "sub-agents": Scenario([["say", "delegate"], ["spawn", "glance"]], builtin=["sub_agents"]),
+    "auto": Scenario([["say", "use tools"]], config={"model": "auto"}),
     "lacking": Scenario([["say without tools", "nod"]]),
     "task": Scenario([["task", "nod"], ["say", "work"]], builtin=["tasks", "scratchpad"]),
     "renewal": Scenario([["say", "linger"]], lease=3),
