@@ -34,6 +34,7 @@ def test_a_fact_tells_what_became_of_the_task_that_it_was_steered_in(api: ApiSer
         assert (fact["steers"], fact["steers_succeeded"], fact["steers_failed"]) == (1, 0, 1)
         assert fact["superseded_at"] is None  # a person's constraint stays one
         explanation = owner.get(f"/explain/{fact['id']}").json()
+        assert owner.get("/learned").json()["steering"] == {"steers": 1, "succeeded": 0, "failed": 1}
     assert "steered once; the task after it: 1 failed" in explanation["lines"]
     assert [(proof["quote"], proof["steer"]) for proof in explanation["evidence"]] == [(words, "failed")]
     environment = {"CONSOLIDATOR_HOME": str(tmp_path), "CONSOLIDATOR_DATABASE_URL": api.dsn, "PATH": "/usr/bin:/bin"}
