@@ -51,7 +51,10 @@ class Writer:
         await self.append(EventType.POLICY_DECISION, decision="generation_replaced", message_id=self.message_id)
 
     async def write_turns(self, count: int, chance: random.Random) -> list[str]:
-        """Write turns, some of them replaced, and the session's end; return what a follower must get, as words."""
+        """Write turns, some of them replaced or steered, and the session's end; return what each follower must get.
+
+        That is words, in the order in which they were committed.
+        """
         lines: list[str] = []
         for turn in range(count):
             await self.begin()
@@ -59,6 +62,9 @@ class Writer:
             for piece in range(chance.randint(1, 8)):
                 await self.say(f"{turn}-{piece}")
                 lines.append(f"{turn}-{piece}")
+                if chance.random() < 0.2:
+                    await self.append(EventType.USER_MESSAGE, text="meanwhile", mode="steer")
+                    lines.append("UserMessage")
             if chance.random() < 0.3:
                 await self.replace()
                 lines.append("void")

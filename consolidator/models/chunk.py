@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy import Index
 from sqlmodel import SQLModel
 
-from consolidator.models.columns import bigint_column, text_column, timestamp_column
+from consolidator.models.columns import bigint_column, nullable_bigint_column, text_column, timestamp_column
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,7 @@ class ChunkTable(SQLModel, table=True):
     started_seq: int = bigint_column()
     delta: str = text_column()
     created_at: datetime = timestamp_column(primary_key=True)
+    after_seq: int | None = nullable_bigint_column()  # the last event before it; null in imports and before 0028
 
 
 class DeliveryTable(SQLModel, table=True):

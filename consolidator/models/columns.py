@@ -55,6 +55,11 @@ def timestamp_column(*, primary_key: bool = False) -> Any:
     return Field(sa_type=TIMESTAMP_WITH_ZONE, nullable=False, primary_key=primary_key)
 
 
+def nullable_bigint_column() -> Any:
+    """A nullable 64-bit number."""
+    return Field(default=None, sa_type=BigInteger, nullable=True)
+
+
 def nullable_timestamp_column() -> Any:
     """A timestamp with time zone, or null."""
     return Field(default=None, sa_type=TIMESTAMP_WITH_ZONE, nullable=True)

@@ -1,7 +1,7 @@
 """Puts a session's events and the pieces of its answers into the one order in which a follower receives them. Pure.
 
 Events come in the order of the log, pieces in the order of their message, between the event that begins it and the one
-that ends it.
+that ends it. What is written to the session meanwhile stands where it was committed: a piece says after which event.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class FollowFold:
             if event.seq <= self.position.seq:
                 continue
             yield from self._take_pieces(pieces, before=event)
-            if self.position.message_id in cut:
+            if self.position.message_id in cut and not self._is_passed(event, pieces):
                 yield from self._take_pieces(pieces)
                 return
             yield from self.take_event(event)
@@ -138,17 +138,30 @@ class FollowFold:
         begun = (begun_message(event) for event in log if event.seq > self.position.seq)
         return needed | {message_id: 0 for message_id in begun if message_id is not None}
 
+    def holds_back(self, pieces: Sequence[Piece]) -> bool:
+        """Tell whether one of these pieces came after an event that is not taken yet."""
+        return any(piece.after_seq is not None and piece.after_seq > self.position.seq for piece in pieces[-1:])
+
+    def _is_passed(self, event: Event, pieces: Mapping[str, Sequence[Piece]]) -> bool:
+        """Tell whether a piece of the open message came after an event: none that is missing came before."""
+        last = pieces.get(self.position.message_id or "", ())[-1:]
+        return any(piece.after_seq is not None and piece.after_seq >= event.seq for piece in last)
+
     def _take_pieces(
         self, pieces: Mapping[str, Sequence[Piece]], before: Event | None = None
     ) -> Iterator[FollowedItem]:
-        """Yield the next pieces of the open message; with `before`, only if it does not stay open at that event."""
+        """Yield the next pieces of the open message: up to the last event, or those that came before one."""
         message_id = self.position.message_id
         if message_id is None:
             return
         stays_open = before is not None and not (ends_message(before) or begun_message(before))
-        if stays_open and not self.position.is_notice:
-            return
+        upto = self.position.seq if before is None else before.seq - 1
         for piece in pieces.get(message_id, ()):
+            if not self.position.is_notice:
+                if piece.after_seq is None and stays_open:
+                    return
+                if piece.after_seq is not None and piece.after_seq > upto:
+                    return
             yield from self.take_piece(piece)
 
 

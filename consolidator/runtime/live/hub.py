@@ -23,7 +23,6 @@ from consolidator.database import Database
 from consolidator.database.notifications import NotificationListener
 from consolidator.errors import ConsolidatorError, UsageError
 from consolidator.llm.redaction.redact import redact
-from consolidator.models.chunk import Chunk
 from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
 from consolidator.runtime.live.feed import Feed
@@ -32,7 +31,7 @@ from consolidator.runtime.live.items import Cursor, FollowedItem, Piece
 from consolidator.store.log import events, sessions
 from consolidator.store.log import following as store
 from consolidator.store.log.events import END, Span
-from consolidator.store.log.following import CLOCK_SKEW, FOLLOWED_CHANNEL, ChunkSpan
+from consolidator.store.log.following import CLOCK_SKEW, FOLLOWED_CHANNEL, ChunkSpan, PlacedChunk
 from consolidator.store.log.lineage import load_lineage, read_lineage
 
 log = logging.getLogger("consolidator.runtime")
@@ -305,8 +304,11 @@ class FollowHub:
             found = await store.read_chunks(conn, spans, limit=CHUNKS_PER_READ)
         for feed, span, chunks in zip(feeds, spans, found, strict=True):
             if chunks:
-                feed.take([], {span.message_id: [_to_piece(chunk) for chunk in chunks]})
+                pieces = [_to_piece(chunk) for chunk in chunks]
+                feed.take([], {span.message_id: pieces})
                 feed.notify()
+                if feed.fold.holds_back(pieces):  # the events before them are read first
+                    self._mark_dirty(feed.session_id)
         took = time.monotonic() - began_at
         self._pieces_due_at = began_at + max(PIECE_POLL_SECONDS, took / _POLL_SHARE)
 
@@ -368,5 +370,5 @@ def _chunk_span(feed: Feed) -> ChunkSpan:
     return ChunkSpan(feed.session_id, position.message_id or "", position.piece, feed.created_at - CLOCK_SKEW)
 
 
-def _to_piece(chunk: Chunk) -> Piece:
-    return Piece(chunk.message_id, chunk.seq, chunk.started_seq, chunk.delta)
+def _to_piece(chunk: PlacedChunk) -> Piece:
+    return Piece(chunk.message_id, chunk.seq, chunk.started_seq, chunk.delta, chunk.after_seq)

@@ -48,6 +48,7 @@ class Piece:
     number: int  # in its message, from 1
     started_seq: int  # the event that began the message
     text: str
+    after_seq: int | None = None  # the last event before it; None where that is not stored: it comes at the end
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 
 from consolidator.database.jsonb import unescape
 from consolidator.database.partitions import Connection
-from consolidator.models.chunk import Chunk
 from consolidator.models.event import Event, EventRow
 from consolidator.store.log.events import BEGINNING, complete
 from consolidator.store.queries import execute, fetch_all, fetch_column, fetch_each, load
@@ -27,6 +26,17 @@ class ChunkSpan:
     message_id: str
     after: int
     low: datetime = BEGINNING  # before the first of them
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedChunk:
+    """A chunk of a message, and where it stands among the events."""
+
+    message_id: str
+    seq: int  # dense in its message, from 1
+    delta: str
+    started_seq: int  # the event that began the message
+    after_seq: int | None  # the last event before it, where that is stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +77,13 @@ async def find_last_mark(
     return found[0] if found else None
 
 
-async def read_chunks(conn: Connection, spans: Sequence[ChunkSpan], *, limit: int) -> list[list[Chunk]]:
+async def read_chunks(conn: Connection, spans: Sequence[ChunkSpan], *, limit: int) -> list[list[PlacedChunk]]:
     """Return the first `limit` chunks of each span, in one round trip."""
     values = [
         {"session": span.session_id, "message": span.message_id, "after": span.after, "low": span.low, "limit": limit}
         for span in spans
     ]
-    found = await fetch_each(conn, Chunk, _SQL["read_pieces"], values)
+    found = await fetch_each(conn, PlacedChunk, _SQL["read_pieces"], values)
     return [[replace(chunk, delta=unescape(chunk.delta)) for chunk in chunks] for chunks in found]
 
 

@@ -25,7 +25,7 @@ order by e.seq desc limit 1
 
 -- name: read_pieces
 -- The next chunks of a message.
-select c.message_id, c.seq, c.delta, c.started_seq from generation_chunk c
+select c.message_id, c.seq, c.delta, c.started_seq, c.after_seq from generation_chunk c
 where c.session_id = %(session)s and c.message_id = %(message)s and c.seq > %(after)s and c.created_at >= %(low)s
 order by c.seq limit %(limit)s
 

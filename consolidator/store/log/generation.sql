@@ -1,10 +1,11 @@
 -- name: append_chunks
--- Chunks of a message, fenced by the epoch: the shared lock keeps another harness from acquiring the session meanwhile.
+-- Chunks of a message, fenced by the epoch: the shared lock keeps another harness from acquiring the session meanwhile,
+-- and any event from coming in between.
 with fenced as (
-    select id from session where id = %(session)s and lease_epoch = %(epoch)s for share
+    select id, head from session where id = %(session)s and lease_epoch = %(epoch)s for share
 )
-insert into generation_chunk (session_id, message_id, seq, started_seq, delta, created_at)
-select fenced.id, %(message)s, %(after)s + new.n, %(started)s, new.delta, %(now)s
+insert into generation_chunk (session_id, message_id, seq, started_seq, delta, created_at, after_seq)
+select fenced.id, %(message)s, %(after)s + new.n, %(started)s, new.delta, %(now)s, fenced.head
 from fenced cross join unnest(%(deltas)s::text[]) with ordinality as new (delta, n)
 returning seq
 

@@ -25,7 +25,7 @@ from tests.support import FULL, PATIENCE
 
 _WRITERS = itertools.count(1)
 STREAM = {"accept": "text/event-stream"}
-FOLLOWERS, SESSIONS, TURNS = (80, 20, 8) if FULL else (16, 4, 3)  # one address has at most 96 connections
+FOLLOWERS, SESSIONS, TURNS = (200, 20, 8) if FULL else (16, 4, 3)
 
 
 @pytest.fixture(scope="module")

@@ -77,6 +77,23 @@ async def test_pieces_and_events_come_as_they_are_committed_by_notification_alon
             assert await take(items, 2) == ["3.2 day.", "4 event AssistantResponse"]
 
 
+async def test_who_comes_later_gets_what_was_said_meanwhile_in_the_same_place(database: Database) -> None:
+    await log_events(database, "s", [user_message("one")])
+    expected = ["2 event ThinkingStart", "2.1 Good ", "3.1 event UserMessage", "3.2 day.", "3.3 !"]
+    async with nights.open_replica(database) as other, listening_hub(database) as hub, listening_hub(database) as late:
+        writer = Writer(other, "s")
+        async with aclosing(follow(hub, "s", after="1")) as items:
+            await writer.begin()
+            await writer.say("Good ")
+            await writer.append(EventType.USER_MESSAGE, text="quick!")
+            await writer.say("day.")
+            await writer.say("!")
+            assert await take(items, 5) == expected
+        for cursor, count in (("1", 5), ("2", 4), ("2.1", 3), ("3.1", 2), ("3.2", 1)):
+            async with aclosing(follow(late, "s", after=cursor)) as items:
+                assert await take(items, count) == expected[5 - count :]
+
+
 async def test_a_follower_of_pieces_that_are_replaced_gets_their_void_also_after_a_reconnect(
     database: Database,
 ) -> None:

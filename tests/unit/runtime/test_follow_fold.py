@@ -25,12 +25,14 @@ class Log:
     """A log as a runtime writes it: commits of an event or a piece, in their order."""
 
     events: list[Event] = field(default_factory=list)
+    committed: list[str] = field(default_factory=list)  # in their order: seqs of events, and pieces by name
     pieces: dict[str, list[Piece]] = field(default_factory=dict)
     open_message: str | None = None
     started: int = 0
 
     def add(self, kind: EventType, **data: Any) -> None:
         self.events.append(Event("s", len(self.events) + 1, kind, data, NOW))
+        self.committed.append(str(len(self.events)))
 
     def step(self, action: str) -> None:
         """Commit what an action asks for, if it can come now."""
@@ -43,7 +45,9 @@ class Log:
             self.add(EventType.THINKING_START, message_id=self.open_message)
         elif action == "piece" and message_id is not None:
             pieces = self.pieces.setdefault(message_id, [])
-            pieces.append(Piece(message_id, len(pieces) + 1, self.started, f"{message_id}-{len(pieces)} "))
+            after = len(self.events)
+            pieces.append(Piece(message_id, len(pieces) + 1, self.started, f"{message_id}-{len(pieces)} ", after))
+            self.committed.append(f"{message_id}.{len(pieces)}")
         elif action == "end" and message_id is not None:
             pieces = self.pieces.get(message_id, [])
             text = "".join(piece.text for piece in pieces)
@@ -58,6 +62,7 @@ class Log:
             notice = f"n{len(self.events) + 1}"
             self.pieces[notice] = [Piece(notice, 1, len(self.events) + 1, "it failed")]
             self.add(EventType.ERROR, message_id=message_id, notice_id=notice, message="it failed")
+            self.committed.append(f"{notice}.1")
             self.open_message = None
 
     def position(self, cursor: Cursor) -> Position:
@@ -94,7 +99,9 @@ def names(items: list[FollowedItem]) -> list[str]:
 
 
 def check_order(items: list[FollowedItem], log: Log) -> None:
-    """Assert that everything came once: events by seq, pieces within their message, voids for what was shown."""
+    """Assert that everything came once and as it was committed, and voids for what was shown."""
+    named = [f"{item.piece.message_id}.{item.piece.number}" if item.piece else str(item.cursor.seq) for item in items]
+    assert named == log.committed
     assert [item.event.seq for item in items if item.event] == [event.seq for event in log.events]
     shown: dict[str, int] = {}
     is_open: dict[str, bool] = {}
