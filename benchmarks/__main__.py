@@ -28,6 +28,7 @@ MODULES = {
     "runtime": "benchmarks.runtime.runtime",
     "followers": "benchmarks.runtime.followers",
     "lineage": "benchmarks.runtime.lineage",
+    "api": "benchmarks.runtime.api_appends",
 }  # by name of the benchmark; each has `measure(server, scale)`
 
 

@@ -35,6 +35,7 @@ RATIOS = {
     "followers": {"from before the commit to a follower, p95", "their ratio"},
     "start": {"--help / import typer", "a mistyped command / import typer"},
     "lineage": {"events copied by all of that"},
+    "api": {"1 event a request, 1 client: HTTP / in-process", "100 events a request, 8 clients: HTTP"},
     "plans": {"append", "stamp", "claim", "prunable", "solutions by fingerprint", "facts by text"},
 }
 
