@@ -25,24 +25,24 @@ TITLE = "events recorded over HTTP, against the same call in-process"
 ROUNDS = {"tiny": 2, "small": 60, "full": 300}
 BATCHES = (1, 100)  # events in one request
 CLIENTS = (1, 8)  # at the same time
-REQUESTS = 10  # of each client in a round
+REQUESTS = {"tiny": 1, "small": 10, "full": 10}  # of each client in a round
 PATIENCE = 60.0  # seconds until the service must answer
 
 
 async def measure(server: BenchmarkServer, scale: str) -> Report:
     """Record batches through `consolidator serve`, and by the function that it calls, by one client and by several."""
-    report = Report("api", TITLE, scale)
+    report, requests = Report("api", TITLE, scale), REQUESTS[scale]
     async with server.open_database() as database, serve(database.dsn, server.home) as client:
         for clients in CLIENTS:
             for batch in BATCHES:
-                over_http = recorder(clients, batch, HttpRecorder(client))
-                in_process = recorder(clients, batch, InProcessRecorder(database))
+                over_http = recorder(clients, batch, requests, HttpRecorder(client))
+                in_process = recorder(clients, batch, requests, InProcessRecorder(database))
                 await run_interleaved(1, over_http, in_process)
                 ours, direct = await run_interleaved(ROUNDS[scale], over_http, in_process)
                 name = f"{batch} {'event' if batch == 1 else 'events'} a request, {clients} " + (
                     "client" if clients == 1 else "clients"
                 )
-                sent = clients * batch * REQUESTS
+                sent = clients * batch * requests
                 report.add(f"{name}: HTTP / in-process", median_ratio(direct, ours), "of its rate")
                 report.add(f"{name}: HTTP", sent / statistics.median(ours), "events/s")
                 report.add(f"{name}: in-process", sent / statistics.median(direct), "events/s")
@@ -76,13 +76,13 @@ class InProcessRecorder:
         await record_events(self._database, key, events)
 
 
-def recorder(clients: int, batch: int, how: HttpRecorder | InProcessRecorder) -> TimedAction:
-    """Return an action in which each client records REQUESTS batches, one after another, in a session of its own."""
+def recorder(clients: int, batch: int, requests: int, how: HttpRecorder | InProcessRecorder) -> TimedAction:
+    """Return an action in which each client records some batches, one after another, in a session of its own."""
     event = generate_tool_result(0)
     events = [{"type": event.type.value, "data": dict(event.data)}] * batch
 
     async def record_all(client: int) -> None:
-        for _ in range(REQUESTS):
+        for _ in range(requests):
             await how.record(f"coder:{how.name}:{client}", events)
 
     async def record() -> float:

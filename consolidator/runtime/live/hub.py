@@ -284,11 +284,11 @@ class FollowHub:
             marks = {each.id: each for each in await store.read_marks(conn, [feed.session_id for feed in feeds])}
             pages = await _read_pages(conn, [(feed.fold, feed.created_at, feed.low) for feed in feeds])
         for feed, page in zip(feeds, pages, strict=True):
-            before = (feed.end, feed.marks)
+            before = (feed.end, feed.marks, feed.is_gone)
             feed.take(page.log, page.pieces, page.cut)
             feed.marks, feed.is_cut = marks.get(feed.session_id), page.is_full
             feed.is_gone = feed.marks is None
-            if (feed.end, feed.marks) != before:
+            if (feed.end, feed.marks, feed.is_gone) != before:  # also one that was erased before its first read
                 feed.notify()
 
     async def _read_pieces(self) -> None:

@@ -240,7 +240,9 @@ async def test_an_erased_session_ends_its_streams(database: Database) -> None:
     await log_events(database, "s", [])
     async with listening_hub(database, poll_seconds=0.05) as hub:
         following = asyncio.create_task(_count(follow(hub, "s", after="0")))
-        await nights.wait_until_counted(database, "select count(*) from session where followed_until is not null")
+        async with asyncio.timeout(PATIENCE):
+            while not hub.followed_sessions:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
         async with database.connection() as conn:
             await conn.execute("delete from session")
         async with asyncio.timeout(PATIENCE):
