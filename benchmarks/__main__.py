@@ -24,6 +24,7 @@ MODULES = {
     "plans": "benchmarks.speed.plans",
     "recall": "benchmarks.speed.recall",
     "start": "benchmarks.speed.start",
+    "hooks": "benchmarks.speed.hooks",
     "models": "benchmarks.model_use.models",
     "runtime": "benchmarks.runtime.runtime",
     "followers": "benchmarks.runtime.followers",

@@ -34,6 +34,7 @@ RATIOS = {
     "runtime": {"append / INSERT", "context: 400 / 100 events", "waking: 400 / 100 events", "steps, one session"},
     "followers": {"from before the commit to a follower, p95", "their ratio"},
     "start": {"--help / import typer", "a mistyped command / import typer"},
+    "hooks": {"SessionStart / python -I -c pass, p95", "UserPromptSubmit / python -I -c pass, p95"},
     "lineage": {"events copied by all of that"},
     "api": {"1 event a request, 1 client: HTTP / in-process", "100 events a request, 8 clients: HTTP"},
     "plans": {"append", "stamp", "claim", "prunable", "solutions by fingerprint", "facts by text"},
