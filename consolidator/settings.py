@@ -101,7 +101,16 @@ class Settings(BaseSettings):
     http_requests_per_second: float = Field(
         default=50, gt=0, le=100_000, description="requests that one token may make, twice as many at once"
     )
+    http_wrong_tokens_per_minute: int = Field(
+        default=60, ge=1, le=1_000_000, description="wrong tokens of one address that are looked at; 429 beyond it"
+    )
     http_streams: int = Field(default=64, ge=1, le=10_000, description="streams that one token may have open")
+    http_import_max_mb: int = Field(
+        default=256, ge=1, le=1_000_000, description="MiB of a bundle that may be imported over HTTP"
+    )
+    metrics_public: bool = Field(
+        default=False, description="answer /metrics without a token: whoever reaches the port reads counts and costs"
+    )
     http_docs: bool = Field(
         default=False, description="serve a page at /v1/docs to try the API; it loads scripts from a CDN"
     )

@@ -22,7 +22,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from consolidator.api import openapi, problems
 from consolidator.api.call import REPEATED_HEADER, ApiServices
 from consolidator.api.guard import ApiGuard
-from consolidator.api.limits import OpenStreams, RequestRates
+from consolidator.api.limits import OpenStreams, RequestRates, WrongTokens
+from consolidator.api.measuring import MeasuredApp
+from consolidator.api.metrics import PATH as METRICS_PATH
+from consolidator.api.metrics import MetricsPage, ProcessMetrics
 from consolidator.api.problems import Problem, problem_response
 from consolidator.api.routes import (
     agents,
@@ -128,22 +131,34 @@ def mount_api(
     stopping: asyncio.Event,
     hub: FollowHub,
     runs: RequestedRuns,
-) -> BaseRoute:
-    """Return the route of the API, for the server of `consolidator serve`."""
+    process: ProcessMetrics,
+) -> list[BaseRoute]:
+    """Return the routes of the API and of /metrics, for the server of `consolidator serve`."""
     app = build_app(database, settings, harness, stopping=stopping, hub=hub, runs=runs)
     services: ApiServices = app.state.services
     is_loopback = ip_address(settings.http_host).is_loopback
     hosts = [name.lower() for name in (*settings.http_allowed_hosts, settings.http_host)]
-    guarded: ASGIApp = ApiGuard(
-        app,
-        services.tokens,
-        RequestRates(settings.http_requests_per_second),
-        OpenStreams(settings.http_streams),
-        stopping,
-        hosts if is_loopback or settings.http_allowed_hosts else None,
-        open_paths=(_OPENAPI_PATH, _DOCS_PATH) if settings.http_docs else (_OPENAPI_PATH,),
-        lines_paths=(f"{PREFIX}/sessions/import",),
+    streams = OpenStreams(settings.http_streams)
+    guard = partial(
+        ApiGuard,
+        tokens=services.tokens,
+        rates=RequestRates(settings.http_requests_per_second),
+        streams=streams,
+        wrong_tokens=WrongTokens(settings.http_wrong_tokens_per_minute),
+        stopping=stopping,
+        hosts=hosts if is_loopback or settings.http_allowed_hosts else None,
     )
+    guarded: ASGIApp = MeasuredApp(
+        guard(
+            app,
+            open_paths=(_OPENAPI_PATH, _DOCS_PATH) if settings.http_docs else (_OPENAPI_PATH,),
+            lines_paths=(f"{PREFIX}/sessions/import",),
+            lines_bytes=settings.http_import_max_mb * 1024 * 1024,
+        ),
+        PREFIX,
+    )
+    page = MetricsPage(database, process, streams, hub)
+    metrics = guard(page, open_paths=(METRICS_PATH,) if settings.metrics_public else ())
     if settings.http_cors_origins:
         guarded = CORSMiddleware(
             guarded,
@@ -152,18 +167,19 @@ def mount_api(
             allow_headers=("authorization", "content-type", "idempotency-key", "last-event-id"),
             expose_headers=("location", "retry-after", REPEATED_HEADER),
         )
-    return _PrefixRoute(guarded)
+    return [_PrefixRoute(PREFIX, guarded), _PrefixRoute(METRICS_PATH, metrics)]
 
 
 class _PrefixRoute(BaseRoute):
-    """Every path under the prefix, whatever characters it has; the path is left as it is."""
+    """Every path under a prefix, whatever characters it has; the path is left as it is."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, prefix: str, app: ASGIApp) -> None:
+        self.prefix = prefix
         self.app = app
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Tell whether a path is under the prefix."""
-        is_ours = scope["type"] == "http" and (scope["path"] + "/").startswith(PREFIX + "/")
+        is_ours = scope["type"] == "http" and (scope["path"] + "/").startswith(self.prefix + "/")
         return (Match.FULL if is_ours else Match.NONE), {}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -130,7 +130,8 @@ def _read_reading(request: Request) -> Call:
 def _hash_request(request: Request) -> bytes:
     """Return the SHA-256 of what a request asks for."""
     asked = f"{request.method} {request.url.path}?{request.url.query}\n".encode("utf-8", "surrogatepass")
-    return hashlib.sha256(asked + request.state.body).digest()
+    body: bytes = getattr(request.state, "body_hash", None) or request.state.body
+    return hashlib.sha256(asked + body).digest()
 
 
 Writing = Annotated[Call, Depends(_read_call)]

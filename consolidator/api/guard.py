@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import math
+import tempfile
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import IO
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -29,17 +32,20 @@ _CHALLENGE = 'Bearer realm="consolidator"'
 class ApiGuard:
     """An ASGI application that lets authorized requests through, within bounds; it answers the others by itself.
 
-    What it found out about a request is in its `state`: `viewer`, and `body` as it came.
+    What it found out about a request is in its `state`: `viewer`, and `body` as it came; of JSON lines `body_file`,
+    which holds them until the request is answered, and `body_hash`.
     """
 
     app: ASGIApp
     tokens: BearerTokens
     rates: limits.RequestRates
     streams: limits.OpenStreams
+    wrong_tokens: limits.WrongTokens
     stopping: asyncio.Event
     hosts: Collection[str] | None  # by which it may be called besides loopback's; None: any
     open_paths: Collection[str] = ()  # that need no token
-    lines_paths: Collection[str] = ()  # whose bodies are JSON lines
+    lines_paths: Collection[str] = ()  # whose bodies are JSON lines, kept in a file and not in memory
+    lines_bytes: int = limits.BODY_BYTES  # of such a body
     _entered: int = 0
     _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(limits.WORKED_ON))
 
@@ -108,7 +114,16 @@ class ApiGuard:
             raise Problem(problems.WRONG_HOST, "this service is not called by the name in the header Host")
 
     async def _authorize(self, scope: Scope, headers: Headers) -> Viewer:
+        token = headers.get("authorization", "").encode("latin-1", "replace")
+        address = str((scope.get("client") or ("",))[0])
+        wait = self.wrong_tokens.wait(address, token) if token else 0.0
+        if wait:
+            raise Problem(problems.TOO_MANY, "too many wrong tokens", {"retry-after": str(math.ceil(wait))})
         viewer = await self.tokens.authorize(scope["headers"])
+        if viewer is not None:
+            self.wrong_tokens.add_right(token)
+        elif token:
+            self.wrong_tokens.add_wrong(address)
         if viewer is None:
             wrong = ', error="invalid_token"' if "authorization" in headers else ""
             raise Problem(problems.UNAUTHORIZED, problems.UNAUTHORIZED.title, {"www-authenticate": _CHALLENGE + wrong})
@@ -130,11 +145,13 @@ class ApiGuard:
             self._places.release()
 
     async def _read_and_answer(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
+        if scope["path"] in self.lines_paths and scope["method"] == "POST":
+            await self._spool_and_answer(scope, headers, receive, send)
+            return
         body = await _read_body(headers, receive)
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        wanted = JSON_LINES if scope["path"] in self.lines_paths else "application/json"
-        if body and kind != wanted:
-            raise Problem(problems.UNSUPPORTED_TYPE, f"the body of this request is {wanted}", {"accept": wanted})
+        if body:
+            _check_type(kind, "application/json")
         scope["state"]["body"] = body
         was_read = False
 
@@ -146,6 +163,60 @@ class ApiGuard:
             return {"type": "http.request", "body": body, "more_body": False}
 
         await self.app(scope, receive_again, send)
+
+    async def _spool_and_answer(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
+        """Read a body of lines into a file that is gone with the request, however it ends."""
+        viewer: Viewer = scope["state"]["viewer"]
+        viewer.check_may("admin")  # before anything is stored for it
+        _check_type(headers.get("content-type", "").partition(";")[0].strip().lower(), JSON_LINES)
+        with tempfile.TemporaryFile(prefix="consolidator-body-") as file:
+            digest = await _spool_body(headers, receive, file, self.lines_bytes)
+            scope["state"] |= {"body": b"", "body_file": file, "body_hash": digest}
+            await self.app(scope, _empty_body(receive), send)
+
+
+def _check_type(kind: str, wanted: str) -> None:
+    if kind != wanted:
+        raise Problem(problems.UNSUPPORTED_TYPE, f"the body of this request is {wanted}", {"accept": wanted})
+
+
+def _empty_body(receive: Receive) -> Receive:
+    """Return a `receive` that has an empty body first, then what the client does next."""
+    was_read = False
+
+    async def receive_next() -> Message:
+        nonlocal was_read
+        if was_read:
+            return await receive()
+        was_read = True
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    return receive_next
+
+
+async def _spool_body(headers: Headers, receive: Receive, file: IO[bytes], most: int) -> bytes:
+    """Write a body to a file as it comes, and return its hash. Raises Problem for one that is cut off or too large."""
+    length = headers.get("content-length", "0")
+    if not length.isdigit() or len(length) > 12:
+        raise Problem(problems.BAD_REQUEST, "Content-Length is no number")
+    digest, size = hashlib.sha256(), 0
+    kept = most if int(length) <= most else 0
+    while size <= kept + limits.DROPPED_BYTES:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise Problem(problems.BAD_REQUEST, "the body is cut off: nothing was written")
+        piece = message.get("body", b"")
+        size += len(piece)
+        if size <= kept:
+            digest.update(piece)
+            await asyncio.to_thread(file.write, piece)
+        if not message.get("more_body", False):
+            break
+    if size > kept:
+        detail = f"a bundle has at most {most} bytes here: CONSOLIDATOR_HTTP_IMPORT_MAX_MB sets that"
+        raise Problem(problems.TOO_LARGE, detail, {"connection": "close"})
+    await asyncio.to_thread(file.flush)
+    return digest.digest()
 
 
 def _without_port(host: str) -> str:

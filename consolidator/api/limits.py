@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -48,11 +49,59 @@ class RequestRates:
 
 
 @dataclass(slots=True)
+class WrongTokens:
+    """Counts wrong tokens by address, and remembers which were right: a flood of others keeps nobody out."""
+
+    per_minute: int
+    clock: Callable[[], float] = time.monotonic
+    _buckets: OrderedDict[str, _Bucket] = field(default_factory=OrderedDict)  # by address
+    _right: OrderedDict[bytes, None] = field(default_factory=OrderedDict)  # hashes
+
+    def wait(self, address: str, token: bytes) -> float:
+        """Return 0 where a token is to be looked at, or after how many seconds it is."""
+        bucket = self._buckets.get(address)
+        if bucket is None or _hash(token) in self._right:
+            return 0.0
+        left = self._fill(bucket)
+        return 0.0 if left >= 1 else (1 - left) * 60 / self.per_minute
+
+    def add_right(self, token: bytes) -> None:
+        """Remember a token that was right; those that came least recently are forgotten."""
+        self._right[_hash(token)] = None
+        self._right.move_to_end(_hash(token))
+        if len(self._right) > _MAX_BUCKETS:
+            self._right.popitem(last=False)
+
+    def add_wrong(self, address: str) -> None:
+        """Count a wrong token; the addresses that came least recently are forgotten."""
+        bucket = self._buckets.pop(address, None) or _Bucket(self.per_minute, self.clock())
+        bucket.tokens = max(0.0, self._fill(bucket) - 1)
+        self._buckets[address] = bucket
+        if len(self._buckets) > _MAX_BUCKETS:
+            self._buckets.popitem(last=False)
+
+    def _fill(self, bucket: _Bucket) -> float:
+        now = self.clock()
+        bucket.tokens = min(self.per_minute, bucket.tokens + (now - bucket.filled_at) * self.per_minute / 60)
+        bucket.filled_at = now
+        return bucket.tokens
+
+
+def _hash(token: bytes) -> bytes:
+    return hashlib.blake2b(token, digest_size=16).digest()
+
+
+@dataclass(slots=True)
 class OpenStreams:
     """Counts the open streams of each credential."""
 
     most: int  # of one credential
     _open: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """How many streams are open."""
+        return sum(self._open.values())
 
     @contextmanager
     def opened(self, name: str) -> Iterator[bool]:

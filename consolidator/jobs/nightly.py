@@ -30,6 +30,7 @@ from consolidator.llm.redaction.redact import redact
 from consolidator.models.run import RunRow
 from consolidator.settings import Settings
 from consolidator.store.nights import runs
+from consolidator.telemetry import open_span
 
 log = logging.getLogger("consolidator.jobs")
 Job = Literal["import", "consolidation", "retention"]
@@ -109,8 +110,11 @@ class JobRunner:
             return None
         log.info("%s %s for %s", job, run.id, scheduled_at.isoformat())
         try:
-            async with heartbeat(ledger):
-                report = await self._do_job(job, ledger, **arguments)
+            attributes = {"consolidator.job": job, "consolidator.run": run.id, "consolidator.trigger": trigger}
+            with open_span("run", f"run {job}", attributes) as span:
+                async with heartbeat(ledger):
+                    report = await self._do_job(job, ledger, **arguments)
+                span.attributes["consolidator.events"] = report.get("seen", report.get("events"))
             return {"run": run.id, "job": job, **report}
         except (Interrupted, asyncio.CancelledError):
             await mark_interrupted(self.database, run.id)

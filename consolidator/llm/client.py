@@ -17,6 +17,7 @@ from email.utils import parsedate_to_datetime
 from itertools import chain
 from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
+from urllib.parse import urlsplit
 
 from jsonschema import Draft202012Validator
 
@@ -25,6 +26,7 @@ from consolidator.llm.bounded_http import ResponseTooLarge, create_http_client
 from consolidator.llm.dialect import Dialect
 from consolidator.llm.redaction.redact import redact
 from consolidator.llm.tokens import count_tokens, settled_tokens
+from consolidator.telemetry import open_span
 
 if TYPE_CHECKING:
     import openai  # takes half a second, so it is imported only where a model is asked
@@ -75,6 +77,7 @@ _UNSENT_ERRORS = (
     "LocalProtocolError",
     "ProxyError",
 )
+_OPENAI_URL = "https://api.openai.com/v1"
 _NO_KEY = "none"  # local servers need no key, but the openai client does
 
 
@@ -152,6 +155,18 @@ class ModelClient:
 
     async def send(self, request: ModelRequest) -> ModelReply:
         """Send one question and return the reply; raise ModelUnavailable, ModelRefused or ModelTruncated."""
+        attributes = {**self.span_attributes("chat", request.model), "consolidator.purpose": request.purpose}
+        with open_span("model", f"chat {request.model}", attributes) as span:
+            reply = await self._send(request)
+            span.attributes |= {
+                "gen_ai.usage.input_tokens": reply.input_tokens,
+                "gen_ai.usage.cache_read.input_tokens": reply.cached_tokens,
+                "gen_ai.usage.output_tokens": reply.output_tokens,
+                "gen_ai.response.finish_reasons": [reply.finish_reason] if reply.finish_reason else [],
+            }
+            return reply
+
+    async def _send(self, request: ModelRequest) -> ModelReply:
         import openai
 
         for _ in range(6):  # each time without an option that the server refused
@@ -173,6 +188,23 @@ class ModelClient:
 
     async def embed(self, model: str, texts: Sequence[str]) -> EmbeddingResult:
         """Return a vector for each text; raise ModelUnavailable, ModelRefused or ModelTruncated."""
+        with open_span("model", f"embeddings {model}", self.span_attributes("embeddings", model)) as span:
+            result = await self._embed(model, texts)
+            span.attributes["gen_ai.usage.input_tokens"] = result.tokens
+            return result
+
+    def span_attributes(self, operation: str, model: str) -> dict[str, Any]:
+        """Return what a span of a call says before its answer, as OpenTelemetry's conventions name it."""
+        address = urlsplit(self.base_url or _OPENAI_URL)
+        return {
+            "gen_ai.operation.name": operation,
+            "gen_ai.provider.name": "openai",  # whose protocol it is
+            "gen_ai.request.model": model,
+            "server.address": address.hostname,
+            "server.port": address.port or (443 if address.scheme == "https" else 80),
+        }
+
+    async def _embed(self, model: str, texts: Sequence[str]) -> EmbeddingResult:
         import openai
 
         redacted = [redact(text) for text in texts]

@@ -17,6 +17,7 @@ from consolidator.llm.bounded_http import ResponseTooLarge
 from consolidator.llm.client import ModelClient, classify_error
 from consolidator.runtime.boundaries import boundary
 from consolidator.runtime.harness import Usage
+from consolidator.telemetry import open_span
 
 BATCH_SECONDS = 0.05
 BATCH_PIECES = 32
@@ -81,6 +82,25 @@ async def stream_answer(
 
     Raises StreamCutOff if the stream ends early, else what `ModelClient.send` raises.
     """
+    model = str(body["model"])
+    attributes = {**client.span_attributes("chat", model), "gen_ai.request.max_tokens": body["max_tokens"]}
+    with open_span("model", f"chat {model}", attributes) as span:
+        try:
+            await _stream_answer(client, body, answer, commit)
+        finally:
+            usage = answer.usage or Usage()
+            span.attributes |= {
+                "gen_ai.usage.input_tokens": usage.input_tokens,
+                "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens,
+                "gen_ai.usage.output_tokens": usage.output_tokens,
+                "gen_ai.response.model": answer.model,
+                "gen_ai.response.finish_reasons": [answer.finish_reason] if answer.finish_reason else [],
+            }
+
+
+async def _stream_answer(
+    client: ModelClient, body: Mapping[str, Any], answer: StreamedAnswer, commit: CommitText
+) -> None:
     queue: asyncio.Queue[object] = asyncio.Queue()
     reader = asyncio.create_task(_read_stream(client, body, answer, queue))
     try:

@@ -35,6 +35,7 @@ from consolidator.runtime.turn_limits import (
 )
 from consolidator.store.log import events
 from consolidator.store.log import lease as store
+from consolidator.telemetry import open_span
 
 UNCERTAIN = "The process that ran this call ended before its result was recorded: it may have had its effect, or not."
 CANCELLED = "This call was cancelled while it ran: it may have had its effect, or not."
@@ -204,7 +205,16 @@ class ToolCallRunner:
         self.executed_count += 1
         with boundary("tool"):
             self.lease.check_valid()
-            return await self.tools.run(call.tool, call.arguments, context)
+            attributes = {
+                "gen_ai.operation.name": "execute_tool",
+                "gen_ai.tool.name": call.tool if tool is not None else "unknown",  # the model makes up others
+                "gen_ai.tool.call.id": call.call_id,
+                "gen_ai.tool.type": "function",
+            }
+            with open_span("tool", f"execute_tool {attributes['gen_ai.tool.name']}", attributes) as span:
+                outcome = await self.tools.run(call.tool, call.arguments, context)
+                span.attributes["consolidator.outcome"] = outcome.status
+                return outcome
 
     async def _load_logged_result(self, call: OpenCall) -> Outcome | None:
         """Return the result that the log has of a call by now; None if it has none, or an uncertain one."""

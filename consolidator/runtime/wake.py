@@ -31,6 +31,7 @@ from consolidator.runtime.sub_agents import (
     was_called_by_agent,
 )
 from consolidator.store.log import lease as store
+from consolidator.telemetry import open_span
 
 log = logging.getLogger("consolidator.runtime")
 _CONTINUE_REASONS = ("tool_calls", "interrupted")  # finish reasons after which there is more to do at once
@@ -78,7 +79,15 @@ async def wake_session(
     No step begins once `is_stopping`: the session is released then, and whoever wakes it next goes on.
     """
     async with drive_session(harness, session_id) as stepper:
-        result = await run_until_settled(stepper, is_stopping=is_stopping)
+        agent = stepper.lease.session.agent
+        attributes = {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.agent.name": agent,
+            "gen_ai.conversation.id": session_id,
+        }
+        with open_span("agent", f"invoke_agent {agent}", attributes) as span:
+            result = await run_until_settled(stepper, is_stopping=is_stopping)
+            span.attributes["consolidator.outcome"] = result.finish_reason
     if is_unfinished(stepper.lease.session) and not is_stopping():
         error = await find_failure(harness.database, session_id, result)
         await finish_sub_agent(harness.database, session_id, error=error)

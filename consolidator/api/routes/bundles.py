@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import IO, Annotated, Any
 
 from fastapi import APIRouter, Query
 from starlette.responses import Response, StreamingResponse
@@ -54,8 +54,8 @@ async def import_session(
     """Import a bundle. One that comes again adds only what is new; a damaged one is refused before it is written."""
 
     async def work(database: Database) -> Answer:
-        content: bytes = call.request.state.body
-        imported = await bundles.load_bundle_content(database, content, as_copy=copy, viewer=call.viewer)
+        content: IO[bytes] = call.request.state.body_file
+        imported = await bundles.load_bundle_file(database, content, as_copy=copy, viewer=call.viewer)
         return to_answer(_show(imported), location=f"/v1/sessions/{imported.session_id}")
 
     return await call.answer_again(work)

@@ -20,6 +20,7 @@ from consolidator.api.schemas.night import (
     NewBackfill,
     NewRun,
     Retry,
+    RevisionComparison,
     RevisionList,
     RunDetails,
     RunList,
@@ -110,6 +111,23 @@ async def erase(call: Writing, body: Erase) -> Response:
 async def list_revisions(call: Reading, limit: Limit = 20) -> Response:
     """List revisions of the facts: drafts that a backfill with another model made, and promoted ones."""
     return reply({"revisions": await revisions.list_revisions(call.database, limit=limit)})
+
+
+@router.get("/revisions/{number}", **operation("admin", RevisionComparison))
+async def compare_revision(call: Reading, number: Number) -> Response:
+    """Show which facts promoting a draft would add, lose and change; writes nothing."""
+    return reply(await revisions.compare_revision(call.services.runs.database, number))
+
+
+@router.delete("/revisions/{number}", **operation("admin", None, 204))
+async def discard_revision(call: Writing, number: Number) -> Response:
+    """Discard a draft with all that it read."""
+
+    async def work(database: Database) -> Answer:
+        await revisions.discard_revision(database, number)
+        return Answer(204, "")
+
+    return await call.answer_once(work)
 
 
 @router.post("/revisions/{number}/promote", **operation("admin", StartedRun, 202))

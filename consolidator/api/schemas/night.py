@@ -129,3 +129,15 @@ class RevisionList(BaseModel):
     """Revisions, the latest first."""
 
     revisions: list[Revision]
+
+
+class RevisionComparison(BaseModel):
+    """What promoting a draft would do to the facts."""
+
+    revision: int
+    model: str | None
+    status: str
+    added: list[str] = Field(description="sentences")
+    lost: list[str]
+    changed: list[list[str]] = Field(description="the sentence before, and after")
+    kept: int

@@ -36,6 +36,7 @@ from consolidator.service.nights.runs import (
     run_job,
     summarize,
 )
+from consolidator.service.tracing import export_spans
 
 ALL_JOBS = (*JOBS, *MANUAL_JOBS)
 runs_app = typer.Typer(help="The ledger: what each night saw, learned, and left.", invoke_without_command=True)
@@ -69,7 +70,7 @@ def run_command(
         async with open_configured() as (database, settings):
             if dry_run:
                 return await preview_retention(database, settings, older_than=age)
-            with progress_bar(job) as bar:
+            with export_spans(), progress_bar(job) as bar:
                 return await run_job(
                     database, settings, name, stop, older_than=age, force=force, **progress_callbacks(bar)
                 )

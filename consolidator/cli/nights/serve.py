@@ -16,6 +16,7 @@ from consolidator.service.nights.scheduler import serve_nights
 from consolidator.service.request_limits import CONNECTIONS, STATEMENT_SECONDS
 from consolidator.service.sessions.driving import open_driver
 from consolidator.service.sessions.following import open_hub
+from consolidator.service.tracing import export_spans
 
 log = logging.getLogger("consolidator.serve")
 STREAM_CONNECTIONS = 4  # for what streams read; none of requests' or nights'
@@ -42,11 +43,13 @@ def serve_command(
     """
 
     from consolidator.api.app import mount_api  # these are a second of loading
+    from consolidator.api.metrics import count_process
     from consolidator.mcp_server import HttpMount, mount_http
 
     async def work() -> None:
         stop = stop_on_signals()
         async with AsyncExitStack() as stack:
+            stack.enter_context(export_spans())
             database, settings = await stack.enter_async_context(open_configured())
             toolbox = await stack.enter_async_context(open_tools(tools, mcp, mcp_config, builtin))
             if settings.health_port:
@@ -59,15 +62,15 @@ def serve_command(
             requests = database.reserve(CONNECTIONS, statement_seconds=STATEMENT_SECONDS)
             for_requests = await stack.enter_async_context(requests)
             mount = mount_http(for_requests, settings) if settings.health_port else HttpMount((), None)
-            api = []
+            routes = list(mount.routes)
             runs = RequestedRuns(database, settings, stop)
             if settings.health_port:
                 streams = database.reserve(STREAM_CONNECTIONS, statement_seconds=STATEMENT_SECONDS)
                 hub = await stack.enter_async_context(open_hub(await stack.enter_async_context(streams)))
-                api = [mount_api(for_requests, settings, driver.harness, stop, hub, runs)]
+                process = stack.enter_context(count_process())
+                routes = [*mount_api(for_requests, settings, driver.harness, stop, hub, runs, process), *routes]
             driving = asyncio.create_task(driver.run(stop))
             try:
-                routes = [*api, *mount.routes]
                 await serve_nights(
                     database, settings, stop, routes, mount.lifespan, lambda: {"sessions": driver.report()}
                 )

@@ -22,6 +22,7 @@ from consolidator.settings import Settings
 from consolidator.store.log import seals, sessions
 from consolidator.store.memory import digests, rederive, scopes
 from consolidator.store.nights import extraction, model_calls, runs
+from consolidator.telemetry import open_span
 
 _LEARNED_WITHOUT = "What rules find is learned; what waits for the model is read by the next run that reaches it"
 SESSIONS, MERGES, LATE_EXTRACTION = 0, 1, 2  # phases of a run, as its claims store them; late extraction runs first
@@ -51,14 +52,16 @@ async def consolidate(
         else:
             await _extract_late(ledger, reader, only)
         worker = SessionWorker(database, settings, salt, ledger.stop, reader)
-        await ledger.run_phase(SESSIONS, worker.run, worker.count_unlearned)
+        with open_span("phase", "phase sessions", {"consolidator.units": len(due)}):
+            await ledger.run_phase(SESSIONS, worker.run, worker.count_unlearned)
         await merge_agents(ledger, CandidateDecider(database, calls, settings.model or extraction_model(settings)))
         report = await load_memory_report(ledger)
         if settings.batch and calls:
             async with open_batches(database, settings) as batches:
                 await batches.submit()
                 calls.failure = calls.failure or batches.failure
-        embedded = await embed_missing(database, settings, ledger.stop, run_id=ledger.run_id)
+        with open_span("phase", "phase embed"):
+            embedded = await embed_missing(database, settings, ledger.stop, run_id=ledger.run_id)
         if embedded is not None:
             report["vectors"] = embedded
         report["seal"] = await _seal(ledger)
@@ -91,7 +94,8 @@ async def _extract_late(ledger: Ledger, reader: FactReader, only: list[str] | No
         late = [session for session in late if session in set(only)]
     await ledger.add_units("late_extraction", late, phase=LATE_EXTRACTION)
     worker = LateExtraction(ledger.database, reader, ledger.stop)
-    await ledger.run_phase(LATE_EXTRACTION, worker.run, no_events_left)
+    with open_span("phase", "phase late_extraction", {"consolidator.units": len(late)}):
+        await ledger.run_phase(LATE_EXTRACTION, worker.run, no_events_left)
 
 
 async def merge_agents(ledger: Ledger, decider: CandidateDecider, *, delete_unsupported: bool = False) -> None:
@@ -106,7 +110,8 @@ async def merge_agents(ledger: Ledger, decider: CandidateDecider, *, delete_unsu
         for unit in units:
             await _merge_unit(decider, ledger.settings, unit, delete_unsupported=delete_unsupported)
 
-    await ledger.run_phase(MERGES, merge, no_events_left)
+    with open_span("phase", "phase merge", {"consolidator.units": len(agents)}):
+        await ledger.run_phase(MERGES, merge, no_events_left)
 
 
 async def _merge_unit(decider: CandidateDecider, settings: Settings, unit: Unit, *, delete_unsupported: bool) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from consolidator.database import Connection, Database
 from consolidator.database.jsonb import unescape
@@ -30,7 +31,7 @@ from consolidator.store.log.bundles import ChunkRow, DeliveryRow
 from consolidator.store.log.events import Span
 from consolidator.store.log.lineage import load_lineage
 
-__all__ = ["ImportedBundle", "load_bundle", "load_bundle_content", "stream_bundle"]
+__all__ = ["ImportedBundle", "load_bundle", "load_bundle_file", "stream_bundle"]
 _PAGE = 500  # events read at once
 _MAX_CHECKPOINTS = 1000
 _PAGE_BYTES = 16 * 1024 * 1024  # of large values that are in memory at once
@@ -79,19 +80,25 @@ async def load_bundle(
     return await import_bundle(database, path, report, as_copy=as_copy), report
 
 
-async def load_bundle_content(
-    database: Database, content: bytes, *, as_copy: bool = False, viewer: Viewer = OWNER
+async def load_bundle_file(
+    database: Database, content: IO[bytes], *, as_copy: bool = False, viewer: Viewer = OWNER
 ) -> ImportedBundle:
-    """Import a bundle that came over the network. Raises what `load_bundle` raises."""
+    """Import a bundle that came over the network, in an open file. Raises what `load_bundle` raises."""
     viewer.check_may("admin")
     with tempfile.TemporaryDirectory(prefix="consolidator-bundle-") as folder:
         path = Path(folder, "bundle.jsonl")
-        await asyncio.to_thread(path.write_bytes, content)
+        await asyncio.to_thread(_copy_file, content, path)
         try:
             imported, _ = await load_bundle(database, path, as_copy=as_copy, viewer=viewer)
         except ImportRefused as error:
             raise ImportRefused(str(error).replace(str(path), "the bundle")) from error
     return imported
+
+
+def _copy_file(content: IO[bytes], path: Path) -> None:
+    content.seek(0)
+    with path.open("wb") as file:
+        shutil.copyfileobj(content, file)
 
 
 async def _list_parts(conn: Connection, session: SessionRow) -> list[tuple[SessionRow, int]]:

@@ -1,0 +1,104 @@
+"""What the door of the API refuses: too many wrong tokens, bundles that are too large or cut off, other origins."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.acceptance.api.server import ApiServer, serve
+from tests.support import PATIENCE
+
+LINES = {"content-type": "application/x-ndjson"}
+ORIGIN = "https://app.example"
+SETTINGS = {
+    "CONSOLIDATOR_HTTP_IMPORT_MAX_MB": "9",
+    "CONSOLIDATOR_HTTP_WRONG_TOKENS_PER_MINUTE": "5",
+    "CONSOLIDATOR_HTTP_CORS_ORIGINS": f'["{ORIGIN}"]',
+    "CONSOLIDATOR_HTTP_DOCS": "true",
+    "CONSOLIDATOR_HTTP_HOST": "0.0.0.0",
+    "CONSOLIDATOR_HTTP_ALLOWED_HOSTS": '["api.example"]',
+}
+
+
+@pytest.fixture(scope="module")
+def spool(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the service keeps what is uploaded."""
+    return tmp_path_factory.mktemp("spool")
+
+
+@pytest.fixture(scope="module")
+def api(module_dsn: str, spool: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    with serve(module_dsn, tmp_path_factory.mktemp("limits"), **SETTINGS, TMPDIR=str(spool)) as server:
+        yield server
+
+
+def test_a_bundle_larger_than_other_bodies_is_taken_up_to_the_limit(api: ApiServer, spool: Path) -> None:
+    with api.client() as owner:
+        session = owner.post("/sessions", json={"key": "main:web:large"}).json()
+        for _ in range(30):
+            text = "x " * 95_000
+            owner.post(f"/sessions/{session['id']}/messages", json={"text": text}).raise_for_status()
+        bundle = owner.get(f"/sessions/{session['id']}/export").content
+        assert len(bundle) > 5 * 1024 * 1024
+        imported = owner.post("/sessions/import", content=bundle, headers=LINES, params={"copy": True})
+        assert (imported.status_code, imported.json()["events"]) == (200, 31), imported.text
+        again = owner.post("/sessions/import", content=iter([bundle]), headers=LINES, params={"copy": True})
+        assert again.json()["is_new"] is False  # in pieces, without a length
+        too_large = owner.post("/sessions/import", content=iter([bundle, bundle]), headers=LINES)
+        assert (too_large.status_code, "CONSOLIDATOR_HTTP_IMPORT_MAX_MB" in too_large.text) == (413, True)
+        assert owner.post("/sessions", content=bundle, headers={"content-type": "application/json"}).status_code == 413
+    assert list(spool.iterdir()) == []
+
+
+def test_an_upload_that_is_cut_off_leaves_nothing(api: ApiServer, spool: Path) -> None:
+    port = int(api.address.rpartition(":")[2])
+    head = (
+        f"POST /v1/sessions/import HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {api.owners_token}\r\n"
+        "Content-Type: application/x-ndjson\r\nContent-Length: 1000000\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
+        connection.sendall(head.encode() + b"x" * 500_000)
+        with api.client() as owner:
+            assert owner.get("/sessions").status_code == 200
+    with api.client() as owner:
+        assert owner.get("/sessions").status_code == 200
+    assert list(spool.iterdir()) == []
+
+
+def test_a_key_names_one_bundle(api: ApiServer) -> None:
+    with api.client(**{"idempotency-key": "bundle-1"}, **LINES) as owner:
+        assert owner.post("/sessions/import", content=b"one").status_code == 422
+        session_id = api.open_session("main:web:keyed")
+        bundle = owner.get(f"/sessions/{session_id}/export").content
+        first = owner.post("/sessions/import", content=bundle, params={"copy": True})
+        again = owner.post("/sessions/import", content=bundle, params={"copy": True})
+        assert (again.content, again.headers["idempotency-replayed"]) == (first.content, "true")
+        assert owner.post("/sessions/import", content=bundle + b"\n", params={"copy": True}).status_code == 422
+
+
+def test_only_named_origins_and_hosts_are_answered_and_the_page_to_try_it_if_asked_for(api: ApiServer) -> None:
+    preflight = {"access-control-request-method": "POST", "access-control-request-headers": "authorization"}
+    allowed = httpx2.options(f"{api.address}/v1/sessions", headers={"origin": ORIGIN, **preflight})
+    assert (allowed.status_code, allowed.headers["access-control-allow-origin"]) == (200, ORIGIN)
+    other = httpx2.options(f"{api.address}/v1/sessions", headers={"origin": "https://evil.example", **preflight})
+    assert "access-control-allow-origin" not in other.headers
+    assert httpx2.get(f"{api.address}/v1/docs").status_code == 200
+    with api.client() as owner:
+        assert owner.get("/sessions", headers={"host": "api.example"}).status_code == 200
+        assert owner.get("/sessions", headers={"host": "evil.example"}).status_code == 421
+    assert "is reached from other machines, without encryption" in api.log_file.read_text()
+
+
+def test_wrong_tokens_of_one_address_are_bounded_and_right_ones_are_not(api: ApiServer) -> None:
+    with api.client() as owner:
+        assert owner.get("/sessions").status_code == 200
+        with api.client("cns_wrong") as wrong:
+            answers = [wrong.get("/sessions") for _ in range(8)]
+        assert [answer.status_code for answer in answers] == [401] * 5 + [429] * 3
+        assert int(answers[-1].headers["retry-after"]) >= 1
+        assert owner.get("/sessions").status_code == 200
+        assert httpx2.get(f"{api.address}/v1/sessions").status_code == 401  # without any token

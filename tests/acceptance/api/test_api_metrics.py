@@ -1,0 +1,106 @@
+"""/metrics: what a scrape finds is bounded, true, and told to whoever may read everything."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from consolidator.testing import ModelServer
+from tests.acceptance.api.server import ApiServer, answer_models, serve, use_model, wait_for
+from tests.databases import database_copy
+from tests.support import PATIENCE
+
+Sample = tuple[str, tuple[tuple[str, str], ...]]
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[ModelServer]:
+    with answer_models(lambda _: "Hello.") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def api(module_dsn: str, model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    folder: Path = tmp_path_factory.mktemp("metrics")
+    with serve(module_dsn, folder, **use_model(model), CONSOLIDATOR_HTTP_REQUESTS_PER_SECOND="100000") as server:
+        yield server
+
+
+def scrape(api: ApiServer, token: str | None = None) -> dict[Sample, float]:
+    """Return the samples of a scrape, by name and labels."""
+    headers = {"authorization": f"Bearer {token or api.owners_token}"}
+    answer = httpx2.get(f"{api.address}/metrics", headers=headers, timeout=PATIENCE).raise_for_status()
+    assert answer.headers["content-type"].startswith("text/plain")
+    samples = [sample for family in text_string_to_metric_families(answer.text) for sample in family.samples]
+    return {(sample.name, tuple(sorted(sample.labels.items()))): sample.value for sample in samples}
+
+
+def total(samples: dict[Sample, float], name: str, **labels: str) -> float:
+    """Return the sum of the samples of a name that have these labels."""
+    wanted = set(labels.items())
+    return sum(value for (its, found), value in samples.items() if its == name and wanted <= set(found))
+
+
+def test_requests_models_nights_and_the_queue_are_told(api: ApiServer) -> None:
+    with api.client() as owner:
+        session_id = api.open_session("metrics:web:mara")
+        owner.post(f"/sessions/{session_id}/messages", json={"text": "Hi"}).raise_for_status()
+        wait_for(owner, f"/sessions/{session_id}", lambda found: found["turns"] == 1)
+        for number in range(5):
+            assert owner.get(f"/sessions/01NOBODY{number}").status_code == 404
+        assert owner.get(f"/nowhere/{session_id}").status_code == 404
+        run = owner.post("/runs", json={"job": "consolidation"}).raise_for_status().json()["run_id"]
+        wait_for(owner, f"/runs/{run}", lambda found: found["status"] == "done")
+    found = scrape(api)
+    route = "/v1/sessions/{session_id}"
+    assert total(found, "consolidator_http_requests_total", route=route, status="404") == 5
+    assert total(found, "consolidator_http_request_duration_seconds_count", route=route, method="GET") >= 6
+    assert total(found, "consolidator_http_requests_total", route="none", status="404") == 1
+    assert total(found, "consolidator_model_calls_total", operation="chat", outcome="ok") == 1
+    assert total(found, "consolidator_model_tokens_total", model="gpt-4o-mini", type="output") > 0
+    assert total(found, "consolidator_model_cost_usd_total", model="gpt-4o-mini") > 0
+    assert total(found, "consolidator_run_status", job="consolidation", status="done") == 1
+    assert total(found, "consolidator_run_started_timestamp_seconds", job="consolidation") > 0
+    assert total(found, "consolidator_database_up") == 1
+    assert total(found, "consolidator_sessions_pending") == 0
+    for name in ("sessions_unread", "sessions_awaiting_person", "dead_letters", "sessions_pending_oldest_seconds"):
+        assert (f"consolidator_{name}", ()) in found
+    assert not [name for name, labels in found if session_id in str(labels) or "01NOBODY" in str(labels)]
+
+
+def test_an_open_stream_is_counted_while_it_is_open(api: ApiServer) -> None:
+    session_id = api.open_session("metrics:web:stream")
+    path = f"/sessions/{session_id}/events"
+    with api.client(accept="text/event-stream") as client, client.stream("GET", path) as stream:
+        next(stream.iter_lines())
+        assert total(scrape(api), "consolidator_http_open_streams") == 1
+
+
+def test_only_who_reads_everything_scrapes(api: ApiServer) -> None:
+    address = f"{api.address}/metrics"
+    assert httpx2.get(address).status_code == 401
+    assert httpx2.get(address, headers={"authorization": "Bearer wrong"}).status_code == 401
+    for name, scope, agent, status in (
+        ("scraper", "read", None, 200),
+        ("metrics-writer", "write", None, 403),
+        ("metrics-main", "read", "main", 403),
+    ):
+        token = api.make_token(name, scope, agent=agent)
+        answer = httpx2.get(address, headers={"authorization": f"Bearer {token}"}, timeout=PATIENCE)
+        assert answer.status_code == status, name
+    wrong = httpx2.post(address, headers={"authorization": f"Bearer {api.owners_token}"})
+    assert (wrong.status_code, wrong.headers["allow"]) == (405, "GET, HEAD")
+
+
+def test_a_setting_lets_anybody_scrape_who_reaches_the_port(server_dsn: str, template: str, tmp_path: Path) -> None:
+    with database_copy(server_dsn, template) as dsn, serve(dsn, tmp_path, CONSOLIDATOR_METRICS_PUBLIC="true") as api:
+        answer = httpx2.get(f"{api.address}/metrics", timeout=PATIENCE)
+        assert answer.status_code == 200
+        assert re.search(r"^consolidator_database_up 1.0$", answer.text, re.MULTILINE)
+        assert httpx2.get(f"{api.address}/metrics", headers={"host": "evil.example"}).status_code == 421
+        assert httpx2.get(f"{api.address}/v1/sessions").status_code == 401
