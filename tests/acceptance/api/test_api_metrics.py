@@ -54,7 +54,7 @@ def test_requests_models_nights_and_the_queue_are_told(api: ApiServer) -> None:
         for number in range(5):
             assert owner.get(f"/sessions/01NOBODY{number}").status_code == 404
         assert owner.get(f"/nowhere/{session_id}").status_code == 404
-        run = owner.post("/runs", json={"job": "consolidation"}).raise_for_status().json()["run_id"]
+        run = owner.post("/runs", json={"job": "import"}).raise_for_status().json()["run_id"]
         wait_for(owner, f"/runs/{run}", lambda found: found["status"] == "done")
     found = scrape(api)
     route = "/v1/sessions/{session_id}"
@@ -64,8 +64,8 @@ def test_requests_models_nights_and_the_queue_are_told(api: ApiServer) -> None:
     assert total(found, "consolidator_model_calls_total", operation="chat", outcome="ok") == 1
     assert total(found, "consolidator_model_tokens_total", model="gpt-4o-mini", type="output") > 0
     assert total(found, "consolidator_model_cost_usd_total", model="gpt-4o-mini") > 0
-    assert total(found, "consolidator_run_status", job="consolidation", status="done") == 1
-    assert total(found, "consolidator_run_started_timestamp_seconds", job="consolidation") > 0
+    assert total(found, "consolidator_run_status", job="import", status="done") == 1
+    assert total(found, "consolidator_run_started_timestamp_seconds", job="import") > 0
     assert total(found, "consolidator_database_up") == 1
     assert total(found, "consolidator_sessions_pending") == 0
     for name in ("sessions_unread", "sessions_awaiting_person", "dead_letters", "sessions_pending_oldest_seconds"):
