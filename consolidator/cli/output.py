@@ -42,7 +42,16 @@ class _OutputConsole(Console):
 
 OUT = _OutputConsole(highlight=False)
 ERR = Console(stderr=True, highlight=False, soft_wrap=True)
-_ID_COLUMNS = ("id", "run", "dead letter")  # never wrapped, so that they can be copied
+MIN_TABLE_WIDTH = 100  # columns of a terminal; on a narrower one a list is laid out as lines
+_ID_COLUMNS = (
+    "id",
+    "run",
+    "dead letter",
+    "session",
+    "call",
+    "task",
+    "checkpoint",
+)  # never wrapped, so that they can be copied
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs, nothing else.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="Show at most this many.")]
@@ -87,16 +96,27 @@ def format_usd(amount: Decimal) -> str:
 
 
 def print_table(
-    title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[str] = ()
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    right: Sequence[str] = (),
+    nothing: str | None = None,
 ) -> None:
-    """Print rows as a table on a terminal, tab-separated elsewhere."""
+    """Print rows as a table on a terminal, as lines on a narrow one, tab-separated elsewhere.
+
+    `nothing` is the sentence for no rows.
+    """
     if not OUT.is_terminal:
         for cells in rows:
             write_text("\t".join(" ".join(sanitize(cell).split()) for cell in cells) + "\n")
         return
     rows = list(rows)
     if not rows:
-        print_line(f"no {title.partition(':')[0]}", style="dim")
+        print_line(nothing or f"no {title.partition(':')[0]}", style="dim")
+        return
+    if OUT.width < MIN_TABLE_WIDTH:
+        _print_records(title, columns, rows)
         return
     grid = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for column in columns:
@@ -105,6 +125,24 @@ def print_table(
     for cells in rows:
         grid.add_row(*(Text(sanitize(cell)) for cell in cells))
     OUT.print(grid)
+
+
+def _print_records(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print each row as its longest text and, below it, the other cells with the names of their columns."""
+    print_line(title, style="bold")
+    if len(columns) == 2:
+        for name, value in rows:
+            print_line(
+                f"  {sanitize(name)}: {sanitize(value)}"
+            )  # a path stays whole where the terminal breaks the line
+        return
+    lengths = [sum(len(sanitize(row[position])) for row in rows) for position in range(len(columns))]
+    texts = [position for position, column in enumerate(columns) if column not in _ID_COLUMNS]
+    main = max(texts, key=lengths.__getitem__)
+    for row in rows:
+        cells = [(column, sanitize(cell)) for column, cell in zip(columns, row, strict=True)]
+        rest = [(column, cell) for position, (column, cell) in enumerate(cells) if position != main and cell]
+        print_entry(cells[main][1], *(f"{column}\u00a0{cell}" for column, cell in rest))
 
 
 def owner_name(*names: str | None) -> str:
@@ -185,5 +223,5 @@ def progress_callbacks(bar: Progress) -> _ProgressCallbacks:
     task = bar.task_ids[0]
     return {
         "started": lambda count: bar.update(task, total=count),
-        "progress": lambda name: bar.update(task, advance=1, description=shorten(name, 30)),
+        "progress": lambda _: bar.update(task, advance=1),  # units are named by ids, which tell a person nothing
     }

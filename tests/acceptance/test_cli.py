@@ -51,7 +51,7 @@ WRONG_USAGE = [
     "facts --limit 3 review",
     "procedures exprt somewhere",
     "task lst",
-    "import no-such-format",
+    "import --format no-such-format .",
     "export claude-code",
     "run dinner",
     "run consolidation --older-than 3d",
@@ -161,13 +161,44 @@ def test_every_program_reads_the_file_and_tells_of_what_it_does_not_know(
     ]
 
 
+def write_claude_log(path: Path) -> str:
+    """Write a log of Claude Code with one message, and return its path."""
+    line = {
+        "type": "user", "uuid": "u1", "sessionId": "imported", "timestamp": "2026-03-01T10:00:00.000Z", "cwd": "/src",
+        "message": {"role": "user", "content": "hello"},
+    }  # fmt: skip
+    path.write_text(json.dumps(line) + "\n", encoding="utf-8")
+    return str(path)
+
+
+def test_an_import_takes_a_path_first_and_fails_where_there_is_no_log(cli: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("buy milk\n")
+    (tmp_path / "empty").mkdir()
+    log = write_claude_log(tmp_path / "log.jsonl")
+    reasons = {
+        f"import {tmp_path / 'notes.txt'}": "notes.txt is not a log of any known format",
+        f"import {tmp_path / 'empty'}": "no file there has the name of a log",
+        f"import --format codex {log}": "log.jsonl looks like claude-code, not codex",
+        f"import --format claude-code {tmp_path / 'notes.txt'}": "notes.txt:1: not JSON",
+    }
+    for words, reason in reasons.items():
+        code, _, err = cli(*words.split())
+        assert (code, reason in err) == (6, True), f"{words}: {err}"
+    assert cli("import", str(tmp_path / "none"))[0] == 3
+    for arguments in (["import", log], ["import", "claude-code", log], ["import", "--format", "claude-code", log]):
+        code, _, err = cli(*arguments)
+        assert (code, err) == (0, ""), arguments
+    beside_others = json.loads(cli("import", str(tmp_path), "--json")[1])
+    assert beside_others["unchanged"] == 1
+
+
 JSON_COMMANDS = [
     "sessions", "events s0", "facts", "facts --all", "procedures", "solutions", "solutions --error ModuleNotFoundError",
     "learned", "learned --since 7d",
     "explain {fact}", "explain {procedure}", "explain {solution}", "next s0", "summary s0",
     "runs", "runs show {run}", "db info", "db verify", "db seals", "db reindex", "run import", "run consolidation",
     "run retention", "run retention --dry-run", "retry", "backfill", "backfill --dry-run", "backfill --reprocess",
-    "import consolidator {empty}", "erase --session s3 --yes",
+    "import {log}", "erase --session s3 --yes",
     "erase --log", "procedures search make", "facts search short answers",
     "facts --rejected", "recall ModuleNotFoundError", "facts review",
     "replay s0", "wake --all", "context s0", "cost", "compact s0", "compact s0 --history", "sessions --attention",
@@ -191,7 +222,7 @@ JSON_COMMANDS_TESTED_ELSEWHERE = {
 
 
 def test_everything_that_speaks_json_speaks_it_alone_and_whole(cli: CommandLine, dsn: str, tmp_path: Any) -> None:
-    ids = {**asyncio.run(fill_memory(dsn)), "empty": str(tmp_path)}
+    ids = {**asyncio.run(fill_memory(dsn)), "log": write_claude_log(tmp_path / "log.jsonl")}
     (tmp_path / ".claude" / "projects").mkdir(parents=True)
     for words in JSON_COMMANDS:
         code, out, err = cli(*words.format(**ids).split(), "--json")

@@ -141,11 +141,11 @@ HOSTILE_TEXT = "\x1b]0;owned\x07\x1b[31mred[/bold] [link=http://x]click[/link] \
 FORBIDDEN_OUTPUT = ["\x1b]0;", "\x1b[31mred", "\x07", "\u202e", "\x9b", "\0", "\x7f", "\rover"]
 
 
-def run_on_terminal(environment: Mapping[str, str], *words: str) -> str:
+def run_on_terminal(environment: Mapping[str, str], *words: str, width: int = 200) -> str:
     """Return everything that a command writes to a terminal."""
     terminal, descriptor = pty.openpty()
     shown = b""
-    variables = {**environment, "TERM": "xterm-256color", "COLUMNS": "200"}
+    variables = {**environment, "TERM": "xterm-256color", "COLUMNS": str(width)}
     with subprocess.Popen(
         [*PYTHON, *words], env=variables, stdin=descriptor, stdout=descriptor, stderr=descriptor
     ) as process:
@@ -156,6 +156,21 @@ def run_on_terminal(environment: Mapping[str, str], *words: str) -> str:
     os.close(terminal)
     assert process.returncode == 0, shown
     return shown.decode()
+
+
+@pytest.mark.parametrize("width", [40, 99])
+def test_a_narrow_terminal_breaks_no_word_of_a_list(environment: Mapping[str, str], dsn: str, width: int) -> None:
+    ids = asyncio.run(fill_memory(dsn))
+    expected = {
+        "facts": [ids["fact"], "sessions\u00a04", "prefers"],
+        "sessions": ["session\u00a0s0", "agent\u00a0coder"],
+        "runs": [ids["run"], "consolidation"],
+    }
+    for words, texts in expected.items():
+        shown = run_on_terminal(environment, *words.split(), width=width)
+        assert all(text in shown for text in texts), shown
+        assert "─" not in shown
+    assert "nothing waits for review" in run_on_terminal(environment, "facts", "review", width=width)
 
 
 def test_a_terminal_shows_each_procedure_in_lines_of_its_own(environment: Mapping[str, str], dsn: str) -> None:

@@ -164,4 +164,5 @@ def _list_attention(limit: int, *, as_json: bool) -> None:
             )
             for call in calls
         ),
+        nothing="no call waits for a person",
     )

@@ -134,6 +134,7 @@ def _list_rejected(
             (candidate.id, candidate.rejected, shorten(candidate.quote, 160), candidate.predicate)
             for candidate in candidates
         ),
+        nothing="nothing was rejected",
     )
 
 
@@ -201,6 +202,7 @@ def review_command(
             (candidate.id, candidate.sentence, shorten(candidate.quote, 120), candidate.quarantined, candidate.origin)
             for candidate in candidates
         ),
+        nothing="nothing waits for review",
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,9 +21,9 @@ def register(app: typer.Typer) -> None:
 
 
 def import_command(
-    format_name: Annotated[str, typer.Argument(metavar="FORMAT", help=f"auto, {', '.join(FORMATS)}")] = "auto",
-    paths: Annotated[
-        list[Path] | None, typer.Argument(metavar="[PATH]...", parser=parse_path, help="Files or directories.")
+    paths: Annotated[list[str] | None, typer.Argument(metavar="[PATH]...", help="Files or directories.")] = None,
+    format_name: Annotated[
+        str | None, typer.Option("--format", metavar="FORMAT", help=f"{', '.join(FORMATS)}; else each file's own.")
     ] = None,
     strict: Annotated[bool, typer.Option(help="Write nothing if any line cannot be explained.")] = False,
     as_copy: Annotated[
@@ -33,9 +33,11 @@ def import_command(
 ) -> None:
     """Import session logs. Importing the same file twice adds nothing; one that has grown adds the new part.
 
-    Without a path it searches the places where agents leave their logs on this machine.
+    Without a path it searches the places where agents leave their logs on this machine. Exit code 6 if the paths hold
+    no log. The format may also stand before the paths: `import codex FILE`.
     """
-    sources = select_sources(format_name, paths or [])
+    log_format, files = _parse_arguments(paths or [], format_name)
+    sources = select_sources(log_format, files)
 
     async def work() -> ImportReport:
         stop = stop_on_signals()
@@ -56,6 +58,31 @@ def import_command(
         _print_report(report)
     if report.damaged_bundles:
         raise ImportRefused(report.damaged_bundles[0])
+    if files and (reason := _find_failure(report)):
+        raise ImportRefused(reason)
+
+
+def _parse_arguments(words: Sequence[str], format_name: str | None) -> tuple[str, list[Path]]:
+    """Return the format and the paths; a first word that names a format and no file is the format."""
+    if words and format_name is None and words[0] in ("auto", *FORMATS) and not Path(words[0]).exists():
+        format_name, words = words[0], words[1:]
+    return format_name or "auto", [parse_path(word) for word in words]
+
+
+def _find_failure(report: ImportReport) -> str | None:
+    """Return why the paths that a person named held nothing; None if they held events, known ones too."""
+    if report.misread and len(report.misread) == report.files:
+        return report.misread[0]
+    if report.events or report.repeated or report.erased or report.unchanged or report.bundles:
+        return None
+    if report.problems:
+        return f"nothing was imported: {report.problems[0]}"
+    if report.unrecognised:
+        reason = f"{report.unrecognised[0]} is not a log of any known format"
+        return f"nothing was imported: {reason} (`consolidator import --help` lists them)"
+    if report.files:
+        return None
+    return "nothing was imported: no file there has the name of a log; name the file itself"
 
 
 def _print_report(report: ImportReport) -> None:
@@ -66,9 +93,6 @@ def _print_report(report: ImportReport) -> None:
         + ")",
         style="bold",
     )
-    if not (report.files or report.unchanged or report.unrecognised or report.problem_count):
-        hint = "no file there has the name of such a log; `consolidator import auto PATH` looks into each file"
-        print_line(hint, style="yellow")
     for imported in report.bundles:
         _print_bundle(imported)
     if report.skipped:
