@@ -123,7 +123,8 @@ def test_no_route_shows_or_changes_what_lies_outside(api: ApiServer, session_id:
             assert answer.status_code == 404, (method, path, answer.text)
             check_problem(answer, "not-found")
             if method == "get":  # and in the words for what does not exist
-                assert answer.text.replace(session_id, "ID") == nothing[method, path].text.replace(NOBODY, "ID")
+                shown = answer.text.replace(session_id, "ID").replace(NOBODY, "ID")  # a path may name a second thing
+                assert shown == nothing[method, path].text.replace(NOBODY, "ID")
         else:
             assert answer.status_code in (200, 201, 404, 422), (method, path, answer.text)
         assert "marker-of-mara" not in answer.text
