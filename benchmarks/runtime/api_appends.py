@@ -22,10 +22,10 @@ from consolidator.database import Database
 from consolidator.service.log.record import record_events
 
 TITLE = "events recorded over HTTP, against the same call in-process"
-ROUNDS = {"tiny": 2, "small": 60, "full": 300}
+ROUNDS = {"tiny": 2, "small": 10, "full": 50}
 BATCHES = (1, 100)  # events in one request
 CLIENTS = (1, 8)  # at the same time
-REQUESTS = {"tiny": 1, "small": 10, "full": 10}  # of each client in a round
+REQUESTS = {"tiny": 1, "small": 5, "full": 10}  # of each client in a round
 PATIENCE = 60.0  # seconds until the service must answer
 
 

@@ -116,13 +116,9 @@ class _OpenStateFold:
             case EventType.TOOL_RESULT:
                 self.calls.pop(str(data["call_id"]), None)
                 self.results.append(event.seq)
-            case EventType.APPROVAL_REQUESTED:
-                self.approvals[str(data["call_id"])] = "waiting"
-            case EventType.APPROVAL_GRANTED:
-                self.approvals[str(data["call_id"])] = "granted"
-            case EventType.APPROVAL_DENIED:
-                self.approvals[str(data["call_id"])] = "denied"
-                self.reasons[str(data["call_id"])] = str(data.get("reason") or "")
+            case EventType.APPROVAL_REQUESTED | EventType.APPROVAL_GRANTED | EventType.APPROVAL_DENIED:
+                if data.get("call_id") is not None:  # a foreign log may not say of which call
+                    self._feed_approval(str(data["call_id"]), event)
             case EventType.POLICY_DECISION:
                 self._feed_decision(event)
             case (
@@ -132,6 +128,16 @@ class _OpenStateFold:
                 pass  # these open nothing
             case _:
                 assert_never(event.type)
+
+    def _feed_approval(self, call_id: str, event: Event) -> None:
+        match event.type:
+            case EventType.APPROVAL_REQUESTED:
+                self.approvals[call_id] = "waiting"
+            case EventType.APPROVAL_GRANTED:
+                self.approvals[call_id] = "granted"
+            case _:
+                self.approvals[call_id] = "denied"
+                self.reasons[call_id] = str(event.data.get("reason") or "")
 
     def _feed_decision(self, event: Event) -> None:
         match event.data.get("decision"):

@@ -51,8 +51,8 @@ async def acknowledge(
     records nothing. Raises Forbidden, NotFound, and UsageError for a cursor beyond the log or a blank name.
     """
     upto = Cursor.parse(cursor) if isinstance(cursor, str) else cursor
-    if not surface.strip() or len(surface) > MAX_SURFACE_LENGTH:
-        raise UsageError(f"a surface has a name of at most {MAX_SURFACE_LENGTH} characters")
+    if not surface.strip() or not surface.isprintable() or len(surface) > MAX_SURFACE_LENGTH:
+        raise UsageError(f"a surface has a name of at most {MAX_SURFACE_LENGTH} characters that can be printed")
     async with database.connection() as conn:
         session = await get_session(conn, viewer, session_id, "write")
         if upto.seq > session.head:

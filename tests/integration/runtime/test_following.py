@@ -282,6 +282,9 @@ async def test_a_surface_acknowledges_what_it_has_shown(database: Database, cloc
     ]  # fmt: skip
     with pytest.raises(UsageError, match="beyond the end"):
         await acknowledge(database, "s", "web", "9")
+    for name in ("", " ", "web\0", "web\ud800"):
+        with pytest.raises(UsageError, match="can be printed"):
+            await acknowledge(database, "s", name, "1")
 
 
 FOLLOWERS, SESSIONS, ROUNDS = (200, 20, 8) if FULL else (40, 8, 4)

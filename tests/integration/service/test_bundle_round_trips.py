@@ -171,7 +171,7 @@ class Family:
             await self.log(session, user_message("stop", mode="steer"))
             await stream(self.database, session, message, started, "after it", after=len(pieces))
             pieces.append("after it")
-        await deliver(self.database, session, message, started, len(pieces), action.text)
+        await deliver(self.database, session, message, started, len(pieces), f"screen {action.point}")
         if action.kind == "replaced answer":
             data = {"decision": "generation_replaced", "message_id": message}
             await self.log(session, NewEvent(EventType.POLICY_DECISION, data))

@@ -228,6 +228,17 @@ async def test_work_that_takes_too_long_ends_and_makes_room() -> None:
         assert served.worked_on == 0
 
 
+async def test_what_is_written_is_sent_at_once() -> None:
+    """Else the body of each answer waits for its head to be acknowledged."""
+    async with serve() as served:
+        _, writer = await asyncio.open_connection("127.0.0.1", served.port)
+        await until(lambda: bool(served.open_connections))
+        [connection] = served.open_connections
+        connected = connection.transport.get_extra_info("socket")
+        assert connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
+        writer.close()
+
+
 async def test_a_body_within_the_limit_arrives_whole() -> None:
     async with serve() as served:
         served.end_work.set()

@@ -164,3 +164,8 @@ def test_looking_from_any_settled_mark_finds_the_same(events: list[Event], data:
         whole.calls, whole.generation, whole.unanswered, whole.unseen_results,
     )  # fmt: skip
     assert again.settled_to == whole.settled_to
+
+
+def test_an_approval_that_names_no_call_opens_nothing() -> None:
+    approvals = [(kind, {"tool": "Bash"}) for kind in (E.APPROVAL_REQUESTED, E.APPROVAL_GRANTED, E.APPROVAL_DENIED)]
+    assert fold(create_log(*approvals)).is_settled
