@@ -12,6 +12,7 @@ from consolidator.llm.prices import calculate_cost
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.runtime.comparison import RecordedTurn, RunFold
+from consolidator.runtime.recorded_changes import RecordedChange, parse_change
 from consolidator.runtime.tools.outcome import Outcome
 from consolidator.runtime.tools.recorded import Recording
 from consolidator.store.log import sessions
@@ -27,6 +28,15 @@ class RecordedMessage:
     seq: int
     text: str
     speaker: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRun:
+    """What a recorded session has for a rerun."""
+
+    messages: list[RecordedMessage]
+    changes: list[RecordedChange]  # by people and programs, in their order
+    calls: Recording
 
 
 async def read_past(
@@ -57,8 +67,8 @@ async def read_turns(
     return fold.turns
 
 
-async def read_recording(database: Database, session_id: str, *, after: int) -> tuple[list[RecordedMessage], Recording]:
-    """Return a person's messages after a position, and the results of the calls after it, which are read when used."""
+async def read_recording(database: Database, session_id: str, *, after: int) -> RecordedRun:
+    """Return what people said and changed after a position, and the results of its calls, which are read when used."""
 
     async def load(seq: int) -> Outcome | None:
         async with database.connection() as conn:
@@ -67,6 +77,7 @@ async def read_recording(database: Database, session_id: str, *, after: int) -> 
         return None if event is None else _to_outcome(event)
 
     messages: list[RecordedMessage] = []
+    changes: list[RecordedChange] = []
     recording = Recording(load)
     calls: dict[str, list[Event]] = {}  # without a result, by call_id: logs may reuse one
     async for event in read_past(database, session_id, after=after):
@@ -80,7 +91,9 @@ async def read_recording(database: Database, session_id: str, *, after: int) -> 
             call = waiting.pop(0)
             if data.get("status") != "uncertain":
                 recording.add(str(call.data.get("tool")), call.data.get("arguments"), event.seq)
-    return messages, recording
+        elif (change := parse_change(event)) is not None:
+            changes.append(change)
+    return RecordedRun(messages, changes, recording)
 
 
 def _to_outcome(event: Event) -> Outcome:

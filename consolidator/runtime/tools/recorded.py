@@ -13,6 +13,7 @@ from consolidator.runtime.tools.outcome import Outcome
 from consolidator.runtime.tools.tool import CallContext, Tool, Toolbox
 
 LoadResult = Callable[[int], Awaitable[Outcome | None]]  # the result that the log has at a seq
+Advance = Callable[[int], Awaitable[None]]  # has happen what the log has before a seq
 
 
 @dataclass(slots=True)
@@ -20,6 +21,7 @@ class Recording:
     """The results of a session's calls, each to be used once, in their order."""
 
     load: LoadResult
+    advance: Advance | None = None
     _seqs: dict[tuple[str, str], deque[int]] = field(default_factory=dict)
     used: int = 0
     missed: int = 0  # calls that the recording does not have, or not so often
@@ -30,13 +32,23 @@ class Recording:
 
     async def take(self, tool: str, arguments: Any) -> Outcome | None:
         """Return the next recorded result of a call; None where there is none left."""
-        seqs = self._seqs.get((tool, canonical_arguments(arguments)))
-        outcome = await self.load(seqs.popleft()) if seqs else None
+        seq = await self.pass_by(tool, arguments)
+        outcome = None if seq is None else await self.load(seq)
         if outcome is None:
             self.missed += 1
         else:
             self.used += 1
         return outcome
+
+    async def pass_by(self, tool: str, arguments: Any) -> int | None:
+        """Return the seq of the next recorded result of a call, after what came before it; None where there is none."""
+        seqs = self._seqs.get((tool, canonical_arguments(arguments)))
+        if not seqs:
+            return None
+        seq = seqs.popleft()
+        if self.advance is not None:
+            await self.advance(seq)
+        return seq
 
 
 class RecordedToolbox(Toolbox):
@@ -66,6 +78,7 @@ class RecordedToolbox(Toolbox):
         """Answer a call from the recording, else as a dry run."""
         tool = self.get(name)
         if tool is not None and tool.changes_session:
+            await self.recording.pass_by(name, arguments)
             return await super().run(name, arguments, call)
         recorded = await self.recording.take(name, arguments)
         if recorded is not None:

@@ -16,6 +16,7 @@ from consolidator.runtime.children import ChildRequest, create_child
 from consolidator.runtime.comparison import CallDifference, Comparison, Figures, TurnDifference, compare_runs
 from consolidator.runtime.harness import Harness
 from consolidator.runtime.overrides import Overrides
+from consolidator.runtime.recorded_changes import ChangeReplay
 from consolidator.runtime.recorded_runs import RecordedMessage, read_recording, read_turns
 from consolidator.runtime.sessions import send_message
 from consolidator.runtime.tools.builtin import BUILTIN_GROUPS, builtin_tools
@@ -105,18 +106,23 @@ async def rerun_session(
 
     It runs in a branch that is never evidence. Calls that the recording has are answered from it, others are dry runs;
     with `live_tools` those of tools without side effects are run. Without `tools` the recorded names stand in for them.
+    What people and programs changed in its scratchpad and tasks is changed again, where they did.
     Raises NotFound, Forbidden, and UsageError for a seq at which no person's message stands.
     """
     viewer.check_may("write")
     recorded = await open_source(database, source, viewer=viewer)
     after = 0 if from_seq is None else from_seq - 1
-    messages, recording = await read_recording(database, recorded.id, after=after)
+    run = await read_recording(database, recorded.id, after=after)
+    messages, recording = run.messages, run.calls
     first = _first_message(messages, from_seq)
     offered = await _offered_tools(database, settings, recorded, tools)
     toolbox = RecordedToolbox(offered, recording, live=live_tools)
     wanted = replace(overrides or Overrides(), tools=list(toolbox.names))
     request = ChildRequest(kind="branch", branch_kind="sim", at=first.seq, overrides=wanted, is_rerun=True)
     child = await create_child(database, settings, recorded.id, request)
+    changes = (change for change in run.changes if change.seq > first.seq)
+    replay = ChangeReplay(database, child.id, changes)
+    recording.advance = replay.advance
     client = create_client(settings)
     try:
         harness = Harness(database, settings, client, toolbox)
@@ -124,6 +130,7 @@ async def rerun_session(
         for message in messages[1:]:
             if result.finish_reason != "stop":
                 break
+            await replay.advance(message.seq)
             await send_message(database, child.id, message.text, speaker=message.speaker, surface="rerun")
             result = await wake_session(harness, child.id)
     finally:

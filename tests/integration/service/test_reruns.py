@@ -12,6 +12,8 @@ from consolidator import tool
 from consolidator.database import Database
 from consolidator.errors import Forbidden, UsageError
 from consolidator.models.payload import EventType
+from consolidator.runtime.scratchpad import ScratchpadEdit, change_scratchpad
+from consolidator.runtime.tasks import start_task
 from consolidator.runtime.tools.tool import Tool
 from consolidator.runtime.wake import wake_all
 from consolidator.service.sessions.bundles import stream_bundle
@@ -116,6 +118,42 @@ async def test_a_rerun_of_an_unchanged_session_differs_in_nothing(
         copy = await sessions.get(conn, bundled.recorded_id)
     assert (child.simulated, copy.simulated, child.key, child.kind) == (True, True, None, "branch")
     assert (await compare_sessions(database, session_id, str(path))).is_empty
+    await assert_invariants(database)
+
+
+async def test_what_people_changed_between_messages_is_changed_again(
+    database: Database, settings: Settings, tmp_path: Path
+) -> None:
+    def answer(request: dict[str, Any]) -> ScriptedReply:
+        content = str(request["messages"])
+        last = request["messages"][-1]
+        if last["role"] == "user" and "finish" in str(last["content"]):
+            return ScriptedReply.calling(("finish_task", {"outcome": "success"}))
+        return ScriptedReply(text=f"I see {'A' * ('first note' in content)}{'B' * ('second note' in content)}.")
+
+    async with ModelServer(answers=answer) as server, open_agent(database, server, builtin=["tasks"]) as agent:
+        session = await agent.open(KEY, system="Be brief.")
+        await send_and_collect(session, "one")
+        await change_scratchpad(database, session.id, ScratchpadEdit("replace", "first note"), limit=1000)
+        await start_task(database, session.id, "Fix the build")
+        assert "A" in await send_and_collect(session, "two")
+        await change_scratchpad(database, session.id, ScratchpadEdit("append", "second note"), limit=1000)
+        assert "AB" in await send_and_collect(session, "finish it")
+        await change_scratchpad(database, session.id, ScratchpadEdit("replace", ""), limit=1000)
+        assert await send_and_collect(session, "four") == "I see ."
+        fork = await session.fork()
+        await send_and_collect(fork, "five")
+        configured = create_settings(server, settings.home)
+        path = tmp_path / "bundle.jsonl"
+        path.write_text("".join([line async for line in stream_bundle(database, session.id)]))
+        for source in (session.id, fork.id, str(path)):
+            done = await rerun_session(database, configured, source)
+            assert done.comparison.as_json()["differences"] == []
+            assert done.comparison.left == done.comparison.right
+        second = [event.seq for event in await read_log(database, session.id) if event.type is EventType.USER_MESSAGE][
+            1
+        ]
+        assert (await rerun_session(database, configured, session.id, from_seq=second)).comparison.is_empty
     await assert_invariants(database)
 
 
