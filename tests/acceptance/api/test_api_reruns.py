@@ -1,0 +1,95 @@
+"""A session that the service answered leaves as a file by HTTP, and is run again from it by the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consolidator.testing import ModelServer, ScriptedReply
+from tests.acceptance.api.server import ApiServer, Json, answer_models, serve, use_model, wait_for
+from tests.support import run_cli
+
+TOOLS = '''
+from pathlib import Path
+
+from consolidator import tool
+
+
+@tool(idempotent=True)
+def look(what: str) -> str:
+    """Look at something."""
+    with Path(__file__).with_name("looked").open("a") as looked:
+        looked.write(f"{what};")
+    return f"{what} is as it was"
+'''
+
+
+def answer(request: Json) -> ScriptedReply:
+    """Call a tool for each message, and answer by what the tool, the prompt, the model and the scratchpad say."""
+    last = [message for message in request["messages"] if message["role"] == "tool" or "?" in str(message["content"])][
+        -1
+    ]
+    whole = str(request["messages"])
+    if last["role"] != "tool":
+        return ScriptedReply.calling(("look", {"what": "the oven" if "oven" in str(last["content"]) else "the door"}))
+    seen = " and ".join(name for name in ("closed on Mondays", "be bold") if name in whole)
+    return ScriptedReply(text=f"{request['model']}: {last['content']}, {seen}")
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[ModelServer]:
+    """The stand-in model that records, and repeats."""
+    with answer_models(answer) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def driving_api(
+    module_dsn: str, model: ModelServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[ApiServer, Path]]:
+    """A service that answers, and the folder of its tools."""
+    home: Path = tmp_path_factory.mktemp("reruns")
+    (home / "mytools.py").write_text(TOOLS)
+    with serve(module_dsn, home, "--tools", str(home / "mytools.py"), **use_model(model)) as server:
+        yield server, home
+
+
+def test_a_bundle_by_http_is_run_again_and_a_difference_is_named(
+    driving_api: tuple[ApiServer, Path], model: ModelServer, environment: dict[str, str], tmp_path: Path
+) -> None:
+    api, home = driving_api
+    bundle = tmp_path / "session.jsonl"
+    session_id = api.open_session("main:web:oven", system="Be brief.")
+    path = f"/sessions/{session_id}"
+    with api.client() as owner:
+        for text in ("Is the oven on?", "And the door?"):
+            owner.post(f"{path}/messages", json={"text": text}).raise_for_status()
+            wait_for(owner, path, lambda session: not session["pending"])
+            owner.patch(f"{path}/scratchpad", json={"text": "closed on Mondays"}).raise_for_status()
+        bundle.write_bytes(owner.get(f"{path}/export").raise_for_status().content)
+    assert (home / "looked").read_text() == "the oven;the door;"
+    configured = {**environment, **use_model(model), "CONSOLIDATOR_DATABASE_URL": api.dsn}
+
+    def rerun(source: str, *options: str) -> Any:
+        return json.loads(run_cli("rerun", source, *options, "--json", environment=configured).stdout)
+
+    for source in (str(bundle), session_id):
+        same = rerun(source)
+        assert (same["diff"]["is_empty"], same["diff"]["turns"], same["diff"]["differences"]) == (True, 2, [])
+        assert (same["calls_answered"], same["calls_unanswered"], same["finish_reason"]) == (2, 0, "stop")
+    prompted = rerun(str(bundle), "--add-prompt", "be bold")["diff"]
+    assert [turn["message"] for turn in prompted["differences"]] == ["Is the oven on?", "And the door?"]
+    last = prompted["differences"][1]
+    assert last["left"]["answers"] == ["gpt-4o-mini: the door is as it was, closed on Mondays"]
+    assert last["right"]["answers"] == ["gpt-4o-mini: the door is as it was, closed on Mondays and be bold"]
+    assert [call["status"] for call in last["calls"]] == ["same"]
+    other = rerun(str(bundle), "--model", "gpt-4o")["diff"]
+    assert [turn["right"]["answers"][0].partition(":")[0] for turn in other["differences"]] == ["gpt-4o", "gpt-4o"]
+    shown = run_cli("rerun", str(bundle), "--model", "gpt-4o", environment=configured).stdout
+    assert "2 of 2 turns differ" in shown
+    assert "+ gpt-4o: the oven is as it was" in shown
+    assert (home / "looked").read_text() == "the oven;the door;"  # no tool ran again
