@@ -22,7 +22,7 @@ from consolidator.models.lineage import Lineage
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
 from consolidator.runtime.boundaries import boundary
-from consolidator.runtime.children import ChildRequest, create_child
+from consolidator.runtime.children import ONE_LEVEL, ChildRequest, create_child
 from consolidator.runtime.inheritance import InheritedFold, fold_past
 from consolidator.runtime.overrides import NO_OVERRIDES, Overrides
 from consolidator.runtime.safe_points import find_safe_point
@@ -51,7 +51,8 @@ async def create_checkpoint(
     """Set a checkpoint after an event of a session, by default after the latest safe one, and return it.
 
     By default it lives as long as the session's agent says, or else a day; with FOR_EVER it never expires. Raises
-    NotFound, and UsageError for a point that is not safe or not the session's own, and for a label that is too long.
+    NotFound, and UsageError for a point that is not safe or not the session's own, for a label that is too long, and
+    for a branch or a sub-agent, which has no children.
     """
     if label is not None and not 1 <= len(label) <= MAX_LABEL_CHARS:
         raise UsageError(f"a label has 1 to {MAX_LABEL_CHARS} characters, not {len(label)}")
@@ -60,6 +61,10 @@ async def create_checkpoint(
     now = database.clock.now()
     async with database.connection() as conn:
         session = await sessions.get(conn, session_id)
+        if session.kind in ONE_LEVEL:
+            raise UsageError(
+                f"session {session.id} is a {session.kind}, from which nothing can be restored: set it in its parent"
+            )
         lineage = await lineages.load_lineage(conn, session.id, session)
         seq = (await find_safe_point(conn, session, lineage, at)).seq
         fold = await fold_past(conn, session, lineage, seq)

@@ -39,7 +39,7 @@ from consolidator.store.log.tasks import find_open_task
 ChildKind = Literal["fork", "resume", "branch", "sub-agent"]
 BranchKind = Literal["sim", "pre_steer", "dream"]
 SUB_AGENT_CHANNEL = "sub-agent"  # nobody but the parent hears a sub-agent
-_ONE_LEVEL = ("branch", "sub-agent")  # kinds that have no children
+ONE_LEVEL = ("branch", "sub-agent")  # kinds that have no children
 _PARENTS_OWN = ("system", "seeds")  # of a configuration: what a sub-agent does not see
 _NOTHING = InheritedFold(SessionHistory())
 
@@ -200,7 +200,7 @@ def _inherited_config(parent: SessionRow, request: ChildRequest) -> dict[str, An
 
 async def _find_origin(conn: Connection, session: SessionRow, request: ChildRequest) -> _Origin:
     """Return where a child begins."""
-    if session.kind in _ONE_LEVEL:
+    if session.kind in ONE_LEVEL:
         raise UsageError(f"session {session.id} is a {session.kind}, which has no children: take its parent's")
     if not request.reads_parent:
         return _Origin(session, session, SafePoint(session.head, session.head), (), _NOTHING)

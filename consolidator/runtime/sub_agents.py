@@ -79,13 +79,13 @@ async def create_sub_agent(
 ) -> SessionRow:
     """Return the sub-agent of a call; create it if the call has none. A driver or a wake of it does the task.
 
-    Raises NotFound, and UsageError as `run_sub_agent` does.
+    Raises NotFound, and UsageError as `run_sub_agent` does, and for a program's call that had another task before.
     """
     async with harness.database.connection() as conn:
         parent = await sessions.get(conn, parent_id)
         existing = await store.find_called(conn, parent_id, call_id)
         if existing is not None:
-            return await sessions.get(conn, existing)
+            return await _get_called(conn, existing, request, by)
     settings = harness.settings
     routed = AUTO if settings.strong_model or settings.model else None
     goal = request.task if len(request.task) <= _GOAL_LENGTH else request.task[:_GOAL_LENGTH] + "…"
@@ -105,9 +105,24 @@ async def create_sub_agent(
         max_unfinished=MAX_UNFINISHED,
     )
     overrides = request.overrides(routed, _choose_tools(harness, parent, request))
-    return await create_child(
+    child = await create_child(
         harness.database, settings, parent_id, ChildRequest(kind="sub-agent", overrides=overrides, call=call)
     )
+    async with harness.database.connection() as conn:  # another process may have made the call meanwhile
+        return await _get_called(conn, child.id, request, by)
+
+
+async def _get_called(conn: Connection, child_id: str, request: SpawnRequest, by: SpawnedBy) -> SessionRow:
+    """Return the sub-agent of a call. Raises UsageError where a program made the call before, with another task."""
+    child = await sessions.get(conn, child_id)
+    if by == "program":  # a model's call is in the log, with its one task
+        first = await events.read(conn, child.id, limit=2)
+        tasks = [event.data.get("text") for event in first if event.type is EventType.USER_MESSAGE]
+        if tasks and tasks[0] != request.task:
+            raise UsageError(
+                f"call {child.trigger_id!r} has given another task, to sub-agent {child.id}: take another call_id"
+            )
+    return child
 
 
 def _choose_tools(harness: Harness, parent: SessionRow, request: SpawnRequest) -> list[str]:

@@ -13,7 +13,6 @@ from consolidator.api.replies import reply
 from consolidator.api.routes.sessions import show
 from consolidator.api.schemas.child import Checkpoint, CheckpointList, Fork, NewCheckpoint, Restore
 from consolidator.api.schemas.session import Session, SessionId
-from consolidator.errors import NotFound
 from consolidator.models.session import SessionRow
 from consolidator.service.database import Database
 from consolidator.service.requests import Answer
@@ -78,11 +77,11 @@ async def resume_session(call: Writing, session_id: SessionId, body: Restore | N
     wanted = body or Restore()
 
     async def work(database: Database) -> Answer:
-        checkpoint_id = await _find_checkpoint(call, database, session_id, wanted.checkpoint_id)
+        checkpoint = await checkpoints.find_restorable(database, session_id, wanted.checkpoint_id, viewer=call.viewer)
         row = await checkpoints.restore_checkpoint(
             database,
             call.settings,
-            checkpoint_id,
+            checkpoint.id,
             overrides=wanted.overrides.to_overrides(),
             is_current=wanted.is_current,
             viewer=call.viewer,
@@ -114,13 +113,3 @@ async def fork_session(call: Writing, session_id: SessionId, body: Fork | None =
 
 def _created(call: Call, row: SessionRow) -> Answer:
     return to_answer(show(call, row), row.id, status=201, location=f"/v1/sessions/{row.id}")
-
-
-async def _find_checkpoint(call: Call, database: Database, session_id: str, wanted: str | None) -> str:
-    """Return the id of a session's checkpoint: the wanted one, or the latest. Raises NotFound."""
-    call.viewer.check_may("write")
-    found = await checkpoints.list_checkpoints(database, session_id, viewer=call.viewer)
-    ids = [checkpoint.id for checkpoint in found if wanted in (None, checkpoint.id)]
-    if not ids:
-        raise NotFound(f"session {session_id!r} has no such checkpoint: POST .../checkpoint sets one")
-    return ids[0]

@@ -115,8 +115,11 @@ async def get_session(
 
 
 def show(call: Call, row: SessionRow) -> Session:
-    """Return a session as the API shows it."""
-    return Session.of(row, listing.session_status(row, call.database.clock.now()))
+    """Return a session as the API shows it; who may not read it is not shown its prompt."""
+    shown = Session.of(row, listing.session_status(row, call.database.clock.now()))
+    if not call.viewer.may("read"):
+        shown.config = {name: value for name, value in shown.config.items() if name != "system"}
+    return shown
 
 
 @router.delete("/sessions/{session_id}", **operation("write", None, 204))

@@ -40,10 +40,10 @@ async def spawn_sub_agent(call: Writing, session_id: SessionId, body: Spawn) -> 
     call_id = body.call_id or (f"{call.keyed.credential}:{call.keyed.key}" if call.keyed else f"spawn_{ULID()}")
 
     async def work(database: Database) -> Answer:
-        row = await spawning.start_sub_agent(
+        row, result = await spawning.start_sub_agent(
             database, harness, session_id, body.to_request(), call_id=call_id, viewer=call.viewer
         )
-        return to_answer(SubAgent.of(row, None), row.id, status=202, location=f"/v1/sessions/{row.id}/result")
+        return to_answer(SubAgent.of(row, result), row.id, status=202, location=f"/v1/sessions/{row.id}/result")
 
     answer = await call.do_once(work)
     if not call.wants_stream:

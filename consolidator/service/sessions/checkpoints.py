@@ -19,8 +19,8 @@ from consolidator.settings import Settings
 from consolidator.store.log import checkpoints as store
 
 __all__ = [
-    "FOR_EVER", "CheckpointRow", "create_checkpoint", "delete_checkpoint", "get_checkpoint", "list_checkpoints",
-    "restore_checkpoint",
+    "FOR_EVER", "CheckpointRow", "create_checkpoint", "delete_checkpoint", "find_restorable", "get_checkpoint",
+    "list_checkpoints", "restore_checkpoint",
 ]  # fmt: skip
 
 
@@ -57,9 +57,31 @@ async def list_checkpoints(
 
 
 async def get_checkpoint(database: Database, checkpoint_id: str, *, viewer: Viewer = OWNER) -> CheckpointRow:
-    """Return a checkpoint. Raises Forbidden and NotFound."""
+    """Return a checkpoint that has not expired. Raises Forbidden and NotFound."""
     async with database.connection() as conn:
-        return await _get_checkpoint(conn, viewer, checkpoint_id, "read")
+        checkpoint = await _get_checkpoint(conn, viewer, checkpoint_id, "read")
+    if checkpoint.has_expired(database.clock.now()):
+        raise store.not_found(checkpoint_id)
+    return checkpoint
+
+
+async def find_restorable(
+    database: Database, session_id: str, checkpoint_id: str | None = None, *, viewer: Viewer = OWNER
+) -> CheckpointRow:
+    """Return a session's checkpoint to restore: the one of this id, or that of the latest point.
+
+    Raises Forbidden, and NotFound where the session has no such checkpoint, or it has expired.
+    """
+    now = database.clock.now()
+    async with database.connection() as conn:
+        session = await get_session(conn, viewer, session_id, "write")
+        if checkpoint_id is None:
+            found = await store.get_last_unexpired(conn, session.id, now=now)
+        else:
+            found = await store.get(conn, checkpoint_id)
+    if found is None or found.session_id != session.id or found.has_expired(now):
+        raise NotFound(f"session {session.id!r} has no such checkpoint: POST .../checkpoint sets one")
+    return found
 
 
 async def restore_checkpoint(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from consolidator.database import Database
+from consolidator.database import Connection, Database
 from consolidator.errors import NotFound
 from consolidator.models.principal import Role, name_principal
 from consolidator.models.session import SessionRow
@@ -31,14 +31,17 @@ async def create_session(
 ) -> SessionRow:
     """Create a session, within the viewer's reach; what its caller leaves open is its agent's.
 
-    A `key` names it from now on, and it continues that conversation. Raises Forbidden, and UsageError for what no
-    session could run with, or another agent, project or peer than the credential's.
+    A `key` names it from now on, and it continues that conversation. Raises Forbidden, NotFound for the conversation of
+    a session out of reach, and UsageError for what no session could run with, or another agent, project or peer than
+    the credential's.
     """
     viewer.check_may("write")
     if key is not None:
         named_agent, _, named_peer = creation.parse_key(key)
         viewer.narrow(agent=named_agent, peer=named_peer or "")
     reach = viewer.narrow(agent=agent, project=request.project, peer=peer)
+    async with database.connection() as conn:
+        await _check_conversation(conn, viewer, request.conversation_id)
     return await creation.create_session(
         database,
         settings,
@@ -62,6 +65,7 @@ async def open_session(
     agent, _, peer = creation.parse_key(key)
     reach = viewer.narrow(agent=agent, project=request.project, peer=peer or "")
     async with database.connection() as conn:
+        await _check_conversation(conn, viewer, request.conversation_id)
         current = await session_store.get_current(conn, key)
         if current is not None:
             try:
@@ -88,6 +92,12 @@ async def end_session(
     )
     async with database.connection() as conn:
         return await find_session(conn, viewer, session.id, "write")
+
+
+async def _check_conversation(conn: Connection, viewer: Viewer, conversation_id: str | None) -> None:
+    """Raise NotFound for the conversation of a session that is not within the viewer's reach; other names are free."""
+    if conversation_id is not None and await session_store.get_each(conn, [conversation_id]):
+        await get_session(conn, viewer, conversation_id, "write")
 
 
 def _operator(viewer: Viewer) -> str:

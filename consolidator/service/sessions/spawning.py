@@ -47,15 +47,17 @@ async def start_sub_agent(
     *,
     call_id: str,
     viewer: Viewer = OWNER,
-) -> SessionRow:
-    """Create a sub-agent with its task, which a driver does from now on, and return it; a call's id has one.
+) -> tuple[SessionRow, SpawnResult | None]:
+    """Create a sub-agent with its task, which a driver does from now on; a call's id has one.
 
-    `database` may be one open transaction. Raises as `spawn` does.
+    Returns it, and what came of it: None while it is at work. `database` may be one open transaction. Raises as
+    `spawn` does.
     """
     async with database.connection() as conn:
         session = await get_session(conn, viewer, session_id, "write")
     in_transaction = replace(harness, database=database)
-    return await create_sub_agent(in_transaction, session.id, request, call_id=call_id, by="program")
+    child = await create_sub_agent(in_transaction, session.id, request, call_id=call_id, by="program")
+    return child, None if is_unfinished(child) else await read_result(database, child.id)
 
 
 async def read_sub_agent(

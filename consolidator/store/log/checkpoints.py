@@ -61,6 +61,12 @@ async def get_latest(conn: Connection, session_id: str, *, seq: int) -> Checkpoi
     return None if latest is None else _unescaped(latest)
 
 
+async def get_last_unexpired(conn: Connection, session_id: str, *, now: datetime) -> CheckpointRow | None:
+    """Return the checkpoint of a session's latest point, of those that have not expired."""
+    last = await fetch_one(conn, CheckpointRow, _SQL["get_last_unexpired"], {"session": session_id, "now": now})
+    return None if last is None else _unescaped(last)
+
+
 async def list_of(conn: Connection, session_id: str, *, limit: int) -> list[CheckpointRow]:
     """Return a session's checkpoints, the latest point first."""
     rows = await fetch_all(conn, CheckpointRow, _SQL["list"], {"session": session_id, "limit": limit})

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 import httpx2
 import pytest
 
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.service.sessions.checkpoints import create_checkpoint
 from tests.acceptance.api.server import ApiServer, read_frames
+from tests.conftest import NOON
 
 
 @pytest.fixture(scope="module")
@@ -138,3 +143,89 @@ def test_a_stream_goes_on_where_it_broke(api: ApiServer, owner: httpx2.Client) -
         assert owner.get(path, headers={**accept, "last-event-id": wrong}).status_code == status
     shown = owner.post(f"/sessions/{session_id}/deliveries", json={"surface": "web", "cursor": "4"})
     assert shown.json() == {"session_id": session_id, "messages": 0}
+
+
+def test_a_checkpoint_is_restored_by_its_id_however_many_came_after(api: ApiServer, owner: httpx2.Client) -> None:
+    session_id = api.open_session("points:web:many")
+
+    async def set_many(database: Database) -> list[str]:
+        return [(await create_checkpoint(database, session_id)).id for _ in range(101)]
+
+    first = api.run(set_many)[0]
+    restored = owner.post(f"/sessions/{session_id}/resume", json={"checkpoint_id": first})
+    assert restored.status_code == 201, restored.text
+    with api.client(api.make_token("points-writer", "write")) as writer:
+        assert writer.post(f"/sessions/{session_id}/resume", json={"checkpoint_id": first}).status_code == 201
+
+
+def test_an_expired_checkpoint_is_not_there(api: ApiServer, owner: httpx2.Client) -> None:
+    session_id = api.open_session("points:web:expired")
+
+    async def set_expired(database: Database) -> str:
+        early = Database(database.dsn, FrozenClock(NOON - timedelta(days=2)))
+        try:
+            return (await create_checkpoint(early, session_id, time_to_live=timedelta(hours=1))).id
+        finally:
+            await early.close()
+
+    expired = api.run(set_expired)
+    assert problem(owner.get(f"/checkpoints/{expired}")) == (404, "not-found")
+    for body in ({"checkpoint_id": expired}, {}):
+        assert problem(owner.post(f"/sessions/{session_id}/resume", json=body)) == (404, "not-found")
+
+
+def test_a_branch_takes_no_checkpoint(api: ApiServer, owner: httpx2.Client) -> None:
+    session_id = api.open_session("points:web:branch")
+    branch = owner.post(f"/sessions/{session_id}/branch", json={"kind": "sim", "message": "What if?"})
+    assert branch.status_code == 201, branch.text
+    refused = owner.post(f"/sessions/{branch.json()['id']}/checkpoint")
+    assert problem(refused) == (422, "invalid")
+    assert "parent" in refused.json()["detail"]
+
+
+def test_a_restore_takes_a_model_a_prompt_and_a_cap_of_its_own(api: ApiServer, owner: httpx2.Client) -> None:
+    session_id = api.open_session("points:web:overrides", system="Be brief.", model="gpt-4o", max_cost_usd="5")
+    path = f"/sessions/{session_id}"
+    first = owner.post(f"{path}/checkpoint").json()
+    assert first["delta"] == {}
+    owner.post(f"{path}/messages", json={"text": "One"})
+    owner.post(f"{path}/messages", json={"text": "Two"})
+    head = owner.get(path).json()["head"]
+    second = owner.post(f"{path}/checkpoint", json={"at": head}).json()
+    delta = second["delta"]
+    assert (delta["since"], delta["events"], delta["messages"]) == (first["id"], head - first["seq"], 2)
+    assert (delta["tools"], delta["input_tokens"], float(delta["cost"])) == ({}, 0, 0)
+    template = {"template": "You help $team.", "parameters": {"team": "sales"}}
+    for overrides, system in ((template, "You help sales."), ({"prompt_patch": {"append": "Be kind."}}, None)):
+        named = {"model": "gpt-4o-mini", "max_cost_usd": "0.25", **overrides}
+        answer = owner.post(f"{path}/resume", json={"checkpoint_id": first["id"], "overrides": named})
+        assert answer.status_code == 201, answer.text
+        child = answer.json()
+        assert (child["model"], child["max_cost_usd"], child["parent_seq"]) == ("gpt-4o-mini", "0.25", first["seq"])
+        prompt = child["config"]["system"]
+        assert prompt == system if system else "Be brief." in prompt and "Be kind." in prompt
+    original = owner.get(path).json()
+    assert (original["model"], original["max_cost_usd"], original["config"]["system"]) == ("gpt-4o", "5", "Be brief.")
+
+
+def test_a_thread_out_of_reach_is_not_joined(api: ApiServer, owner: httpx2.Client) -> None:
+    session_id = api.open_session("threads:web:mara")
+    with api.client(api.make_token("thread-other", "read", "write", agent="other")) as other:
+        for body in ({"key": "other:web:zz", "new": True}, {"key": "other:web:zz"}, {"agent": "other"}):
+            answer = other.post("/sessions", json={**body, "conversation_id": session_id})
+            assert problem(answer) == (404, "not-found"), body
+        own = other.post("/sessions", json={"agent": "other", "conversation_id": "thread-7"}).json()
+        joined = other.post("/sessions", json={"agent": "other", "conversation_id": own["id"]})
+        assert (joined.status_code, joined.json()["conversation_id"]) == (201, own["id"])
+    (found,) = owner.get("/sessions", params={"conversation": session_id}).json()["sessions"]
+    assert found["id"] == session_id
+
+
+def test_who_may_not_read_is_not_shown_the_prompt(api: ApiServer) -> None:
+    session_id = api.open_session("prompts:web:mara", system="The secret prompt.")
+    with api.client(api.make_token("prompt-writer", "write")) as writer:
+        opened = writer.post("/sessions", json={"key": "prompts:web:mara"})
+        forked = writer.post(f"/sessions/{session_id}/fork")
+        for answer in (opened, forked):
+            assert answer.status_code == 201
+            assert "secret prompt" not in answer.text

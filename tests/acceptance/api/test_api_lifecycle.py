@@ -89,7 +89,7 @@ def test_an_error_that_ended_a_turn_is_told_until_a_turn_succeeds(api: ApiServer
     assert owner.get(path).json()["error"] is None
 
 
-@pytest.mark.parametrize("trigger", ["chat", "email", "cron"])
+@pytest.mark.parametrize("trigger", ["chat", "message", "email", "cron", "api"])
 def test_what_a_model_saw_at_the_start_is_kept_in_order_whatever_started_it(
     api: ApiServer, owner: httpx2.Client, trigger: str
 ) -> None:

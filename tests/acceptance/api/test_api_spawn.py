@@ -116,6 +116,12 @@ def test_a_call_has_one_sub_agent_however_often_it_is_made(api: ApiServer, owner
         assert (other.status_code, other.json()["type"]) == (422, "urn:consolidator:problem:idempotency-key-reused")
     named = [spawn(owner, parent_id, "named", call_id="c-1")["session_id"] for _ in range(2)]
     assert named[0] == named[1] != first["session_id"]
+    other = owner.post(f"/sessions/{parent_id}/spawn", json={"task": "renamed", "call_id": "c-1"})
+    assert (other.status_code, other.json()["type"]) == (422, "urn:consolidator:problem:invalid")
+    assert "another call_id" in other.json()["detail"]
+    finished = wait_result(owner, {"session_id": named[0]})
+    assert spawn(owner, parent_id, "named", call_id="c-1") == finished
+    assert (finished["status"], finished["text"]) == ("ok", "done: named")
     assert len(owner.get(f"/sessions/{parent_id}/children").json()["sessions"]) == 2
 
 
