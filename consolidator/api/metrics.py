@@ -54,7 +54,9 @@ class ProcessMetrics:
         self._answers = self._counter("http_requests", "Requests of the API.", ("method", "route", "status"))
         self._models = self._histogram("model_call", "Calls of models.", ("model", "operation"), _CALL_BUCKETS)
         self._outcomes = self._counter("model_calls", "Calls of models.", ("model", "operation", "outcome"))
-        self._tokens = self._counter("model_tokens", "Tokens of calls of models.", ("model", "type"))
+        self._tokens = self._counter(
+            "model_tokens", "Tokens of calls of models, as servers report them.", ("model", "type")
+        )
         self._cost = self._counter("model_cost_usd", "What calls of models cost, at list prices.", ("model",))
         self._tools = self._histogram("tool_call", "Calls of tools.", ("tool",), _CALL_BUCKETS)
         self._results = self._counter("tool_calls", "Calls of tools.", ("tool", "outcome"))

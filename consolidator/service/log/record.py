@@ -13,7 +13,7 @@ from typing import Any
 from ulid import ULID
 
 from consolidator.database import Database
-from consolidator.errors import InvalidEvent
+from consolidator.errors import InvalidEvent, KeyReused
 from consolidator.formats.common.json_parsing import MAX_DEPTH, exceeds_max_depth
 from consolidator.models.event import NewEvent, parse_timestamp
 from consolidator.models.payload import EventType
@@ -41,8 +41,8 @@ async def record_events(
 
     Each event is `{"type": "UserMessage", "data": {...}, "task_id": ...}`. With an `idempotency_key`, a repeated call
     writes nothing and returns the first call's seqs, also after its session has ended. Raises UsageError for a
-    malformed key, Forbidden without the scope, and InvalidEvent for a malformed event or one that no client may
-    record; then nothing is written.
+    malformed key, KeyReused for an idempotency key of other events, Forbidden without the scope, and InvalidEvent for a
+    malformed event or one that no client may record; then nothing is written.
     """
     viewer.check_may("record")
     agent, channel, peer = parse_key(key)
@@ -67,6 +67,8 @@ async def record_events(
             answered = await sessions.find_answered(conn, key, viewer.name, idempotency_key)
         session_id = answered or await sessions.open_current(conn, values, now=now)
         result = await events.append(conn, session_id, parsed, now=now, key=idempotency_key)
+        if result.repeated and not await events.are_stored(conn, session_id, result, parsed):
+            raise KeyReused("this idempotency key came with other events: nothing was written, use a new key for each")
     return {
         "session": session_id,
         "first_seq": result.first_seq,

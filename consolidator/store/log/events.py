@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -19,7 +20,7 @@ from consolidator.models.payload import EventType, check_payload
 from consolidator.models.principal import check_may_append
 from consolidator.store.log import blobs
 from consolidator.store.log.blobs import Blob
-from consolidator.store.log.hash_chain import hash_content, hash_event
+from consolidator.store.log.hash_chain import canonical_json, hash_content, hash_event
 from consolidator.store.queries import execute, execute_each, fetch_all, fetch_each, fetch_one, fetch_value, load
 
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
@@ -167,6 +168,19 @@ async def append(
         except _TaskChanged as changed:
             open_task = changed.open_task
     raise HeadConflict(f"session {session_id}: tasks were started and ended faster than events could be appended")
+
+
+async def are_stored(conn: Connection, session_id: str, result: AppendResult, events: Sequence[NewEvent]) -> bool:
+    """Tell whether the seqs of an earlier append hold these events; those that retention removed count as the same."""
+    if result.last_seq - result.first_seq + 1 != len(events):
+        return False
+    rows = await read_rows(conn, Span(session_id, result.first_seq - 1, result.last_seq, (BEGINNING, END)))
+    for row in rows:
+        event = prepare(events[row.seq - result.first_seq])
+        stored, new = (canonical_json(json.loads(text)) for text in (dumps(row.data), event.data))
+        if row.event_type != event.type or stored != new:
+            return False
+    return True
 
 
 async def _append_prepared(

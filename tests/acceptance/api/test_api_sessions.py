@@ -111,6 +111,24 @@ def test_what_is_recorded_or_imported_is_read_and_never_driven(api: ApiServer, o
     assert owner.get(path).json()["head"] == 1
 
 
+def test_a_batchs_key_is_not_taken_for_other_events(api: ApiServer, owner: httpx2.Client) -> None:
+    def build(*texts: str) -> list[dict[str, object]]:
+        return [{"type": "UserMessage", "data": {"text": text, "n": 1.50, "nul": "\0"}} for text in texts]
+
+    large = "x" * 100_000
+    body = {"session_key": "batches:web:mara", "idempotency_key": "batch-1"}
+    first = owner.post("/events", json={**body, "events": build("one", large)})
+    assert first.status_code == 200, first.text
+    again = owner.post("/events", json={**body, "events": build("one", large)}).json()
+    assert again == {**first.json(), "repeated": True}
+    for others in (build("one", "two"), build("one"), build("one", large, "two"), build("one", large + "x")):
+        refused = owner.post("/events", json={**body, "events": others})
+        assert refused.status_code == 422, refused.text
+        assert refused.json()["type"] == "urn:consolidator:problem:idempotency-key-reused"
+        assert "other events" in refused.json()["detail"]
+    assert owner.get(f"/sessions/{again['session']}").json()["head"] == 2
+
+
 def test_events_that_no_client_may_say_are_refused_as_a_whole(api: ApiServer, owner: httpx2.Client) -> None:
     events = [{"type": "UserMessage", "data": {"text": "x"}}, {"type": "ApprovalGranted", "data": {"call_id": "c"}}]
     refused = owner.post("/events", json={"session_key": "main:forged", "events": events})
