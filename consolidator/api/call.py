@@ -6,14 +6,14 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from fastapi import Depends, Header, Request
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from consolidator.api import problems, replies
+from consolidator.api import limits, problems, replies
 from consolidator.api.guard import EVENT_STREAM
 from consolidator.api.problems import Problem
 from consolidator.runtime.harness import Harness
@@ -40,6 +40,7 @@ class ApiServices:
     stopping: asyncio.Event
     runs: RequestedRuns  # of the nights' jobs, on their connections
     open_hub: FollowHub | None = None  # follows sessions for all streams
+    previews: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(limits.PREVIEWS))
 
     @property
     def hub(self) -> FollowHub:

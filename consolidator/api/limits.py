@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 BODY_BYTES = 4 * 1024 * 1024
 DROPPED_BYTES = 4 * BODY_BYTES  # of a request that is too large
 WORKED_ON = 8  # requests at once
+PREVIEWS = 4  # of those, that wait for a model to try a steer
 WAITING = 64  # requests that wait to be worked on
 WAIT_SECONDS = 10.0  # for that
 REQUEST_SECONDS = 110.0  # until a request is given up; a compaction waits for a model

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
-from consolidator.api import problems
+from consolidator.api import limits, problems
 from consolidator.api.call import Reading, Writing, operation, to_answer
 from consolidator.api.problems import Problem
 from consolidator.api.replies import reply
@@ -29,7 +29,8 @@ async def create_branch(call: Writing, session_id: SessionId, body: NewBranch) -
     """Try something beside a session, which is untouched. Tools with side effects are dry runs.
 
     A driver answers the message of a `sim` or `dream`. A `pre_steer` is run at once and answered with its comparison;
-    sent again with its Idempotency-Key, as after a crash, it goes on with the same branch.
+    sent again with its Idempotency-Key, as after a crash, it goes on with the same branch. Its answer is what a model
+    says of the log, so it needs the scope `read`, too.
     """
     if body.kind == "pre_steer":
         return await _preview(call, session_id, body)
@@ -51,13 +52,16 @@ async def _preview(call: Writing, session_id: str, body: NewBranch) -> Response:
     name = None if keyed is None else f"{keyed.credential}:{keyed.key}:{keyed.request_hash.hex()[:16]}"
 
     async def work(database: Database) -> Answer:
-        compared = await branches.run_branch(
-            replace(driver, database=database),
-            session_id,
-            body.to_request(name),
-            is_stopping=call.services.stopping.is_set,
-            viewer=call.viewer,
-        )
+        if call.services.previews.locked():  # they may not take every place that requests are worked on in
+            raise Problem(problems.TOO_MANY, f"at most {limits.PREVIEWS} steers are tried at once here")
+        async with call.services.previews:
+            compared = await branches.run_branch(
+                replace(driver, database=database),
+                session_id,
+                body.to_request(name),
+                is_stopping=call.services.stopping.is_set,
+                viewer=call.viewer,
+            )
         row = compared.branch
         return to_answer(Branch.of(row, compared), row.id, status=201, location=f"/v1/sessions/{row.id}")
 

@@ -69,8 +69,10 @@ async def run_branch(
     """Try something in a branch of a session, such as a steer, to its end, and compare; the session is not held.
 
     The same request after a crash goes on with the branch that is there. Raises as `create_branch` does, and
-    UsageError where no model or a tool of the session is missing here.
+    UsageError where no model or a tool of the session is missing here; the comparison shows what the log says, so
+    it needs the scope `read`, too.
     """
+    viewer.check_may("read")
     session_id = await _find_main(harness.database, session_id, request, viewer)
     surface = surface or viewer.name
     return await runtime.run_branch(harness, session_id, request, surface=surface, is_stopping=is_stopping)

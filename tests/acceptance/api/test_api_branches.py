@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from consolidator.api.limits import PREVIEWS
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.acceptance.api.server import ApiServer, Json, serve
 from tests.databases import database_copy
@@ -42,6 +44,7 @@ class Model:
         self.url = ""
         self.stalls = threading.Event()  # whether an answer to a steer comes to no end
         self.stalled = threading.Event()
+        self.is_slow = threading.Event()  # whether an answer to a steer takes seconds
 
     def answer(self, request: Json) -> ScriptedReply:
         """Answer a request."""
@@ -50,6 +53,8 @@ class Model:
             return ScriptedReply(text=f"It says: {last['content']}")
         if "publish" in str(last["content"]):
             return ScriptedReply.calling(("publish", {"what": "it"}))
+        if self.is_slow.is_set() and "slow steer" in str(last["content"]):
+            return ScriptedReply(text="An answer.", delay=5)
         if self.stalls.is_set() and "steer" in str(last["content"]):
             self.stalled.set()
             return ScriptedReply(text="An answer.", stall_after=1)
@@ -232,6 +237,44 @@ def test_a_preview_survives_kill_9_and_the_same_request_goes_on_with_it(start: C
         assert owner.post(path, json=body, headers=key).headers["idempotency-replayed"] == "true"
         assert len(owner.get(f"{path}es").json()["branches"]) == 1
         assert steers_of(owner, session_id) == []
+
+
+def test_previews_leave_places_for_other_requests(driving_api: ApiServer, model: Model) -> None:
+    session_id = driving_api.open_session("main:web:many-previews")
+    with driving_api.client() as client:
+        talk(client, session_id, "Hello.")
+        model.is_slow.set()
+        asked = {"kind": "pre_steer", "message": "a slow steer"}
+
+        def preview(_: int) -> httpx2.Response:
+            with driving_api.client() as own:
+                return own.post(f"/sessions/{session_id}/branch", json=asked)
+
+        with ThreadPoolExecutor(10) as pool:
+            try:
+                futures = [pool.submit(preview, number) for number in range(10)]
+                wait_for(lambda: sum(future.done() for future in futures) == 10 - PREVIEWS)
+                assert client.get("/sessions", params={"limit": 1}).status_code == 200
+            finally:
+                model.is_slow.clear()
+            answers = [future.result() for future in futures]
+    refused = [answer for answer in answers if answer.status_code == 429]
+    assert len(refused) == 10 - PREVIEWS
+    assert all(answer.headers["retry-after"] for answer in refused)
+    assert [answer.status_code for answer in answers if answer not in refused] == [201] * PREVIEWS
+
+
+def test_a_preview_needs_the_scope_to_read(driving_api: ApiServer) -> None:
+    session_id = driving_api.open_session("main:web:write-only")
+    with driving_api.client() as client:
+        talk(client, session_id, "Hello.")
+    with driving_api.client(driving_api.make_token("only-write", "write")) as client:
+        asked = {"kind": "pre_steer", "message": "repeat"}
+        answer = client.post(f"/sessions/{session_id}/branch", json=asked)
+    assert answer.status_code == 403
+    assert "scope read" in answer.json()["detail"]
+    with driving_api.client() as client:
+        assert client.get(f"/sessions/{session_id}/branches").json()["branches"] == []
 
 
 def ask_in_vain(api: ApiServer, path: str, body: Json, headers: dict[str, str]) -> None:
