@@ -34,6 +34,7 @@ from consolidator.models.lineage import MAX_RANGES
 NAME = "bundle"
 VERSION = 2
 COPY = "copy"  # in place of our name in the origins of copies: they are no evidence, whatever they are copies of
+REDACTED_COPY = "redacted-copy"  # of a redacted bundle: the exact one is copied beside it
 _MAX_NUMBER = 2**53  # above it no number is believed
 
 

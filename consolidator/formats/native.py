@@ -27,6 +27,7 @@ from consolidator.models.principal import find_role, role_of
 
 NAME = "consolidator"
 VERSION = 1
+REDACTED = "redacted"  # in what follows: whether it came in a redacted bundle
 EXPORTED = "exported"  # in details: the exporting system's columns without a field in ForeignSession
 _COLUMNS = ("key", "conversation_id", "agent", "channel", "peer", "project", "kind", "model", "status", "error")
 # Identity and parents of a session: an importing system has its own values; a re-export keeps the original ones.
@@ -63,7 +64,7 @@ def write(session: Mapping[str, Any], events: Iterable[Event]) -> Iterator[str]:
 def build_header(session: Mapping[str, Any], pruned: int) -> dict[str, Any]:
     """Return a session's header, given up to where its events are gone; an import has the header that it came with."""
     details = dict(session.get("details") or {})
-    exported = details.pop(EXPORTED, {})
+    exported = {name: value for name, value in details.pop(EXPORTED, {}).items() if name != REDACTED}
     header = {name: session.get(name) for name in (*_IDENTITY, *_COLUMNS)}
     header["base_seq"] = session.get("base_seq") or None  # 0 is what an export without it means
     header |= {name: value for name, value in exported.items() if name in _IDENTITY or name not in header}

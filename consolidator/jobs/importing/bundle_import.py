@@ -54,10 +54,12 @@ async def import_bundle(
 
     A session of this database keeps its id, and gets what its bundle has after its head, unless the runtime drives it;
     `as_copy` copies it, or any other, into a session that is never evidence. Raises ImportRefused before anything is
-    written for a bundle that is damaged, or that begins after what is here ends; OSError where it cannot be read.
+    written for a bundle that is damaged, that begins after what is here ends, or that is exact where a redacted one of
+    the same session was imported before; OSError where it cannot be read.
     """
     info = await asyncio.to_thread(check_bundle, path)
-    writer = _BundleImport(database, path, report, info, bundle.COPY if as_copy else native.NAME)
+    copy_name = bundle.REDACTED_COPY if info.redacted else bundle.COPY
+    writer = _BundleImport(database, path, report, info, copy_name if as_copy else native.NAME)
     before = report.events
     is_new = await writer.prepare()
     items = bundle.read_bundle(path)
@@ -122,6 +124,7 @@ class _BundleImport:
         self._target: _Target | None = None
         self._own: set[str] = set()
         self._heads: dict[str, int] = {}  # of the sessions that are here, by the id that they have here
+        self._redacted: set[str] = set()  # of the sessions that are here, those that came in a redacted bundle
         self._is_erased = False
 
     @property
@@ -144,9 +147,22 @@ class _BundleImport:
             self._is_erased = bool(await sources.filter_erased(conn, [*ids, *names]))
             rows = {row.id: row for row in await sessions.get_each(conn, ids)}
             self._heads = {row.id: row.head for row in rows.values()}
+            self._redacted = {
+                row.id for row in rows.values() if row.details.get(native.EXPORTED, {}).get(native.REDACTED)
+            }
+            self._check_not_redacted()
             if self._info.session_id in self._own and self.session_id in rows:
                 await self._check_chain(conn, rows[self.session_id])
         return self.session_id not in self._heads
+
+    def _check_not_redacted(self) -> None:
+        """Refuse an exact bundle of what is here in redacted form: events of the log are never replaced."""
+        if self._info.redacted or self._is_erased or not self._redacted:
+            return
+        raise ImportRefused(
+            f"{self._path}: session {min(self._redacted)} is here already, from a redacted bundle, and what is hidden "
+            "in it stays so; nothing was written: with --copy (over HTTP ?copy=true) the exact one comes in beside it"
+        )
 
     async def _check_chain(self, conn: Connection, session: SessionRow) -> None:
         """Compare the hash that the bundle has of a session of this database with the log's."""
@@ -189,9 +205,12 @@ class _BundleImport:
     async def _begin_session(self, session: ForeignSession) -> None:
         if self._is_erased:
             return
-        if self._name == bundle.COPY:
-            exported = {**session.details[native.EXPORTED], "simulated": True}
-            session = replace(session, details={**session.details, native.EXPORTED: exported}, key=None)
+        exported = session.details[native.EXPORTED]
+        if self._info.redacted:
+            exported = {**exported, native.REDACTED: True}
+        if self._name != native.NAME:
+            exported, session = {**exported, "simulated": True}, replace(session, key=None)
+        session = replace(session, details={**session.details, native.EXPORTED: exported})
         session_id = self._id_of(session.origin)
         head, is_own = self._heads.get(session_id), session.origin in self._own
         self._target = _Target(session_id, session, head or 0, is_own)
@@ -279,6 +298,9 @@ class _BundleImport:
             await context.save_view(conn, target.id, target.view)
         if target.seeds:
             await bundles.add_seeds(conn, target.id, target.seeds)
+        is_exact_here = target.id in self._heads and target.id not in self._redacted
+        if self._info.redacted and is_exact_here and target.last_seq <= target.head:
+            return  # it says less than what is here
         if target.columns is not None:
             amounts = {
                 name: None if target.columns[name] is None else Decimal(target.columns[name])

@@ -220,7 +220,7 @@ class Intake:
 
     async def _find_own(self, conn: Connection, buffers: _Buffers) -> set[str]:
         """Return which sessions of an own export exist in this database; none for any other format, or for copies."""
-        if not self._is_own_export or self._name == bundle.COPY:
+        if not self._is_own_export or self._name in (bundle.COPY, bundle.REDACTED_COPY):
             return set()
         parents = [self._sessions[origin].parent_origin for origin in buffers]
         names = [*buffers, *(parent for parent in parents if parent)]

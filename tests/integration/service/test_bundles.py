@@ -283,6 +283,26 @@ async def test_credentials_stay_here_also_those_that_came_in_pieces(database: Da
     ]
 
 
+async def test_an_exact_bundle_after_a_redacted_one_is_refused_and_copied_beside_it(
+    database: Database, other: Database, tmp_path: Path
+) -> None:
+    await log_events(database, "01SECRET", [user_message(f"the key is {KEY}")])
+    redacted = save(await bundle_text(database, "01SECRET", exact=False), tmp_path, "redacted.jsonl")
+    exact = save(await bundle_text(database, "01SECRET"), tmp_path, "exact.jsonl")
+    first, _ = await load_bundle(other, redacted)
+    assert await bundle_text(other, first.session_id, exact=False) == redacted.read_text()
+    with pytest.raises(ImportRefused, match=f"{first.session_id} is here already, from a redacted bundle.*--copy"):
+        await load_bundle(other, exact)
+    redacted_copy, _ = await load_bundle(other, redacted, as_copy=True)
+    copy, _ = await load_bundle(other, exact, as_copy=True)
+    assert (copy.is_new, copy.events) == (True, 1)
+    assert copy.session_id != redacted_copy.session_id
+    assert KEY in await bundle_text(other, copy.session_id)
+    again, _ = await load_bundle(database, redacted)  # the session of this database is exact, and stays it
+    assert (again.is_new, again.events) == (False, 0)
+    await assert_invariants(other)
+
+
 async def test_only_the_owner_exports_exactly_or_imports(database: Database, tmp_path: Path) -> None:
     name = await log_streamed_session(database)
     reader = Viewer("reader", frozenset({"read", "write"}))
