@@ -6,6 +6,7 @@ import asyncio
 from datetime import timedelta
 from typing import Any
 
+import psycopg
 import pytest
 
 from consolidator.clock import FrozenClock
@@ -190,12 +191,12 @@ async def test_a_checkpoint_keeps_what_a_restore_reads_until_it_expires(
 
 
 async def test_what_a_fork_begins_to_read_while_pruning_looks_elsewhere_is_spared(
-    database: Database, clock: FrozenClock, settings: Settings
+    database: Database, dsn: str, clock: FrozenClock, settings: Settings
 ) -> None:
     await log_events(database, "root", [*workday_events(0), ENDED])
     await run_next_night(database, clock, settings)
     clock.advance(timedelta(days=40))
-    async with database.transaction() as conn:
+    async with await psycopg.AsyncConnection.connect(dsn) as conn:  # as the owner: a writer may not lock it
         await conn.execute("lock table pruning in share row exclusive mode")  # when it is about to mark the session
         pruning = asyncio.create_task(prune(database, older_than=MONTH, max_share=1.0, run_id=None))
         await nights.wait_for_lock_waiters(database.dsn)
