@@ -5,14 +5,25 @@ from __future__ import annotations
 from datetime import datetime
 
 from consolidator.database import Database
+from consolidator.errors import UsageError
 from consolidator.models.session import SessionRow
 from consolidator.runtime.children import ChildRequest, create_child
+from consolidator.runtime.harness import Harness
 from consolidator.runtime.overrides import NO_OVERRIDES, Overrides
 from consolidator.service.sessions.access import get_session
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import Settings
 
-__all__ = ["Overrides", "fork_session"]
+__all__ = ["Overrides", "check_tools", "fork_session"]
+
+
+def check_tools(harness: Harness | None, overrides: Overrides) -> None:
+    """Raise UsageError for tools that what drives sessions here does not have; without a harness nothing is known."""
+    if harness is None:
+        return
+    missing = [name for name in overrides.tools or () if harness.tools.get(name) is None]
+    if missing:
+        raise UsageError(f"the service has no tools {', '.join(missing)}: name others, or start it with them (--tools)")
 
 
 async def fork_session(

@@ -277,6 +277,18 @@ def test_a_preview_needs_the_scope_to_read(driving_api: ApiServer) -> None:
         assert client.get(f"/sessions/{session_id}/branches").json()["branches"] == []
 
 
+@pytest.mark.parametrize(("route", "more"), [("fork", {}), ("branch", {"kind": "sim", "message": "Try."})])
+def test_tools_that_the_service_lacks_are_refused(driving_api: ApiServer, route: str, more: Json) -> None:
+    session_id = driving_api.open_session(f"main:web:unknown-tools-{route}")
+    with driving_api.client() as client:
+        talk(client, session_id, "Hello.")
+        answer = client.post(f"/sessions/{session_id}/{route}", json={**more, "overrides": {"tools": ["nope"]}})
+        assert answer.status_code == 422
+        assert "nope" in answer.json()["detail"]
+        answer = client.post(f"/sessions/{session_id}/{route}", json={**more, "overrides": {"tools": ["publish"]}})
+        assert answer.status_code == 201
+
+
 def ask_in_vain(api: ApiServer, path: str, body: Json, headers: dict[str, str]) -> None:
     """Make a request whose service dies."""
     with api.client() as client, pytest.raises(httpx2.TransportError):
