@@ -63,6 +63,8 @@ _PANELS: dict[str, dict[str, tuple[str, str]]] = {
         "compare": ("agents.branch", "compare a branch with its session"),
         "spawn": ("agents.spawn", "give a task to a sub-agent of a session"),
         "checkpoint": ("agents.checkpoint", "labelled points of sessions, to go on from"),
+        "steer": ("agents.steer", "say something to a session now, in mid-answer too"),
+        "follow-up": ("agents.steer", "say something for when its turn has ended"),
         "wake": ("agents.wake", "finish what a crash left open"),
         "approve": ("agents.approvals", "allow a call that waits for approval"),
         "deny": ("agents.approvals", "deny a call that waits for approval"),

@@ -215,7 +215,7 @@ JSON_COMMANDS_TESTED_ELSEWHERE = {
     ("demo",),
     ("doctor",),
     ("checkpoint", "restore"),
-    *((word,) for word in ("compare", "diff", "rerun", "spawn")),
+    *((word,) for word in ("compare", "diff", "follow-up", "rerun", "spawn", "steer")),
     *(("branch", word) for word in ("commit", "discard")),
     *(("revisions", word) for word in ("show", "promote", "discard", "restore")),
 }  # tests of their own

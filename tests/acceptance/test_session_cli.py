@@ -195,3 +195,20 @@ def test_a_person_sees_what_waits_for_them_and_says_their_word(cli: CommandLine,
     assert asyncio.run(describe_session(dsn, session))[-4:] == [
         "result: send_mail uncertain", "ApprovalGranted", "ApprovalDenied", "decision: call_settled",
     ]  # fmt: skip
+
+
+def test_a_person_steers_a_session_and_follows_up_from_another_terminal(cli: CommandLine) -> None:
+    session_id = json.loads(cli("session", "create", "--agent", "desk", "--json")[1])["id"]
+    code, out, err = cli("steer", session_id[:24], "Only the tests.", "--json")
+    assert (code, json.loads(out)["session"]) == (0, session_id), err
+    code, out, err = cli("follow-up", session_id, "Then the docs.")
+    assert code == 0, err
+    assert f"consolidator wake {session_id}" in " ".join(out.split())
+    code, out, err = cli("events", session_id, "--json")
+    messages = [event for event in map(json.loads, out.splitlines()) if event["type"] == "UserMessage"]
+    assert [(event["data"]["text"], event["data"]["mode"]) for event in messages] == [
+        ("Only the tests.", "steer"),
+        ("Then the docs.", "follow_up"),
+    ]
+    assert cli("steer", session_id, " ")[0] == 2
+    assert cli("steer", "nobody", "x")[0] == 3

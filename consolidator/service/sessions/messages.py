@@ -12,6 +12,8 @@ from consolidator.service.sessions.access import get_session
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.log import lease, sessions
 
+__all__ = ["MessageMode", "may_speak_as", "request_wake", "send_message"]
+
 
 async def send_message(
     database: Database,
