@@ -38,8 +38,9 @@ hypothesis_settings.load_profile("consolidator")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job: the programs under test must hear it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 _LONGEST = (
-    "any_order api_schema backfill benchmarks bounded_streams bundle_round_trips demo disk_full import_hostile kill "
-    "kill_matrix lineage_trees many_sessions mcp_bounds model_story outage replicas sixty_days turn_limits zombies"
+    "any_order api_live api_schema backfill benchmarks bounded_streams bundle_round_trips cli_terminal demo "
+    "disk_full embedded import_hostile kill kill_matrix lineage_trees many_sessions mcp_bounds model_story "
+    "outage project_isolation replicas revisions schedule sixty_days tokens turn_limits zombies"
 )
 LONGEST = frozenset(f"test_{name}.py" for name in _LONGEST.split())  # which CI leaves to `make test`
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
