@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from consolidator.hooks import program
+from consolidator.llm.redaction.redact import format_redacted_traceback, redact
 from consolidator.service.database import Database
 from consolidator.service.hooks.payload import HookCall, parse_hook
 from consolidator.service.hooks.usage import judge_fixes
@@ -69,8 +70,8 @@ class TranscriptImports:
             self._is_importing = True
             try:
                 await self._import(session_id, path)
-            except Exception:
-                log.exception("cannot import %s", path)
+            except Exception as error:  # noqa: BLE001 - the next session is imported all the same
+                log.error("cannot import %s: %s", path, format_redacted_traceback(error))
             finally:
                 self._is_importing = False
 
@@ -99,7 +100,7 @@ class TranscriptImports:
             log.warning("importing %s took more than %s seconds", path, IMPORT_SECONDS)
             return
         if process.returncode:
-            log.warning("cannot import %s: %s", path, errors.decode("utf-8", "replace").strip()[-500:])
+            log.warning("cannot import %s: %s", path, redact(errors.decode("utf-8", "replace").strip())[-500:])
             return
         judged = await judge_fixes(self._database, session_id)
         log.info("imported %s%s", path, f", {judged} fixes judged" if judged else "")

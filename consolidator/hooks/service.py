@@ -23,6 +23,7 @@ from consolidator.clock import Clock
 from consolidator.errors import ConsolidatorError
 from consolidator.hooks import program
 from consolidator.hooks.imports import TranscriptImports
+from consolidator.llm.redaction.redact import format_redacted_traceback, redact
 from consolidator.service.database import Database, open_database
 from consolidator.service.hooks.answers import HookAnswer, answer_hook
 from consolidator.service.hooks.payload import HookCall, parse_hook
@@ -87,9 +88,9 @@ class HookService:
         except (OSError, ValueError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # a hook that gave up, or no hook at all
         except ConsolidatorError as error:
-            log.warning("%s", error)
-        except Exception:
-            log.exception("a hook could not be answered")
+            log.warning("%s", redact(str(error)))
+        except Exception as error:  # noqa: BLE001 - the edge: the next hook is answered
+            log.error("a hook could not be answered: %s", format_redacted_traceback(error))
         finally:
             self._active -= 1
             writer.close()
@@ -232,8 +233,11 @@ def main(arguments: list[str]) -> None:
     _open_log()
     try:
         asyncio.run(run(home, order))
-    except Exception as error:
-        log.error("cannot answer hooks: %s", error, exc_info=not isinstance(error, ConsolidatorError))
+    except ConsolidatorError as error:
+        log.error("cannot answer hooks: %s", redact(str(error)))
+        time.sleep(RETRY_SECONDS)
+    except Exception as error:  # noqa: BLE001 - the edge
+        log.error("cannot answer hooks: %s", format_redacted_traceback(error))
         time.sleep(RETRY_SECONDS)
     finally:
         os.close(lock)
