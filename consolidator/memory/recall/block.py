@@ -9,7 +9,8 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from consolidator.memory.facts.reconcile import UNKNOWN_START
@@ -60,11 +61,17 @@ def fact_item(fact: RecalledFact, score: float) -> RecallItem:
 
 def turn_item(turn: RecalledTurn, score: float) -> RecallItem:
     """Return the item of a turn: who said what, and when."""
-    who = _one_line(turn.speaker) if turn.speaker else turn.role
     citation = f"[{turn.event[0]}:{turn.event[1]}]"
-    line = f"- {turn.occurred_at:%Y-%m-%d} {who} said: {_quoted(turn.text)} {citation}"
+    line = _turn_line(turn.occurred_at, turn.speaker or turn.role, turn.text, citation)
     data = {"text": turn.text, "role": turn.role, "speaker": turn.speaker, "at": turn.occurred_at.isoformat()}
     return RecallItem("episode", citation, line, score, (turn.event,), data)
+
+
+def turn_excerpt(item: RecallItem, excerpt: str) -> RecallItem:
+    """Return the item of a turn with a part of its text."""
+    said_at, who = datetime.fromisoformat(item.data["at"]), item.data["speaker"] or item.data["role"]
+    line = _turn_line(said_at, who, excerpt, item.citation)
+    return replace(item, line=line, data={**item.data, "text": excerpt})
 
 
 def quoted_item(kind: str, identity: str, text: str, score: float = 0.0) -> RecallItem:
@@ -92,6 +99,10 @@ def render_block(items: Sequence[RecallItem], token_budget: int) -> tuple[str, l
 def estimate_tokens(text: str) -> int:
     """Return about how many tokens a text has, rather too many than too few: not every model has a known tokenizer."""
     return math.ceil(len(text.encode("utf-8", "surrogatepass")) / 3)
+
+
+def _turn_line(said_at: datetime, who: str, text: str, citation: str) -> str:
+    return f"- {said_at:%Y-%m-%d} {_one_line(who)} said: {_quoted(text)} {citation}"
 
 
 def _validity(fact: RecalledFact) -> str:

@@ -32,6 +32,11 @@ class PromptWords:
         weights = {word: _tell(documents_with.get(word, 0), largest) for word in dict.fromkeys(words)}
         return cls(weights, _tell(1, largest))
 
+    @property
+    def words(self) -> frozenset[str]:
+        """The words themselves."""
+        return frozenset(self.weights)
+
     def covers(self, text: str) -> bool:
         """Tell whether a text is about the prompt."""
         shared = self.weights.keys() & set(query_words(text))

@@ -14,10 +14,11 @@ from typing import Any
 from consolidator.database import Database
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.symbols import tool_symbol
-from consolidator.memory.recall.block import RecallItem, fact_item, quoted_item
+from consolidator.memory.recall.block import RecallItem, fact_item, quoted_item, turn_excerpt
 from consolidator.memory.recall.documents import RecalledFact
 from consolidator.memory.recall.episodes import RECORD_OF
 from consolidator.memory.recall.injected_block import InjectedBlock, Section, render_injection
+from consolidator.memory.recall.lasting_words import lasting_sentences, tells_more, without_directories
 from consolidator.memory.recall.postings import FACT, TURN
 from consolidator.memory.recall.query import looks_like_error
 from consolidator.memory.recall.relevance import PromptWords
@@ -104,8 +105,8 @@ async def _recall_for_prompt(database: Database, call: HookCall, shown: Collecti
     ranked = await rank_documents(database, prompt, agent=call.agent, project=call.project, peer=OWNER)
     persons = [item for item in ranked if _is_persons_word(item) and call.session_id not in _sessions_of(item)]
     if persons:
-        weighed = await _weigh_words(database, call, words)
-        relevant = [item for item in persons if weighed.covers(str(item.data["text"]))]
+        weighed = await _weigh_words(database, call, query_words(without_directories(prompt))[:MAX_QUERY_WORDS])
+        relevant = [about for item in persons if (about := _about_prompt(item, weighed)) is not None]
         items += await _of_project(database, call, relevant)
     said = {str(item.data["text"]): item for item in reversed(items)}  # the best of those that say the same
     unseen = [item for item in items if said[str(item.data["text"])] is item and item.citation.strip("[]") not in shown]
@@ -167,6 +168,19 @@ def _is_persons_word(item: RecallItem) -> bool:
         return item.data["trust"] in ("person", "user")
     is_recorded = str(item.data["speaker"] or "").startswith(RECORD_OF)
     return item.data["role"] == "user" and not is_recorded
+
+
+def _about_prompt(item: RecallItem, prompt: PromptWords) -> RecallItem | None:
+    """Return what an item says about a prompt: a fact as it is, of a turn its statements; None for nothing."""
+    text = str(item.data["text"])
+    if item.kind == "fact":
+        return item if prompt.covers(text) else None
+    sentences = [
+        sentence
+        for sentence in lasting_sentences(text)
+        if prompt.covers(without_directories(sentence)) and tells_more(sentence, prompt.words)
+    ]
+    return turn_excerpt(item, " … ".join(sentences)) if sentences else None
 
 
 def _sessions_of(item: RecallItem) -> set[str]:
