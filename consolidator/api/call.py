@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -68,6 +68,12 @@ class Call:
     def settings(self) -> Settings:
         """The settings of the process."""
         return self.services.settings
+
+    @property
+    def driver_tools(self) -> Sequence[str] | None:
+        """The names of the tools of what drives sessions in this process; None where nothing does."""
+        harness = self.services.harness
+        return None if harness is None or not self.settings.drive_concurrency else harness.tools.names
 
     @property
     def wants_stream(self) -> bool:

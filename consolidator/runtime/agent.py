@@ -186,7 +186,8 @@ class Consolidator:
     async def restore(
         self, checkpoint_id: str, *, overrides: Overrides = NO_OVERRIDES, is_current: bool = False
     ) -> Session:
-        """Return a new session that goes on from a checkpoint. Raises NotFound and UsageError."""
+        """Return a new session that goes on from a checkpoint. Raises NotFound, and UsageError as `fork` does."""
+        self.harness.check_tools(overrides)
         row = await checkpoints.restore_checkpoint(
             self.database, self.harness.settings, checkpoint_id, overrides=overrides, is_current=is_current
         )
@@ -301,11 +302,12 @@ class Session:
     ) -> Session:
         """Return a new session that reads this one's log up to an event as its own past; this one is untouched.
 
-        By default it begins after the latest event at which nothing is open. Raises UsageError for an event in the
-        middle of a call or an answer, naming the nearest ones that are not.
+        By default it begins after the latest event at which nothing is open. Raises UsageError for tools
+        that the agent does not have, and for an event in the middle of a call or an answer, naming the nearest others.
         """
         request = ChildRequest(kind="fork", at=at, overrides=overrides, is_current=is_current)
         harness = self._agent.harness
+        harness.check_tools(overrides)
         return Session(self._agent, await create_child(harness.database, harness.settings, self.id, request))
 
     async def branch(
@@ -324,6 +326,7 @@ class Session:
         """
         request = BranchRequest(kind=kind, message=message, at=at, overrides=overrides, live_tools=live_tools)
         harness, surface = self._agent.harness, self._agent.surface
+        harness.check_tools(overrides)
         row = await branches.create_branch(harness.database, harness.settings, self.id, request, surface=surface)
         return Session(self._agent, row)
 

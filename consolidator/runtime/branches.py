@@ -202,8 +202,7 @@ async def _check_can_run(harness: Harness, session_id: str, request: BranchReque
         session = await sessions.get(conn, session_id)
     if (request.overrides.model or session.model or harness.settings.model) is None:
         raise UsageError("no model is configured, so nothing can be tried: set CONSOLIDATOR_MODEL, or name one")
-    config = request.overrides.apply_to_config(session.config)
-    missing = [name for name in config.get("tools") or () if harness.tools.get(name) is None]
+    missing = harness.missing_tools(request.overrides.apply_to_config(session.config))
     if missing:
         raise UsageError(f"session {session_id} uses tools that are missing here: {', '.join(missing)}")
 

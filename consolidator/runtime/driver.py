@@ -20,7 +20,7 @@ from consolidator.database.notifications import NotificationListener
 from consolidator.errors import ConsolidatorError, SessionBusy, StaleEpoch
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
 from consolidator.process import has_ended, machine_prefix
-from consolidator.runtime.harness import Harness
+from consolidator.runtime.harness import TOOLS_MISSING, Harness
 from consolidator.runtime.wake import wake_session
 from consolidator.store.log import driving as store
 from consolidator.store.log.driving import PENDING_CHANNEL, DueSession
@@ -30,7 +30,7 @@ POLL_SECONDS = 2.0  # between two looks without a notification
 DRAIN_SECONDS = 8.0  # that steps have to end when the driver stops; then they are cancelled
 FIRST_RETRY_SECONDS = 1.0  # after the first failure of a session; each further one doubles it
 MAX_RETRY_SECONDS = 600.0
-REPORT_SECONDS = 10.0  # between two looks for sessions whose tools are missing
+REPORT_SECONDS = 4.0  # between two looks for sessions whose tools are missing
 _MAX_REPORTED = 20  # sessions of each kind in a report
 _MAX_REMEMBERED = 1_000  # sessions whose missing tools were logged
 _PAUSE = POLL_SECONDS  # until a session is looked at again that another harness holds
@@ -52,7 +52,8 @@ def retry_seconds(failures: int) -> float:
 class SessionDriver:
     """Drives due sessions until it is told to stop: `await SessionDriver(harness, listener, concurrency=4).run(stop)`.
 
-    Sessions whose tools the harness lacks are left to others, and logged once.
+    Sessions whose tools the harness lacks are left to others. Such a session is logged once, and has an error that says
+    so until it is driven; a driver that has its tools takes it at its next look.
     """
 
     harness: Harness
@@ -202,7 +203,14 @@ class SessionDriver:
         async with self.harness.database.connection() as conn:
             self._failing_sessions = await store.list_failing(conn, limit=_MAX_REPORTED)
             names = self.harness.tools.names
-            self._without_tools = await store.list_without_tools(conn, tools=names, limit=_MAX_REPORTED)
+            self._without_tools = await store.list_without_tools(
+                conn, tools=names, noted=TOOLS_MISSING, limit=_MAX_REPORTED
+            )
+            for each in self._without_tools:
+                error = f"{TOOLS_MISSING}{', '.join(each.missing)}; start the service with them (--tools, --mcp-config)"
+                if self.concurrency and each.error != error:
+                    now = self.harness.database.clock.now()
+                    await store.note_missing_tools(conn, each.id, error, now=now)
         for each in self._without_tools:
             if each.id not in self._logged_without_tools and len(self._logged_without_tools) < _MAX_REMEMBERED:
                 self._logged_without_tools.add(each.id)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from consolidator.context.compaction import CompactionHooks
 from consolidator.database import Database
 from consolidator.llm.client import ModelClient
 from consolidator.models.session import SessionRow
+from consolidator.runtime.overrides import Overrides
 from consolidator.runtime.routing import RoutePolicy
 from consolidator.runtime.tools.tool import Toolbox
 from consolidator.settings import Settings
 
 MAX_SUB_AGENTS = 4  # that one process drives at the same time
 DEFAULT_CHANNEL = "direct"  # the channel of a session that names none
+TOOLS_MISSING = "it waits for tools that no driver has here: "  # what a session's error begins with, until it is driven
 
 FinishReason = Literal["stop", "tool_calls", "approval", "budget", "error", "idle", "interrupted"]
 
@@ -94,9 +96,13 @@ class Harness:
         allowed = self.tools.limited(session.config.get("allowed_tools"))
         return allowed.in_dry_run() if session.is_dry_run else allowed
 
-    def missing_tools(self, session: SessionRow) -> list[str]:
-        """Return the names of the tools that a session uses and this process does not have."""
-        return [name for name in session.config.get("tools") or () if self.tools.get(name) is None]
+    def missing_tools(self, config: Mapping[str, Any]) -> list[str]:
+        """Return the names of the tools that a session of this configuration uses and this process does not have."""
+        return [name for name in config.get("tools") or () if self.tools.get(name) is None]
+
+    def check_tools(self, overrides: Overrides) -> None:
+        """Raise UsageError for tools that a child is to have and this process does not: nobody here would drive it."""
+        overrides.check_tools(self.tools.names)
 
 
 def channel_name(session: SessionRow) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -56,6 +56,15 @@ class Overrides:
         if self.tools is not None:
             plain["tools"] = list(self.tools)
         return plain
+
+    def check_tools(self, names: Collection[str]) -> None:
+        """Raise UsageError for tools that are not among those of who is to drive the child: nobody would."""
+        missing = [name for name in self.tools or () if name not in names]
+        if missing:
+            names_missing = ", ".join(missing)
+            raise UsageError(
+                f"what drives sessions here has no tools {names_missing}: name others, or start it with them (--tools)"
+            )
 
     def apply_to_config(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """Return a parent's configuration with what is overridden."""

@@ -134,13 +134,16 @@ async def test_the_service_answers_messages_all_the_time_with_tools_of_files_and
             assert await in_thread(lambda lines: any(lone in line for line in lines), service.stderr)
             health = json.loads(await in_thread(read_health, port))
             assert health["sessions"]["without_tools"] == [{"session": session_id, "missing": ["look"]}]
+            for words in (["session", "show", session_id, "--no-context"], ["hydrate", session_id], ["sessions"]):
+                shown = await in_thread(run_cli, *words, environment=environment | {"COLUMNS": "300"})
+                assert "it waits for tools that no driver has here: look" in shown.stdout, words
         with serving(server, environment, *options) as service:
             await nights.wait_until_counted(database, "select count(*) from generation_chunk")
             service.kill()
             await in_thread(service.communicate, None, PATIENCE)
         stall = False
         with serving(server, environment, *options) as service:
-            await nights.wait_until_counted(database, SETTLED, session_id)
+            await nights.wait_until_counted(database, SETTLED + " and error is null", session_id)
             later = await send(database, server, "main:test:later", [look])
             await nights.wait_until_counted(database, SETTLED, later)
             service.send_signal(signal.SIGTERM)

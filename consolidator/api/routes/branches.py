@@ -17,7 +17,6 @@ from consolidator.api.schemas.session import SessionId
 from consolidator.service.database import Database
 from consolidator.service.requests import Answer
 from consolidator.service.sessions import branches
-from consolidator.service.sessions.forks import check_tools
 
 router = APIRouter(tags=["branches"])
 BranchId = Annotated[
@@ -37,9 +36,13 @@ async def create_branch(call: Writing, session_id: SessionId, body: NewBranch) -
         return await _preview(call, session_id, body)
 
     async def work(database: Database) -> Answer:
-        check_tools(call.services.harness, body.to_request(None).overrides)
         row = await branches.create_branch(
-            database, call.settings, session_id, body.to_request(None), viewer=call.viewer
+            database,
+            call.settings,
+            session_id,
+            body.to_request(None),
+            driver_tools=call.driver_tools,
+            viewer=call.viewer,
         )
         return to_answer(Branch.of(row), row.id, status=201, location=f"/v1/sessions/{row.id}")
 

@@ -17,7 +17,6 @@ from consolidator.models.session import SessionRow
 from consolidator.service.database import Database
 from consolidator.service.requests import Answer
 from consolidator.service.sessions import checkpoints
-from consolidator.service.sessions.forks import check_tools
 from consolidator.service.sessions.forks import fork_session as fork
 
 router = APIRouter(tags=["children"])
@@ -78,7 +77,6 @@ async def resume_session(call: Writing, session_id: SessionId, body: Restore | N
     wanted = body or Restore()
 
     async def work(database: Database) -> Answer:
-        check_tools(call.services.harness, wanted.overrides.to_overrides())
         checkpoint = await checkpoints.find_restorable(database, session_id, wanted.checkpoint_id, viewer=call.viewer)
         row = await checkpoints.restore_checkpoint(
             database,
@@ -86,6 +84,7 @@ async def resume_session(call: Writing, session_id: SessionId, body: Restore | N
             checkpoint.id,
             overrides=wanted.overrides.to_overrides(),
             is_current=wanted.is_current,
+            driver_tools=call.driver_tools,
             viewer=call.viewer,
         )
         return _created(call, row)
@@ -99,7 +98,6 @@ async def fork_session(call: Writing, session_id: SessionId, body: Fork | None =
     wanted = body or Fork()
 
     async def work(database: Database) -> Answer:
-        check_tools(call.services.harness, wanted.overrides.to_overrides())
         row = await fork(
             database,
             call.settings,
@@ -107,6 +105,7 @@ async def fork_session(call: Writing, session_id: SessionId, body: Fork | None =
             at=wanted.at,
             overrides=wanted.overrides.to_overrides(),
             is_current=wanted.is_current,
+            driver_tools=call.driver_tools,
             viewer=call.viewer,
         )
         return _created(call, row)

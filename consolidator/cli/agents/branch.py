@@ -10,7 +10,7 @@ import typer
 from consolidator import Consolidator
 from consolidator.cli.agents.fork import AddPrompt, MaxCost, Model, Strategy, System, Tools, create_overrides
 from consolidator.cli.agents.rerun import print_comparison
-from consolidator.cli.agents.tool_file import BuiltinTools, McpConfig, McpServers, ToolFiles, open_tools
+from consolidator.cli.agents.tool_file import BuiltinTools, McpConfig, McpServers, ToolFiles, list_tools, open_tools
 from consolidator.cli.common import SessionName, open_configured, run_async
 from consolidator.cli.output import AsJson, Limit, format_usd, print_json, print_line, print_table
 from consolidator.models.session import SessionRow
@@ -82,7 +82,8 @@ def create_command(
             database, settings = await stack.enter_async_context(open_configured())
             session_id = await find_session_id(database, session)
             if message is None:
-                return await create_branch(database, settings, session_id, request)
+                driver_tools = await list_tools(tools, mcp, mcp_config, builtin)
+                return await create_branch(database, settings, session_id, request, driver_tools=driver_tools)
             toolbox = await stack.enter_async_context(open_tools(tools, mcp, mcp_config, builtin))
             agent = await stack.enter_async_context(Consolidator(toolbox, settings=settings, database=database))
             return await run_branch(agent.harness, session_id, request)

@@ -23,6 +23,7 @@ from consolidator.cli.agents.fork import (
     create_overrides,
     print_child,
 )
+from consolidator.cli.agents.tool_file import BuiltinTools, McpConfig, McpServers, ToolFiles, list_tools
 from consolidator.cli.common import SessionName, open_configured, parse_span, run_async
 from consolidator.cli.output import AsJson, Limit, pluralize, print_json, print_line, print_table, shorten
 from consolidator.models.session import SessionRow
@@ -124,17 +125,27 @@ def restore_command(
     compaction_threshold: Threshold = None,
     max_cost: MaxCost = None,
     current: Current = False,
+    tools: ToolFiles = [],  # noqa: B006 - typer copies it
+    mcp: McpServers = [],  # noqa: B006
+    mcp_config: McpConfig = None,
+    builtin: BuiltinTools = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Create a session that goes on from a checkpoint. The old session is untouched."""
+    """Create a session that goes on from a checkpoint. The old session is untouched.
+
+    The tools of files and servers are those of what is to drive it: a --tool that is not among them is refused.
+    """
     overrides = create_overrides(
         model=model, system=system, template=template, parameters=parameter, add_prompt=add_prompt, tools=tool,
         strategy=strategy, budget=budget, compaction_threshold=compaction_threshold, max_cost=max_cost,
     )  # fmt: skip
 
     async def work() -> SessionRow:
+        driver_tools = await list_tools(tools, mcp, mcp_config, builtin)
         async with open_configured() as (database, settings):
-            return await restore_checkpoint(database, settings, checkpoint, overrides=overrides, is_current=current)
+            return await restore_checkpoint(
+                database, settings, checkpoint, overrides=overrides, is_current=current, driver_tools=driver_tools
+            )
 
     print_child(run_async(work()), as_json=as_json)
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from consolidator.cli.agents.agent_defaults import parse_parameters, read_template
+from consolidator.cli.agents.tool_file import BuiltinTools, McpConfig, McpServers, ToolFiles, list_tools
 from consolidator.cli.common import SessionName, open_configured, run_async
 from consolidator.cli.output import AsJson, print_json, print_line
 from consolidator.models.session import SessionRow
@@ -55,18 +56,29 @@ def fork_command(
     compaction_threshold: Threshold = None,
     max_cost: MaxCost = None,
     current: Current = False,
+    tools: ToolFiles = [],  # noqa: B006 - typer copies it
+    mcp: McpServers = [],  # noqa: B006
+    mcp_config: McpConfig = None,
+    builtin: BuiltinTools = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Create a session that reads another one's log up to an event as its own past. The other one is untouched."""
+    """Create a session that reads another one's log up to an event as its own past. The other one is untouched.
+
+    The tools of files and servers are those of what is to drive it: a --tool that is not among them is refused.
+    """
     overrides = create_overrides(
         model=model, system=system, template=template, parameters=parameter, add_prompt=add_prompt, tools=tool,
         strategy=strategy, budget=budget, compaction_threshold=compaction_threshold, max_cost=max_cost,
     )  # fmt: skip
 
     async def work() -> SessionRow:
+        driver_tools = await list_tools(tools, mcp, mcp_config, builtin)
         async with open_configured() as (database, settings):
             session_id = await find_session_id(database, session)
-            return await fork_session(database, settings, session_id, at=at, overrides=overrides, is_current=current)
+            return await fork_session(
+                database, settings, session_id, at=at, overrides=overrides, is_current=current,
+                driver_tools=driver_tools,
+            )  # fmt: skip
 
     print_child(run_async(work()), as_json=as_json)
 

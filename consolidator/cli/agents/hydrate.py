@@ -40,6 +40,8 @@ def hydrate_command(
     row = found.session
     print_line(f"{row.id} ({row.key or row.agent}), {status}, {row.head} events, {row.turns} turns, "
                f"{format_usd(row.cost)}", "bold")  # fmt: skip
+    if row.error is not None:
+        print_line(f"error: {row.error}")
     lines = ((event.seq, event.type.value, event.principal, _text(event.data)) for event in found.messages)
     print_table("messages", ("seq", "what", "who", "text"), lines)
     if found.earlier_before is not None:

@@ -50,6 +50,16 @@ async def open_tools(
         yield [*tools, *mcp_tools]
 
 
+async def list_tools(
+    files: Sequence[str], commands: Sequence[str], mcp_config: str | None, builtin: Sequence[str]
+) -> list[str] | None:
+    """Return the names of the tools of files, built-in groups and MCP servers; None where none of them is named."""
+    if not (files or commands or mcp_config or builtin):
+        return None
+    async with open_tools(files, commands, mcp_config, builtin) as tools:
+        return [tool.name for tool in tools]
+
+
 def load_tools(name: str) -> list[Tool]:
     """Return the tools of a file; raise UsageError if it cannot be run or has none."""
     path = parse_path(name).resolve()

@@ -90,6 +90,7 @@ def sessions_command(
         print_json(sessions)
         return
     has_trigger = any(session.trigger_type for session in sessions)
+    has_error = any(session.error for session in sessions)
     print_table(
         "sessions",
         (
@@ -103,6 +104,7 @@ def sessions_command(
             "learned",
             "pruned",
             "last",
+            *(["error"] * has_error),
         ),
         (
             (
@@ -116,6 +118,7 @@ def sessions_command(
                 session.consolidated_to,
                 session.pruned_to,
                 session.last_occurred_at,
+                *([shorten(session.error or "", 80)] * has_error),
             )
             for session in sessions
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from consolidator.database import Connection, Database
 from consolidator.errors import Forbidden, NotFound
@@ -21,6 +21,7 @@ from consolidator.runtime.children import BranchKind
 from consolidator.runtime.harness import Harness
 from consolidator.runtime.overrides import Overrides
 from consolidator.service.sessions.access import find_session, get_session
+from consolidator.service.sessions.forks import check_tools
 from consolidator.service.sessions.listing import SessionFilter, list_sessions
 from consolidator.service.sessions.messages import may_speak_as
 from consolidator.service.viewer import OWNER, Scope, Viewer
@@ -47,14 +48,22 @@ __all__ = [
 
 
 async def create_branch(
-    database: Database, settings: Settings, session_id: str, request: BranchRequest, *, viewer: Viewer = OWNER
+    database: Database,
+    settings: Settings,
+    session_id: str,
+    request: BranchRequest,
+    *,
+    driver_tools: Collection[str] | None = None,
+    viewer: Viewer = OWNER,
 ) -> SessionRow:
     """Create a branch of a session, and return it; drivers answer what it begins with. The session is untouched.
 
-    Raises Forbidden, NotFound, and UsageError for a point that is not safe and for a branch of a branch.
+    `driver_tools` names the tools of what is to drive it. Raises Forbidden, NotFound, and UsageError for tools that are
+    missing there, for a point that is not safe and for a branch of a branch.
     """
-    session_id = await _find_main(database, session_id, request, viewer)
-    return await runtime.create_branch(database, settings, session_id, request, surface=viewer.name)
+    session = await _find_main(database, session_id, request, viewer)
+    check_tools(driver_tools, session, request.overrides)
+    return await runtime.create_branch(database, settings, session.id, request, surface=viewer.name)
 
 
 async def run_branch(
@@ -73,9 +82,9 @@ async def run_branch(
     it needs the scope `read`, too.
     """
     viewer.check_may("read")
-    session_id = await _find_main(harness.database, session_id, request, viewer)
+    session = await _find_main(harness.database, session_id, request, viewer)
     surface = surface or viewer.name
-    return await runtime.run_branch(harness, session_id, request, surface=surface, is_stopping=is_stopping)
+    return await runtime.run_branch(harness, session.id, request, surface=surface, is_stopping=is_stopping)
 
 
 async def list_branches(
@@ -123,11 +132,11 @@ async def discard_branch(
     return await runtime.discard_branch(database, row.id)
 
 
-async def _find_main(database: Database, session_id: str, request: BranchRequest, viewer: Viewer) -> str:
+async def _find_main(database: Database, session_id: str, request: BranchRequest, viewer: Viewer) -> SessionRow:
     if not may_speak_as(viewer, request.speaker):
         raise Forbidden("this credential is for one peer, who is the speaker: leave speaker out")
     async with database.connection() as conn:
-        return (await get_session(conn, viewer, session_id, "write")).id
+        return await get_session(conn, viewer, session_id, "write")
 
 
 async def _get_branch(conn: Connection, viewer: Viewer, branch: str, scope: Scope, main: str | None) -> SessionRow:

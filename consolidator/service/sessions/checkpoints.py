@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +14,7 @@ from consolidator.runtime import checkpoints
 from consolidator.runtime.checkpoints import FOR_EVER
 from consolidator.runtime.overrides import NO_OVERRIDES, Overrides
 from consolidator.service.sessions.access import get_session
+from consolidator.service.sessions.forks import check_tools
 from consolidator.service.viewer import OWNER, Scope, Viewer
 from consolidator.settings import Settings
 from consolidator.store.log import checkpoints as store
@@ -91,11 +92,18 @@ async def restore_checkpoint(
     *,
     overrides: Overrides = NO_OVERRIDES,
     is_current: bool = False,
+    driver_tools: Collection[str] | None = None,
     viewer: Viewer = OWNER,
 ) -> SessionRow:
-    """Create a session that goes on from a checkpoint, and return it. Raises Forbidden, NotFound and UsageError."""
+    """Create a session that goes on from a checkpoint, and return it.
+
+    `driver_tools` names the tools of what is to drive it. Raises Forbidden, NotFound, and UsageError, also for tools
+    that are missing there.
+    """
     async with database.connection() as conn:
         checkpoint = await _get_checkpoint(conn, viewer, checkpoint_id, "write")
+        session = await get_session(conn, viewer, checkpoint.session_id, "write")
+    check_tools(driver_tools, session, overrides)
     return await checkpoints.restore_checkpoint(
         database, settings, checkpoint.id, overrides=overrides, is_current=is_current
     )

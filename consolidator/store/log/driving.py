@@ -31,6 +31,7 @@ class SessionWithoutTools:
 
     id: str
     key: str | None
+    error: str | None  # that stands in its row
     missing: list[str]
 
 
@@ -63,10 +64,22 @@ async def list_due(
     return await fetch_all(conn, DueSession, _SQL["list_due"], {**values, "excluded": list(excluded), "limit": limit})
 
 
-async def list_without_tools(conn: Connection, *, tools: Collection[str], limit: int) -> list[SessionWithoutTools]:
-    """Return pending sessions that use other tools than these."""
-    values = {"tools": Jsonb(list(tools)), "limit": limit}
+async def list_without_tools(
+    conn: Connection, *, tools: Collection[str], noted: str, limit: int
+) -> list[SessionWithoutTools]:
+    """Return pending sessions that use other tools than these; first those whose error does not begin with `noted`."""
+    values = {"tools": Jsonb(list(tools)), "noted": noted, "limit": limit}
     return await fetch_all(conn, SessionWithoutTools, _SQL["list_without_tools"], values)
+
+
+async def note_missing_tools(conn: Connection, session_id: str, error: str, *, now: datetime) -> None:
+    """Store as a session's error that it waits for tools, unless somebody holds it or it has nothing to do."""
+    await execute(conn, _SQL["note_missing_tools"], {"id": session_id, "error": error, "now": now})
+
+
+async def clear_missing_tools(conn: Connection, session_id: str, error: str) -> None:
+    """Remove such an error from a session: it is driven now."""
+    await execute(conn, _SQL["clear_missing_tools"], {"id": session_id, "error": error})
 
 
 async def list_failing(conn: Connection, *, limit: int) -> list[FailingSession]:

@@ -12,13 +12,23 @@ where pending and status = 'open' and origin is null and recorded_by is null
 order by last_event_at, id limit %(limit)s
 
 -- name: list_without_tools
--- Pending sessions that use tools which are not among these.
-select id, key, array(select jsonb_array_elements_text(config -> 'tools') except
+-- Pending sessions that use tools which are not among these; those of which no error says so come first.
+select id, key, error, array(select jsonb_array_elements_text(config -> 'tools') except
                       select jsonb_array_elements_text(%(tools)s::jsonb) order by 1) as missing
 from session
 where pending and status = 'open' and origin is null and recorded_by is null
   and not config ? 'rerun' and jsonb_typeof(config -> 'tools') = 'array' and not config -> 'tools' <@ %(tools)s::jsonb
-order by last_event_at, id limit %(limit)s
+  and trigger_type is distinct from 'spawn_agent'  -- its parent's call drives it
+order by coalesce(starts_with(error, %(noted)s), false), last_event_at, id limit %(limit)s
+
+-- name: note_missing_tools
+-- Says of a session that nobody holds which tools it waits for. A wake that is counted has begun elsewhere.
+update session set error = %(error)s
+where id = %(id)s and pending and status = 'open' and error is distinct from %(error)s
+  and (lease_owner is null or lease_until <= %(now)s) and (wake_after is null or wake_after <= %(now)s)
+
+-- name: clear_missing_tools
+update session set error = null where id = %(id)s and error = %(error)s
 
 -- name: list_failing
 -- Pending sessions whose last wakes did not come to an end.

@@ -277,11 +277,14 @@ def test_a_preview_needs_the_scope_to_read(driving_api: ApiServer) -> None:
         assert client.get(f"/sessions/{session_id}/branches").json()["branches"] == []
 
 
-@pytest.mark.parametrize(("route", "more"), [("fork", {}), ("branch", {"kind": "sim", "message": "Try."})])
+@pytest.mark.parametrize(
+    ("route", "more"), [("fork", {}), ("resume", {}), ("branch", {"kind": "sim", "message": "Try."})]
+)
 def test_tools_that_the_service_lacks_are_refused(driving_api: ApiServer, route: str, more: Json) -> None:
     session_id = driving_api.open_session(f"main:web:unknown-tools-{route}")
     with driving_api.client() as client:
         talk(client, session_id, "Hello.")
+        client.post(f"/sessions/{session_id}/checkpoint").raise_for_status()
         answer = client.post(f"/sessions/{session_id}/{route}", json={**more, "overrides": {"tools": ["nope"]}})
         assert answer.status_code == 422
         assert "nope" in answer.json()["detail"]

@@ -18,6 +18,7 @@ from consolidator.runtime import driver as driver_module
 from consolidator.runtime import sessions
 from consolidator.runtime import wake as waking
 from consolidator.runtime.driver import MAX_RETRY_SECONDS, SessionDriver, retry_seconds
+from consolidator.runtime.harness import TOOLS_MISSING
 from consolidator.testing import ModelServer, ScriptedReply
 from tests import nights
 from tests.runtime import describe_log, open_agent, read_log
@@ -197,7 +198,48 @@ async def test_a_session_whose_tools_are_missing_is_left_alone_told_once_and_rep
             await asyncio.sleep(0.1)
             assert driver.report()["without_tools"] == [{"session": needy, "missing": ["look"]}]
     assert caplog.text.count(f"session {needy} is left alone: it uses tools that are missing here: look") == 1
-    assert await nights.query_number(database, "select wake_failures from session where id = %s", needy) == 0
+    noted = "select wake_failures, wake_after, error from session where id = %s"
+    told = f"{TOOLS_MISSING}look; start the service with them (--tools, --mcp-config)"
+    assert await nights.query_rows(database, noted, needy) == [{"wake_failures": 0, "wake_after": None, "error": told}]
+
+
+async def test_the_error_of_missing_tools_ends_when_the_session_is_driven_with_them(database: Database) -> None:
+    errors: list[str | None] = []
+
+    @tool(needs_approval=True)
+    def publish() -> str:
+        """Publish."""
+        return "published"
+
+    calls = [ScriptedReply.calling(("publish", {})), ScriptedReply(text="Done.")]
+    async with ModelServer(answers=calls) as server:
+        async with open_agent(database, server, [publish]) as handy:
+            needy = await open_and_send(handy, 1)
+        async with open_agent(database, server) as agent, open_driver(agent):
+            await nights.wait_until_counted(database, "select count(*) from session where error is not null")
+        async with open_agent(database, server, [publish]) as handy, open_driver(handy):
+            await nights.wait_until_counted(database, f"{SETTLED} and attention <> '{{}}'", needy)
+            errors.append((await (await handy.session(needy)).info()).error)
+    assert errors == [None]  # though its turn has not ended: it waits for a person
+
+
+async def test_who_drives_nothing_notes_no_missing_tools_and_neither_is_noted_what_is_held(database: Database) -> None:
+    async with ModelServer(answers=["Good day."]) as server, open_agent(database, server) as agent:
+        async with open_agent(database, server, [look]) as handy:
+            await open_and_send(handy, 1)
+            held = await open_and_send(handy, 2)
+        async with database.connection() as conn:
+            await conn.execute(
+                "update session set lease_owner = 'm/1/1', lease_until = %s where id = %s",
+                (database.clock.now() + timedelta(minutes=1), held),
+            )
+        async with open_driver(agent, concurrency=0) as driver:
+            await wait_until(lambda: len(driver.report()["without_tools"]) == 2)
+        errors = "select count(*) from session where error is not null"
+        assert await nights.query_number(database, errors) == 0
+        async with open_driver(agent):
+            await nights.wait_until_counted(database, errors)
+        assert await nights.query_number(database, errors + " and id = %s", held) == 0
 
 
 async def test_replicas_share_sessions_and_each_is_answered_once(database: Database) -> None:

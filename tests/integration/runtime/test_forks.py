@@ -13,6 +13,9 @@ from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, role_of
 from consolidator.runtime.overrides import Overrides
 from consolidator.runtime.replay import replay
+from consolidator.service.sessions.branches import BranchRequest, create_branch
+from consolidator.service.sessions.checkpoints import restore_checkpoint
+from consolidator.service.sessions.forks import fork_session
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.runtime import KEY, Replies, describe_log, open_agent, read_log, send_and_collect
 from tests.support import assert_invariants
@@ -144,6 +147,39 @@ async def test_overrides_change_the_child_alone(database: Database) -> None:
         assert server.requests[-1]["tools"]
         with pytest.raises(UsageError, match="does not contain"):
             await session.fork(overrides=Overrides(prompt_patch={"replace": {"absent": ""}}))
+
+
+async def test_tools_that_nobody_would_drive_it_with_are_refused(database: Database) -> None:
+    @tool
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    wrong, right = Overrides(tools=["nope"]), Overrides(tools=["look"])
+    async with ModelServer(answers=["Hi."]) as server:
+        async with open_agent(database, server, [look]) as agent:
+            session = await agent.open(KEY)
+            point = await session.checkpoint()
+            for refused in (session.fork(overrides=wrong), session.branch(overrides=wrong)):
+                with pytest.raises(UsageError, match="no tools nope"):
+                    await refused
+            with pytest.raises(UsageError, match="no tools nope"):
+                await agent.restore(point.id, overrides=wrong)
+            assert (await (await session.fork(overrides=right)).info()).config["tools"] == ["look"]
+            settings = agent.harness.settings
+        for driver_tools, overrides, words in (
+            (None, wrong, "opened without the tools nope"),
+            (["publish"], right, "no tools look"),
+        ):
+            with pytest.raises(UsageError, match=words):
+                await fork_session(database, settings, session.id, overrides=overrides, driver_tools=driver_tools)
+            with pytest.raises(UsageError, match=words):
+                await restore_checkpoint(database, settings, point.id, overrides=overrides, driver_tools=driver_tools)
+            request = BranchRequest(kind="sim", overrides=overrides)
+            with pytest.raises(UsageError, match=words):
+                await create_branch(database, settings, session.id, request, driver_tools=driver_tools)
+        await fork_session(database, settings, session.id, overrides=wrong, driver_tools=["nope"])
+        await fork_session(database, settings, session.id, overrides=right)
 
 
 async def test_a_replay_of_a_fork_begins_with_what_people_saw_before(database: Database) -> None:
