@@ -1,9 +1,10 @@
-"""Databases for tests that need more than the shared one: several empty ones, or a server to kill."""
+"""Databases for tests that need more than the shared one: a second one, several empty ones, or a server to kill."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,21 @@ from tests.databases import database_copy
 
 OpenDatabase = Callable[[], AbstractAsyncContextManager[Database]]
 SALT = bytes(16)
+
+
+@pytest.fixture
+def other_dsn(server_dsn: str, template: str) -> Iterator[str]:
+    """A second migrated database."""
+    with database_copy(server_dsn, template) as address:
+        yield address
+
+
+@pytest.fixture
+async def other(other_dsn: str) -> AsyncIterator[Database]:
+    """Another machine, whose clock is days ahead."""
+    opened = Database(other_dsn, FrozenClock(NOON + timedelta(days=5)))
+    yield opened
+    await opened.close()
 
 
 @pytest.fixture(scope="module")

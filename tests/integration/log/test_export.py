@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.database.jsonb import escape
 from consolidator.errors import UsageError
@@ -29,7 +28,6 @@ from consolidator.service.sessions.forks import fork_session
 from consolidator.settings import Settings
 from consolidator.store.log import events, sessions
 from tests.conftest import NOON
-from tests.databases import database_copy
 from tests.support import assert_invariants, assistant_response, log_events, tool_call, tool_result, user_message
 
 KEY = "AKIAIOSFODNN7EXAMPLQ"  # shaped like a cloud key, and nobody's
@@ -53,21 +51,6 @@ EVERY_TYPE: list[NewEvent] = [
     NewEvent(EventType.TASK_END, {"task_id": "t", "outcome": "success", "reward": 0.5}, task_id="t"),
     NewEvent(EventType.SESSION_END, {"reason": "done"}),
 ]
-
-
-@pytest.fixture
-def other_dsn(server_dsn: str, template: str) -> Iterator[str]:
-    """A second migrated database."""
-    with database_copy(server_dsn, template) as address:
-        yield address
-
-
-@pytest.fixture
-async def other(other_dsn: str) -> AsyncIterator[Database]:
-    """Another machine, whose clock is days ahead."""
-    opened = Database(other_dsn, FrozenClock(NOON + timedelta(days=5)))
-    yield opened
-    await opened.close()
 
 
 async def export_text(database: Database, form: str = "consolidator", **options: Any) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -29,7 +28,6 @@ from consolidator.service.sessions.checkpoints import create_checkpoint, restore
 from consolidator.settings import Settings
 from consolidator.store.log import context, events, lease, seeds, sessions
 from tests.conftest import NOON
-from tests.databases import database_copy
 from tests.integration.service.test_bundles import bundle_text, deliver, replayed, save, stream
 from tests.support import FULL, assert_invariants, user_message
 
@@ -97,21 +95,6 @@ bounded = examples(
     phases=(Phase.explicit, Phase.generate, Phase.shrink) if FULL else (Phase.explicit, Phase.generate),
     suppress_health_check=list(HealthCheck),
 )
-
-
-@pytest.fixture
-def other_dsn(server_dsn: str, template: str) -> Iterator[str]:
-    """A second migrated database."""
-    with database_copy(server_dsn, template) as address:
-        yield address
-
-
-@pytest.fixture
-async def other(other_dsn: str) -> AsyncIterator[Database]:
-    """Another machine, whose clock is days ahead."""
-    opened = Database(other_dsn, FrozenClock(NOON + timedelta(days=5)))
-    yield opened
-    await opened.close()
 
 
 @dataclass

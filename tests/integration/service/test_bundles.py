@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -37,24 +36,8 @@ from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
 from consolidator.store.log import events, generation, seeds, sessions
 from tests.conftest import NOON
-from tests.databases import database_copy
 from tests.integration.log.test_export import EVERY_TYPE, KEY, prune_session
 from tests.support import assert_invariants, log_events, tool_call, tool_result, user_message
-
-
-@pytest.fixture
-def other_dsn(server_dsn: str, template: str) -> Iterator[str]:
-    """A second migrated database."""
-    with database_copy(server_dsn, template) as address:
-        yield address
-
-
-@pytest.fixture
-async def other(other_dsn: str) -> AsyncIterator[Database]:
-    """Another machine, whose clock is days ahead."""
-    opened = Database(other_dsn, FrozenClock(NOON + timedelta(days=5)))
-    yield opened
-    await opened.close()
 
 
 async def bundle_text(database: Database, session: str, *, exact: bool = True) -> str:
