@@ -11,7 +11,7 @@ declare
     hidden constant text[] := '{credential}';
     granted constant text[] := '{create_event_partition, create_chunk_partition, chain_events, is_owner_login, stamp_events,
         stamp_settled_events, stamp_awaited_events, mark_recorded, seal_chains, begin_pruning, prune_session, delete_pruned_events, delete_pruned_output,
-        drop_log_partition, read_floor, inherit_past, set_parent, move_to_root, finish_partition_drops, collect_blobs, forget_claims, erase_session, install_pgvector,
+        drop_log_partition, read_floor, inherit_past, set_past, place_keys, set_parent, move_to_root, finish_partition_drops, collect_blobs, forget_claims, erase_session, install_pgvector,
         create_vector_index, drop_vector_indexes}';
     part record;
     columns text;
@@ -50,6 +50,7 @@ begin
     where attrelid = 'consolidator.session'::regclass and attnum > 0 and not attisdropped
       and attname not in ('id', 'base_seq', 'consolidated_to', 'pruned_to', 'pruned_hash', 'unchained_to', 'created_at',
           'recorded_by', 'origin', 'key', 'conversation_id', 'agent', 'channel', 'peer', 'parent_id', 'parent_seq',
+          'past_id', 'past_seq',
           'root_id', 'kind', 'simulated');
     execute format('grant update (%s) on consolidator.session to consolidator_writer', columns);
     grant update (touched_at) on consolidator.blob to consolidator_writer;

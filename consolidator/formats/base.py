@@ -16,6 +16,8 @@ from typing import Any, Protocol
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
+ItemName = tuple[str, str | None]  # of an event: its key and its content
+
 
 @dataclass(frozen=True, slots=True)
 class ForeignSession:
@@ -29,6 +31,7 @@ class ForeignSession:
     model: str | None = None
     kind: str = "root"  # root | fork | resume | branch | sub-agent
     parent_origin: str | None = None  # origin of its parent session in the same format
+    follows: ItemName | None = None  # the last item before its own ones, where another session of the file has it
     parent_call_id: str | None = None  # the parent's call that started a sub-agent, if the log has it
     key: str | None = None  # agent:channel:peer, if the log has one
     ended: bool = False

@@ -105,7 +105,7 @@ _FIELDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
     },
     "lineage": {"base_seq": _is_number, "ranges": _is_list_of_ranges},
     "checkpoint": {
-        "seq": _is_number,
+        "seq": _is_shift,
         "label": _optional(_is_text),
         "metadata": _is_object,
         "delta": _is_object,

@@ -2,10 +2,11 @@
 
 JSONL, a line {"consolidator": 1, "session": {...}}, then one per event. Fields of a session: id, origin, key,
 conversation_id, agent, channel, peer, project, parent_id, parent_seq, root_id, kind, simulated, model, details, status,
-error, base_seq if its numbers go on from its parent's, and pruned_to if its first numbers are not there. Fields of an
-event: seq, type, task_id, tool_name, data, and principal (its role) where that is not the one that the type implies;
-every type of event is written the same way. An event without data.occurred_at gets its created_at there. Derived and
-local fields are not exported: head, watermarks, consolidated_at, leases, totals.
+error, base_seq if its numbers go on from its parent's, past_id and past_seq if it reads on from another log than its
+parent's, and pruned_to if its first numbers are not there. Fields of an event: seq, type, task_id, tool_name, data, and
+principal (its role) where that is not the one that the type implies; every type of event is written the same way. An
+event without data.occurred_at gets its created_at there. Derived and local fields are not exported: head, watermarks,
+consolidated_at, leases, totals.
 """
 
 from __future__ import annotations
@@ -31,7 +32,18 @@ REDACTED = "redacted"  # in what follows: whether it came in a redacted bundle
 EXPORTED = "exported"  # in details: the exporting system's columns without a field in ForeignSession
 _COLUMNS = ("key", "conversation_id", "agent", "channel", "peer", "project", "kind", "model", "status", "error")
 # Identity and parents of a session: an importing system has its own values; a re-export keeps the original ones.
-_IDENTITY = ("id", "origin", "parent_id", "parent_seq", "base_seq", "root_id", "simulated", "conversation_id", "error")
+_IDENTITY: tuple[str, ...] = (
+    "id",
+    "origin",
+    "parent_id",
+    "parent_seq",
+    "past_id",
+    "past_seq",
+    "base_seq",
+    "root_id",
+    "simulated",
+)
+_IDENTITY += ("conversation_id", "error")
 _SESSION_KINDS = ("root", "fork", "resume", "branch", "sub-agent")
 _EVENT_TYPES = {event_type.value: event_type for event_type in EventType}
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
-from consolidator.formats.base import ForeignEvent, ForeignSession, Item, Problem, Skipped
+from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemName, Problem, Skipped
 from consolidator.formats.common.coercion import fit_payload
 from consolidator.formats.common.content import extract_text, split_message
 from consolidator.formats.common.jsonl_reader import parse_head, read_objects
@@ -73,6 +73,8 @@ class _PiReader:
         self._announced_origin: str | None = None
         self._started: set[str] = set()
         self._parents: dict[str, str] = {}
+        self._follows: dict[str, ItemName | None] = {}  # by origin of a branch: the last item before it
+        self._last_items: dict[str, ItemName] = {}  # by id of an entry of a forked tree: its, or one before
 
     def read_items(self) -> Iterator[Item]:
         """Yield the items of the file."""
@@ -101,6 +103,8 @@ class _PiReader:
             yield Problem("the message entry has no message", number)
             return
         drafts = list(_draft_entry(line))
+        if self._tree.is_forked:
+            self._note_last_item(line, f"{_make_key(line)}/{len(drafts) - 1}" if drafts else None)
         if not drafts:
             yield Skipped(line["type"] if line["type"] in _EVENTLESS_TYPES else f"type:{line['type']}", number)
             return
@@ -109,11 +113,18 @@ class _PiReader:
         if branch:
             parent = f"{self._session_id}/{parent_branch}" if parent_branch else self._session_id
             self._parents.setdefault(origin, parent)
+            self._follows.setdefault(origin, self._last_items.get(str(line.get("parentId"))))
         yield from self._announce_session(origin, line, number)
         base, time_field = _make_key(line), occurred_at_field(line.get("timestamp"))
         for part, (event_type, draft_data) in enumerate(drafts):
             data = fit_payload(event_type, {**time_field, **draft_data})
             yield ForeignEvent(f"{base}/{part}", event_type, data, tool_name=data.get("tool"), line=number)
+
+    def _note_last_item(self, line: Mapping[str, Any], key: str | None) -> None:
+        before = self._last_items.get(str(line.get("parentId")))
+        last = before if key is None else (key, None)
+        if last is not None:
+            self._last_items[str(line.get("id"))] = last
 
     def _announce_session(self, origin: str, line: Mapping[str, Any], number: int) -> Iterator[Item]:
         if origin != self._announced_origin:
@@ -141,6 +152,7 @@ class _PiReader:
             model=model if isinstance(model, str) else None,
             kind="root" if parent is None else "fork",
             parent_origin=parent,
+            follows=self._follows.get(origin),
         )
 
 
@@ -182,6 +194,11 @@ class _EntryTree:
                 if branch is not None:
                     self._parent_branch[entry_id] = branch
         self._parent.clear()
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether any entry was abandoned."""
+        return bool(self._branch)
 
     def find_branch(self, line: Mapping[str, Any]) -> tuple[str | None, str | None]:
         """Return an entry's branch and the branch that it forked from; None for the active branch."""

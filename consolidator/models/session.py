@@ -39,6 +39,8 @@ class SessionRow:
     project: str | None
     parent_id: str | None  # may name a session whose log was never seen
     parent_seq: int | None  # the event of the parent at which it began
+    past_id: str | None  # whose log holds what came before its own events, where that is not its parent's
+    past_seq: int | None  # the event of that log after which its own come
     root_id: str  # the root of its lineage; support counts lineages
     kind: str  # root | fork | resume | branch | sub-agent
     simulated: bool  # dry runs and simulations are never evidence
@@ -107,7 +109,7 @@ class SessionRow:
     @property
     def may_read_ancestors(self) -> bool:
         """Whether its past may begin in another session's log: `store.log.lineage` knows."""
-        return self.parent_id is not None and self.kind != "sub-agent"
+        return (self.parent_id or self.past_id) is not None and self.kind != "sub-agent"
 
     @property
     def ingest_bounds(self) -> tuple[datetime, datetime]:
@@ -135,6 +137,7 @@ class SessionTable(SQLModel, table=True):
         ),
         Index("session_awaits_model", "id", postgresql_where=text("awaits_model")),
         Index("session_parent", "parent_id", postgresql_where=text("parent_id is not null")),
+        Index("session_past", "past_id", postgresql_where=text("past_id is not null")),
         Index("session_unfinished", "parent_id", postgresql_where=text("config ? 'unfinished'::text")),
         Index("session_root", "root_id"),
         Index("session_project", "project", "agent", "peer", postgresql_where=text("project is not null")),
@@ -169,6 +172,8 @@ class SessionTable(SQLModel, table=True):
     project: str | None = nullable_text_column()
     parent_id: str | None = nullable_text_column()
     parent_seq: int | None = Field(default=None, sa_type=BigInteger)
+    past_id: str | None = nullable_text_column()
+    past_seq: int | None = Field(default=None, sa_type=BigInteger)
     root_id: str = text_column()
     kind: str = text_column(default="root")
     simulated: bool = boolean_column()

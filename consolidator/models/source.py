@@ -6,7 +6,7 @@ import uuid
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Index
+from sqlalchemy import BigInteger, Index, Text
 from sqlmodel import Field, SQLModel
 
 from consolidator.models.columns import bigint_column, text_column, timestamp_column
@@ -25,11 +25,13 @@ class ImportedFileTable(SQLModel, table=True):
 
 
 class ImportedKeyTable(SQLModel, table=True):
-    """The hashed identity of an item of a foreign log; it outlives the event."""
+    """The hashed identity of an item of a foreign log, and the event that it became; it outlives the event."""
 
     __tablename__ = "imported_key"
 
     key: uuid.UUID = Field(primary_key=True)
+    session_id: str | None = Field(default=None, sa_type=Text)  # null for items of an earlier version, and of exports
+    seq: int | None = Field(default=None, sa_type=BigInteger)
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,7 +205,7 @@ async def _find_origin(conn: Connection, session: SessionRow, request: ChildRequ
     if not request.reads_parent:
         return _Origin(session, session, SafePoint(session.head, session.head), (), _NOTHING)
     parent, lineage, point = session, await store.load_lineage(conn, session.id, session), None
-    at = request.at
+    at, stored_fold = request.at, request.fold
     if at is None:
         point = await find_safe_point(conn, session, lineage)
         at = point.seq
@@ -214,12 +214,13 @@ async def _find_origin(conn: Connection, session: SessionRow, request: ChildRequ
         if part.pruned_to is None:
             raise UsageError(f"session {session.id}: event {at} is of session {part.session_id}, which is gone")
         parent, at, point = await sessions.get(conn, part.session_id), at - part.shift, None
+        stored_fold = stored_fold if part.shift == 0 else None  # its numbers are not the child's
         lineage = await store.load_lineage(conn, parent.id, parent)
     point = point or await find_safe_point(conn, parent, lineage, at)
     ranges = lineage.inherit(point.seq)
     if len(ranges) > MAX_RANGES:
         raise UsageError(f"session {session.id} has {len(ranges)} ancestors already: begin a session of its own")
-    fold = request.fold or await fold_past(conn, parent, lineage, point.seq)
+    fold = stored_fold or await fold_past(conn, parent, lineage, point.seq)
     if request.branch_kind == "dream":
         fold = replace(fold, state={})
     return _Origin(session, parent, point, ranges, fold, await find_open_task(conn, parent, lineage, point.seq))

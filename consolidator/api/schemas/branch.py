@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from consolidator.api.schemas.child import ChildOverrides
+from consolidator.api.schemas.child import ChildOverrides, Position
 from consolidator.api.schemas.session import Input
 from consolidator.models.session import SessionRow
 from consolidator.service.sessions.branches import (
@@ -29,7 +29,7 @@ class NewBranch(Input):
     message: str | None = Field(
         default=None, min_length=1, max_length=1_000_000, description="what it begins with; of a pre_steer, the steer"
     )
-    at: int | None = Field(default=None, ge=1, le=2**53 - 1, description="seq; by default where nothing was open last")
+    at: Position | None = Field(default=None, description="seq; by default where nothing was open last")
     overrides: ChildOverrides = Field(default_factory=ChildOverrides)
     live_tools: bool = Field(default=False, description="run tools with side effects, too; otherwise they are dry runs")
     speaker: str | None = Field(default=None, max_length=200, description="who of a group says it")

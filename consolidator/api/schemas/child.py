@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
@@ -12,6 +12,9 @@ from consolidator.api.schemas.session import Input
 from consolidator.models.checkpoint import CheckpointRow
 from consolidator.runtime.agent_defaults import MAX_SECONDS
 from consolidator.runtime.overrides import Overrides
+
+# What an imported fork copied of other logs has seqs of 0 and below.
+Position = Annotated[int, Field(ge=1 - 2**53, le=2**53 - 1)]
 
 
 class PromptPatch(Input):
@@ -51,7 +54,7 @@ class NewCheckpoint(Input):
 
     label: str | None = Field(default=None, min_length=1, max_length=200, examples=["before the migration"])
     metadata: dict[str, Any] | None = None
-    at: int | None = Field(default=None, ge=1, le=2**53 - 1, description="seq; by default where nothing was open last")
+    at: Position | None = Field(default=None, description="seq; by default where nothing was open last")
     ttl_seconds: int | None = Field(default=None, ge=1, le=MAX_SECONDS, description="by default the agent's, or a day")
 
 
@@ -90,6 +93,6 @@ class Restore(Input):
 class Fork(Input):
     """Where a session is left, and what the child does differently."""
 
-    at: int | None = Field(default=None, ge=1, le=2**53 - 1, description="seq; by default where nothing was open last")
+    at: Position | None = Field(default=None, description="seq; by default where nothing was open last")
     overrides: ChildOverrides = Field(default_factory=ChildOverrides)
     is_current: bool = Field(default=False, description="whether the session's key names the child from now on")

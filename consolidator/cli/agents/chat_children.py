@@ -31,7 +31,7 @@ _LISTED = 20
 
 async def fork(chat: TerminalChat, words: str) -> None:
     """Go on from an event in a new session, which the key names from now on."""
-    if words and not (words.isdecimal() and len(words) < 19):
+    if words and not (words.removeprefix("-").isdecimal() and len(words) < 19):
         raise UsageError("/fork, or /fork SEQ: the last event before the new session's own ones")
     agent, before = chat.agent, chat.session.id
     at = int(words) if words else None

@@ -12,7 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem, Skipped, hash_content
+from consolidator.formats.base import (
+    ForeignEvent,
+    ForeignSession,
+    Item,
+    ItemKeys,
+    ItemName,
+    Problem,
+    Skipped,
+    hash_content,
+)
 from consolidator.formats.claude_code.prompt_queue import PromptQueue
 from consolidator.formats.claude_code.tool_results import draft_answers, draft_denial, draft_result, is_user_denial
 from consolidator.formats.claude_code.user_text import (
@@ -92,6 +101,8 @@ class _ClaudeCodeSession:
     usage_message_id: str | None = None  # the last message whose usage was recorded
     denial_recorded: bool = False  # since the model's last message
     started: bool = False
+    follows: ItemName | None = None  # the last item before its own ones, of the session that it resumed
+    last_item: ItemName | None = None
 
 
 class _ClaudeCodeReader:
@@ -135,6 +146,7 @@ class _ClaudeCodeReader:
         for draft in drafts:
             data = fit_payload(draft.type, {**time_field, **draft.data})
             key = f"{base}/{draft.part}"
+            session.last_item = key, content
             yield ForeignEvent(key, draft.type, data, None, data.get("tool"), number, content=content)
 
     def _get_session(self, line: Mapping[str, Any]) -> _ClaudeCodeSession:
@@ -154,7 +166,10 @@ class _ClaudeCodeReader:
         """Yield the session when it changes, and its start event the first time."""
         if self._announced_origin != session.origin:
             self._announced_origin = session.origin
-            yield self._build_session(session.origin, line)
+            resumed = self._sessions.get(self._first_id or "")
+            if not session.started and resumed is not None and resumed is not session:
+                session.follows = resumed.last_item
+            yield self._build_session(session, line)
         if not session.started:
             session.started = True
             fields = {"cwd": line.get("cwd"), "model": self._model, "version": line.get("version")}
@@ -162,8 +177,8 @@ class _ClaudeCodeReader:
             data = fit_payload(EventType.SESSION_START, fields)
             yield ForeignEvent(f"{NAME}/{session.origin}/start", EventType.SESSION_START, data, line=number)
 
-    def _build_session(self, origin: str, line: Mapping[str, Any]) -> ForeignSession:
-        fork = line.get("forkedFrom")
+    def _build_session(self, session: _ClaudeCodeSession, line: Mapping[str, Any]) -> ForeignSession:
+        origin, fork = session.origin, line.get("forkedFrom")
         parent: str | None = None
         kind = "root"
         if "/" in origin:
@@ -181,6 +196,7 @@ class _ClaudeCodeReader:
             model=self._model,
             kind=kind,
             parent_origin=parent,
+            follows=session.follows if kind == "resume" else None,
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -25,10 +25,12 @@ from consolidator.formats import bundle, native
 from consolidator.formats.base import ForeignEvent, ForeignSession, Format, Item, Problem, Skipped
 from consolidator.jobs.importing.report import BatchResult, ImportReport
 from consolidator.models.event import NewEvent
+from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, find_role, may_append, name_principal, role_of
 from consolidator.models.session import SessionRow
 from consolidator.store.log import events, sessions, sources
-from consolidator.store.log.lineage import link_imported
+from consolidator.store.log.lineage import link_imported, set_past
+from consolidator.store.log.sources import ItemPlace
 
 BATCH_EVENTS = 1000
 BATCH_BYTES = 8 * 1024 * 1024
@@ -70,6 +72,7 @@ class Intake:
         self._report = report
         self._session: ForeignSession | None = None  # the one that the next events belong to
         self._sessions: dict[str, ForeignSession] = {}  # all of the file so far, by origin
+        self._copied: dict[str, uuid.UUID] = {}  # by origin: the last known item of the file before its own new ones
         self._buffers: _Buffers = {}
         self._items = 0
         self._bytes = 0
@@ -106,12 +109,17 @@ class Intake:
             self._report.add_problem(self._path, Problem(str(error), item.line))
             return
         name = f"{self._name}:{item.key}"
-        event = _BufferedEvent(_hash_key(name), prepared, item.seq, item.line)
+        event = _BufferedEvent(self._key_of(item.key, item.content), prepared, item.seq, item.line)
         if item.content is not None:
-            event = replace(event, key=_hash_key(f"{name}\0{item.content}"), name=_hash_key(f"{name}\0"), old=event.key)
+            event = replace(event, name=_hash_key(f"{name}\0"), old=_hash_key(name))
         self._buffers.setdefault(self._session.origin, []).append(event)
         self._items += 1
         self._bytes += len(prepared.data) + sum(len(blob.body) for blob in prepared.blobs)
+
+    def _key_of(self, key: str, content: str | None) -> uuid.UUID:
+        """Return the key that is stored for an item: of its id, and of what it says where others can claim the id."""
+        name = f"{self._name}:{key}"
+        return _hash_key(name if content is None else f"{name}\0{content}")
 
     async def flush(self) -> None:
         """Write what is buffered in one transaction."""
@@ -152,10 +160,13 @@ class Intake:
         origins = {self._session_id(origin, own): origin for origin in buffers}
         ancestry = {session_id: self._ancestry(origin, own) for session_id, origin in origins.items()}
         new_events = await self._select_new(conn, buffers, origins, ancestry, result)
+        begun = {} if self._is_own_export else self._find_copied(origins, buffers, new_events)
+        pasts = {place.session_id for place in (await sources.find_places(conn, list(begun.values()))).values()}
+        pasts -= await sources.filter_erased(conn, sorted(pasts))
         prepared = [event.prepared for buffered in new_events.values() for event in buffered]
         await events.store_blobs(conn, prepared, now)
         # With their ancestors: whoever erases one of these erases its descendants.
-        locked = sorted({ancestor for session_id in new_events for ancestor in ancestry[session_id]})
+        locked = sorted(pasts.union(*(ancestry[session_id] for session_id in new_events)))
         heads = await sessions.lock(conn, locked)
         if await sources.filter_erased(conn, locked):
             raise _ErasedMeanwhile
@@ -165,6 +176,7 @@ class Intake:
         if self._is_own_export:  # only these say at which event of its parent a session began
             for session_id in sorted(new_events.keys() - own):
                 await link_imported(conn, session_id)
+        places: list[ItemPlace] = []
         for session_id, buffered in new_events.items():
             # An export of a session of this database has nothing new up to that session's head.
             unseen = [
@@ -180,10 +192,44 @@ class Intake:
             elif unseen:
                 if session_id in own:
                     await sessions.mark_recorded(conn, session_id, f"import:{self._name}")
-                await events.load_bulk(conn, session_id, unseen, now=now, blobs_kept=True)
+                loaded = await events.load_bulk(conn, session_id, unseen, now=now, blobs_kept=True)
                 result.events += len(unseen)
                 result.sessions.add(session_id)
+                if not self._is_own_export:
+                    seqs = range(loaded.first_seq, loaded.last_seq + 1)
+                    places += [ItemPlace(event.key, session_id, seq) for event, seq in zip(buffered, seqs, strict=True)]
+        await sources.place_keys(conn, places)
+        await self._link_pasts(conn, {name: key for name, key in begun.items() if heads.get(name, 0) <= 1})
         return result
+
+    def _find_copied(
+        self, origins: Mapping[str, str], buffers: _Buffers, new_events: Mapping[str, Sequence[_BufferedEvent]]
+    ) -> dict[str, uuid.UUID]:
+        """Return, for each session whose own events begin in this batch, the key of the item that they follow.
+
+        A file names that item, or repeats it: a fork begins with copies of what came before. Where the session's own
+        events began earlier, its item is one of its own.
+        """
+        begun: dict[str, uuid.UUID] = {}
+        for session_id, origin in origins.items():
+            new = {id(event) for event in new_events.get(session_id, ())}
+            for event in buffers[origin]:
+                if id(event) not in new:
+                    self._copied[origin] = event.key
+                elif event.prepared.type != EventType.SESSION_START.value:
+                    follows = self._sessions[origin].follows
+                    key = self._copied.get(origin) if follows is None else self._key_of(*follows)
+                    if key is not None and self._sessions[origin].kind != "sub-agent":
+                        begun[session_id] = key
+                    break
+        return begun
+
+    async def _link_pasts(self, conn: Connection, begun: Mapping[str, uuid.UUID]) -> None:
+        """Have sessions read what came before their own events in whichever log has it; its session is locked."""
+        places = await sources.find_places(conn, list(begun.values()))
+        for session_id, key in begun.items():
+            if (place := places.get(key)) is not None and place.session_id != session_id:
+                await set_past(conn, session_id, place.session_id, place.seq)
 
     async def _select_new(
         self,
@@ -222,8 +268,8 @@ class Intake:
         """Return which sessions of an own export exist in this database; none for any other format, or for copies."""
         if not self._is_own_export or self._name in (bundle.COPY, bundle.REDACTED_COPY):
             return set()
-        parents = [self._sessions[origin].parent_origin for origin in buffers]
-        names = [*buffers, *(parent for parent in parents if parent)]
+        parents = [name for origin in buffers for name in _list_sources(self._sessions[origin])]
+        names = [*buffers, *parents]
         return await sources.filter_own(conn, [name for name in names if escape(name) == name])  # ours are plain
 
     def _session_id(self, origin: str, own: set[str]) -> str:
@@ -261,6 +307,8 @@ class Intake:
             "details": session.details,
             **(_exported_columns(session.details.get(native.EXPORTED)) if self._is_own_export else {}),
         }
+        if (past := columns.get("past_id")) is not None:
+            columns["past_id"] = self._session_id(past, own)
         await sessions.open_session(conn, columns, now=now)
         if root != session_id:
             await sources.move_to_lineage(conn, session_id, root)
@@ -271,14 +319,24 @@ class Intake:
         return ancestry[0] if len(ancestry) == 1 else await sources.lineage_root(conn, ancestry[-1])
 
 
+def _list_sources(session: ForeignSession) -> list[str]:
+    """Return the origins of the sessions that a session of an own export comes from, or reads on from."""
+    exported = session.details.get(native.EXPORTED)
+    past = exported.get("past_id") if isinstance(exported, dict) else None
+    return [name for name in (session.parent_origin, past) if isinstance(name, str) and name]
+
+
 def _exported_columns(exported: Any) -> dict[str, Any]:
     """Return the session columns that only an own export has; values that make no sense are left out."""
     values = exported if isinstance(exported, dict) else {}
     conversation = values.get("conversation_id")
     pruned_to = _number(values.get("pruned_to")) or 0
+    past = values.get("past_id")
     return {
         "conversation_id": _escape(conversation) if isinstance(conversation, str) else None,
         "parent_seq": _number(values.get("parent_seq")),
+        "past_id": past if isinstance(past, str) and past else None,
+        "past_seq": _number(values.get("past_seq")),
         "base_seq": min(_number(values.get("base_seq")) or 0, pruned_to),
         "pruned_to": pruned_to,
         "simulated": values.get("simulated") is True,

@@ -30,6 +30,7 @@ class SessionView:
 
     session_id: str
     parent_id: str | None
+    past_id: str | None
     kind: str
     base_seq: int  # as are the next ones: see `SessionRow`
     head: int
@@ -49,7 +50,7 @@ class SessionView:
     @property
     def may_read_ancestors(self) -> bool:
         """Whether its past may begin in another session's log."""
-        return self.parent_id is not None and self.kind != "sub-agent"
+        return (self.parent_id or self.past_id) is not None and self.kind != "sub-agent"
 
     @property
     def ingest_bounds(self) -> Bounds:

@@ -52,15 +52,14 @@ class _RangeRow:
 @dataclass(frozen=True, slots=True)
 class _Unlinked:
     id: str
-    parent_id: str
-    parent_seq: int
-    base_seq: int
+    source_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class _PastRow:
     id: str
     parent_id: str | None
+    past_id: str | None
     kind: str
     base_seq: int
     pruned_to: int
@@ -69,7 +68,7 @@ class _PastRow:
 
     @property
     def may_read_ancestors(self) -> bool:
-        return self.parent_id is not None and self.kind != "sub-agent"
+        return (self.parent_id or self.past_id) is not None and self.kind != "sub-agent"
 
     @property
     def ingest_bounds(self) -> tuple[datetime, datetime]:
@@ -111,6 +110,14 @@ async def inherit_past(conn: Connection, session_id: str) -> None:
     await execute(conn, _SQL["inherit_past"], {"session": session_id})
 
 
+async def set_past(conn: Connection, session_id: str, source_id: str, seq: int) -> None:
+    """Have an imported session read another one's past, up to an event of its log, before its own events, once.
+
+    Nothing for a source of another agent, person or project, or one that is not here.
+    """
+    await execute(conn, _SQL["set_past"], {"session": session_id, "source": source_id, "seq": seq})
+
+
 async def link_imported(conn: Connection, session_id: str, *, below: frozenset[str] = frozenset()) -> None:
     """Have an imported session, and imported children of it, read their parents' logs, where these are there by now.
 
@@ -118,7 +125,7 @@ async def link_imported(conn: Connection, session_id: str, *, below: frozenset[s
     file may have put into a ring.
     """
     for found in await fetch_all(conn, _Unlinked, _SQL["find_unlinked"], {"session": session_id}):
-        parent = await fetch_one(conn, _PastRow, _SQL["find_past"], {"session": found.parent_id})
+        parent = await fetch_one(conn, _PastRow, _SQL["find_past"], {"session": found.source_id})
         if parent is None or parent.id in below or len(below) >= MAX_RANGES:
             continue
         if found.id == session_id:  # it is a child like any other there

@@ -9,6 +9,9 @@ order by l.position
 -- What a session reads follows from its row and its parent's past.
 select inherit_past(%(session)s)
 
+-- name: set_past
+select set_past(%(session)s, %(source)s, %(seq)s)
+
 -- name: lock_ancestors
 -- Keeps sessions from being erased, pruned or appended to until a child of theirs is there; in the order of all locks.
 select id from session where id = any(%(ids)s) order by id collate "C" for share
@@ -136,13 +139,14 @@ group by 1, 2
 order by 1, 2
 
 -- name: find_unlinked
--- An imported session, and imported children of it, that read nothing of their parents yet although the point is known.
-select s.id, s.parent_id, s.parent_seq, s.base_seq from session s
-where (s.id = %(session)s or s.parent_id = %(session)s) and s.origin is not null and s.kind <> 'sub-agent'
-  and s.parent_id is not null and s.parent_seq > 0
+-- An imported session, and imported ones that read on from it, that read nothing of others yet although the point is known.
+select s.id, coalesce(s.past_id, s.parent_id) as source_id from session s
+where (s.id = %(session)s or s.parent_id = %(session)s or s.past_id = %(session)s)
+  and s.origin is not null and s.kind <> 'sub-agent'
+  and coalesce(s.past_id, s.parent_id) is not null and coalesce(s.past_seq, s.parent_seq) > 0
   and not exists (select from session_lineage l where l.session_id = s.id)
 order by s.id <> %(session)s, s.id
 
 -- name: find_past
 -- What is needed of a session to read its past.
-select id, parent_id, kind, base_seq, pruned_to, created_at, last_event_at from session where id = %(session)s
+select id, parent_id, past_id, kind, base_seq, pruned_to, created_at, last_event_at from session where id = %(session)s

@@ -49,16 +49,19 @@ order by 1 limit 20
 -- Sessions that read another past than their row and their parent's past say: a part of a log that is not theirs, or,
 -- in a child of the runtime, not all of it.
 with expected as (
-    select c.id, past.ancestor_id, past.after_seq, least(past.upto_seq, c.parent_seq - past.shift) as upto_seq,
-           past.shift - case when c.base_seq = 0 then c.parent_seq else 0 end as shift
-    from session c
+    select c.id, past.ancestor_id, past.after_seq, least(past.upto_seq, c.point - past.shift) as upto_seq,
+           past.shift - case when c.base_seq = 0 then c.point else 0 end as shift
+    from (
+        select id, kind, base_seq, coalesce(past_id, parent_id) as source_id, coalesce(past_seq, parent_seq) as point
+        from session
+    ) c
     cross join lateral (
-        select l.ancestor_id, l.after_seq, l.upto_seq, l.shift from session_lineage l where l.session_id = c.parent_id
+        select l.ancestor_id, l.after_seq, l.upto_seq, l.shift from session_lineage l where l.session_id = c.source_id
         union all
-        select p.id, p.base_seq, c.parent_seq, 0 from session p where p.id = c.parent_id
+        select p.id, p.base_seq, c.point, 0 from session p where p.id = c.source_id
     ) past
-    where c.parent_seq > 0 and c.kind <> 'sub-agent'
-      and least(past.upto_seq, c.parent_seq - past.shift) > past.after_seq
+    where c.point > 0 and c.kind <> 'sub-agent'
+      and least(past.upto_seq, c.point - past.shift) > past.after_seq
 )
 select problem from (
     select l.session_id as id, l.session_id || ': reads events of session ' || l.ancestor_id

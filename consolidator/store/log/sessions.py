@@ -61,7 +61,18 @@ async def open_session(conn: Connection, values: Mapping[str, Any], *, now: date
 
     With `pruned_to` its log begins after that seq, as where the beginning was pruned before the session came here.
     """
-    columns = ("origin", "key", "conversation_id", "channel", "peer", "project", "parent_id", "parent_seq", "model")
+    columns: tuple[str, ...] = (
+        "origin",
+        "key",
+        "conversation_id",
+        "channel",
+        "peer",
+        "project",
+        "parent_id",
+        "parent_seq",
+        "model",
+    )
+    columns += ("past_id", "past_seq")
     full = {name: values.get(name) for name in columns}
     full |= {
         "id": values["id"],

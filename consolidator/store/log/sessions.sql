@@ -1,10 +1,10 @@
 -- name: open
 -- Creates a session, or fills in what became known since it was created.
-insert into session (id, origin, key, conversation_id, agent, channel, peer, project, parent_id, parent_seq, root_id, kind,
-                     simulated, model, details, status, base_seq, head, consolidated_to, pruned_to, created_at, last_event_at,
+insert into session (id, origin, key, conversation_id, agent, channel, peer, project, parent_id, parent_seq, past_id,
+                     past_seq, root_id, kind, simulated, model, details, status, base_seq, head, consolidated_to, pruned_to, created_at, last_event_at,
                      last_occurred_at)
 values (%(id)s, %(origin)s, %(key)s, %(conversation_id)s, %(agent)s, %(channel)s, %(peer)s, %(project)s, %(parent_id)s,
-        %(parent_seq)s, %(root_id)s, %(kind)s, %(simulated)s, %(model)s, %(details)s, %(status)s, %(base_seq)s, %(pruned_to)s,
+        %(parent_seq)s, %(past_id)s, %(past_seq)s, %(root_id)s, %(kind)s, %(simulated)s, %(model)s, %(details)s, %(status)s, %(base_seq)s, %(pruned_to)s,
         %(pruned_to)s, %(pruned_to)s, %(now)s, %(now)s, '0001-01-01 00:00:00+00')
 on conflict (id) do update
 set model = coalesce(session.model, excluded.model), project = coalesce(session.project, excluded.project),

@@ -10,7 +10,7 @@ from typing import Any
 
 from consolidator.database.jsonb import escape
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import execute, fetch_column, fetch_value, load
+from consolidator.store.queries import execute, fetch_all, fetch_column, fetch_value, load
 
 _SQL = load("log/sources")
 
@@ -23,6 +23,15 @@ class SourceFile:
     path: str
     size: int
     mtime_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class ItemPlace:
+    """The event that an imported item became."""
+
+    key: uuid.UUID
+    session_id: str
+    seq: int
 
 
 async def is_unchanged(conn: Connection, file: SourceFile) -> bool:
@@ -42,6 +51,20 @@ def _values(file: SourceFile) -> dict[str, Any]:
 async def add_new_keys(conn: Connection, keys: Sequence[uuid.UUID]) -> set[uuid.UUID]:
     """Store keys and return those that are new; another importer of the same keys waits for this transaction."""
     return set(await fetch_column(conn, _SQL["add_new_keys"], {"keys": list(keys)}))
+
+
+async def place_keys(conn: Connection, places: Sequence[ItemPlace]) -> None:
+    """Note in which events the items of new keys are."""
+    values = [(place.key, place.session_id, place.seq) for place in places]
+    keys, ids, seqs = (list(column) for column in zip(*values, strict=True)) if values else ([], [], [])
+    if keys:
+        await execute(conn, _SQL["place_keys"], {"keys": keys, "sessions": ids, "seqs": seqs})
+
+
+async def find_places(conn: Connection, keys: Sequence[uuid.UUID]) -> dict[uuid.UUID, ItemPlace]:
+    """Return in which events items are; those of an earlier version, and of exports, are left out."""
+    rows = await fetch_all(conn, ItemPlace, _SQL["find_places"], {"keys": list(keys)}) if keys else []
+    return {row.key: row for row in rows}
 
 
 async def filter_known_keys(conn: Connection, keys: Sequence[uuid.UUID]) -> set[uuid.UUID]:

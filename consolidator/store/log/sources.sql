@@ -15,6 +15,12 @@ select distinct key from unnest(%(keys)s::uuid[]) as key order by key
 on conflict do nothing
 returning key
 
+-- name: place_keys
+select place_keys(%(keys)s, %(sessions)s, %(seqs)s)
+
+-- name: find_places
+select key, session_id, seq from imported_key where key = any(%(keys)s::uuid[]) and session_id is not null
+
 -- name: filter_known_keys
 select key from imported_key where key = any(%(keys)s::uuid[])
 

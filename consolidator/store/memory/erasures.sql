@@ -1,8 +1,8 @@
 -- name: family
--- Sessions and all their descendants.
+-- Sessions, all their descendants, and all that read their logs as a part of their own past.
 with recursive family as (
     select id from session where id = any(%(ids)s)
-    union select s.id from session s join family f on s.parent_id = f.id
+    union select s.id from session s join family f on s.parent_id = f.id or s.past_id = f.id
 )
 select s.id, s.agent, s.project, s.origin, s.kind, s.head - s.pruned_to as events
 from session s join family f on f.id = s.id order by s.id

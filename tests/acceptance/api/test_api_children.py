@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -13,6 +14,7 @@ from consolidator.database import Database
 from consolidator.service.sessions.checkpoints import create_checkpoint
 from tests.acceptance.api.server import ApiServer, read_frames
 from tests.conftest import NOON
+from tests.integration.log.claude_logs import import_logs, user_line, user_lines, write_log
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +69,28 @@ def test_a_fork_goes_on_by_itself_and_the_original_is_untouched(api: ApiServer, 
     assert own == [event for event in told if event["seq"] > 1]
     assert problem(owner.post(f"/sessions/{session_id}/fork", json={"at": 99})) == (422, "invalid")
     assert len(owner.get("/sessions", params={"parent": session_id}).json()["sessions"]) == 1
+
+
+def test_an_imported_fork_is_read_and_forked_in_its_past(api: ApiServer, owner: httpx2.Client, tmp_path: Path) -> None:
+    parent = user_lines(3, "p")
+    copies = [
+        {**line, "sessionId": "c", "forkedFrom": {"sessionId": "p", "messageUuid": line["uuid"]}} for line in parent
+    ]
+    log = write_log(tmp_path / "c.jsonl", [*copies[:2], user_line(9, "another way", "c")])
+    for path in (write_log(tmp_path / "p.jsonl", parent), log):
+        api.run(lambda database, path=path: import_logs(database, path))  # type: ignore[misc]
+    found = owner.get("/sessions", params={"agent": "claude-code"}).json()["sessions"]
+    child = next(session for session in found if session["kind"] == "fork")
+    told = owner.get(f"/sessions/{child['id']}/events", params={"history": True}).json()["events"]
+    said = {event["seq"]: event["data"].get("text") for event in told if event["type"] == "UserMessage"}
+    assert said == {-1: "p says 1", 0: "p says 2", 2: "another way"}
+    made = owner.post(f"/sessions/{child['id']}/fork", json={"at": -1}).json()
+    assert (made["parent_id"], made["parent_seq"]) == (child["parent_id"], 2)
+    assert owner.post(f"/sessions/{child['id']}/branch", json={"at": 0, "kind": "sim"}).status_code == 201
+    point = owner.post(f"/sessions/{child['id']}/checkpoint", json={"at": 0}).json()
+    restored = owner.post(f"/sessions/{child['id']}/resume", json={"checkpoint_id": point["id"]}).json()
+    assert (restored["parent_id"], restored["parent_seq"]) == (child["parent_id"], 3)
+    assert problem(owner.post(f"/sessions/{child['id']}/fork", json={"at": -9})) == (422, "invalid")
 
 
 def test_a_task_is_started_and_ended_with_its_outcome(api: ApiServer, owner: httpx2.Client) -> None:

@@ -47,7 +47,8 @@ EVIDENCE = (
     "select md5(string_agg(r::text, ' ' order by id)) from consolidator.erasure r",
     "select md5(string_agg(r::text, ' ' order by id)) from consolidator.pruning r",
     "select md5(string_agg(concat_ws(' ', id, pruned_to, consolidated_to, unchained_to, pruned_hash, recorded_by, "
-    "created_at, base_seq, parent_id, parent_seq, root_id, kind, simulated, origin, key, agent, channel, peer), "
+    "created_at, base_seq, parent_id, parent_seq, past_id, past_seq, root_id, kind, simulated, "
+    "origin, key, agent, channel, peer), "
     "' ' order by id)) from consolidator.session s",
     "select md5(string_agg(l::text, ' ' order by l::text)) from consolidator.session_lineage l",
     "select md5(string_agg(prosrc || prosecdef::text, ' ' order by proname)) from pg_proc "
@@ -101,6 +102,10 @@ ATTACKS = {
     "a past by merge": ["merge into session_lineage l using (select 1) as one on l.session_id = 'new' "
                         "when not matched then insert values ('new', 0, 's', 0, 3, 0)"],
     "truncate pasts": ["truncate session_lineage"],
+    "a past of another's": ["do $$ begin if set_past('new', 's', 1) = 0 then "
+                            "raise insufficient_privilege; end if; end $$"],
+    "a past as a column": ["update session set past_id = 's', past_seq = 1"],
+    "another place of an item": ["update imported_key set session_id = 's'"],
     "a past of no parent": ["do $$ begin if inherit_past('new') = 0 then raise insufficient_privilege; end if; end $$"],
     "another parent": ["update session set parent_id = 's', parent_seq = 3 where id = 'new'"],
     "another point of its parent": ["update session set parent_seq = 3"],
