@@ -119,6 +119,7 @@ class CorrectionRow:
     value: str
     fact_id: str  # the forgotten fact, or the one that a person stated
     is_stated: bool
+    at: datetime  # when the person did
 
 
 class AssertionColumns(SQLModel):

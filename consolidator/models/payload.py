@@ -123,6 +123,8 @@ class PolicyDecision(Payload):
         "delivered",
         "item_recorded",  # an item of another framework that is no message, call or result
         "items_withdrawn",  # the framework gives those with after < seq <= upto to its model no more
+        "fact_stated",  # memory was asked to remember a `statement`
+        "fact_forgotten",  # memory was asked to forget a fact
     ]
 
 

@@ -50,8 +50,9 @@ _TYPES: Mapping[Role, frozenset[EventType]] = {
     | _SUBAGENTS
     | {EventType.USER_MESSAGE, EventType.TOOL_RESULT, EventType.ERROR},
 }
-_PERSONS_DECISIONS = _OWNERS_DECISIONS | {"scratchpad_set", "instructions_added", "command_run"}
-_AGENTS_DECISIONS = frozenset({"scratchpad_set"})
+_MEMORY_DECISIONS = frozenset({"fact_stated", "fact_forgotten"})  # what memory is asked to remember or forget
+_PERSONS_DECISIONS = _OWNERS_DECISIONS | _MEMORY_DECISIONS | {"scratchpad_set", "instructions_added", "command_run"}
+_AGENTS_DECISIONS = _MEMORY_DECISIONS | {"scratchpad_set"}
 
 
 def name_principal(role: Role, name: str | None = None) -> str:
@@ -86,7 +87,11 @@ def may_append(principal: str, event_type: EventType, data: Mapping[str, Any]) -
         decision = data.get("decision")
         if role in (Role.USER, Role.OPERATOR):
             return decision in _PERSONS_DECISIONS
-        return decision in _AGENTS_DECISIONS if role is Role.AGENT else decision not in _OWNERS_DECISIONS
+        return (
+            decision in _AGENTS_DECISIONS
+            if role is Role.AGENT
+            else decision not in _OWNERS_DECISIONS | _MEMORY_DECISIONS
+        )
     return True
 
 

@@ -15,6 +15,7 @@ from consolidator.jobs.model.extraction import ReadResult
 from consolidator.llm.redaction.redact import redact, redact_json
 from consolidator.memory.calls.tool_values import read_tool_value
 from consolidator.memory.facts.candidates import Candidate, RejectedCandidate, SessionContext
+from consolidator.memory.facts.remembered import read_forgetting
 from consolidator.memory.facts.rule_extraction import propose_candidates
 from consolidator.memory.facts.steering import Steer, TaskOutcome, read_steering
 from consolidator.memory.procedures.digest import Digest, PackedDigest
@@ -23,6 +24,7 @@ from consolidator.memory.solutions.error_records import ErrorRecord
 from consolidator.memory.solutions.error_tracker import ErrorTracker
 from consolidator.memory.summary import SummaryFold
 from consolidator.models.event import Event
+from consolidator.models.fact import CorrectionRow
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
 
@@ -47,6 +49,7 @@ class WindowResult:
     errors: list[ErrorRecord] = field(default_factory=list)  # new or changed
     candidates: list[Candidate] = field(default_factory=list)
     rejected: list[RejectedCandidate] = field(default_factory=list)
+    forgotten: list[CorrectionRow] = field(default_factory=list)  # what people asked to forget
     steering: list[Steer | TaskOutcome] = field(default_factory=list)
     sources: set[int] = field(default_factory=set)  # seqs that something was learned from
     events: int = 0  # events of the window, dead ones included
@@ -131,7 +134,10 @@ def _add_candidates(event: Event, context: SessionContext, result: WindowResult)
     steering = read_steering(event)
     if steering is not None:
         result.steering.append(steering)
-    if proposals.candidates or steering is not None:
+    forgotten = read_forgetting(event, context)
+    if forgotten is not None:
+        result.forgotten.append(forgotten)
+    if proposals.candidates or steering is not None or forgotten is not None:
         result.sources.add(event.seq)
 
 

@@ -16,6 +16,7 @@ from consolidator.jobs.indexing import indexer
 from consolidator.jobs.ledger import Unit, record_progress
 from consolidator.jobs.model.extraction import ReadResult
 from consolidator.memory.facts.candidates import Candidate, RejectedCandidate
+from consolidator.memory.facts.relations import spellings_of
 from consolidator.memory.facts.steering import Steer
 from consolidator.memory.procedures.digest import DIGEST_VERSION, PackedDigest
 from consolidator.memory.solutions.error_records import ErrorRecord
@@ -95,6 +96,8 @@ async def save_memory(
         await _save_candidates(
             conn, [(session, result.candidates, result.rejected) for session, result in learned], run_id=run_id
         )
+        forgotten = [row for _, result in learned for row in result.forgotten]
+        await facts.save_tombstones(conn, [(row, spellings_of(row.predicate)) for row in forgotten])
         await _save_steering(conn, learned, run_id=run_id)
 
 

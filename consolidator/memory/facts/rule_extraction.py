@@ -24,6 +24,7 @@ from consolidator.memory.facts.candidates import (
 )
 from consolidator.memory.facts.instructions import find_instruction
 from consolidator.memory.facts.orders import INSTRUCTION, overrides_instructions, overrides_nearby
+from consolidator.memory.facts.remembered import read_statement
 from consolidator.memory.facts.statements import Statement, find_statements
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.text.phrasing import is_question
@@ -58,6 +59,9 @@ def propose_candidates(
                 _read_message(event, session, redact, proposals)
             case EventType.APPROVAL_GRANTED | EventType.APPROVAL_DENIED:
                 _read_approval(event, session, redact, events if around is None else around, proposals)
+            case EventType.POLICY_DECISION:
+                if (remembered := read_statement(event, session, redact)) is not None:
+                    proposals.candidates.append(remembered)
             case (
                 EventType.SESSION_START
                 | EventType.SESSION_END
@@ -65,7 +69,6 @@ def propose_candidates(
                 | EventType.TOOL_CALL
                 | EventType.TOOL_RESULT
                 | EventType.THINKING_START
-                | EventType.POLICY_DECISION
                 | EventType.TASK_START
                 | EventType.TASK_END
                 | EventType.ERROR

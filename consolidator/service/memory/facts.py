@@ -16,8 +16,10 @@ from consolidator.jobs.merging.reconciling import reconcile_agent
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.facts.corrections import correction_id
 from consolidator.memory.facts.reconcile import UNKNOWN_START, normalize_value
+from consolidator.memory.facts.remembered import FORGOTTEN
 from consolidator.models.fact import CandidateRow, CitedCandidateRow, FactRow
 from consolidator.models.provenance import Provenance
+from consolidator.service.memory.decision_log import MemoryOwner, log_decision
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.log.projects import resolve_project
@@ -127,8 +129,20 @@ async def forget_fact(database: Database, fact_id: str, *, viewer: Viewer = OWNE
 
     Raises NotFound for what the viewer may not see, and Forbidden for what is of more than the viewer.
     """
+    viewer.check_may("record")
     async with database.transaction() as conn:
         fact = await _lock_fact(conn, fact_id, viewer)
+        if not viewer.may("write") and fact.trust != "agent":
+            raise Forbidden("a person's word is forgotten by a person: `consolidator forget` or the scope write")
+        owner = MemoryOwner(fact.agent, fact.project, fact.peer) if fact.level != "agent" else MemoryOwner(fact.agent)
+        decision = {
+            "decision": FORGOTTEN,
+            "fact_id": fact.id,
+            "subject": fact.subject,
+            "predicate": normalize_value(fact.predicate),
+            "value": normalize_value(fact.value),
+        }
+        await log_decision(conn, owner, decision, now=database.clock.now(), viewer=viewer)
         await _supersede_fact(conn, database, fact, superseded_by=None)
         await index_facts(conn, fact.agent, [fact_id])
         return await _lock_fact(conn, fact_id)

@@ -33,6 +33,14 @@ async def resolve_project(
     return match_project(name, known)
 
 
+async def find_latest_agent(conn: Connection, project: str | None, *, but_channel: str) -> str | None:
+    """Return the agent of the latest session of a project, else of the latest one anywhere; not of one channel."""
+    values = {"project": project, "channel": but_channel}
+    agent = await fetch_value(conn, _SQL["latest_agent"], values) if project else None
+    agent = agent or await fetch_value(conn, _SQL["latest_agent"], values | {"project": None})
+    return None if agent is None else str(agent)
+
+
 def match_project(name: str, known: Iterable[str]) -> str:
     """Return the one of the known projects that has a path, or a last part of its path; else the name."""
     projects = sorted(set(known))

@@ -16,3 +16,8 @@ select project from known k where project is not null and exists (
     select from session s where s.project = k.project and (%(agent)s::text is null or s.agent = %(agent)s)
       and (%(peer)s::text is null or coalesce(s.peer, '') = %(peer)s)
 )
+
+-- name: latest_agent
+select agent from session
+where kind = 'root' and channel is distinct from %(channel)s and (%(project)s::text is null or project = %(project)s)
+order by created_at desc, id desc limit 1

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from consolidator.database.jsonb import as_jsonb, escape
 from consolidator.database.partitions import Connection
-from consolidator.models.fact import CandidateRow, CitedCandidateRow, CorrectionRow, SupersededReason
+from consolidator.models.fact import CandidateRow, CitedCandidateRow, CorrectionRow, FactRow, SupersededReason
 from consolidator.models.session import SessionRow
 from consolidator.models.steer import SteerOutcome
-from consolidator.store.queries import execute, execute_each, fetch_all, fetch_one, fetch_value, load
+from consolidator.store.queries import execute, execute_each, fetch_all, fetch_column, fetch_one, fetch_value, load
 
 _SQL = load("memory/facts")
 _DEFAULTS = dict.fromkeys(("rejected", "quarantined", "valid_from", "valid_to")) | {"revision": 0, "active": True}
@@ -262,9 +262,47 @@ async def forget_fact(conn: Connection, values: Mapping[str, Any]) -> None:
     await execute(conn, _SQL["supersede"], values)
 
 
+async def save_tombstones(conn: Connection, forgotten: Sequence[tuple[CorrectionRow, Sequence[str]]]) -> None:
+    """Add tombstones, each where there is no later one, and have the facts of their attributes made again.
+
+    Each comes with the names under which its predicate may be stored.
+    """
+    for row, predicates in forgotten:
+        values = {
+            **{name: escape(value) if isinstance(value, str) else value for name, value in asdict(row).items()},
+            "id": row.fact_id,
+            "now": row.at,
+            "owner": escape(row.project or row.peer or ""),
+            "predicates": [escape(name) for name in predicates],
+        }
+        if await execute(conn, _SQL["add_tombstone"], values):
+            await execute(conn, _SQL["touch_attribute"], values)
+
+
 async def save_stated_fact(conn: Connection, values: Mapping[str, Any]) -> None:
     """Store what a person states in place of a fact: that fact's columns, `new_id`, the new `sentence`, and `now`."""
     await execute(conn, _SQL["save_stated_fact"], values)
+
+
+async def end_stated(
+    conn: Connection, agent: str, attributes: Sequence[OwnedAttribute], superseded_by: str, now: datetime
+) -> None:
+    """Supersede what persons stated of some attributes: somebody has said otherwise since."""
+    values = {"agent": agent, "superseded_by": superseded_by, "now": now, **_attribute_columns(attributes)}
+    await execute(conn, _SQL["end_stated"], values)
+
+
+async def load_fact_of(
+    conn: Connection, agent: str, attributes: Sequence[OwnedAttribute], candidate_id: str
+) -> FactRow | None:
+    """Return the believed fact that rests on a candidate of some attributes; None where there is none."""
+    values = {"agent": agent, "candidate": candidate_id, **_attribute_columns(attributes)}
+    return await fetch_one(conn, FactRow, _SQL["fact_of"], values)
+
+
+async def find_ids(conn: Connection, prefix: str, *, limit: int) -> list[str]:
+    """Return the ids of facts that begin with some hexadecimal digits."""
+    return await fetch_column(conn, _SQL["ids_by_prefix"], {"prefix": prefix, "limit": limit})
 
 
 async def list_quarantined(conn: Connection, *, agent: str | None = None, limit: int = 50) -> list[CitedCandidateRow]:

@@ -160,20 +160,47 @@ delete from fact where agent = %(agent)s and trust <> 'person' and not (id = any
 
 -- name: corrections
 -- What persons told an agent's memory: the values to forget, and the facts that they stated.
-select agent, level, project, peer, subject, predicate, value, fact_id, false as is_stated from tombstone where agent = %(agent)s
+select agent, level, project, peer, subject, predicate, value, fact_id, false as is_stated, created_at as at from tombstone
+where agent = %(agent)s
 union all
-select agent, level, project, peer, subject, predicate, value, id, true from fact
+select agent, level, project, peer, subject, predicate, value, id, true, recorded_at from fact
 where agent = %(agent)s and trust = 'person' and superseded_at is null
 
 -- name: add_tombstone
 insert into tombstone (fact_id, agent, level, project, peer, subject, predicate, value, created_at)
 values (%(id)s, %(agent)s, %(level)s, %(project)s, %(peer)s, %(subject)s, %(predicate)s, %(value)s, %(now)s)
-on conflict (fact_id) do nothing
+on conflict (fact_id) do update set created_at = excluded.created_at where tombstone.created_at < excluded.created_at
+
+-- name: touch_attribute
+-- The facts of an attribute are made again: what a person told memory about it has changed.
+update candidate set reconciled = false
+where agent = %(agent)s and coalesce(as_subject, subject) = %(subject)s and level = %(level)s
+  and coalesce(as_predicate, predicate) = any(%(predicates)s::text[]) and owner = %(owner)s
+  and rejected is null and quarantined is null and active
 
 -- name: supersede
 update fact set superseded_at = coalesce(superseded_at, %(now)s), superseded_by = %(superseded_by)s,
                 superseded_reason = case when %(superseded_by)s::text is null then 'forgotten' else 'replaced' end
 where id = %(id)s
+
+-- name: end_stated
+update fact set superseded_at = %(now)s, superseded_by = %(superseded_by)s, superseded_reason = 'replaced'
+where agent = %(agent)s and trust = 'person' and superseded_at is null
+  and (level, coalesce(project, peer, ''), subject, predicate) in (
+      select * from unnest(%(levels)s::text[], %(owners)s::text[], %(subjects)s::text[], %(predicates)s::text[])
+  )
+
+-- name: fact_of
+-- The fact of these attributes that is believed and rests on a candidate.
+select f.*
+from unnest(%(levels)s::text[], %(owners)s::text[], %(subjects)s::text[], %(predicates)s::text[])
+     as attribute (level, owner, subject, predicate)
+join fact f on f.agent = %(agent)s and f.subject = attribute.subject and f.predicate = attribute.predicate
+     and coalesce(f.project, f.peer, '') = attribute.owner and f.level = attribute.level
+where f.superseded_at is null and %(candidate)s = any(f.evidence) limit 1
+
+-- name: ids_by_prefix
+select id from fact where id >= %(prefix)s and id < %(prefix)s || 'g' order by id limit %(limit)s
 
 -- name: save_stated_fact
 -- A fact that a person states in place of another; it has no other evidence.

@@ -1,0 +1,109 @@
+"""Reads what memory was asked to remember and to forget, as the log has it: one candidate or correction an event.
+
+What a person asks holds whatever it says: no rule has to recognise it. Where one does, it names the attribute, so that
+a later statement takes an earlier one's place. The scope is the session's own: its project, else its peer, else its
+agent; an event cannot name another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+
+from consolidator.memory.facts.candidates import Candidate, SessionContext
+from consolidator.memory.facts.norms import is_norm
+from consolidator.memory.facts.orders import is_order
+from consolidator.memory.facts.reconcile import normalize_value
+from consolidator.memory.facts.statements import Statement, find_statements
+from consolidator.memory.text.invisible import strip_invisible
+from consolidator.memory.text.sentences import split_sentences
+from consolidator.models.event import Event
+from consolidator.models.fact import CorrectionRow
+from consolidator.models.payload import EventType
+from consolidator.models.principal import Role, role_of
+
+STATED, FORGOTTEN = "fact_stated", "fact_forgotten"  # decisions
+REMEMBERED_EXTRACTOR = "remembered:1"
+MAX_STATEMENT_CHARS = 400
+_TRUST = {Role.USER: "user", Role.OPERATOR: "user", Role.AGENT: "agent"}
+
+
+def read_statement(event: Event, session: SessionContext, redact: Callable[[str], str]) -> Candidate | None:
+    """Return what an event asks to remember, as a candidate; None for another event, or where nobody may ask it."""
+    role, words = role_of(event.principal), event.data.get("statement")
+    if not _is_decision(event, STATED) or role not in _TRUST or not isinstance(words, str):
+        return None
+    statement = clean_statement(words, redact)[:MAX_STATEMENT_CHARS]
+    if not statement:
+        return None
+    meaning = _find_meaning(statement)
+    level, _, _ = owner_of_session(session)
+    key = (session.session_id, str(event.seq), REMEMBERED_EXTRACTOR)
+    return Candidate(
+        id=hashlib.blake2b("\x1f".join(key).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest(),
+        session_id=session.session_id,
+        root_id=session.root_id,
+        seq=event.seq,
+        occurred_at=event.occurred_at,
+        agent=session.agent,
+        project=session.project,
+        peer=session.peer,
+        level=level,
+        subject="user",
+        predicate=meaning.predicate,
+        value=meaning.value,
+        sentence=as_sentence(statement),
+        kind=meaning.kind,
+        confidence="explicit",
+        trust=_TRUST[role],
+        quote=statement,
+        extractor=REMEMBERED_EXTRACTOR,
+        single_valued=meaning.single_valued,
+    )
+
+
+def read_forgetting(event: Event, session: SessionContext) -> CorrectionRow | None:
+    """Return what an event asks to forget; None for another event, or where nobody may ask it."""
+    if not _is_decision(event, FORGOTTEN) or role_of(event.principal) not in _TRUST:
+        return None
+    words = [event.data.get(name) for name in ("subject", "predicate", "value", "fact_id")]
+    if not all(isinstance(word, str) for word in words):
+        return None
+    subject, predicate, value, fact_id = map(str, words)
+    level, project, peer = owner_of_session(session)
+    return CorrectionRow(
+        session.agent, level, project, peer, subject, predicate, value, fact_id, False, event.occurred_at
+    )
+
+
+def owner_of_session(session: SessionContext) -> tuple[str, str | None, str | None]:
+    """Return the level, project and peer that what is remembered in a session belongs to."""
+    if session.project is not None:
+        return "project", session.project, None
+    return ("agent", None, None) if session.peer is None else ("peer", None, session.peer)
+
+
+def clean_statement(text: str, redact: Callable[[str], str]) -> str:
+    """Return a statement on one line, redacted, without characters that nobody sees."""
+    return redact(" ".join(strip_invisible(text).split()))
+
+
+def as_sentence(statement: str) -> str:
+    """Return a statement as a sentence; a name in small letters at its beginning stays as it is."""
+    begins = statement[:1].upper() + statement[1:] if re.match(r"[^\W\d_]+(?=[\s,'’]|$)", statement) else statement
+    return begins if begins[-1:] in ".!?…" else f"{begins}."
+
+
+def _is_decision(event: Event, decision: str) -> bool:
+    return event.type is EventType.POLICY_DECISION and event.data.get("decision") == decision
+
+
+def _find_meaning(statement: str) -> Statement:
+    """Return the attribute and value that a rule finds where it reads the whole statement; else the words."""
+    if len(list(split_sentences(statement))) == 1:
+        for found in find_statements(statement, at_work=True):
+            if found.rejected is None and normalize_value(statement).endswith(normalize_value(found.value)):
+                return found
+    kind = "constraint" if is_order(statement) or is_norm(statement) else "project"
+    return Statement("remember", statement, statement, kind, "work", single_valued=False)

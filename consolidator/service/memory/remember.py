@@ -1,0 +1,175 @@
+"""Remembers and forgets what somebody says outright: in the log first, believed at once, by the night's own rules."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from consolidator.database import Connection, Database
+from consolidator.errors import NotFound, UsageError
+from consolidator.jobs.consolidation.learning import session_context
+from consolidator.jobs.merging.changes import Changes
+from consolidator.jobs.merging.reconciling import reconcile_agent
+from consolidator.llm.redaction.redact import redact
+from consolidator.memory.facts.candidates import Candidate
+from consolidator.memory.facts.orders import overrides_instructions
+from consolidator.memory.facts.relations import spellings_of
+from consolidator.memory.facts.remembered import (
+    MAX_STATEMENT_CHARS,
+    STATED,
+    clean_statement,
+    read_statement,
+)
+from consolidator.models.fact import FactRow
+from consolidator.models.provenance import Provenance
+from consolidator.service.memory.decision_log import CHANNEL, MemoryOwner, log_decision
+from consolidator.service.memory.facts import forget_fact, list_facts
+from consolidator.service.scope import narrow_scope
+from consolidator.service.viewer import OWNER, Viewer
+from consolidator.store.log import projects, sessions
+from consolidator.store.memory import agent_locks, facts
+from consolidator.store.memory.facts import OwnedAttribute
+
+__all__ = ["MAX_STATEMENT_CHARS", "Remembered", "forget", "remember"]
+DEFAULT_AGENT = "me"  # where no agent has worked yet
+MAX_MATCHES = 10  # facts that an error names
+
+_ID_PREFIX = re.compile(r"[0-9a-f]{4,32}")
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """A fact as it was remembered or forgotten."""
+
+    id: str
+    statement: str
+    scope: str  # project | peer | agent
+    agent: str
+    project: str | None
+    peer: str | None
+    known: bool  # whether memory believed it before
+    session: str | None = None  # and seq: where the log has it
+    seq: int | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return asdict(self)
+
+
+async def remember(
+    database: Database,
+    statement: str,
+    *,
+    project: str | None = None,
+    agent: str | None = None,
+    peer: str | None = None,
+    viewer: Viewer = OWNER,
+) -> Remembered:
+    """Write a statement into the log and believe it: of the project if one is named, else of the peer, else the agent.
+
+    It is a person's word for a viewer with the scope `write`, and an agent's with `record` alone. Without an agent it
+    is of the one that worked last in the project, or anywhere. Raises UsageError for an empty or long statement, and
+    for an agent's that commands its reader to drop instructions.
+    """
+    viewer.check_may("record")
+    words = clean_statement(statement, redact)
+    if not words or len(words) > MAX_STATEMENT_CHARS:
+        raise UsageError(f"what memory remembers is one to {MAX_STATEMENT_CHARS} characters, not {len(words)}")
+    if not viewer.may("write") and overrides_instructions(words):
+        raise UsageError("this tells whoever reads it to drop instructions: only a person may have that remembered")
+    owner = await _find_owner(database, viewer, project=project, agent=agent, peer=peer)
+    async with database.transaction() as conn:
+        await agent_locks.lock_agent(conn, owner.agent)
+        now = database.clock.now()
+        event = await log_decision(conn, owner, {"decision": STATED, "statement": words}, now=now, viewer=viewer)
+        session = await sessions.get(conn, event.session_id)
+        candidate = read_statement(event, session_context(session), redact)
+        if candidate is None:  # the night reads the log as this does
+            raise UsageError("there is nothing to remember in it")
+        believed = await _load_believed(conn, candidate)
+        await facts.save_candidates(conn, [asdict(candidate)], run_id="")
+        if candidate.single_valued and candidate.trust == "user":
+            await facts.end_stated(conn, candidate.agent, _attributes_of(candidate), candidate.id, now)
+        await reconcile_agent(conn, owner.agent, Provenance(None, "person", now), Changes())
+        fact = await facts.load_fact_of(conn, candidate.agent, _attributes_of(candidate), candidate.id)
+    if fact is None:
+        raise UsageError("this is not believed: a person said otherwise, see `consolidator facts --all`")
+    return _remembered(fact, known=fact.id in believed, session=event.session_id, seq=event.seq)
+
+
+async def forget(
+    database: Database,
+    words: str,
+    *,
+    project: str | None = None,
+    agent: str | None = None,
+    peer: str | None = None,
+    viewer: Viewer = OWNER,
+) -> Remembered:
+    """Stop believing the fact of an id, of the beginning of one, or the only one that has these words.
+
+    Raises NotFound where there is none, UsageError that lists them where there are several, and Forbidden where the
+    viewer may not: a person's word takes the scope `write`.
+    """
+    viewer.check_may("record")
+    wanted = " ".join(words.split())
+    if not wanted:
+        raise UsageError("name what to forget: a fact's id, or its words; `consolidator facts` lists them")
+    fact_id = await _find_fact_id(database, wanted, project=project, agent=agent, peer=peer, viewer=viewer)
+    return _remembered(await forget_fact(database, fact_id, viewer=viewer), known=True)
+
+
+def _remembered(fact: FactRow, *, known: bool, session: str | None = None, seq: int | None = None) -> Remembered:
+    return Remembered(
+        fact.id, fact.sentence, fact.level, fact.agent, fact.project, fact.peer, known, session=session, seq=seq
+    )
+
+
+async def _find_owner(
+    database: Database, viewer: Viewer, *, project: str | None, agent: str | None, peer: str | None
+) -> MemoryOwner:
+    async with database.connection() as conn:
+        scope = await narrow_scope(conn, viewer, agent=agent, project=project, peer=peer)
+        named = scope.agent or await projects.find_latest_agent(conn, scope.project, but_channel=CHANNEL)
+    # A project or peer that is "" is none.
+    return MemoryOwner(named or DEFAULT_AGENT, scope.project or None, scope.peer or None)
+
+
+def _attributes_of(candidate: Candidate) -> list[OwnedAttribute]:
+    owner = (candidate.project if candidate.level == "project" else candidate.peer) or ""
+    if candidate.level == "agent":
+        owner = ""
+    return [
+        OwnedAttribute(candidate.level, owner, candidate.subject, spelling)
+        for spelling in spellings_of(candidate.predicate)
+    ]
+
+
+async def _load_believed(conn: Connection, candidate: Candidate) -> set[str]:
+    """Return the facts that are believed of a candidate's attribute."""
+    published = await facts.load_published(conn, candidate.agent, _attributes_of(candidate))
+    return {row.id for row in published.values() if row.superseded_reason is None}
+
+
+async def _find_fact_id(
+    database: Database, wanted: str, *, project: str | None, agent: str | None, peer: str | None, viewer: Viewer
+) -> str:
+    """Return the id of the one fact that a person means."""
+    if _ID_PREFIX.fullmatch(wanted):
+        async with database.connection() as conn:
+            ids = await facts.find_ids(conn, wanted, limit=2)
+        if len(ids) == 1:
+            return ids[0]
+        if ids:
+            raise UsageError(f"several facts begin with {wanted}: type more of the id")
+    rows = await list_facts(
+        database, query=wanted, project=project, agent=agent, peer=peer, limit=MAX_MATCHES + 1, viewer=viewer
+    )
+    if len(rows) == 1:
+        return rows[0].id
+    if not rows:
+        raise NotFound(f"no fact has this id or these words: {wanted[:80]!r}; `consolidator facts` lists them")
+    listed = "\n".join(f"  {row.id[:12]}  {row.sentence}" for row in rows[:MAX_MATCHES])
+    more = "\n  ..." if len(rows) > MAX_MATCHES else ""
+    raise UsageError(f"several facts have these words; say which by its id, `consolidator forget ID`:\n{listed}{more}")
