@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from consolidator.clock import Clock, FrozenClock
     from consolidator.database import Database, open_database
     from consolidator.errors import ConsolidatorError
+    from consolidator.library.memory import BlockingMemory, Memory
     from consolidator.models.event import Event, NewEvent
     from consolidator.models.payload import EventType
     from consolidator.models.seed import Seed
@@ -15,9 +16,11 @@ if TYPE_CHECKING:
     from consolidator.runtime.routing import RouteDecision, RouteRequest
     from consolidator.runtime.tools.outcome import Outcome
     from consolidator.runtime.tools.tool import CallContext, Tool, tool
+    from consolidator.service.viewer import Viewer
     from consolidator.settings import Settings, load_settings
 
 __all__ = [
+    "BlockingMemory",
     "CallContext",
     "Clock",
     "Consolidator",
@@ -27,6 +30,7 @@ __all__ = [
     "Event",
     "EventType",
     "FrozenClock",
+    "Memory",
     "NewEvent",
     "Outcome",
     "RouteDecision",
@@ -36,6 +40,7 @@ __all__ = [
     "Settings",
     "StepResult",
     "Tool",
+    "Viewer",
     "load_settings",
     "open_database",
     "step",
@@ -44,6 +49,7 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 _MODULE_OF = {
+    "BlockingMemory": "library.memory",
     "CallContext": "runtime.tools.tool",
     "Clock": "clock",
     "Consolidator": "runtime.agent",
@@ -53,6 +59,7 @@ _MODULE_OF = {
     "Event": "models.event",
     "EventType": "models.payload",
     "FrozenClock": "clock",
+    "Memory": "library.memory",
     "NewEvent": "models.event",
     "Outcome": "runtime.tools.outcome",
     "RouteDecision": "runtime.routing",
@@ -62,6 +69,7 @@ _MODULE_OF = {
     "Settings": "settings",
     "StepResult": "runtime.harness",
     "Tool": "runtime.tools.tool",
+    "Viewer": "service.viewer",
     "load_settings": "settings",
     "open_database": "database",
     "step": "runtime.agent",

@@ -45,7 +45,8 @@ async def open_langgraph_saver(
 
     With `writes_too` it also stores what a task wrote, as a graph does at each of its steps.
     """
-    from langgraph.checkpoint.base import empty_checkpoint, uuid6
+    from langgraph.checkpoint.base import empty_checkpoint
+    from langgraph.checkpoint.base.id import uuid6
     from langgraph.checkpoint.postgres import PostgresSaver
     from psycopg import Connection
     from psycopg.rows import dict_row

@@ -7,17 +7,17 @@ back is withdrawn by an event, and nothing is deleted.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from ulid import ULID
 
 from consolidator.errors import DatabaseUnavailable, UsageError
-from consolidator.integrations.shared_database import SharedDatabase, join_shared_database, leave_shared_database
+from consolidator.library.shared_database import DatabaseUse
 from consolidator.service.database import Database
 from consolidator.service.log.items import ItemLog
-from consolidator.settings import Settings, load_settings
+from consolidator.settings import Settings
 
 try:
     from agents.memory.session_settings import SessionSettings, coerce_session_settings, resolve_session_limit
@@ -25,7 +25,6 @@ except ImportError as error:
     raise UsageError("this needs the OpenAI Agents SDK: pip install 'consolidator[agents]'") from error
 
 FRAMEWORK = "openai-agents"
-Result = TypeVar("Result")
 _ATTEMPTS = 3
 _FIRST_PAUSE_SECONDS = 0.2
 
@@ -50,14 +49,10 @@ class ConsolidatorSession:
         origin: Literal["user", "harness"] = "user",
         surface: str = "library",
     ) -> None:
-        if database is not None and settings is not None:
-            raise UsageError("a database has settings already: leave settings out")
         self.session_id = key
         self.session_settings: SessionSettings | None = coerce_session_settings(session_settings or {})
         self._log = ItemLog(key, framework=FRAMEWORK, surface=surface, origin=origin, project=project)
-        self._database = database
-        self._settings = settings
-        self._shared: SharedDatabase | None = None
+        self._use = DatabaseUse(database, settings)
         self._closed = False
 
     async def get_items(self, limit: int | None = None) -> list[Any]:
@@ -68,7 +63,7 @@ class ConsolidatorSession:
         self._check_open()
         wanted = resolve_session_limit(limit, self.session_settings)
         latest = None if wanted is None or wanted < 0 else wanted
-        return await self._run(lambda database: self._log.read(database, latest))
+        return await self._use.run(lambda database: self._log.read(database, latest))
 
     async def add_items(self, items: Sequence[Any]) -> None:
         """Append items, all or none. A call that lost its connection is repeated, and still writes them once."""
@@ -78,7 +73,7 @@ class ConsolidatorSession:
         idempotency_key = str(ULID())
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                await self._run(lambda database: self._log.add(database, items, idempotency_key=idempotency_key))
+                await self._use.run(lambda database: self._log.add(database, items, idempotency_key=idempotency_key))
                 return
             except DatabaseUnavailable:
                 if attempt == _ATTEMPTS:
@@ -88,19 +83,17 @@ class ConsolidatorSession:
     async def pop_item(self) -> Any | None:
         """Withdraw the latest item and return it; None if there is none."""
         self._check_open()
-        return await self._run(self._log.pop)
+        return await self._use.run(self._log.pop)
 
     async def clear_session(self) -> None:
         """Withdraw all items. They stay in the log: `consolidator erase` deletes what must be gone."""
         self._check_open()
-        await self._run(self._log.clear)
+        await self._use.run(self._log.clear)
 
     async def close(self) -> None:
         """Close this session; the last one of a process closes the shared database, too."""
         self._closed = True
-        shared, self._shared = self._shared, None
-        if shared is not None:
-            await leave_shared_database(shared, self)
+        await asyncio.to_thread(self._use.close)
 
     async def __aenter__(self) -> ConsolidatorSession:
         return self
@@ -109,13 +102,6 @@ class ConsolidatorSession:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
-
-    async def _run(self, call: Callable[[Database], Awaitable[Result]]) -> Result:
-        if self._database is not None:
-            return await call(self._database)
-        if self._shared is None or not self._shared.is_usable:
-            self._shared = join_shared_database(self._settings or load_settings(), self)
-        return await self._shared.run(call)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -68,3 +68,21 @@ def test_an_agent_of_ones_own_is_a_dozen_lines(model_environment: dict[str, str]
         env=model_environment, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=True,
     )  # fmt: skip
     assert "[0 earlier turns]\n\n> note milk\nThe tool says: kept, with 0 earlier notes" in done.stdout
+
+
+def test_a_program_asks_memory_with_a_few_lines(environment: dict[str, str], tmp_path: Path) -> None:
+    written = [
+        subprocess.run(
+            [sys.executable, str(EXAMPLES / "library.py")],
+            env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=True,
+        ).stdout.splitlines()
+        for _ in range(2)
+    ]  # fmt: skip
+    assert written[0][:2] == [
+        "3 events seen, 1 learned from",
+        "From then on, the user wants: always use tabs for indentation.",
+    ]
+    assert written[0][2] == "  said: From now on, always use tabs for indentation."
+    assert written[1][0] == "0 events seen, 0 learned from"
+    assert written[0][3:] == written[1][3:]
+    assert "[fact:" in written[0][5]

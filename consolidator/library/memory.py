@@ -1,0 +1,334 @@
+"""Memory, for programs: what agents learned, asked and told by the functions that every front end calls."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from datetime import datetime
+from functools import wraps
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, TypedDict, TypeVar
+
+from consolidator.errors import UsageError
+from consolidator.library.results import (
+    Explanation,
+    NightReport,
+    Recorded,
+    read_explanation,
+    read_night_report,
+)
+from consolidator.library.shared_database import DatabaseUse
+from consolidator.models.fact import FactRow
+from consolidator.models.procedure import ProcedureRow
+from consolidator.models.solution import SolutionRow
+from consolidator.service.database import Database
+from consolidator.service.log import record as recording
+from consolidator.service.memory import explain as explaining
+from consolidator.service.memory import facts, learned, procedures, solutions
+from consolidator.service.memory import recall as recalling
+from consolidator.service.memory.learned import LearnedNews
+from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET, RecallResult
+from consolidator.service.nights.runs import run_job
+from consolidator.service.viewer import OWNER, Viewer
+from consolidator.settings import Settings
+
+Result = TypeVar("Result")
+Arguments = ParamSpec("Arguments")
+
+
+class _Scope(TypedDict):
+    """What a call is about, as arguments of the service."""
+
+    agent: str | None
+    project: str | None
+    peer: str | None
+
+
+class Memory:
+    """What agents learned: `async with Memory() as memory: await memory.recall("...")`.
+
+    `with Memory() as memory: memory.recall("...")` is the same for synchronous code, as is `Memory().blocking`. Any
+    number of threads, event loops and tasks may share one; all of a process share one open database, which the first
+    call opens as the command line does (an embedded one unless CONSOLIDATOR_DATABASE_URL names another), and the last
+    one that is closed, or the end of the process, closes.
+
+    `agent`, `project` and `peer` are what a call is about that does not say otherwise. `viewer` is a boundary that no
+    call can cross, such as `Viewer(peer="mara")`. A `database` of your own is used on the event loop that opened it.
+    """
+
+    def __init__(
+        self,
+        *,
+        agent: str | None = None,
+        project: str | None = None,
+        peer: str | None = None,
+        viewer: Viewer = OWNER,
+        settings: Settings | None = None,
+        database: Database | None = None,
+    ) -> None:
+        self.agent = agent
+        self.project = project
+        self.peer = peer
+        self.viewer = viewer
+        self._use = DatabaseUse(database, settings)
+        self._closed = False
+
+    async def recall(
+        self,
+        query: str,
+        *,
+        agent: str | None = None,
+        project: str | None = None,
+        peer: str | None = None,
+        token_budget: int = DEFAULT_TOKEN_BUDGET,
+    ) -> RecallResult:
+        """Return what is known about a question or task: a block for a prompt, and the same as cited items."""
+        scope = self._scope(agent, project, peer)
+        settings = self._use.settings
+        return await self._run(
+            lambda database: recalling.recall(
+                database, query, **scope, token_budget=token_budget, settings=settings, viewer=self.viewer
+            )
+        )
+
+    async def facts(
+        self,
+        query: str | None = None,
+        *,
+        agent: str | None = None,
+        project: str | None = None,
+        peer: str | None = None,
+        superseded_too: bool = False,
+        as_of: datetime | None = None,
+        valid_at: datetime | None = None,
+        limit: int = 50,
+    ) -> list[FactRow]:
+        """Return facts, those of most sessions first: as believed at `as_of`, or as true at `valid_at`."""
+        scope = self._scope(agent, project, peer)
+        return await self._run(
+            lambda database: facts.list_facts(
+                database,
+                query=query,
+                **scope,
+                superseded_too=superseded_too,
+                as_of=as_of,
+                valid_at=valid_at,
+                limit=limit,
+                viewer=self.viewer,
+            )
+        )
+
+    async def procedures(
+        self,
+        query: str | None = None,
+        *,
+        agent: str | None = None,
+        project: str | None = None,
+        peer: str | None = None,
+        everything: bool = False,
+        limit: int = 50,
+    ) -> list[ProcedureRow]:
+        """Return what agents do again and again, the best first; with `everything` also what is not worth telling."""
+        scope = self._scope(agent, project, peer)
+        return await self._run(
+            lambda database: procedures.list_procedures(
+                database, query=query, **scope, everything=everything, limit=limit, viewer=self.viewer
+            )
+        )
+
+    async def solutions(
+        self,
+        query: str | None = None,
+        *,
+        agent: str | None = None,
+        project: str | None = None,
+        peer: str | None = None,
+        unsolved_too: bool = False,
+        limit: int = 50,
+    ) -> list[SolutionRow]:
+        """Return errors and what resolved them, confirmed ones first."""
+        scope = self._scope(agent, project, peer)
+        return await self._run(
+            lambda database: solutions.list_solutions(
+                database, query=query, **scope, unsolved_too=unsolved_too, limit=limit, viewer=self.viewer
+            )
+        )
+
+    async def lookup_error(
+        self,
+        error: str,
+        *,
+        tool: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        agent: str | None = None,
+        project: str | None = None,
+        peer: str | None = None,
+        limit: int = 5,
+    ) -> list[SolutionRow]:
+        """Return what resolved an error, by its text; `suggestion` in a body is the fix, bound to this case.
+
+        `tool` is what failed, `arguments` what it was given: some fixes change these.
+        """
+        scope = self._scope(agent, project, peer)
+        call = None if tool is None or arguments is None else (tool, arguments)
+        return await self._run(
+            lambda database: solutions.find_solutions(
+                database,
+                error,
+                tool=tool if call is None else None,
+                call=call,
+                **scope,
+                limit=limit,
+                viewer=self.viewer,
+            )
+        )
+
+    async def explain(self, memory_id: str) -> Explanation:
+        """Return the quotes, sessions and run that a fact, a procedure or a solution rests on, and its history.
+
+        Raises NotFound where there is none with this id.
+        """
+        explained = await self._run(
+            lambda database: explaining.explain(database, memory_id, peer=self.peer, viewer=self.viewer)
+        )
+        return read_explanation(explained)
+
+    async def learned(
+        self,
+        since: datetime | None = None,
+        *,
+        agent: str | None = None,
+        project: str | None = None,
+        peer: str | None = None,
+        limit: int = 10,
+    ) -> LearnedNews | None:
+        """Return what is new since a moment, or else since the latest night that learned; None before the first."""
+        scope = self._scope(agent, project, peer)
+        return await self._run(
+            lambda database: learned.load_learned(database, since, **scope, limit=limit, viewer=self.viewer)
+        )
+
+    async def record(
+        self,
+        key: str,
+        events: Sequence[Mapping[str, Any]],
+        *,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Recorded:
+        """Append what happened to the session of a key (`agent:channel:peer`); a night makes it memory.
+
+        An event is `{"type": "UserMessage", "data": {"text": "..."}}` and so on; a UserMessage is a person's word. All
+        are written, or none; a repeat with the same `idempotency_key` writes nothing.
+        """
+        project = self.project if project is None else project
+        recorded = await self._run(
+            lambda database: recording.record_events(
+                database, key, events, project=project, idempotency_key=idempotency_key, viewer=self.viewer
+            )
+        )
+        return Recorded(**recorded)
+
+    async def run_night(self) -> NightReport:
+        """Learn now from all that is new in the log, as the nightly job does; cancelled, the next night goes on."""
+        self.viewer.check_may("admin")
+        settings = self._use.settings
+        report = await self._run(
+            lambda database: run_job(database, settings, "consolidation", asyncio.Event()),
+        )
+        return read_night_report(report)
+
+    @property
+    def blocking(self) -> BlockingMemory:
+        """The same for synchronous code: its methods wait, where these are awaited."""
+        return BlockingMemory(self)
+
+    def wait_for(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+        """Return what a coroutine of this memory gives; this thread waits while the database's loop runs it."""
+        self._check_open()
+        return self._use.run_blocking(work)
+
+    async def close(self) -> None:
+        """Close it; the last one of a process closes the database, too."""
+        await asyncio.to_thread(self.close_and_wait)
+
+    def close_and_wait(self) -> None:
+        """Close it from synchronous code."""
+        self._closed = True
+        self._use.close()
+
+    async def __aenter__(self) -> Memory:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __enter__(self) -> BlockingMemory:
+        return self.blocking
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close_and_wait()
+
+    def _scope(self, agent: str | None, project: str | None, peer: str | None) -> _Scope:
+        """Return what a call is about: what it says, else what this memory is about."""
+        return {
+            "agent": self.agent if agent is None else agent,
+            "project": self.project if project is None else project,
+            "peer": self.peer if peer is None else peer,
+        }
+
+    async def _run(self, call: Callable[[Database], Awaitable[Result]]) -> Result:
+        self._check_open()
+        return await self._use.run(call)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UsageError("this Memory is closed: open another one")
+
+
+def _in_blocking_form(
+    method: Callable[Concatenate[Memory, Arguments], Coroutine[Any, Any, Result]],
+) -> Callable[Concatenate[BlockingMemory, Arguments], Result]:
+    """Return a method of Memory as one that waits: the same parameters, documentation and types."""
+
+    @wraps(method)
+    def wait(blocking: BlockingMemory, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        return blocking.memory.wait_for(lambda: method(blocking.memory, *args, **kwargs))
+
+    return wait
+
+
+class BlockingMemory:
+    """Memory for synchronous code: each method waits, on the calling thread, for that of the same name.
+
+    On a thread that runs an event loop, that loop waits too: `await` the methods of Memory there.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+
+    recall = _in_blocking_form(Memory.recall)
+    facts = _in_blocking_form(Memory.facts)
+    procedures = _in_blocking_form(Memory.procedures)
+    solutions = _in_blocking_form(Memory.solutions)
+    lookup_error = _in_blocking_form(Memory.lookup_error)
+    explain = _in_blocking_form(Memory.explain)
+    learned = _in_blocking_form(Memory.learned)
+    record = _in_blocking_form(Memory.record)
+    run_night = _in_blocking_form(Memory.run_night)
+
+    def close(self) -> None:
+        """Close it; the last one of a process closes the database, too."""
+        self.memory.close_and_wait()
+
+    def __enter__(self) -> BlockingMemory:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
