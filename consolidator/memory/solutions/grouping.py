@@ -139,11 +139,19 @@ class OccurrenceGroups:
         self._clusters = {key: _cluster_by_fix(group) for key, group in self._groups.items()}
 
     def cited_records(self) -> set[RecordKey]:
-        """Return the keys of the records that solutions cite: the latest of each group and cluster."""
-        clusters = [cluster for clusters in self._clusters.values() for cluster in clusters]
-        groups = [*self._groups.values(), *clusters]
-        cited = {occurrence.record_key for group in groups for occurrence in group[:MAX_EVIDENCE]}
-        return cited | {o.record_key for group in self._groups.values() for o in _latest_resolved(group)}
+        """Return the keys of the records that solutions cite: the latest of each group and cluster.
+
+        Of a cluster those are left out that turn out to have failed, which only those tell that templates are learned
+        from: as many more may be cited.
+        """
+        cited: set[RecordKey] = set()
+        for key, group in self._groups.items():
+            read = {occurrence.record_key for occurrence in _latest_resolved(group)}
+            cited |= read | {occurrence.record_key for occurrence in group[:MAX_EVIDENCE]}
+            for cluster in self._clusters[key]:
+                left_out = sum(occurrence.record_key in read for occurrence in cluster)
+                cited |= {occurrence.record_key for occurrence in cluster[: left_out + MAX_EVIDENCE]}
+        return cited
 
     def build_solutions(self, records: Mapping[RecordKey, ErrorRecord]) -> list[Solution]:
         """Return the solutions, from the cited records; the most certain and most frequent first."""

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from consolidator.memory.calls.call_pairing import CompletedCall
 from consolidator.memory.solutions.error_tracker import ErrorTracker
-from consolidator.memory.solutions.grouping import SessionRef, SourcedRecord, build_solutions
+from consolidator.memory.solutions.grouping import (
+    ErrorOccurrence,
+    OccurrenceGroups,
+    SessionRef,
+    SourcedRecord,
+    build_solutions,
+)
 from consolidator.memory.solutions.solution import Solution, solution_id
 
 UPSTREAM = "Exit code 128\nfatal: The current branch {} has no upstream branch."
@@ -265,3 +271,14 @@ def test_a_step_after_which_the_error_came_back_was_tried_in_vain() -> None:
     rates = {fix.last_time: (fix.worked, fix.tried, fix.sessions) for fix in only_solution(records).fixes}
     assert {rate for told, rate in rates.items() if "rm -rf .lock" in told} == {(2, 4, 2)}
     assert {rate for told, rate in rates.items() if "sleep 60" in told} == {(2, 2, 2)}
+
+
+def test_the_cited_records_suffice_where_a_fix_failed_in_the_latest_sessions() -> None:
+    held = shell_call("deploy all", False, "error: the lock is held")
+    unlock, wait, done = shell_call("rm -rf .lock"), shell_call("sleep 60"), shell_call("deploy all")
+    sourced = [record for n in range(25) for record in track_session(f"s{n:02}", held, unlock, held, wait, done)]
+    groups = OccurrenceGroups(ErrorOccurrence.of_record(*pair) for pair in sourced)
+    cited = groups.cited_records()
+    records = {(ref.session_id, record.seq): record for ref, record in sourced}
+    assert len(cited) < len(records)
+    assert groups.build_solutions({key: records[key] for key in cited}) == build_solutions(sourced)
