@@ -42,6 +42,7 @@ class _OutputConsole(Console):
 
 OUT = _OutputConsole(highlight=False)
 ERR = Console(stderr=True, highlight=False, soft_wrap=True)
+_SHORT_LENGTH = 10  # characters of an id: among a million of them, hardly two begin alike
 MIN_TABLE_WIDTH = 100  # columns of a terminal; on a narrower one a list is laid out as lines
 _ID_COLUMNS = (
     "id",
@@ -153,7 +154,10 @@ def owner_name(*names: str | None) -> str:
 
 def short_id(name: str) -> str:
     """Return an id; on a terminal its beginning, which every command accepts. A name with a colon stays whole."""
-    return name[:10] if OUT.is_terminal and ":" not in name else name
+    if not OUT.is_terminal or ":" in name:
+        return name
+    kind, underscore, digits = name.rpartition("_")
+    return kind + underscore + digits[:_SHORT_LENGTH]
 
 
 def print_entry(text: str, *details: Any) -> None:

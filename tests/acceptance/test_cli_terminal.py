@@ -162,9 +162,9 @@ def run_on_terminal(environment: Mapping[str, str], *words: str, width: int = 20
 def test_a_narrow_terminal_breaks_no_word_of_a_list(environment: Mapping[str, str], dsn: str, width: int) -> None:
     ids = asyncio.run(fill_memory(dsn))
     expected = {
-        "facts": [ids["fact"], "sessions\u00a04", "prefers"],
+        "facts": [ids["fact"][:10], "sessions\u00a04", "prefers"],
         "sessions": ["session\u00a0s0", "agent\u00a0coder"],
-        "runs": [ids["run"], "consolidation"],
+        "runs": [ids["run"][:10], "consolidation"],
     }
     for words, texts in expected.items():
         shown = run_on_terminal(environment, *words.split(), width=width)
@@ -176,8 +176,11 @@ def test_a_narrow_terminal_breaks_no_word_of_a_list(environment: Mapping[str, st
 def test_a_terminal_shows_each_procedure_in_lines_of_its_own(environment: Mapping[str, str], dsn: str) -> None:
     ids = asyncio.run(fill_memory(dsn))
     shown = run_on_terminal(environment, "procedures", "--all").splitlines()
-    (below,) = [line for line in shown if ids["procedure"] in line]
+    short_id = ids["procedure"][: len("p_") + 10]
+    (below,) = [line for line in shown if short_id in line]
     assert "sessions · worked" in below
+    assert ids["procedure"] not in below
+    assert "seen in" in run_on_terminal(environment, "explain", short_id)
     assert "→" in shown[shown.index(below) - 1]
 
 

@@ -20,7 +20,9 @@ def register(app: typer.Typer) -> None:
 
 
 def explain_command(
-    identity: Annotated[str, typer.Argument(metavar="ID", help="Of a fact, a procedure or a solution.")],
+    identity: Annotated[
+        str, typer.Argument(metavar="ID", help="Of a fact, a procedure or a solution, or its beginning.")
+    ],
     peer: Annotated[str | None, typer.Option(help="Only what this peer may see.")] = None,
     as_json: AsJson = False,
 ) -> None:

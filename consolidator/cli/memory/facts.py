@@ -17,6 +17,7 @@ from consolidator.cli.output import (
     print_json,
     print_line,
     print_table,
+    short_id,
     shorten,
 )
 from consolidator.cli.query_group import QueryGroup
@@ -33,7 +34,7 @@ from consolidator.service.memory.facts import (
 )
 
 facts_app = typer.Typer(cls=QueryGroup, invoke_without_command=True)
-FactId = Annotated[str, typer.Argument(metavar="ID", help="Of a fact, as `facts` lists it.")]
+FactId = Annotated[str, typer.Argument(metavar="ID", help="Of a fact, as `facts` lists it, or its beginning.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -92,7 +93,7 @@ def facts_command(
     _print_facts(facts)
     if flagged:
         for fact in facts:
-            print_line(f"{fact.id}: {fact.flagged}", style="dim")
+            print_line(f"{short_id(fact.id)}: {fact.flagged}", style="dim")
 
 
 def _print_facts(facts: Sequence[FactRow]) -> None:
@@ -101,7 +102,7 @@ def _print_facts(facts: Sequence[FactRow]) -> None:
         ("id", "kind", "fact", "since", "sessions", "of"),
         (
             (
-                fact.id,
+                short_id(fact.id),
                 fact.kind,
                 fact.sentence + (" (superseded)" if fact.superseded_at else ""),
                 "" if fact.valid_from == UNKNOWN_START else fact.valid_from,
@@ -131,7 +132,7 @@ def _list_rejected(
         "not facts",
         ("id", "why not", "words", "would be"),
         (
-            (candidate.id, candidate.rejected, shorten(candidate.quote, 160), candidate.predicate)
+            (short_id(candidate.id), candidate.rejected, shorten(candidate.quote, 160), candidate.predicate)
             for candidate in candidates
         ),
         nothing="nothing was rejected",
@@ -169,7 +170,7 @@ def correct_command(
     if as_json:
         print_json(fact)
     else:
-        print_line(f"believed from now on: {fact.sentence} ({fact.id})")
+        print_line(f"believed from now on: {fact.sentence} ({short_id(fact.id)})")
 
 
 @facts_app.command("review")
@@ -199,7 +200,13 @@ def review_command(
         "in quarantine",
         ("id", "would be", "words", "why", "session"),
         (
-            (candidate.id, candidate.sentence, shorten(candidate.quote, 120), candidate.quarantined, candidate.origin)
+            (
+                short_id(candidate.id),
+                candidate.sentence,
+                shorten(candidate.quote, 120),
+                candidate.quarantined,
+                candidate.origin,
+            )
             for candidate in candidates
         ),
         nothing="nothing waits for review",

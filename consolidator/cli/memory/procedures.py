@@ -20,6 +20,7 @@ from consolidator.cli.output import (
     print_json,
     print_line,
     print_table,
+    short_id,
 )
 from consolidator.cli.query_group import QueryGroup
 from consolidator.errors import UsageError
@@ -75,14 +76,16 @@ def procedures_command(
     if procedures and OUT.is_terminal:
         for procedure in procedures:
             sessions, worked = pluralize(procedure.support, "session"), f"worked {_success_rate(procedure)}"
-            print_entry(procedure.title, _purpose(procedure), sessions, worked, _owner(procedure), procedure.id)
+            print_entry(
+                procedure.title, _purpose(procedure), sessions, worked, _owner(procedure), short_id(procedure.id)
+            )
         return
     print_table(
         "procedures",
         ("id", "steps", "sessions", "worked", "of", "for"),
         (
             (
-                procedure.id,
+                short_id(procedure.id),
                 procedure.title,
                 procedure.support,
                 _success_rate(procedure),

@@ -18,6 +18,7 @@ from consolidator.cli.output import (
     print_entry,
     print_json,
     print_table,
+    short_id,
 )
 from consolidator.models.solution import SolutionRow
 from consolidator.service.memory.solutions import find_solutions, list_solutions
@@ -74,14 +75,14 @@ def solutions_command(
     if solutions and OUT.is_terminal:
         for solution in solutions:
             confirmed, sessions = "confirmed" if solution.confirmed else "", pluralize(solution.sessions, "session")
-            print_entry(solution.body["line"], confirmed, sessions, _owner(solution), solution.id)
+            print_entry(solution.body["line"], confirmed, sessions, _owner(solution), short_id(solution.id))
         return
     print_table(
         "solutions",
         ("id", "error and fix", "confirmed", "sessions", "of"),
         (
             (
-                solution.id,
+                short_id(solution.id),
                 solution.body["line"],
                 "yes" if solution.confirmed else "",
                 solution.sessions,

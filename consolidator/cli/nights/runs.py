@@ -143,7 +143,7 @@ def runs_command(
     print_table(
         "runs: seen = learned + nothing + deferred + dead",
         ("run", "job", "scheduled at", "status", "events", "took"),
-        ((run.id, run.job, run.scheduled_at, run.status, _sum(run), _duration(run)) for run in runs),
+        ((short_id(run.id), run.job, run.scheduled_at, run.status, _sum(run), _duration(run)) for run in runs),
         right=("took",),
     )
 
@@ -159,7 +159,7 @@ def _duration(run: ListedRun) -> str:
 
 @runs_app.command("show")
 def show_command(
-    run_id: Annotated[str, typer.Argument(metavar="RUN", help="A run's id, as `runs` lists it.")],
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help="A run's id, as `runs` lists it, or its beginning.")],
     limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
@@ -218,7 +218,7 @@ def _print_dead_letters(letters: Sequence[dict[str, Any]]) -> None:
             (
                 (
                     letter["id"],
-                    letter["session_id"],
+                    short_id(letter["session_id"]),
                     letter["seq"],
                     letter["extractor"],
                     shorten(letter["error"], 80),

@@ -24,6 +24,7 @@ from consolidator.cli.output import (
     print_note,
     print_table,
     sanitize,
+    short_id,
 )
 from consolidator.service.memory.learned import LearnedNews, NightSumsRow, load_learned
 
@@ -104,7 +105,7 @@ def print_screen(news: LearnedNews) -> None:
         print_line()
         print_line(_TITLES[kind], style="bold")
         for line in group:
-            print_entry(line.text, pluralize(line.sessions, "session"), line.owner, line.id)
+            print_entry(line.text, pluralize(line.sessions, "session"), line.owner, short_id(line.id))
         if more := news.more[kind]:
             print_line(f"    and {more} more: --limit {news.limit + more}", style="dim")
     if not lines:

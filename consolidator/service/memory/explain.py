@@ -15,6 +15,7 @@ from consolidator.memory.solutions.solution import count_support
 from consolidator.models.fact import CitedCandidateRow, FactRow
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
+from consolidator.service.memory.ids import MEMORY, resolve_id
 from consolidator.service.memory.procedures import describe_purpose
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.log import sessions as session_store
@@ -38,17 +39,29 @@ async def explain(
 ) -> dict[str, Any]:
     """Return the title, lines and evidence of a fact, procedure, solution or candidate; raise NotFound for none.
 
+    `memory_id` may be the beginning of an id; raises UsageError where it begins several that the viewer reaches.
     For a peer there is none, too, where it may not see it; for a viewer where it lies outside its reach.
     """
     scope = viewer.narrow(peer=peer)
     async with database.connection() as conn:
-        row = await lookup.load_by_id(conn, memory_id, scope.peer)
-        if row is None or not _is_of_scope(row, viewer) or not await _is_visible(conn, row, scope):
-            raise NotFound(_NOTHING.format(memory_id))
-        explanation = await _explain(conn, row, scope)
-        if not await _is_evidence_reached(conn, explanation, viewer):
-            raise NotFound(_NOTHING.format(memory_id))
-        return explanation
+
+        async def is_reached(whole_id: str) -> bool:
+            return await _explain_reached(conn, whole_id, scope, viewer) is not None
+
+        whole_id = await resolve_id(conn, memory_id, MEMORY, is_reached)
+        explanation = await _explain_reached(conn, whole_id, scope, viewer)
+    if explanation is None:
+        raise NotFound(_NOTHING.format(memory_id))
+    return explanation
+
+
+async def _explain_reached(conn: Connection, memory_id: str, scope: Viewer, viewer: Viewer) -> dict[str, Any] | None:
+    """Return an explanation; None where nothing has the id, or nothing that the viewer reaches within this scope."""
+    row = await lookup.load_by_id(conn, memory_id, scope.peer)
+    if row is None or not _is_of_scope(row, viewer) or not await _is_visible(conn, row, scope):
+        return None
+    explanation = await _explain(conn, row, scope)
+    return explanation if await _is_evidence_reached(conn, explanation, viewer) else None
 
 
 def _is_of_scope(row: FactRow | ProcedureRow | SolutionRow | CitedCandidateRow, viewer: Viewer) -> bool:

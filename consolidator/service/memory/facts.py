@@ -20,6 +20,7 @@ from consolidator.memory.facts.remembered import FORGOTTEN
 from consolidator.models.fact import CandidateRow, CitedCandidateRow, FactRow
 from consolidator.models.provenance import Provenance
 from consolidator.service.memory.decision_log import MemoryOwner, log_decision
+from consolidator.service.memory.ids import resolve_id
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.log.projects import resolve_project
@@ -127,7 +128,8 @@ async def list_quarantined(
 async def forget_fact(database: Database, fact_id: str, *, viewer: Viewer = OWNER) -> FactRow:
     """Stop believing a fact, and whatever says the same later; its history stays. Return the fact as it is now.
 
-    Raises NotFound for what the viewer may not see, and Forbidden for what is of more than the viewer.
+    `fact_id` may be the beginning of an id. Raises NotFound for what the viewer may not see, Forbidden for what is of
+    more than the viewer, and UsageError where the id begins several.
     """
     viewer.check_may("record")
     async with database.transaction() as conn:
@@ -144,14 +146,15 @@ async def forget_fact(database: Database, fact_id: str, *, viewer: Viewer = OWNE
         }
         await log_decision(conn, owner, decision, now=database.clock.now(), viewer=viewer)
         await _supersede_fact(conn, database, fact, superseded_by=None)
-        await index_facts(conn, fact.agent, [fact_id])
-        return await _lock_fact(conn, fact_id)
+        await index_facts(conn, fact.agent, [fact.id])
+        return await _lock_fact(conn, fact.id)
 
 
 async def correct_fact(database: Database, fact_id: str, text: str, *, viewer: Viewer = OWNER) -> FactRow:
     """Put a person's sentence in place of a fact; no other evidence outranks it. Return the new fact.
 
-    Raises NotFound for what the viewer may not see, and Forbidden for what is of more than the viewer.
+    `fact_id` may be the beginning of an id. Raises NotFound for what the viewer may not see, Forbidden for what is of
+    more than the viewer, and UsageError where the id begins several.
     """
     sentence = redact(" ".join(text.split()))
     if not sentence or len(sentence) > MAX_CORRECTION_LENGTH:
@@ -159,23 +162,32 @@ async def correct_fact(database: Database, fact_id: str, text: str, *, viewer: V
     async with database.transaction() as conn:
         fact = await _lock_fact(conn, fact_id, viewer)
         new_id = correction_id(fact.id, sentence)
-        if new_id == fact_id or sentence == fact.sentence:
+        if new_id == fact.id or sentence == fact.sentence:
             return fact
         await _supersede_fact(conn, database, fact, superseded_by=new_id)
         stated = {**asdict(fact), "new_id": new_id, "sentence": escape(sentence), "now": database.clock.now()}
         await facts.save_stated_fact(conn, stated)
-        await index_facts(conn, fact.agent, [fact_id, new_id])
+        await index_facts(conn, fact.agent, [fact.id, new_id])
         return await _lock_fact(conn, new_id)
 
 
 async def review_candidate(
     database: Database, candidate_id: str, *, accept: bool, viewer: Viewer = OWNER
 ) -> CandidateRow:
-    """Let a candidate in quarantine be believed, or reject it for good; raise NotFound if none has this id."""
+    """Let a candidate in quarantine be believed, or reject it for good; raise NotFound if none has this id.
+
+    It may be the beginning of an id; raises UsageError where it begins several that wait for the viewer's word.
+    """
     not_quarantined = NotFound(
         f"nothing in quarantine has the id {candidate_id!r}; `consolidator facts review` lists it"
     )
     async with database.transaction() as conn:
+
+        async def is_decidable(whole_id: str) -> bool:
+            row = await facts.get_quarantined(conn, whole_id)
+            return row is not None and bool(await _find_decidable(conn, [row], viewer))
+
+        candidate_id = await resolve_id(conn, candidate_id, ("candidate",), is_decidable)
         candidate = await facts.get_quarantined(conn, candidate_id)
         if candidate is None or not await _find_decidable(conn, [candidate], viewer):
             raise not_quarantined
@@ -202,12 +214,17 @@ async def _find_decidable(conn: Connection, candidates: Sequence[CandidateRow], 
 
 async def _lock_fact(conn: Connection, fact_id: str, viewer: Viewer = OWNER) -> FactRow:
     """Lock a fact's agent and return the fact, which may have changed or gone while we waited."""
-    await agent_locks.lock_agent(conn, (await _load_fact(conn, fact_id, viewer)).agent)
-    return await _load_fact(conn, fact_id, viewer)
+    fact = await _load_fact(conn, fact_id, viewer)
+    await agent_locks.lock_agent(conn, fact.agent)
+    return await _load_fact(conn, fact.id, viewer)
 
 
 async def _load_fact(conn: Connection, fact_id: str, viewer: Viewer) -> FactRow:
-    fact = await lookup.load_fact(conn, fact_id)
+    async def is_visible(whole_id: str) -> bool:
+        row = await lookup.load_fact(conn, whole_id)
+        return row is not None and await _is_visible(conn, row, viewer)
+
+    fact = await lookup.load_fact(conn, await resolve_id(conn, fact_id, ("fact",), is_visible))
     if fact is None or not await _is_visible(conn, fact, viewer):
         raise NotFound(f"no fact has the id {fact_id!r}; `consolidator facts` lists them")
     if not viewer.reaches(agent=fact.agent, project=fact.project, peer=fact.peer):

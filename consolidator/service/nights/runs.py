@@ -14,6 +14,7 @@ from consolidator.jobs.model.model_report import model_line
 from consolidator.jobs.nightly import JOBS, Job, JobRunner
 from consolidator.jobs.retention import prune
 from consolidator.jobs.scheduler import summarize
+from consolidator.service.memory.ids import resolve_id
 from consolidator.settings import Settings
 from consolidator.store.nights import runs
 from consolidator.store.nights.runs import ListedRun
@@ -70,8 +71,12 @@ async def list_runs(database: Database, *, job: str | None = None, limit: int = 
 
 
 async def load_run(database: Database, run_id: str, *, limit: int = 200) -> dict[str, Any]:
-    """Return a run as JSON: its row, its sums or report, up to `limit` of its units, and its dead letters."""
+    """Return a run as JSON: its row, its sums or report, up to `limit` of its units, and its dead letters.
+
+    `run_id` may be the beginning of an id. Raises NotFound, and UsageError where it begins several.
+    """
     async with database.connection() as conn:
+        run_id = await resolve_id(conn, run_id, ("run",))
         run = await runs.get(conn, run_id)
         units = await runs.list_units(conn, run_id, limit=limit)
         letters = await runs.list_dead_letters(conn, run_or_letter_id=run_id, include_settled=True)
@@ -89,4 +94,7 @@ async def retry_dead_letters(
     database: Database, settings: Settings, *, run_or_letter_id: str | None = None, discard: bool = False
 ) -> dict[str, Any]:
     """Learn again from events that were set aside, or discard them; return how many are settled and how many remain."""
+    if run_or_letter_id is not None:
+        async with database.connection() as conn:
+            run_or_letter_id = await resolve_id(conn, run_or_letter_id, ("run", "dead_letter"))
     return await dead_letters.retry_dead_letters(database, settings, run_or_letter_id=run_or_letter_id, discard=discard)

@@ -40,6 +40,7 @@ _VERSIONED = (
     "superseded_by",
     "superseded_reason",
 )  # the columns of a fact that `fact_version` keeps
+_MAX_ID_LENGTH = 32  # characters
 _SIMPLE: Any = literal_column("'simple'::regconfig")
 
 
@@ -49,6 +50,15 @@ class RejectionCountRow:
 
     reason: str
     count: int
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRow:
+    """Something that has an id, and what names it to a person."""
+
+    kind: str  # fact, procedure, solution, candidate, run or dead_letter
+    id: str
+    title: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,6 +372,12 @@ async def load_by_id(
         or await fetch_one(conn, SolutionRow, _SQL["solution_by_id"], values)
         or await fetch_one(conn, CitedCandidateRow, _SQL["candidate_by_id"], values)
     )
+
+
+async def find_by_prefix(conn: Connection, prefix: str, kinds: Sequence[str], *, limit: int) -> list[NamedRow]:
+    """Return what of these kinds has an id that begins so, at most `limit` of each kind."""
+    values = {"first": prefix, "last": prefix + "z" * _MAX_ID_LENGTH, "kinds": list(kinds), "limit": limit}
+    return await fetch_all(conn, NamedRow, _SQL["named_by_prefix"], values)
 
 
 async def load_cited_candidates(conn: Connection, ids: Sequence[str]) -> list[CitedCandidateRow]:

@@ -34,6 +34,27 @@ left join lateral (
 ) as ended on true
 where c.id = %(id)s
 
+-- name: named_by_prefix
+-- What has an id that begins so, with what names it to a person, at most so many of each kind. The range is for the index:
+-- ids are of digits, letters of one case and "_", so that `last`, which ends in many z, comes after them in any collation.
+(select 'fact' as kind, id, sentence as title from fact
+ where 'fact' = any(%(kinds)s) and id between %(first)s and %(last)s and starts_with(id, %(first)s) order by id limit %(limit)s)
+union all
+(select 'procedure', id, title from procedure
+ where 'procedure' = any(%(kinds)s) and id between %(first)s and %(last)s and starts_with(id, %(first)s) order by id limit %(limit)s)
+union all
+(select 'solution', id, headline from solution
+ where 'solution' = any(%(kinds)s) and id between %(first)s and %(last)s and starts_with(id, %(first)s) order by id limit %(limit)s)
+union all
+(select 'candidate', id, sentence from candidate
+ where 'candidate' = any(%(kinds)s) and id between %(first)s and %(last)s and starts_with(id, %(first)s) order by id limit %(limit)s)
+union all
+(select 'run', id, job || ' of ' || to_char(scheduled_at at time zone 'utc', 'YYYY-MM-DD HH24:MI') from run
+ where 'run' = any(%(kinds)s) and id between %(first)s and %(last)s and starts_with(id, %(first)s) order by id limit %(limit)s)
+union all
+(select 'dead_letter', id, 'event ' || seq || ' of ' || session_id from dead_letter
+ where 'dead_letter' = any(%(kinds)s) and id between %(first)s and %(last)s and starts_with(id, %(first)s) order by id limit %(limit)s)
+
 -- name: rejections
 -- How many candidates of the same attribute were rejected, by reason.
 select rejected as reason, count(*) from candidate

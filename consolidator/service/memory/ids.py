@@ -1,0 +1,52 @@
+"""Ids by their beginning: what a person types who saw a short id on a terminal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal
+
+from consolidator.database import Connection
+from consolidator.errors import UsageError
+from consolidator.store.memory import lookup
+
+Kind = Literal["fact", "procedure", "solution", "candidate", "run", "dead_letter"]
+MEMORY: tuple[Kind, ...] = ("fact", "procedure", "solution", "candidate")
+MIN_PREFIX = 4  # characters of an id, its kind's letters such as "sol_" aside: fewer name too much
+_MAX_READ = 50  # ids of a kind that begin alike, of which those are looked for that a viewer reaches
+_MAX_LISTED = 8
+_TITLE_LENGTH = 60  # characters
+_PREFIX = re.compile(rf"(?:[A-Za-z]+_)?[0-9A-Za-z]{{{MIN_PREFIX},}}")
+
+
+async def resolve_id(
+    conn: Connection, name: str, kinds: Sequence[Kind], is_reached: Callable[[str], Awaitable[bool]] | None = None
+) -> str:
+    """Return the whole id that `name` begins, of those that `is_reached` lets pass; `name` where there is none.
+
+    Raises UsageError, which lists them, where there are several. What is not reached counts as not there.
+    """
+    name = name.strip()
+    if not _PREFIX.fullmatch(name):
+        return name
+    prefix = name.upper() if kinds[0] in ("run", "dead_letter") else name.lower()
+    rows = await lookup.find_by_prefix(conn, prefix, kinds, limit=_MAX_READ)
+    if any(row.id == prefix for row in rows):
+        return prefix
+    if is_reached is not None:
+        rows = [row for row in rows if await is_reached(row.id)]
+    if len(rows) > 1:
+        raise UsageError(_describe_several(name, rows))
+    return rows[0].id if rows else name
+
+
+def _describe_several(name: str, rows: Sequence[lookup.NamedRow]) -> str:
+    lines = [f"  {row.id}  {row.kind.replace('_', ' ')}: {_shorten(row.title)}" for row in rows[:_MAX_LISTED]]
+    if len(rows) > _MAX_LISTED:
+        lines.append("  …")
+    return "\n".join([f"{len(rows)} ids begin with {name!r}: type more of one", *lines])
+
+
+def _shorten(title: str) -> str:
+    line = " ".join(title.split())
+    return line if len(line) <= _TITLE_LENGTH else line[: _TITLE_LENGTH - 1] + "…"
