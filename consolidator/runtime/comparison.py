@@ -171,7 +171,7 @@ class CallDifference:
 
 @dataclass(frozen=True, slots=True)
 class TurnDifference:
-    """A turn of one run, or one message in both."""
+    """A turn of one run, or of both after the same message."""
 
     status: Status
     left: RecordedTurn | None
@@ -196,7 +196,7 @@ class TurnDifference:
 
 
 def _turn_as_json(turn: RecordedTurn) -> dict[str, Any]:
-    return {"seq": turn.seq, "answers": turn.answers, "figures": turn.figures.as_json()}
+    return {"seq": turn.seq, "message": turn.message, "answers": turn.answers, "figures": turn.figures.as_json()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +228,12 @@ class Comparison:
 
 
 def compare_runs(left: Sequence[RecordedTurn], right: Sequence[RecordedTurn]) -> Comparison:
-    """Compare two runs, turn by turn."""
-    pairs = _align([turn.message for turn in left], [turn.message for turn in right])
+    """Compare two runs, turn by turn.
+
+    A turn is compared with one of the same message; one whose message the other run does not have there stands alone:
+    a session may go on with something else than what is compared with it.
+    """
+    pairs = _align([turn.message for turn in left], [turn.message for turn in right], only_equal=True)
     turns = tuple(
         _compare_turns(None if one is None else left[one], None if other is None else right[other])
         for one, other in pairs
@@ -249,8 +253,7 @@ def _compare_turns(left: RecordedTurn | None, right: RecordedTurn | None) -> Tur
     )
     if left is None or right is None:
         return TurnDifference("removed" if right is None else "added", left, right, calls)
-    is_same = left.answers == right.answers and left.message == right.message
-    is_same = is_same and all(call.status == "same" for call in calls)
+    is_same = left.answers == right.answers and all(call.status == "same" for call in calls)
     return TurnDifference("same" if is_same else "changed", left, right, calls)
 
 
@@ -261,10 +264,16 @@ def _compare_calls(left: RecordedCall | None, right: RecordedCall | None) -> Cal
     return CallDifference("same" if is_same else "changed", left, right)
 
 
-def _align(left: Sequence[object], right: Sequence[object]) -> Iterator[tuple[int | None, int | None]]:
-    """Yield the places of two sequences side by side; what stands in the same place but differs is one pair."""
-    for _, left_from, left_to, right_from, right_to in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
-        common = min(left_to - left_from, right_to - right_from)
+def _align(
+    left: Sequence[object], right: Sequence[object], *, only_equal: bool = False
+) -> Iterator[tuple[int | None, int | None]]:
+    """Yield the places of two sequences side by side; what stands in the same place but differs is one pair.
+
+    With `only_equal` it is none: each is by itself.
+    """
+    opcodes = SequenceMatcher(None, left, right, autojunk=False).get_opcodes()
+    for kind, left_from, left_to, right_from, right_to in opcodes:
+        common = 0 if only_equal and kind == "replace" else min(left_to - left_from, right_to - right_from)
         yield from ((left_from + place, right_from + place) for place in range(common))
         yield from ((place, None) for place in range(left_from + common, left_to))
         yield from ((None, place) for place in range(right_from + common, right_to))

@@ -157,6 +157,10 @@ def test_a_branch_is_driven_beside_its_session_and_compared_with_it(driving_api:
         assert (compared["diff"]["left"]["answers"], compared["diff"]["right"]["answers"]) == (0, 2)
         assert not (driving_api.home.parent / "published").exists()
         assert owner.get(f"/sessions/{session_id}/events").json() == before
+        talk(owner, session_id, "Something else")
+        moved = owner.get(f"/sessions/{session_id}/branches/{branch['id']}/compare").json()["diff"]["differences"]
+        sides = [(turn["status"], turn["message"], turn["left"] is None) for turn in moved]
+        assert sides == [("removed", "Something else", False), ("added", "publish it", True)]
         spent = float(owner.get(f"/sessions/{session_id}").json()["cost_usd"])
         assert spent > float(listed["cost_usd"]) > 0, "the session pays for its branch"
         assert problem(owner.post(f"/sessions/{branch['id']}/branch", json={"kind": "sim"})) == (422, "invalid")
@@ -204,6 +208,8 @@ def test_a_steer_is_tried_compared_and_sent_once(driving_api: ApiServer) -> None
         assert owner.post(f"{path}/commit").json() == sent
         assert steers_of(owner, session_id) == ["publish it instead"]
         wait_for(lambda: bool(owner.get(f"/sessions/{session_id}").json()["attention"]))  # it is real now
+        compared = owner.get(f"{path}/compare").json()["diff"]["differences"]
+        assert [(turn["left"]["message"], turn["right"]["message"]) for turn in compared] == [(body["message"],) * 2]
         dropped = owner.post(f"/sessions/{session_id}/branch", json={"kind": "pre_steer", "message": "no"}).json()
         path = f"/sessions/{session_id}/branches/{dropped['id']}"
         assert owner.post(f"{path}/discard").json()["status"] == "ended"

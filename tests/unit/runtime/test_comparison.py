@@ -74,6 +74,17 @@ def test_a_call_that_was_put_in_between_does_not_change_those_after_it() -> None
     assert [call.status for call in turn.calls] == ["added", "same"]
 
 
+def test_turns_of_different_messages_are_not_compared() -> None:
+    comparison = compare_runs(
+        fold(*RUN, asked("something else"), answered("sure"), asked("and more"), answered("yes")),
+        fold(*RUN, asked("a steer"), answered("steered")),
+    )
+    told = [(turn["status"], turn["message"]) for turn in comparison.as_json()["differences"]]
+    assert told == [("removed", "something else"), ("removed", "and more"), ("added", "a steer")]
+    steer = comparison.as_json()["differences"][2]
+    assert (steer["left"], steer["right"]["message"], steer["right"]["answers"]) == (None, "a steer", ["steered"])
+
+
 def test_a_turn_of_one_run_alone_is_added_or_removed() -> None:
     longer = (*RUN, asked("more"), answered("yes"))
     assert [turn.status for turn in compare_runs(fold(*RUN), fold(*longer)).turns] == ["same", "added"]
