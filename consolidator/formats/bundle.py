@@ -121,7 +121,13 @@ _FIELDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
         "occurred_at": _optional(_is_time),
         "details": _is_object,
     },
-    "chunk": {"message_id": _is_text, "seq": _is_number, "started_seq": _is_number, "delta": _is_text},
+    "chunk": {
+        "message_id": _is_text,
+        "seq": _is_number,
+        "started_seq": _is_number,
+        "delta": _is_text,
+        "after_seq": _optional(_is_number),
+    },
     "delivery": {
         "message_id": _is_text,
         "channel": _is_text,

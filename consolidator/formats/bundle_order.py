@@ -4,23 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
+from consolidator.models.chunk import PlacedChunk, comes_before
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-
-
-class PlacedChunk(Protocol):
-    """What is needed of a chunk to place it."""
-
-    @property
-    def message_id(self) -> str: ...
-    @property
-    def started_seq(self) -> int: ...
-    @property
-    def created_at(self) -> datetime: ...
-
 
 C = TypeVar("C", bound=PlacedChunk)
 
@@ -40,9 +28,7 @@ class ChunkOrder(Generic[C]):
         """Yield what came before an event: the rest of the message that it ends, and what was said before a person."""
         if event.type is EventType.USER_MESSAGE:
             for message_id, chunks in list(self._waiting.items()):
-                earlier = [
-                    chunk for chunk in chunks if chunk.started_seq < event.seq and chunk.created_at <= event.created_at
-                ]
+                earlier = [chunk for chunk in chunks if comes_before(chunk, event)]
                 self._waiting[message_id] = chunks[len(earlier) :]
                 yield from earlier
         elif event.type is not EventType.THINKING_START:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
 
 from sqlalchemy import Index
 from sqlmodel import SQLModel
 
 from consolidator.models.columns import bigint_column, nullable_bigint_column, text_column, timestamp_column
+from consolidator.models.event import Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +21,26 @@ class Chunk:
     seq: int  # dense in its message, from 1
     delta: str
     started_seq: int  # the event that began the message
+
+
+class PlacedChunk(Protocol):
+    """What is needed of a chunk to place it among events."""
+
+    @property
+    def message_id(self) -> str: ...
+    @property
+    def started_seq(self) -> int: ...
+    @property
+    def after_seq(self) -> int | None: ...
+    @property
+    def created_at(self) -> datetime: ...
+
+
+def comes_before(chunk: PlacedChunk, event: Event) -> bool:
+    """Tell whether a chunk was committed before an event: by the clock alone where nothing else is stored."""
+    if chunk.started_seq >= event.seq:
+        return False
+    return chunk.created_at <= event.created_at if chunk.after_seq is None else chunk.after_seq < event.seq
 
 
 class ChunkTable(SQLModel, table=True):
@@ -36,7 +58,7 @@ class ChunkTable(SQLModel, table=True):
     started_seq: int = bigint_column()
     delta: str = text_column()
     created_at: datetime = timestamp_column(primary_key=True)
-    after_seq: int | None = nullable_bigint_column()  # the last event before it; null in imports and before 0028
+    after_seq: int | None = nullable_bigint_column()  # the last event before it; null in older logs
 
 
 class DeliveryTable(SQLModel, table=True):

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Literal, assert_never
 
 from consolidator.database import Connection
+from consolidator.models.chunk import comes_before
 from consolidator.models.event import Event
 from consolidator.models.lineage import LineageRange
 from consolidator.models.payload import EventType
@@ -126,8 +127,7 @@ class _ReplayFold:
         if event.data.get("origin", "user") != "user":
             return
         for message_id, chunks in self.waiting.items():
-            begun = [chunk for chunk in chunks if chunk.started_seq < event.seq]
-            before = [chunk for chunk in begun if chunk.created_at <= event.created_at]
+            before = [chunk for chunk in chunks if comes_before(chunk, event)]
             self.waiting[message_id] = chunks[len(before) :]
             for chunk in before:
                 yield self._chunk(chunk)

@@ -247,6 +247,8 @@ class _BundleImport:
             case "seed":
                 target.seeds.append({**values, "occurred_at": parse_timestamp(values["occurred_at"])})
             case "chunk":
+                if (values["after_seq"] or 0) > target.last_seq:  # an event that the bundle does not have before it
+                    values = {**values, "after_seq": None}
                 late = target.last_message_seq > values["started_seq"]
                 (target.late_chunks if late else target.chunks).append(values)
             case "delivery":

@@ -289,7 +289,8 @@ def _spread(text: str, message: Sequence[ChunkRow]) -> Iterator[ChunkRow]:
 
 
 def _chunk_values(chunk: ChunkRow) -> dict[str, Any]:
-    return {
+    placed = {} if chunk.after_seq is None else {"after_seq": chunk.after_seq}
+    return placed | {
         "message_id": chunk.message_id,
         "seq": chunk.seq,
         "started_seq": chunk.started_seq,

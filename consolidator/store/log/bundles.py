@@ -28,6 +28,7 @@ class ChunkRow:
     started_seq: int
     delta: str
     created_at: datetime
+    after_seq: int | None  # the last event before it, where that is stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,7 @@ async def add_chunks(
         "seqs": [chunk["seq"] for chunk in chunks],
         "starts": [chunk["started_seq"] for chunk in chunks],
         "deltas": [escape(chunk["delta"]) for chunk in chunks],
+        "afters": [chunk["after_seq"] for chunk in chunks],
     }
     await execute(conn, _SQL["add_chunks"], values)
     await execute(conn, _SQL["move_last_event"], {"session": session_id, "at": at})

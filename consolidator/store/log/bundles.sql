@@ -1,6 +1,6 @@
 -- name: list_chunks
 -- The chunks of the messages that began within a span of a session, message after message.
-select c.message_id, c.seq, c.started_seq, c.delta, c.created_at
+select c.message_id, c.seq, c.started_seq, c.delta, c.created_at, c.after_seq
 from generation_chunk c
 where c.session_id = %(session)s and c.started_seq > %(after)s and c.started_seq <= %(upto)s
   and c.created_at >= %(low)s
@@ -22,10 +22,10 @@ select head, pruned_to, last_event_at from session where id = %(session)s and or
 
 -- name: add_chunks
 -- Adds the chunks that are not there; none of a message that retention has pruned.
-insert into generation_chunk (session_id, message_id, seq, started_seq, delta, created_at)
-select %(session)s, new.message, new.seq, new.started, new.delta, %(at)s
-from unnest(%(messages)s::text[], %(seqs)s::bigint[], %(starts)s::bigint[], %(deltas)s::text[])
-     as new (message, seq, started, delta)
+insert into generation_chunk (session_id, message_id, seq, started_seq, delta, created_at, after_seq)
+select %(session)s, new.message, new.seq, new.started, new.delta, %(at)s, new.after
+from unnest(%(messages)s::text[], %(seqs)s::bigint[], %(starts)s::bigint[], %(deltas)s::text[],
+            %(afters)s::bigint[]) as new (message, seq, started, delta, after)
 where new.started > %(pruned)s and not exists (
     select from generation_chunk c
     where c.session_id = %(session)s and c.message_id = new.message and c.seq = new.seq

@@ -67,6 +67,7 @@ class DeliveredChunk:
     started_seq: int  # the event that began the message
     delta: str
     created_at: datetime
+    after_seq: int | None  # the last event before it, where that is stored
     reached: int  # seq of the message's last chunk that the channel acknowledged, 0 if none
 
 

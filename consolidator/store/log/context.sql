@@ -41,7 +41,7 @@ update session set compactions = compactions + 1 where id = %(session)s
 
 -- name: read_chunks
 -- The chunks of messages that began within a span of a session, in order, and how far each message reached a channel.
-select c.message_id, c.seq, c.started_seq, c.delta, c.created_at, coalesce(d.upto, 0) as reached
+select c.message_id, c.seq, c.started_seq, c.delta, c.created_at, c.after_seq, coalesce(d.upto, 0) as reached
 from generation_chunk c
 left join lateral (
     select max(upto_seq) as upto from delivery

@@ -133,3 +133,16 @@ async def test_a_long_session_is_replayed_page_by_page(database: Database, monke
     assert "".join(item.text for item in items) == "".join(f"Q{n}a{n}b{n}" for n in range(5))
     async with database.connection() as conn:
         assert len(await events.read(conn, "one")) == 15
+
+
+async def test_pieces_stand_where_they_were_committed_whatever_the_clock_says(database: Database) -> None:
+    """All of it has one time: of the pieces, one came before a steer and one after it."""
+    await log_events(database, "one", [user_message("question"), thinking_start("m")], agent="main", channel="chat")
+    await append_streamed(database, "m", ["before "])
+    await log_events(database, "one", [user_message("steer")])
+    async with database.connection() as conn:
+        await generation.append_chunks(
+            conn, "one", "m", ["after"], after=1, started=2, epoch=0, now=database.clock.now()
+        )
+    shown = await collect_replay(database, "one", ALL_CHANNELS)
+    assert [item.text for item in shown] == ["question", "before ", "steer", "after"]
