@@ -14,8 +14,8 @@ from consolidator.database import Database
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role
-from consolidator.runtime.sub_agents import cancel_sub_agent
-from consolidator.store.log import events, lineage, sessions
+from consolidator.runtime.sub_agents import finish_abandoned
+from consolidator.store.log import events, sessions
 from consolidator.store.log import retention as store
 from consolidator.store.log.retention import ExpiredSession
 
@@ -37,7 +37,7 @@ async def end_expired(database: Database, *, dry_run: bool) -> tuple[int, Counte
             page = await store.list_expired(conn, now=now, grace=now - GRACE, after=last, batch=BATCH)
         if not page:
             if not dry_run:
-                await _end_sub_agents(database)
+                await finish_abandoned(database)
             return ended, spared
         last = page[-1]
         spared.update(reason for session in page if (reason := _spared_because(session)))
@@ -46,18 +46,6 @@ async def end_expired(database: Database, *, dry_run: bool) -> tuple[int, Counte
         ended += done
         if done < len(ids):
             spared["changed meanwhile"] += len(ids) - done
-
-
-async def _end_sub_agents(database: Database) -> None:
-    """End the sub-agents at work whose parent has ended, also those that a crash left so."""
-    while True:
-        async with database.connection() as conn:
-            page = await lineage.list_abandoned(conn, limit=BATCH)
-        for child in page:
-            reason = "its parent ended" if child.parent_ended else "its time to live was over"
-            await cancel_sub_agent(database, child.id, reason)
-        if len(page) < BATCH:
-            return
 
 
 async def has_expired(database: Database) -> bool:

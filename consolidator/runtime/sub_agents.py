@@ -32,6 +32,7 @@ from consolidator.store.log.lineage import UnfinishedChild
 MAX_UNFINISHED = 16  # sub-agents of one session at the same time
 _POLL_SECONDS = 0.2  # between two looks at a sub-agent that another process drives
 _RESULT_BYTES = 1024 * 1024  # of all that a sub-agent did
+_ABANDONED_BATCH = 100
 _GOAL_LENGTH = 500  # characters of a task that the parent's log repeats
 _TRIGGERS: dict[SpawnedBy, str] = {"agent": SPAWN_TOOL, "program": "spawn"}
 Wake = Callable[[Harness, str], Awaitable[StepResult]]
@@ -216,6 +217,35 @@ async def cancel_sub_agent(database: Database, child_id: str, reason: str, *, pa
             parent = await sessions.get(conn, child.parent_id)
             if parent_epoch is None or parent.lease_epoch == parent_epoch:
                 await _log_end(conn, database, child, reason, is_expected=False)
+
+
+async def finish_abandoned(database: Database) -> None:
+    """Log the end of the sub-agents that a crash left without one: they or their parent have ended, or are done.
+
+    A process that ends a session, or drives a sub-agent to its end, does that itself a moment later. Bounded batches.
+    """
+    last = ""
+    while True:
+        async with database.connection() as conn:
+            page = await store.list_abandoned(conn, after=last, limit=_ABANDONED_BATCH)
+        for child in page:
+            if child.parent_ended:
+                await cancel_sub_agent(database, child.id, "its parent ended")
+            elif child.ended:
+                await cancel_sub_agent(database, child.id, await _read_end(database, child.id))
+            else:
+                await finish_sub_agent(database, child.id)
+        if len(page) < _ABANDONED_BATCH:
+            return
+        last = page[-1].id
+
+
+async def _read_end(database: Database, child_id: str) -> str:
+    """Return why a sub-agent ended, as its log says."""
+    async with database.connection() as conn:
+        log = await _read_tail(conn, await sessions.get(conn, child_id))
+    reasons = [str(event.data.get("reason")) for event in log if event.type is EventType.SESSION_END]
+    return reasons[-1] if reasons and reasons[-1] != "expired" else "its time to live was over"
 
 
 async def list_unfinished(database: Database, parent_id: str) -> list[UnfinishedChild]:

@@ -24,6 +24,7 @@ from consolidator.runtime.step import SessionStepper
 from consolidator.runtime.sub_agents import (
     cancel_sub_agent,
     find_failure,
+    finish_abandoned,
     finish_sub_agent,
     is_unfinished,
     list_unfinished,
@@ -167,7 +168,11 @@ async def _release_settled(stepper: SessionStepper, state: OpenState) -> None:
 
 
 async def wake_all(harness: Harness) -> list[WakeResult]:
-    """Wake every pending session, a few concurrently. One that fails does not stop the others."""
+    """Wake every pending session, a few concurrently. One that fails does not stop the others.
+
+    Sub-agents that a killed process left without an end get one.
+    """
+    await finish_abandoned(harness.database)
     async with harness.database.connection() as conn:
         session_ids = await store.list_pending(conn)
     semaphore = asyncio.Semaphore(_MAX_CONCURRENT)

@@ -66,6 +66,10 @@ SCENARIOS = {
     "ending": Scenario([["say", "nod"], ["aside"], ["resume"], ["end"]]),
     "lineage": Scenario([["say", "nod"], ["checkpoint"], ["fork", "nod"], ["restore", "talk"]]),
     "sub-agents": Scenario([["say", "delegate"], ["spawn", "glance"]], builtin=["sub_agents"]),
+    "abandoned": Scenario(
+        [["start", "glance"], ["drive"], ["start", "nod"], ["end sub-agents"], ["start", "talk"], ["end"]]
+    ),  # only a driver, which nobody tells of them, finishes them after a kill
+    "branch": Scenario([["say", "nod"], ["propose", "talk"], ["commit"]]),
     "auto": Scenario([["say", "use tools"]], config={"model": "auto"}),
     "lacking": Scenario([["say without tools", "nod"]]),
     "task": Scenario([["task", "nod"], ["say", "work"]], builtin=["tasks", "scratchpad"]),
@@ -210,7 +214,7 @@ async def inspect_session(
         spends = await fetch_dicts(
             conn,
             "select p.* from spend p join session s on s.id = p.session_id"
-            " where s.id = %(id)s or (s.parent_id = %(id)s and s.kind = 'sub-agent')",
+            " where s.id = %(id)s or (s.parent_id = %(id)s and s.kind in ('sub-agent', 'branch'))",
             {"id": session_id},
         )
     messages = {chunk["message_id"] for chunk in chunks}
@@ -275,7 +279,8 @@ def _assert_settled(outcome: SessionOutcome) -> None:
     assert not row.pending
     assert row.lease_owner is None
     assert row.head == row.base_seq + len(outcome.log)
-    assert all(event.type in _AFTER_THE_TURN for event in outcome.log if event.seq > row.settled_to)
+    was_stopped = row.kind == "sub-agent" and row.error is not None
+    assert was_stopped or all(event.type in _AFTER_THE_TURN for event in outcome.log if event.seq > row.settled_to)
     assert row.open_task is None
     assert row.delivered_to == row.head or outcome.log[-1].type != EventType.ASSISTANT_RESPONSE
     assert row.reserved == 0
@@ -285,7 +290,7 @@ def _assert_settled(outcome: SessionOutcome) -> None:
 
 def _assert_delivered_whole(outcome: SessionOutcome) -> None:
     """The channel has every answer, complete and in order, and was told that any other chunk is void."""
-    if outcome.row.kind == "sub-agent":
+    if outcome.row.kind in ("sub-agent", "branch"):
         assert outcome.shown == [], "only its parent hears of it"
         return
     void = {delta[0] for delta in outcome.shown if delta[3] == "void"}

@@ -15,7 +15,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Coroutine, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from functools import lru_cache, partial
 from pathlib import Path
@@ -29,10 +29,12 @@ from psycopg.pq import TransactionStatus
 from consolidator import Consolidator, Session, tool
 from consolidator.clock import Clock
 from consolidator.database import Database
-from consolidator.errors import SessionBusy, StaleEpoch, UsageError
+from consolidator.errors import SessionBusy, SessionClosed, StaleEpoch, UsageError
 from consolidator.runtime import boundaries as runtime_points
 from consolidator.runtime import generation, sessions
 from consolidator.runtime.harness import Delta, StepResult
+from consolidator.runtime.spawn_request import SpawnRequest
+from consolidator.runtime.sub_agents import create_sub_agent, finish_abandoned, list_unfinished
 from consolidator.runtime.tools.tool import CallContext, Tool, Toolbox
 from consolidator.settings import Settings
 from consolidator.store.log import lineage, tasks
@@ -146,6 +148,7 @@ async def _run_commands(agent: Consolidator, run: dict[str, Any]) -> str:
     if run["do"] == [["serve"]]:
         return await _wake_until_stopped(agent, Path(run["world"]) / "stop", run.get("alarm", 0))
     session = await _open_session(agent, run)
+    result = StepResult(0, "idle")
     for words in run["do"]:
         match words:
             case ["say", text]:
@@ -175,6 +178,18 @@ async def _run_commands(agent: Consolidator, run: dict[str, Any]) -> str:
                 await _acknowledge(Path(run["world"]) / "checkpoint", _set_checkpoint(session))
             case ["spawn", text]:
                 result = await _spawn_once(agent, session, text)
+            case ["start", text]:
+                await _start_sub_agent(agent, session, text)
+            case ["drive"]:
+                await _drive_sub_agents(agent, session)
+            case ["end sub-agents"]:
+                for child in await list_unfinished(agent.database, session.id):
+                    await sessions.end_session(agent.database, child.id, reason="not needed")
+            case ["propose", text]:
+                await session.propose_steer(text, name=f"preview {session.id}")
+            case ["commit"]:
+                await _commit_steer(agent, session)
+                result = await agent.wake(session.id)
             case ["fork" | "restore" as word, text]:
                 result = await _drive_child(agent, session, word, text, Path(run["world"]))
             case ["aside" | "resume" | "end" as word]:
@@ -259,6 +274,29 @@ async def _spawn_once(agent: Consolidator, session: Session, text: str) -> StepR
     if called is None:
         await session.spawn(text, call_id=f"spawn_{session.id}")
     return await agent.wake(session.id)
+
+
+async def _start_sub_agent(agent: Consolidator, session: Session, text: str) -> None:
+    """Give a sub-agent a task that others drive, as the API does; a call's id has one sub-agent."""
+    if (await session.info()).status == "open":
+        request = SpawnRequest(task=text)
+        await create_sub_agent(agent.harness, session.id, request, call_id=f"{text}_{session.id}", by="program")
+
+
+async def _drive_sub_agents(agent: Consolidator, session: Session) -> None:
+    """Do what a driver does: wake the sub-agents that are pending, and finish those that a kill left without an end."""
+    await finish_abandoned(agent.database)
+    for child in await list_unfinished(agent.database, session.id):
+        with suppress(SessionClosed):
+            await agent.wake(child.id)
+
+
+async def _commit_steer(agent: Consolidator, session: Session) -> None:
+    """Send the steer of the session's branch, once."""
+    async with agent.database.connection() as conn:
+        branch_id = await lineage.find_named_branch(conn, session.id, f"preview {session.id}")
+    assert branch_id is not None
+    await session.commit_steer(branch_id)
 
 
 async def _change_session(agent: Consolidator, session: Session, word: str) -> None:

@@ -258,10 +258,11 @@ class UnfinishedChild:
 
 @dataclass(frozen=True, slots=True)
 class AbandonedChild:
-    """A sub-agent whose end its parent's log does not have, though it or its parent has ended."""
+    """A sub-agent whose end its parent's log does not have, though it is done, or it or its parent has ended."""
 
     id: str
     parent_ended: bool
+    ended: bool
 
 
 async def find_called(conn: Connection, parent_id: str, call_id: str) -> str | None:
@@ -298,9 +299,12 @@ async def list_unfinished_among(conn: Connection, ids: Sequence[str]) -> list[st
     return await fetch_column(conn, _SQL["list_unfinished_among"], {"ids": list(ids)})
 
 
-async def list_abandoned(conn: Connection, *, limit: int) -> list[AbandonedChild]:
-    """Return sub-agents that are at work though they or their parents have ended."""
-    return await fetch_all(conn, AbandonedChild, _SQL["list_abandoned"], {"limit": limit})
+async def list_abandoned(conn: Connection, *, after: str, limit: int) -> list[AbandonedChild]:
+    """Return sub-agents without an end in their parents' logs though they are done, or they or their parents ended.
+
+    They are in the order of their ids, those after one.
+    """
+    return await fetch_all(conn, AbandonedChild, _SQL["list_abandoned"], {"after": after, "limit": limit})
 
 
 async def finish(conn: Connection, session_id: str) -> None:

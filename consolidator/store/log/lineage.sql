@@ -113,9 +113,12 @@ where parent_id = %(parent)s and config ? 'unfinished' and kind = 'sub-agent' or
 select id from session where id = any(%(ids)s) and config ? 'unfinished' and kind = 'sub-agent' order by id
 
 -- name: list_abandoned
--- Sub-agents that nobody will finish but who wakes their parent: they or their parent have ended. Over an index.
-select c.id, p.status <> 'open' as parent_ended from session c join session p on p.id = c.parent_id
-where c.config ? 'unfinished' and c.kind = 'sub-agent' and (p.status <> 'open' or c.status <> 'open')
+-- Sub-agents that nobody will finish but who wakes their parent: they or their parent have ended, or nothing is open in
+-- them. Over an index.
+select c.id, p.status <> 'open' as parent_ended, c.status <> 'open' as ended
+from session c join session p on p.id = c.parent_id
+where c.config ? 'unfinished' and c.kind = 'sub-agent' and c.id > %(after)s
+  and (p.status <> 'open' or c.status <> 'open' or not c.pending and c.lease_owner is null and c.origin is null)
 order by c.id limit %(limit)s
 
 -- name: finish

@@ -19,10 +19,13 @@ from consolidator.runtime import sessions
 from consolidator.runtime import wake as waking
 from consolidator.runtime.driver import MAX_RETRY_SECONDS, SessionDriver, retry_seconds
 from consolidator.runtime.harness import TOOLS_MISSING
+from consolidator.runtime.spawn_request import SpawnRequest
+from consolidator.runtime.sub_agents import create_sub_agent, read_result
 from consolidator.testing import ModelServer, ScriptedReply
+from consolidator.testing.kill_points import interrupt_at
 from tests import nights
 from tests.runtime import describe_log, open_agent, read_log
-from tests.support import PATIENCE
+from tests.support import PATIENCE, SimulatedKill
 
 NEVER = 3600.0  # seconds between two polls: only notifications count
 SETTLED = "select count(*) from session where id = %s and not pending and lease_owner is null and wake_failures = 0"
@@ -240,6 +243,36 @@ async def test_who_drives_nothing_notes_no_missing_tools_and_neither_is_noted_wh
         async with open_driver(agent):
             await nights.wait_until_counted(database, errors)
         assert await nights.query_number(database, errors + " and id = %s", held) == 0
+
+
+@pytest.mark.parametrize("ends", ["done", "ended"])
+async def test_a_sub_agent_whose_process_died_before_it_told_its_parent_is_finished(
+    database: Database, ends: str
+) -> None:
+    """Nothing is pending then, in the sub-agent nor in its parent: no notification and no wake would come."""
+
+    def die(_: str) -> None:
+        raise SimulatedKill
+
+    async with ModelServer(answers=["All is well."]) as server, open_agent(database, server) as agent:
+        parent = await agent.open("main:test:parent")
+        request = SpawnRequest(task="Look around.")
+        child = await create_sub_agent(agent.harness, parent.id, request, call_id="c1", by="program")
+        ending: Any = (
+            agent.wake(child.id) if ends == "done" else sessions.end_session(database, child.id, reason="not needed")
+        )
+        with interrupt_at(1, die, "before commit sub-agent"), pytest.raises(SimulatedKill):
+            await ending
+        async with open_driver(agent):
+            await nights.wait_until_counted(
+                database, "select count(*) from event where event_type = 'SubAgentComplete'"
+            )
+        complete = (await read_log(database, parent.id))[-1]
+        result = await read_result(database, child.id)
+    expected = ("ok", None, "All is well.") if ends == "done" else ("error", "not needed", "")
+    assert (result.status, result.reason, result.text) == expected
+    assert (complete.data["status"], complete.data.get("reason")) == expected[:2]
+    assert await nights.query_number(database, "select count(*) from session where config ? 'unfinished'") == 0
 
 
 async def test_replicas_share_sessions_and_each_is_answered_once(database: Database) -> None:
