@@ -27,6 +27,8 @@ _PANELS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Memory": {
         "recall": ("memory.recall", "ask memory, each line with its citation"),
+        "remember": ("memory.remember", "have memory believe what you say"),
+        "forget": ("memory.remember", "stop believing a fact"),
         "facts": ("memory.facts", "what users stated or a model read; correct or forget it"),
         "procedures": ("memory.procedures", "what agents do again and again; export it as skills"),
         "solutions": ("memory.solutions", "errors and what resolved them"),
@@ -95,6 +97,7 @@ SYNONYMS = {
     "log": "events",
     "logs": "sessions",
     "show": "explain",
+    "add": "remember",
     "delete": "erase",
     "rm": "erase",
     "start": "serve",

@@ -10,6 +10,8 @@ from consolidator.cli.lazy_group import describe_unknown_command
 from consolidator.errors import UsageError
 
 SEARCH = "search"
+REMEMBER = 'consolidator remember "what holds"'
+_ADDING = frozenset({"add", "create", "new", "remember", "set"})  # what people type to state a fact
 
 
 class QueryGroup(TyperGroup):
@@ -41,6 +43,8 @@ class QueryGroup(TyperGroup):
     def _describe_unknown(self, program: str, words: list[str]) -> str:
         if words[0] in self.commands:
             return f"the command comes first: `{program} {words[0]} ...`, then its options"
+        if words[0] in _ADDING:
+            return f"{program} has no command {words[0]!r}: to have memory believe something, `{REMEMBER}`"
         hint = f"; to search: `{program} {SEARCH} {' '.join(words)}`"
         return describe_unknown_command(program, words[0], [*self.commands, SEARCH], hint=hint)
 

@@ -18,16 +18,20 @@ from consolidator.api.schemas.memory import (
     Explanation,
     FactChange,
     FactList,
+    Forgetting,
     LearnedNews,
     MemoryId,
     ProcedureList,
     RecallAnswer,
+    RememberedFact,
     Review,
     SolutionList,
+    Statement,
     SuggestionList,
 )
 from consolidator.service.database import Database
 from consolidator.service.memory import facts
+from consolidator.service.memory import remember as remembering
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.learned import KINDS, load_learned
 from consolidator.service.memory.procedures import list_procedures as load_procedures
@@ -91,6 +95,30 @@ async def list_quarantined(call: Reading, agent: Agent = None, limit: Limit = 50
     """List what waits for a person's review, the latest first: orders that a tool, a page or a quoted text gave."""
     rows = await facts.list_quarantined(call.database, agent=agent, limit=limit, viewer=call.viewer)
     return reply(_visible({"candidates": rows}))
+
+
+@router.post("/remember", **operation("record", RememberedFact))
+async def remember(call: Writing, body: Statement) -> Response:
+    """Remember a statement: believed at once, a person's word with the scope `write`, else an agent's."""
+
+    async def work(database: Database) -> Answer:
+        owner = {"project": body.project, "agent": body.agent, "peer": body.peer}
+        remembered = await remembering.remember(database, body.statement, **owner, viewer=call.viewer)
+        return to_answer(RememberedFact(**remembered.as_json()))
+
+    return await call.answer_once(work)
+
+
+@router.post("/forget", **operation("record", RememberedFact))
+async def forget(call: Writing, body: Forgetting) -> Response:
+    """Stop believing the one fact of an id or of some words; several matches are an error that lists them."""
+
+    async def work(database: Database) -> Answer:
+        owner = {"project": body.project, "agent": body.agent, "peer": body.peer}
+        forgotten = await remembering.forget(database, body.words, **owner, viewer=call.viewer)
+        return to_answer(RememberedFact(**forgotten.as_json()))
+
+    return await call.answer_once(work)
 
 
 @router.post("/facts/{fact_id}/forget", **operation("write", FactChange))

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from consolidator.api.schemas.session import Input
 from consolidator.service.memory.facts import MAX_CORRECTION_LENGTH
+from consolidator.service.memory.remember import MAX_STATEMENT_CHARS
 
 MemoryId = Annotated[str, Path(min_length=1, max_length=200, description="an id", examples=["f3a91c07d2b8"])]
 
@@ -210,6 +211,40 @@ class ErrorLookup(Input):
     project: str | None = Field(default=None, max_length=1000)
     peer: str | None = Field(default=None, max_length=200)
     limit: int = Field(default=5, ge=1, le=100)
+
+
+class Statement(Input):
+    """What memory is to remember, and of whom."""
+
+    statement: str = Field(min_length=1, max_length=MAX_STATEMENT_CHARS, examples=["we use tabs"])
+    agent: str | None = Field(default=None, max_length=200, description="by default the one that worked last")
+    project: str | None = Field(default=None, max_length=1000, description="of which project; its path or its end")
+    peer: str | None = Field(default=None, max_length=200, description="without a project: of which person")
+
+
+class Forgetting(Input):
+    """Which fact memory is to believe no more."""
+
+    words: str = Field(
+        min_length=1, max_length=1000, description="its id, how the id begins, or words that it alone has"
+    )
+    agent: str | None = Field(default=None, max_length=200)
+    project: str | None = Field(default=None, max_length=1000)
+    peer: str | None = Field(default=None, max_length=200)
+
+
+class RememberedFact(BaseModel):
+    """A fact as it was remembered or forgotten."""
+
+    id: str
+    statement: str
+    scope: str = Field(description="project, peer or agent: whom it belongs to")
+    agent: str
+    project: str | None
+    peer: str | None
+    known: bool = Field(description="whether memory believed it before")
+    session: str | None = Field(description="where the log has it, at `seq`")
+    seq: int | None
 
 
 class Correction(Input):

@@ -32,7 +32,7 @@ from consolidator.store.memory import agent_locks, facts
 from consolidator.store.memory.facts import OwnedAttribute
 
 __all__ = ["MAX_STATEMENT_CHARS", "Remembered", "forget", "remember"]
-DEFAULT_AGENT = "me"  # where no agent has worked yet
+DEFAULT_AGENT = "claude-code"  # where no agent has worked yet
 MAX_MATCHES = 10  # facts that an error names
 
 _ID_PREFIX = re.compile(r"[0-9a-f]{4,32}")

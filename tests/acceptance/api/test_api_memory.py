@@ -106,6 +106,30 @@ def test_a_credential_of_others_is_told_nothing(
         assert "I was changed." not in owner.get("/facts", params={"limit": 500}).text
 
 
+def test_what_is_said_is_believed_and_forgotten(api: ApiServer, learned: dict[str, list[str]]) -> None:
+    said = {"statement": "the lighthouse is painted green", "agent": AGENT, "project": "/srv/shop"}
+    with api.client(api.make_token("said-read", "read")) as reader:
+        assert reader.post("/remember", json=said).status_code == 403
+    with api.client(api.make_token("said-record", "record", "read")) as agent:
+        assert agent.post("/remember", json=said).json()["known"] is False
+        (fact,) = agent.get("/facts", params={"query": "lighthouse"}).json()["facts"]
+        assert fact["trust"] == "agent"
+    with api.client() as owner:
+        headers = {"Idempotency-Key": "lighthouse"}
+        first, again = (owner.post("/remember", json=said, headers=headers).json() for _ in range(2))
+        assert first == again
+        assert (first["scope"], first["known"]) == ("project", True)
+        assert (
+            "lighthouse" in owner.get("/recall", params={"query": "is the lighthouse painted green?"}).json()["block"]
+        )
+        with api.client(api.make_token("said-record2", "record", "read")) as agent:
+            assert agent.post("/forget", json={"words": "lighthouse green"}).status_code == 403
+        assert owner.post("/forget", json={"words": "lighthouse green"}).json()["id"] == first["id"]
+        assert owner.get("/facts", params={"query": "lighthouse"}).json() == {"facts": []}
+        assert owner.post("/forget", json={"words": "lighthouse green"}).status_code == 404
+        assert owner.post("/remember", json={**said, "statement": " "}).status_code == 422
+
+
 def test_what_was_learned_is_told_with_what_waits_to_the_owner_alone(
     api: ApiServer, learned: dict[str, list[str]]
 ) -> None:
