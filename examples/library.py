@@ -1,4 +1,4 @@
-"""Memory in a program: what was said becomes a fact, recalled with its evidence: `python examples/library.py`."""
+"""Memory in a program: what it is told and what it reads, recalled with its evidence: `python examples/library.py`."""
 
 from consolidator import Memory
 
@@ -9,11 +9,15 @@ SAID = [
 ]
 
 with Memory(agent="coder") as memory:
+    told = memory.remember("we deploy on Tuesdays")  # believed at once
+    print(f"{'known' if told.known else 'new'}: {told.statement}")
+
     memory.record("coder:cli:mara", SAID, idempotency_key="first")  # a repeat writes nothing
     night = memory.run_night()
     print(f"{night.seen} events seen, {night.learned} learned from")
     for fact in memory.facts("tabs"):
-        print(f"{fact.sentence}")
+        print(fact.sentence)
         for quote in memory.explain(fact.id).evidence:
             print(f"  said: {quote.quote}")
-    print(memory.recall("how do we indent here?").block)
+
+    print(memory.recall("on which day do we deploy?").block)

@@ -26,8 +26,10 @@ from consolidator.service.log import record as recording
 from consolidator.service.memory import explain as explaining
 from consolidator.service.memory import facts, learned, procedures, solutions
 from consolidator.service.memory import recall as recalling
+from consolidator.service.memory import remember as remembering
 from consolidator.service.memory.learned import LearnedNews
 from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET, RecallResult
+from consolidator.service.memory.remember import Remembered
 from consolidator.service.nights.runs import run_job
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import Settings
@@ -72,6 +74,26 @@ class Memory:
         self.viewer = viewer
         self._use = DatabaseUse(database, settings)
         self._closed = False
+
+    async def remember(
+        self, statement: str, *, agent: str | None = None, project: str | None = None, peer: str | None = None
+    ) -> Remembered:
+        """Believe a statement at once: of the project if one is named, else of the peer, else of the agent.
+
+        It is a person's word; for a viewer without the scope `write` an agent's.
+        """
+        scope = self._scope(agent, project, peer)
+        return await self._run(lambda database: remembering.remember(database, statement, **scope, viewer=self.viewer))
+
+    async def forget(
+        self, words: str, *, agent: str | None = None, project: str | None = None, peer: str | None = None
+    ) -> Remembered:
+        """Stop believing the fact of an id, of the beginning of one, or the only one with these words.
+
+        Raises NotFound where there is none, and UsageError that lists them where there are several.
+        """
+        scope = self._scope(agent, project, peer)
+        return await self._run(lambda database: remembering.forget(database, words, **scope, viewer=self.viewer))
 
     async def recall(
         self,
@@ -311,6 +333,8 @@ class BlockingMemory:
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
 
+    remember = _in_blocking_form(Memory.remember)
+    forget = _in_blocking_form(Memory.forget)
     recall = _in_blocking_form(Memory.recall)
     facts = _in_blocking_form(Memory.facts)
     procedures = _in_blocking_form(Memory.procedures)

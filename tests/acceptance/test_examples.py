@@ -78,11 +78,9 @@ def test_a_program_asks_memory_with_a_few_lines(environment: dict[str, str], tmp
         ).stdout.splitlines()
         for _ in range(2)
     ]  # fmt: skip
-    assert written[0][:2] == [
-        "3 events seen, 1 learned from",
-        "From then on, the user wants: always use tabs for indentation.",
-    ]
-    assert written[0][2] == "  said: From now on, always use tabs for indentation."
-    assert written[1][0] == "0 events seen, 0 learned from"
-    assert written[0][3:] == written[1][3:]
-    assert "[fact:" in written[0][5]
+    assert written[0][0] == "new: We deploy on Tuesdays."
+    assert written[1][0] == "known: We deploy on Tuesdays."
+    assert written[0][2] == "From then on, the user wants: always use tabs for indentation."
+    assert written[0][3] == "  said: From now on, always use tabs for indentation."
+    assert written[0][2:] == written[1][2:]
+    assert "[fact:" in written[0][6]

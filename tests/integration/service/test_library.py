@@ -76,6 +76,27 @@ async def test_what_is_recorded_becomes_memory(memory: Memory) -> None:
         await memory.explain("nothing")
 
 
+def test_what_is_remembered_holds_at_once_until_it_is_forgotten(memory: Memory) -> None:
+    told = memory.blocking.remember("we use tabs", project="/src/shop")
+    assert (told.scope, told.project, told.known) == ("project", "/src/shop", False)
+    assert told.id in memory.blocking.recall("tabs or spaces?", project="/src/shop").block
+    assert memory.blocking.remember("we use tabs", project="/src/shop").known
+    assert memory.blocking.forget("tabs").id == told.id
+    assert memory.blocking.facts() == []
+    with pytest.raises(NotFound):
+        memory.blocking.forget("tabs")
+
+
+async def test_an_agents_word_is_no_persons(own: Settings) -> None:
+    agent = Viewer(scopes=frozenset({"read", "record"}))
+    async with Memory(settings=own) as person, Memory(settings=own, viewer=agent) as other:
+        said = await person.remember("we use tabs", agent="main")
+        noted = await other.remember("the build takes ten minutes", agent="main")
+        assert {row.id: row.trust for row in await person.facts()} == {said.id: "user", noted.id: "agent"}
+        with pytest.raises(Forbidden):
+            await other.forget(said.id)
+
+
 def test_synchronous_code_needs_no_event_loop(own: Settings) -> None:
     with Memory(settings=own) as memory:
         memory.record(KEY, STATED)
