@@ -16,8 +16,8 @@ class CommandEntry(NamedTuple):
 _PANELS: dict[str, dict[str, tuple[str, str]]] = {
     "Start here": {
         "demo": ("start.demo", "watch four weeks of three agents become memory"),
-        "install": ("start.install", "memory in Claude Code: its hooks, MCP and history"),
-        "uninstall": ("start.install", "take it out of Claude Code again"),
+        "install": ("start.install", "memory in Claude Code, Codex or Cursor: hooks, MCP and history"),
+        "uninstall": ("start.install", "take it out of a coding agent again"),
         "status": ("start.install", "where it is installed, and what agents were given"),
         "doctor": ("start.install", "check what install set up"),
         "import": ("start.import_logs", "import the session logs of your agents"),

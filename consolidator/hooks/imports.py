@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import sys
 from pathlib import Path
 
-from consolidator.hooks import program
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
 from consolidator.service.database import Database
 from consolidator.service.hooks.payload import HookCall, parse_hook
@@ -26,7 +24,7 @@ class TranscriptImports:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._waiting: dict[str, Path] = {}  # session -> the file of its log
+        self._waiting: dict[str, tuple[str, Path]] = {}  # session -> the format and the file of its log
         self._changed = asyncio.Event()
         self._is_importing = False
         self._is_closed = False
@@ -46,16 +44,15 @@ class TranscriptImports:
         except OSError:
             return
         if path.is_absolute() and path.suffix == ".jsonl" and path.is_file() and status.st_uid == os.geteuid():
-            self._waiting[call.session_id] = path
+            self._waiting[call.session_id] = (call.agent, path)
             self._changed.set()
 
-    def add_order(self, payload: bytes) -> None:
-        """Have the session of a hook's payload imported."""
-        try:
-            event = json.loads(payload).get("hook_event_name")
-        except (ValueError, AttributeError):
-            return
-        if event in program.IMPORTING_EVENTS and (call := parse_hook(event, payload, "")) is not None:
+    def add_order(self, order: bytes) -> None:
+        """Have the session of a hook imported: a line with its client and event, then its payload."""
+        head, _, payload = order.partition(b"\n")
+        client, _, event = head.decode("utf-8", "replace").partition(" ")
+        call = parse_hook(client, event, payload, "")
+        if call is not None and call.moment == "import":
             self.add(call)
 
     async def run(self) -> None:
@@ -66,10 +63,10 @@ class TranscriptImports:
                 await self._changed.wait()
                 continue
             session_id = next(iter(self._waiting))
-            path = self._waiting.pop(session_id)
+            log_format, path = self._waiting.pop(session_id)
             self._is_importing = True
             try:
-                await self._import(session_id, path)
+                await self._import(session_id, log_format, path)
             except Exception as error:  # noqa: BLE001 - the next session is imported all the same
                 log.error("cannot import %s: %s", path, format_redacted_traceback(error))
             finally:
@@ -80,12 +77,12 @@ class TranscriptImports:
         self._is_closed = True
         self._changed.set()
 
-    async def _import(self, session_id: str, path: Path) -> None:
+    async def _import(self, session_id: str, log_format: str, path: Path) -> None:
         """Import a session's log and those of its sub-agents, then judge the fixes that it was shown."""
         sub_agents = path.with_suffix("")
         paths = [str(path), *([str(sub_agents)] if sub_agents.is_dir() else [])]
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-m", "consolidator", "import", "claude-code", *paths),
+            *(sys.executable, "-I", "-m", "consolidator", "import", log_format, *paths),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,

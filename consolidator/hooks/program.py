@@ -1,8 +1,8 @@
 """What a coding agent runs at its hooks: asks the hook service, prints its answer, and is never in the way.
 
-Run as a file of its own: `python -I -S program.py HOME EVENT`, with the hook's payload on standard input. It needs the
-standard library only, writes nothing but an answer, ends with 0 whatever happens, and gives up after 250 ms. Where no
-service runs it starts one and says nothing this time.
+Run as a file of its own: `python -I -S program.py HOME EVENT CLIENT`, with the hook's payload on standard input. It
+needs the standard library only, writes nothing but an answer, ends with 0 whatever happens, and gives up after 250 ms.
+Where no service runs it starts one and says nothing this time.
 """
 
 from __future__ import annotations
@@ -17,27 +17,37 @@ MAX_PAYLOAD = 4 << 20  # bytes; nothing is known about a larger one
 MAX_ANSWER = 64 << 10  # bytes
 MAX_HANDED_OVER = 60_000  # bytes that a pipe holds without a reader
 DIRECTORY, SOCKET, LOCK = "hooks", "socket", "lock"
-IMPORTING_EVENTS = ("SessionEnd", "PreCompact")  # what a service that has to be started does before anything else
+IMPORTING_EVENTS = (
+    "SessionEnd",
+    "PreCompact",
+    "sessionEnd",
+    "preCompact",
+)  # what a service that has to be started does before anything else
 # What the service is given of an environment that may hold the agent's credentials.
-_KEPT = ("HOME", "PATH", "LANG", "USER", "LOGNAME", "TMPDIR", "TZ", "CLAUDE_CONFIG_DIR")
+_KEPT = ("HOME", "PATH", "LANG", "USER", "LOGNAME", "TMPDIR", "TZ", "CLAUDE_CONFIG_DIR", "CODEX_HOME")
 _KEPT_PREFIXES = ("CONSOLIDATOR_", "XDG_", "LC_")
 
 
 def main(arguments: list[str]) -> None:
-    """Answer one hook: `arguments` are the consolidator's home and the name of the event."""
+    """Answer one hook: `arguments` are the consolidator's home, the name of the event, and the agent's."""
     signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
     signal.setitimer(signal.ITIMER_REAL, DEADLINE_SECONDS)
-    home, event = arguments
+    home, event, client = arguments if len(arguments) > 2 else (*arguments, "claude-code")  # an earlier version's hook
     payload = _read(0, MAX_PAYLOAD + 1)
     if len(payload) > MAX_PAYLOAD or not os.path.isdir(home):
         return
     directory = os.path.join(home, DIRECTORY)
     service = _connect(directory)
     if service is None:
-        _start_service(home, directory, payload if event in IMPORTING_EVENTS else b"")
+        _start_service(
+            home,
+            directory,
+            b"%s %s\n%s" % (client.encode(), event.encode(), payload) if event in IMPORTING_EVENTS else b"",
+        )
         return
     project = os.environ.get("CLAUDE_PROJECT_DIR", "").encode("utf-8", "surrogateescape")
-    service.sendall(b"1 %s %d %d\n%s" % (event.encode(), len(project), len(payload), project) + payload)
+    head = b"2 %s %s %d %d\n" % (client.encode(), event.encode(), len(project), len(payload))
+    service.sendall(head + project + payload)
     answer = _read(service.fileno(), MAX_ANSWER)
     if answer:
         os.write(1, answer)

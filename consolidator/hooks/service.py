@@ -24,6 +24,7 @@ from consolidator.errors import ConsolidatorError
 from consolidator.hooks import program
 from consolidator.hooks.imports import TranscriptImports
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
+from consolidator.service.clients.registry import CLIENTS
 from consolidator.service.database import Database, open_database
 from consolidator.service.hooks.answers import HookAnswer, answer_hook
 from consolidator.service.hooks.payload import HookCall, parse_hook
@@ -97,20 +98,20 @@ class HookService:
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(READ_SECONDS):
-            version, event, *lengths = (await reader.readline())[:MAX_HEADER].split()
+            version, client, event, *lengths = (await reader.readline())[:MAX_HEADER].split()
             directory_length, payload_length = map(int, lengths)
             if (
-                version != b"1"
+                version != b"2"
                 or not 0 <= directory_length <= 1 << 14
                 or not 0 <= payload_length <= program.MAX_PAYLOAD
             ):
                 return
             directory = await reader.readexactly(directory_length)
             payload = await reader.readexactly(payload_length)
-        call = parse_hook(event.decode(), payload, os.fsdecode(directory))
+        call = parse_hook(client.decode(), event.decode(), payload, os.fsdecode(directory))
         if call is None:
             return
-        if event.decode() in program.IMPORTING_EVENTS:
+        if call.moment == "import":
             self._imports.add(call)
             return
         async with asyncio.timeout(ANSWER_SECONDS):
@@ -129,7 +130,7 @@ class HookService:
         """Return what a session has been shown, to change; nothing where its context begins anew."""
         shown = self._shown.setdefault(call.session_id, set())
         self._shown.move_to_end(call.session_id)
-        if call.event == "SessionStart":
+        if call.moment == "session_start":
             shown.clear()
         while len(self._shown) > MAX_SESSIONS:
             self._shown.popitem(last=False)
@@ -138,12 +139,15 @@ class HookService:
 
 def render_answer(call: HookCall, answer: HookAnswer) -> bytes:
     """Return what a hook prints: the block as additional context, in the agent's form."""
-    output = {"hookSpecificOutput": {"hookEventName": call.event, "additionalContext": answer.block.text}}
+    output = CLIENTS[call.agent].render(call.event, answer.block.text)
     return json.dumps(output, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
 async def run(home: Path, order: bytes) -> None:
-    """Serve the hooks of a home; `order` is the payload of a hook whose session is to be imported first, or empty."""
+    """Serve the hooks of a home.
+
+    `order` is of a hook whose session is imported first: a line with its client and event, and its payload; or empty.
+    """
     settings = load_settings(home=home)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

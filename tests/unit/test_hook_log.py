@@ -25,7 +25,7 @@ async def test_a_failed_import_is_logged_without_secrets(
     transcript.touch()
     payload = {"hook_event_name": "SessionEnd", "session_id": "s", "cwd": "/", "transcript_path": str(transcript)}
     imports = TranscriptImports(cast(Any, None))
-    imports.add_order(json.dumps(payload).encode())
+    imports.add_order(b"claude-code SessionEnd\n" + json.dumps(payload).encode())
     await imports.close()
     await imports.run()
     assert "cannot import" in caplog.text

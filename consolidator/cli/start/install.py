@@ -29,7 +29,6 @@ from consolidator.hooks.client import is_running, stop_service
 from consolidator.service.clients.changes import FileChange
 from consolidator.service.clients.checks import run_checks
 from consolidator.service.clients.installation import (
-    CLIENTS,
     Place,
     apply_changes,
     describe_install,
@@ -39,6 +38,7 @@ from consolidator.service.clients.installation import (
     plan_install,
     plan_uninstall,
 )
+from consolidator.service.clients.registry import CLIENTS
 from consolidator.service.hooks.usage import summarize_injections
 from consolidator.settings import Settings, load_settings
 
@@ -66,11 +66,13 @@ def install_command(
     place, settings = find_place(client, Path.cwd() if project else None), load_settings()
     planned = plan_install(place, settings)
     if _confirm(planned, "Make these changes?", is_agreed=yes):
-        _apply(planned, settings)
+        _apply(place, planned, settings)
     else:
         print_line("the settings hold all of it already")
     if history:
         run_async(_learn_history(place))
+    if place.client.advice:
+        print_line(place.client.advice)
     print_line(f"installed; `consolidator status` shows what it did, `consolidator uninstall {client}` takes it back")
 
 
@@ -83,7 +85,7 @@ def uninstall_command(
     place, settings = find_place(client, Path.cwd() if project else None), load_settings()
     planned = plan_uninstall(place, settings)
     if _confirm(planned, "Make these changes?", is_agreed=yes):
-        _apply(planned, settings)
+        _apply(place, planned, settings)
     else:
         print_line("the settings hold nothing of ours")
     if not project:
@@ -160,8 +162,8 @@ def _confirm(planned: Sequence[FileChange], question: str, *, is_agreed: bool) -
     return True
 
 
-def _apply(planned: list[FileChange], settings: Settings) -> None:
-    for backup in apply_changes(planned, settings, Clock(settings.clock).now()):
+def _apply(place: Place, planned: list[FileChange], settings: Settings) -> None:
+    for backup in apply_changes(place.client, planned, settings, Clock(settings.clock).now()):
         print_note(f"the file as it was: {backup}")
 
 

@@ -54,7 +54,8 @@ def _has_ended(events: Sequence[Event]) -> bool:
 def _is_call(call: Event, tool: Any, arguments: Any) -> bool:
     """Whether a call is the one that was suggested; the arguments of a fix that it does not name are free."""
     made, wanted = _texts(call), call_texts(str(tool), arguments)
-    is_same_tool = call.data.get("tool") == tool or (tool == "shell" and is_shell_symbol(_symbol(call)))
+    is_shell = is_shell_symbol(tool_symbol(str(tool), arguments)) and is_shell_symbol(_symbol(call))
+    is_same_tool = call.data.get("tool") == tool or is_shell  # a hook and a log may name the shell differently
     return is_same_tool and bool(wanted) and same_texts({key: made[key] for key in wanted if key in made}, wanted)
 
 

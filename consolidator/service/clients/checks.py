@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from consolidator.errors import UsageError
-from consolidator.service.clients import changes, claude_code
+from consolidator.service.clients import changes
+from consolidator.service.clients.hooks_text import has_hooks
 from consolidator.service.clients.installation import PROGRAM, Place
 from consolidator.settings import Settings
 
@@ -48,14 +49,14 @@ def _check_directory(settings: Settings) -> Check:
 
 
 def _check_settings(place: Place) -> list[Check]:
-    advice = "run `consolidator install claude-code`"
+    client = place.client
+    advice = f"run `consolidator install {client.name}`"
     try:
         hooks, servers = (changes.read_text(path) for path in (place.settings, place.servers))
+        has_server = servers is not None and client.servers.has(servers, place.project)
         return [
-            Check("hooks", hooks is not None and claude_code.has_hooks(hooks), str(place.settings), advice),
-            Check(
-                "MCP server", servers is not None and claude_code.has_server(servers, None), str(place.servers), advice
-            ),
+            Check(f"{client.name}: hooks", has_hooks(client, hooks or "{}"), str(place.settings), advice),
+            Check(f"{client.name}: MCP server", has_server, str(place.servers), advice),
         ]
     except UsageError as error:
         return [Check("settings", False, str(error), "put the file right, then run install again")]
@@ -63,14 +64,15 @@ def _check_settings(place: Place) -> list[Check]:
 
 def _check_program(place: Place, settings: Settings) -> Check:
     """Run the hook as the agent would, with a payload about a place that nothing is known of."""
+    event = place.client.hooks[0].event
     payload = {
         "session_id": "doctor",
         "transcript_path": "",
         "cwd": str(Path(place.home) / "consolidator-doctor"),
-        "hook_event_name": "SessionStart",
+        "hook_event_name": event,
         "source": "startup",
     }
-    command = [sys.executable, "-I", "-S", str(PROGRAM), str(settings.home.absolute()), "SessionStart"]
+    command = [sys.executable, "-I", "-S", str(PROGRAM), str(settings.home.absolute()), event, place.client.name]
     try:
         done = subprocess.run(
             command,

@@ -19,21 +19,25 @@ from consolidator.formats.registry import get_format
 from consolidator.jobs.importing.report import ImportReport
 from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.jobs.nightly import JobRunner
-from consolidator.service.clients import changes, claude_code
+from consolidator.service.clients import changes
 from consolidator.service.clients.changes import FileChange
+from consolidator.service.clients.client import Client
+from consolidator.service.clients.hooks_text import add_hooks, has_hooks, remove_hooks
+from consolidator.service.clients.registry import get_client
+from consolidator.service.clients.servers_text import SERVER_ARGUMENTS
 from consolidator.service.nights.imports import import_logs
 from consolidator.settings import Settings
 
-CLIENTS = ("claude-code",)
 PROGRAM = Path(consolidator.__file__).parent / "hooks" / "program.py"
-RECORD, BACKUPS = "install/claude-code.json", "install/backups"  # below the home
+INSTALL, BACKUPS = "install", "install/backups"  # below the home
 _MODELS = ("model", "strong_model", "cheap_model", "extract_model", "embed_model")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where Claude Code keeps what we change: a person's home, its environment, and a project if it is for one."""
+    """Where a client keeps what we change: a person's home, its environment, and a project if it is for one."""
 
+    client: Client
     home: Path
     environment: Mapping[str, str]
     project: Path | None
@@ -41,22 +45,22 @@ class Place:
     @property
     def settings(self) -> Path:
         """The file of its hooks."""
-        return claude_code.settings_path(self.home, self.environment, self.project)
+        return self.client.hooks_file(self.home, self.environment, self.project)
 
     @property
     def servers(self) -> Path:
         """The file of its MCP servers."""
-        return claude_code.servers_path(self.home, self.environment)
+        return self.client.servers_file(self.home, self.environment, self.project)
 
     @property
     def logs(self) -> Path:
         """The folder of its sessions' logs."""
-        return claude_code.logs_path(self.home, self.environment, self.project)
+        return self.client.logs(self.home, self.environment, self.project)
 
 
 @dataclass(frozen=True, slots=True)
 class InstallState:
-    """What of us Claude Code's settings hold."""
+    """What of us a client's settings hold."""
 
     settings: str
     hooks: bool
@@ -64,34 +68,43 @@ class InstallState:
     server: bool
 
 
-def find_place(client: str, project: Path | None) -> Place:
+def find_place(client_name: str, project: Path | None) -> Place:
     """Return where a client keeps its settings; raise UsageError for a client that we do not know."""
-    if client not in CLIENTS:
-        raise UsageError(f"{client!r} cannot be installed into; known: {', '.join(CLIENTS)}")
+    client = get_client(client_name)
     if project is not None and not project.is_dir():
         raise UsageError(f"{project} is no directory")
-    return Place(Path.home(), os.environ, None if project is None else project.resolve())
+    return Place(client, Path.home(), os.environ, None if project is None else project.resolve())
 
 
 def plan_install(place: Place, settings: Settings) -> list[FileChange]:
-    """Return the changes that put our hooks and our MCP server into Claude Code's settings."""
-    home = settings.home.absolute()
+    """Return the changes that put our hooks and our MCP server into a client's settings."""
+    client, home = place.client, settings.home.absolute()
     default_home = Settings.model_fields["home"].get_default(call_default_factory=True)
     environment = {} if home == default_home else {"CONSOLIDATOR_HOME": str(home)}
+    server = {"command": sys.executable, "args": SERVER_ARGUMENTS, "env": environment}
     return [
-        _change(place.settings, lambda text: claude_code.add_hooks(text, sys.executable, PROGRAM, home)),
-        _change(place.servers, lambda text: claude_code.add_server(text, sys.executable, environment, place.project)),
+        _change(
+            place.settings,
+            client.new_hooks_file,
+            lambda text: add_hooks(client, text, sys.executable, PROGRAM, home),
+        ),
+        _change(
+            place.servers,
+            "" if place.servers.suffix == ".toml" else "{}\n",
+            lambda text: client.servers.add(text, server, place.project),
+        ),
     ]
 
 
 def plan_uninstall(place: Place, settings: Settings) -> list[FileChange]:
     """Return the changes that take our part out again: where nothing else changed since, the files as they were."""
-    made = {change.path: change for change in changes.load_record(settings.home / RECORD)}
+    made = {change.path: change for change in changes.load_record(_record(place.client, settings))}
     planned = []
-    for path, remove in (
-        (place.settings, claude_code.remove_hooks),
-        (place.servers, lambda text: claude_code.remove_server(text, place.project)),
-    ):
+    removals: list[tuple[Path, Callable[[str], str]]] = [
+        (place.settings, lambda text: remove_hooks(place.client, text)),
+        (place.servers, lambda text: place.client.servers.remove(text, place.project)),
+    ]
+    for path, remove in removals:
         before = changes.read_text(path)
         after = None if before is None else remove(before)
         if before is not None and after != before and (change := made.get(str(path))) is not None:
@@ -102,10 +115,10 @@ def plan_uninstall(place: Place, settings: Settings) -> list[FileChange]:
     return planned
 
 
-def apply_changes(planned: list[FileChange], settings: Settings, now: datetime) -> list[str]:
+def apply_changes(client: Client, planned: list[FileChange], settings: Settings, now: datetime) -> list[str]:
     """Make changes, with a backup of each file; return the paths of the backups."""
     made = changes.apply(planned, settings.home / BACKUPS, f"{now:%Y%m%d-%H%M%S}")
-    record = settings.home / RECORD
+    record = _record(client, settings)
     kept = [change for change in changes.load_record(record) if change.path not in {new.path for new in made}]
     changes.save_record(record, [*kept, *made])
     return [change.backup for change in made if change.backup is not None]
@@ -116,9 +129,9 @@ def describe_install(place: Place) -> InstallState:
     settings, servers = changes.read_text(place.settings), changes.read_text(place.servers)
     return InstallState(
         settings=str(place.settings),
-        hooks=bool(settings) and claude_code.has_hooks(settings or "{}"),
+        hooks=bool(settings) and has_hooks(place.client, settings or ""),
         servers=str(place.servers),
-        server=bool(servers) and claude_code.has_server(servers or "{}", place.project),
+        server=bool(servers) and place.client.servers.has(servers or "", place.project),
     )
 
 
@@ -128,10 +141,10 @@ async def import_history(
     stop: asyncio.Event,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> ImportReport | None:
-    """Import the sessions that Claude Code has kept; None where it has kept none."""
+    """Import the sessions that a client has kept; None where it has kept none."""
     if not path_exists(place.logs):
         return None
-    source = ImportSource(place.logs, get_format("claude-code"))
+    source = ImportSource(place.logs, get_format(place.client.name))
     return await import_logs(database, [source], stop, progress=progress)
 
 
@@ -148,10 +161,16 @@ async def learn_history(
     return await JobRunner(database, without_model, stop, started=started, progress=progress).run_now("consolidation")
 
 
-def _change(path: Path, edit: Callable[[str], str]) -> FileChange:
+def _record(client: Client, settings: Settings) -> Path:
+    """Return the file that remembers what was changed for a client."""
+    return settings.home / INSTALL / f"{client.name}.json"
+
+
+def _change(path: Path, empty: str, edit: Callable[[str], str]) -> FileChange:
+    """Return a change of a file; `empty` is what it holds before there is anything in it."""
     before = changes.read_text(path)
     try:
-        after = edit(before if before and before.strip() else "{}\n")
+        after = edit(before if before and before.strip() else empty)
     except UsageError as error:
         raise UsageError(f"{path}: {error}; put it right, or add our part by hand (docs/install.md)") from error
     return FileChange(path, before, after)

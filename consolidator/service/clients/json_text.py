@@ -108,6 +108,13 @@ def remove(text: str, path: Sequence[Key]) -> str:
     return text[:start] + text[comma.end() :].lstrip()
 
 
+def remove_empty(text: str, path: Sequence[Key], whole: Sequence[Key]) -> str:
+    """Remove what stands at `whole` where what stands at `path` is empty and holds no comment."""
+    node = find(text, path)
+    is_empty = node is not None and not node.children and not text[node.start + 1 : node.end - 1].strip()
+    return remove(text, whole) if is_empty else text
+
+
 def _insert(text: str, parent: Node, name: str, value: Any) -> str:
     """Return the text with one more child at the end of an object or array."""
     if not parent.children:

@@ -63,12 +63,12 @@ class HookAnswer:
 
 async def answer_hook(database: Database, call: HookCall, shown: Collection[str] = ()) -> HookAnswer | None:
     """Return what to show at a hook; None for nothing. `shown` is what the session has seen (`HookAnswer.shown`)."""
-    match call.event:
-        case "SessionStart":
+    match call.moment:
+        case "session_start":
             return await _brief_session(database, call)
-        case "UserPromptSubmit":
+        case "prompt":
             return await _recall_for_prompt(database, call, shown)
-        case "PostToolUseFailure":
+        case "failure":
             return await _find_fix(database, call, shown)
         case _:
             return None

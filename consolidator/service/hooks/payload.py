@@ -8,18 +8,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from consolidator.formats.common.project import derive_project
+from consolidator.service.clients.client import HookMoment
+from consolidator.service.clients.registry import CLIENTS
 from consolidator.store.log.sessions import imported_session_id
 
 MAX_TEXT = 100_000  # characters of a prompt or an error that are read
-CLAUDE_CODE = "claude-code"  # the agent, and the format of its logs
 
 
 @dataclass(frozen=True, slots=True)
 class HookCall:
     """One hook's call: where it happens, and what happened."""
 
-    event: str  # SessionStart | UserPromptSubmit | PostToolUseFailure | PreCompact | SessionEnd
-    agent: str
+    event: str  # as the agent calls it
+    moment: HookMoment
+    agent: str  # the client's name, which is that of its logs' format, too
     project: str
     session_id: str  # as the session is called once it is imported
     transcript: str | None  # the path of the session's log
@@ -27,32 +29,38 @@ class HookCall:
     call_id: str | None
     tool: str
     arguments: Any
-    is_compacted: bool  # the session goes on without what it was shown before
 
 
-def parse_hook(event: str, payload: bytes, project_directory: str) -> HookCall | None:
+def parse_hook(client_name: str, event: str, payload: bytes, project_directory: str) -> HookCall | None:
     """Return a hook's call; None for a payload that is none, of another event, or without a place."""
+    client = CLIENTS.get(client_name)
+    hook = None if client is None else client.hook(event)
+    if client is None or hook is None:
+        return None
     try:
         body = json.loads(payload)
     except ValueError:
         return None
     if not isinstance(body, Mapping) or body.get("hook_event_name", event) != event:
         return None
-    session, cwd = body.get("session_id"), body.get("cwd")
-    project = derive_project(project_directory or (cwd if isinstance(cwd, str) else None))
-    if not isinstance(session, str) or not session or project is None:
+    names = [body.get(field) for field in client.session_fields]
+    session = next((name for name in names if isinstance(name, str) and name), None)
+    project = derive_project(client.read_directory(body, project_directory))
+    if session is None or project is None:
         return None
     transcript = body.get("transcript_path")
-    text = body.get("prompt") if event == "UserPromptSubmit" else body.get("error")
+    text = body.get("prompt") if hook.moment == "prompt" else None
+    if hook.moment == "failure":
+        text = client.read_error(body)
     return HookCall(
         event=event,
-        agent=CLAUDE_CODE,
+        moment=hook.moment,
+        agent=client.name,
         project=project,
-        session_id=imported_session_id(CLAUDE_CODE, session),
+        session_id=imported_session_id(client.name, session),
         transcript=transcript if isinstance(transcript, str) else None,
-        text=text[:MAX_TEXT] if isinstance(text, str) and not body.get("is_interrupt") else "",
+        text=text[:MAX_TEXT] if isinstance(text, str) else "",
         call_id=body["tool_use_id"] if isinstance(body.get("tool_use_id"), str) else None,
         tool=str(body.get("tool_name") or ""),
         arguments=body.get("tool_input"),
-        is_compacted=body.get("source") in ("compact", "clear"),
     )

@@ -41,6 +41,11 @@ def test_a_step_worked_if_the_failed_call_then_did() -> None:
     assert judge(INSTALL, *bash("b", "pip install foo"), user_message("stop")) == "failed"
 
 
+def test_a_log_may_name_the_shell_otherwise_than_the_hook() -> None:
+    applied = call_and_result("b", "exec_command", {"cmd": "git push --set-upstream origin main"}, "out", "ok")
+    assert judge(PUSH, *applied) == "worked"
+
+
 def test_what_the_log_does_not_tell_yet_is_left_open() -> None:
     assert judge(PUSH) is None
     assert judge(PUSH, *bash("b", "ls")) is None

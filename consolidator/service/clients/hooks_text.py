@@ -1,0 +1,89 @@
+"""What a client's JSON file says of our hooks: added, recognised, and taken out. Pure: texts in, texts out.
+
+Claude Code and Codex keep groups of hooks under an event, Cursor the hooks themselves.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from consolidator.service.clients import json_text
+from consolidator.service.clients.client import Client, Hook
+
+TIMEOUT_SECONDS = 2  # after which a client ends a hook; ours ends itself long before
+_PROGRAM = os.path.join("consolidator", "hooks", "program.py")  # the end of the path by which a hook is known as ours
+
+
+def add_hooks(client: Client, text: str, python: str, program: Path, data_home: Path) -> str:
+    """Return a file with our hooks, each once; an earlier version's give way to them."""
+    wanted = {hook.event: _entry(client, hook, python, program, data_home) for hook in client.hooks}
+    current = _list_ours(client, json_text.parse(text).to_json())
+    if {event: [entry for _, entry in entries] for event, entries in current.items()} == {
+        event: [entry] for event, entry in wanted.items()
+    }:
+        return text
+    text = remove_hooks(client, text)
+    for hook in client.hooks:
+        entry: dict[str, Any] = {"hooks": [wanted[hook.event]]} if client.groups_hooks else wanted[hook.event]
+        if hook.matcher is not None:
+            entry = {"matcher": hook.matcher, **entry}
+        text = json_text.append(text, ("hooks", hook.event), entry)
+    return text
+
+
+def remove_hooks(client: Client, text: str) -> str:
+    """Return a file without our hooks; what of others stands beside them stays."""
+    for event, entries in _list_ours(client, json_text.parse(text).to_json()).items():
+        for path, _ in reversed(entries):
+            text = json_text.remove(text, path)
+            if client.groups_hooks:
+                text = json_text.remove_empty(text, path[:-1], path[:-2])
+        text = json_text.remove_empty(text, ("hooks", event), ("hooks", event))
+        text = json_text.remove_empty(text, ("hooks",), ("hooks",))
+    return text
+
+
+def has_hooks(client: Client, text: str) -> bool:
+    """Tell whether a file holds a hook of ours for every event."""
+    ours = _list_ours(client, json_text.parse(text).to_json())
+    return all(hook.event in ours for hook in client.hooks)
+
+
+def _entry(client: Client, hook: Hook, python: str, program: Path, data_home: Path) -> dict[str, Any]:
+    command = shlex.join([python, "-I", "-S", str(program), str(data_home), hook.event, client.name])
+    kind = {"type": "command"} if client.groups_hooks else {}
+    return {**kind, "command": command, "timeout": TIMEOUT_SECONDS}
+
+
+def _list_ours(client: Client, settings: Any) -> dict[str, list[tuple[tuple[json_text.Key, ...], Any]]]:
+    """Return our hooks by event: where each stands, and what it says without its matcher."""
+    hooks = settings.get("hooks") if isinstance(settings, dict) else None
+    found: dict[str, list[tuple[tuple[json_text.Key, ...], Any]]] = {}
+    for event, entries in hooks.items() if isinstance(hooks, dict) else ():
+        for path, entry in _walk(client, event, entries):
+            if isinstance(entry, dict) and _is_ours(entry.get("command")):
+                said = {name: value for name, value in entry.items() if name != "matcher"}
+                found.setdefault(event, []).append((path, said))
+    return found
+
+
+def _walk(client: Client, event: str, entries: Any) -> Iterator[tuple[tuple[json_text.Key, ...], Any]]:
+    for number, entry in enumerate(entries if isinstance(entries, list) else []):
+        if not client.groups_hooks:
+            yield ("hooks", event, number), entry
+            continue
+        group = entry.get("hooks") if isinstance(entry, dict) else None
+        for position, hook in enumerate(group if isinstance(group, list) else []):
+            yield ("hooks", event, number, "hooks", position), hook
+
+
+def _is_ours(command: Any) -> bool:
+    try:
+        words = shlex.split(command) if isinstance(command, str) else []
+    except ValueError:
+        return False
+    return any(word.endswith(os.sep + _PROGRAM) for word in words)

@@ -1,0 +1,111 @@
+"""What a client's JSON or TOML file says of our MCP server: added, recognised, and taken out. Pure.
+
+A server is ours by its arguments; one of our name that a person registered otherwise is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+from tomlkit.items import InlineTable
+
+from consolidator.errors import UsageError
+from consolidator.service.clients import json_text
+
+SERVER_NAME = "consolidator"
+SERVER_ARGUMENTS = ["-I", "-m", "consolidator", "mcp"]
+
+
+@dataclass(frozen=True, slots=True)
+class JsonServers:
+    """Servers below `mcpServers` of a JSON file, where that holds several projects under the project's path."""
+
+    by_project: bool = False
+    typed: bool = False  # each server names its transport
+
+    def add(self, text: str, server: Mapping[str, Any], project: Path | None) -> str:
+        """Return the file with our server."""
+        path = self._path(project)
+        wanted = {**({"type": "stdio"} if self.typed else {}), **server}
+        current = json_text.find(text, path)
+        if current is not None and (current.to_json() == wanted or not _is_ours(current.to_json())):
+            return text
+        return json_text.put(text, path, wanted)
+
+    def remove(self, text: str, project: Path | None) -> str:
+        """Return the file without our server."""
+        path = self._path(project)
+        current = json_text.find(text, path)
+        if current is None or not _is_ours(current.to_json()):
+            return text
+        text = json_text.remove(text, path)
+        in_project = self.by_project and project is not None  # Claude Code itself writes empty servers there
+        return text if in_project else json_text.remove_empty(text, path[:-1], path[:-1])
+
+    def has(self, text: str, project: Path | None) -> bool:
+        """Tell whether a server of our name is registered."""
+        return json_text.find(text, self._path(project)) is not None
+
+    def _path(self, project: Path | None) -> tuple[str, ...]:
+        above = ("projects", str(project)) if self.by_project and project is not None else ()
+        return (*above, "mcpServers", SERVER_NAME)
+
+
+@dataclass(frozen=True, slots=True)
+class TomlServers:
+    """Servers below `mcp_servers` of a TOML file; comments, order and layout of the rest stay."""
+
+    def add(self, text: str, server: Mapping[str, Any], project: Path | None) -> str:
+        """Return the file with our server."""
+        document = _parse(text)
+        wanted = {name: value for name, value in server.items() if value}
+        servers = document.get("mcp_servers")
+        if servers is None:
+            servers = document["mcp_servers"] = tomlkit.table(is_super_table=True)
+        if not isinstance(servers, MutableMapping):
+            raise UsageError("mcp_servers is no TOML table there")
+        current = _plain(servers.get(SERVER_NAME))
+        if current is not None and (current == wanted or not _is_ours(current)):
+            return text
+        table = tomlkit.inline_table() if isinstance(servers, InlineTable) else tomlkit.table()
+        for name, value in wanted.items():
+            table[name] = value
+        servers[SERVER_NAME] = table
+        return tomlkit.dumps(document)
+
+    def remove(self, text: str, project: Path | None) -> str:
+        """Return the file without our server."""
+        document = _parse(text)
+        servers = document.get("mcp_servers")
+        if not isinstance(servers, MutableMapping) or not _is_ours(_plain(servers.get(SERVER_NAME))):
+            return text
+        del servers[SERVER_NAME]
+        if not servers and getattr(servers, "is_super_table", bool)():
+            del document["mcp_servers"]
+        rest = tomlkit.dumps(document)
+        return rest.rstrip("\n") + "\n" if rest.endswith("\n\n") else rest  # the line that was put before ours
+
+    def has(self, text: str, project: Path | None) -> bool:
+        """Tell whether a server of our name is registered."""
+        servers = _parse(text).get("mcp_servers")
+        return isinstance(servers, MutableMapping) and SERVER_NAME in servers
+
+
+def _parse(text: str) -> tomlkit.TOMLDocument:
+    try:
+        return tomlkit.parse(text)
+    except TOMLKitError as error:
+        raise UsageError(f"this is no TOML: {error}") from error
+
+
+def _plain(value: Any) -> Any:
+    return value.unwrap() if hasattr(value, "unwrap") else value
+
+
+def _is_ours(server: Any) -> bool:
+    return isinstance(server, dict) and server.get("args") == SERVER_ARGUMENTS

@@ -1,0 +1,69 @@
+"""Memory in Codex: installed into its settings, then its hooks are run as it runs them, in a temporary home."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from consolidator.hooks.client import is_running, stop_service
+from tests.acceptance.claude_home import NO_UPSTREAM, wait_for
+from tests.acceptance.codex_home import UNIFIED_OUTPUT, Codex, CodexSession, codex_push_session
+from tests.support import run_cli
+
+CONFIG = '# mine\nmodel = "m" # the good one\n\n[mcp_servers.other]\ncommand = "other"\n'
+HOOKS = '{\n  "hooks": {\n    "Stop": [{"hooks": [{"type": "command", "command": "true"}]}]\n  }\n}\n'
+
+
+@pytest.fixture
+def codex(environment: Mapping[str, str], tmp_path: Path) -> Iterator[Codex]:
+    """A home with two earlier sessions, in which memory is installed beside other settings."""
+    for number, branch in enumerate(("price-list", "shopping-cart"), 1):
+        codex_push_session(f"earlier-{number}", branch, number).write(tmp_path)
+    (tmp_path / ".codex" / "config.toml").write_text(CONFIG)
+    (tmp_path / ".codex" / "hooks.json").write_text(HOOKS)
+    shown = run_cli("install", "codex", "--yes", environment=environment).stdout
+    assert "+[mcp_servers.consolidator]" in shown
+    assert "trusted" in shown
+    yield Codex(environment, tmp_path)
+    home = Path(environment["CONSOLIDATOR_HOME"])
+    stop_service(home)
+    wait_for(lambda: not is_running(home))
+
+
+def test_the_right_memory_comes_at_the_right_moment(codex: Codex) -> None:
+    assert codex.run("SessionStart", source="startup") == ""  # this starts the service, and does not wait for it
+    brief = codex.run_until_answered("SessionStart", source="resume")
+    assert "tabs for indentation" in brief
+    assert "git push --set-upstream origin" in brief
+
+    call = {"tool_name": "Bash", "tool_input": {"command": "git push"}, "tool_use_id": "call_1"}
+    error = NO_UPSTREAM.format("new-logo").partition("\n")[2]
+    fix = codex.run_until_answered("PostToolUse", **call, tool_response=UNIFIED_OUTPUT.format(128, error))
+    assert "run `git push --set-upstream origin new-logo`" in fix
+    assert codex.run("PostToolUse", **call, tool_response=UNIFIED_OUTPUT.format(0, error)) == ""  # it did not fail
+    assert codex.run("PostToolUse", **call, tool_response="fatal: not a git repository") == ""
+    assert codex.run("UserPromptSubmit", prompt="what is the weather in Paris?") == ""
+
+    session = CodexSession("now", day=4).say("Push the logo.").call("call_1", "git push", 128, error)
+    session.call("call_2", "git push --set-upstream origin new-logo").write(codex.home)
+    assert codex.run("SessionEnd", reason="exit") == ""
+
+    def worked() -> bool:
+        status = json.loads(run_cli("status", "--json", environment=codex.environment).stdout)
+        assert status["installed"]["codex"]["everywhere"]["hooks"]
+        return bool(status["injections"]["failure"].get("worked"))
+
+    assert wait_for(worked)
+
+
+def test_uninstall_leaves_codex_as_it_was(codex: Codex) -> None:
+    folder = codex.home / ".codex"
+    assert tomllib.loads((folder / "config.toml").read_text())["mcp_servers"]["consolidator"]["env"]
+    assert "already" in run_cli("install", "codex", "--yes", "--no-history", environment=codex.environment).stdout
+    run_cli("uninstall", "codex", "--yes", environment=codex.environment)
+    assert (folder / "config.toml").read_text() == CONFIG
+    assert (folder / "hooks.json").read_text() == HOOKS

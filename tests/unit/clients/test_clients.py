@@ -1,0 +1,140 @@
+"""Our part of each client's settings is added once, and taken out without touching what others wrote."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consolidator.errors import UsageError
+from consolidator.service.clients.hooks_text import add_hooks, has_hooks, remove_hooks
+from consolidator.service.clients.registry import CLAUDE_CODE, CLIENTS, CODEX, CURSOR
+from consolidator.service.clients.servers_text import SERVER_ARGUMENTS
+
+PROGRAM = Path("/site/consolidator/hooks/program.py")
+HOME = Path("/data home/c")
+SERVER = {"command": "/venv/bin/python", "args": SERVER_ARGUMENTS, "env": {}}
+SERVER_OF_HOME = {**SERVER, "env": {"CONSOLIDATOR_HOME": "/data home/c"}}
+OTHERS = """{
+  // by hand
+  "hooks": {
+    "SessionStart": [{"matcher": "startup", "hooks": [{"type": "command", "command": "echo hi"}]}],
+    "Stop": []
+  },
+  "permissions": {"allow": ["Bash(git:*)"]}
+}
+"""
+OTHERS_OF_CURSOR = '{\n  "version": 1,\n  "hooks": {\n    "sessionStart": [{"command": "./hi.sh"}]\n  }\n}\n'
+grouped = pytest.mark.parametrize("client", [CLAUDE_CODE, CODEX])
+
+
+def add(text: str, program: Path = PROGRAM, client: Any = CLAUDE_CODE) -> str:
+    """Settings with our hooks."""
+    return add_hooks(client, text, "/venv/bin/python", program, HOME)
+
+
+@grouped
+@pytest.mark.parametrize("text", ["{}\n", OTHERS, '{"model": "opus"}', '{"hooks": {"SessionEnd": [{"hooks": []}]}}'])
+def test_hooks_are_added_once_and_removed_without_a_trace(client: Any, text: str) -> None:
+    installed = add(text, client=client)
+    assert has_hooks(client, installed)
+    assert not has_hooks(client, text)
+    assert add(installed, client=client) == installed
+    assert remove_hooks(client, installed) == text
+
+
+@pytest.mark.parametrize("text", [CURSOR.new_hooks_file, OTHERS_OF_CURSOR])
+def test_cursors_hooks_stand_each_for_itself(text: str) -> None:
+    installed = add(text, client=CURSOR)
+    settings = json.loads(installed)
+    assert settings["version"] == 1
+    assert settings["hooks"]["postToolUse"][-1]["matcher"] == "Shell"
+    assert add(installed, client=CURSOR) == installed
+    assert remove_hooks(CURSOR, installed) == text
+
+
+def test_a_hook_is_a_command_that_the_shell_reads_as_one_program() -> None:
+    settings = json.loads(add("{}\n"))
+    commands = {event: groups[-1]["hooks"][0]["command"] for event, groups in settings["hooks"].items()}
+    assert set(commands) == {hook.event for hook in CLAUDE_CODE.hooks}
+    assert commands["SessionEnd"] == f"/venv/bin/python -I -S {PROGRAM} '{HOME}' SessionEnd claude-code"
+
+
+def test_the_hooks_of_another_version_give_way() -> None:
+    moved = add(add(OTHERS, Path("/old/consolidator/hooks/program.py")))
+    assert moved == add(OTHERS)
+
+
+def test_what_stands_in_one_group_with_ours_stays() -> None:
+    settings = json.loads(add("{}\n"))
+    other = {"type": "command", "command": "echo also me"}
+    settings["hooks"]["SessionEnd"][0]["hooks"].append(other)
+    removed = json.loads(remove_hooks(CLAUDE_CODE, json.dumps(settings)))
+    assert removed == {"hooks": {"SessionEnd": [{"hooks": [other]}]}}
+
+
+@pytest.mark.parametrize("project", [None, Path("/work/shop")])
+def test_the_server_is_added_once_and_removed_without_a_trace(project: Path | None) -> None:
+    text = '{"numStartups": 3, "projects": {"/work/shop": {"mcpServers": {"x": {}}, "allowedTools": []}}}'
+    servers = CLAUDE_CODE.servers
+    installed = servers.add(text, SERVER, project)
+    assert servers.has(installed, project)
+    assert servers.add(installed, SERVER, project) == installed
+    assert servers.remove(installed, project) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        '# mine\nmodel = "o3" # the good one\n',
+        '[mcp_servers.x]\ncommand = "x" # of a colleague\n\n[profiles.a]\nmodel = "y"\n',
+        "[mcp_servers]\n# none yet\n\n[features]\nhooks = true\n",
+        'mcp_servers = {x = {command = "a"}}\n\n[features]\n',
+    ],
+)
+@pytest.mark.parametrize("server", [SERVER, SERVER_OF_HOME])
+def test_the_server_in_a_toml_file_leaves_the_rest_as_it_is(text: str, server: dict[str, Any]) -> None:
+    servers = CODEX.servers
+    installed = servers.add(text, server, None)
+    assert servers.has(installed, None)
+    assert not servers.has(text, None)
+    before, after = tomllib.loads(text), tomllib.loads(installed)
+    ours = after["mcp_servers"].pop("consolidator")
+    assert ours == {name: value for name, value in server.items() if value}
+    assert {**after, "mcp_servers": after["mcp_servers"]} == {**before, "mcp_servers": before.get("mcp_servers", {})}
+    assert servers.add(installed, server, None) == installed
+    assert servers.remove(installed, None) == text
+
+
+@pytest.mark.parametrize("text", ["mcp_servers = 3\n", "[mcp_servers\n"])
+def test_a_toml_file_that_takes_no_server_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="TOML"):
+        CODEX.servers.add(text, SERVER, None)
+
+
+def test_a_server_that_a_person_registered_is_left_alone() -> None:
+    text = '{"mcpServers": {"consolidator": {"command": "consolidator", "args": ["mcp", "--agent", "x"]}}}'
+    toml = '[mcp_servers.consolidator]\ncommand = "consolidator"\nargs = ["mcp", "--agent", "x"]\n'
+    for client, own in ((CLAUDE_CODE, text), (CURSOR, text), (CODEX, toml)):
+        assert client.servers.add(own, SERVER, None) == own
+        assert client.servers.remove(own, None) == own
+
+
+def test_settings_of_a_configured_folder_and_of_a_project_are_found() -> None:
+    home, project = Path("/home/ada"), Path("/work/shop")
+    configured = {"CLAUDE_CONFIG_DIR": "/etc/cc", "CODEX_HOME": "/etc/codex"}
+    assert CLAUDE_CODE.hooks_file(home, {}, None) == home / ".claude/settings.json"
+    assert CLAUDE_CODE.hooks_file(home, configured, None) == Path("/etc/cc/settings.json")
+    assert CLAUDE_CODE.hooks_file(home, {}, project) == project / ".claude/settings.local.json"
+    assert CLAUDE_CODE.servers_file(home, configured, None) == Path("/etc/cc/.claude.json")
+    assert CLAUDE_CODE.logs(home, {}, project) == home / ".claude/projects/-work-shop"
+    assert CODEX.hooks_file(home, configured, None) == Path("/etc/codex/hooks.json")
+    assert CODEX.servers_file(home, configured, project) == project / ".codex/config.toml"
+    assert CODEX.logs(home, {}, project) == home / ".codex/sessions"
+    assert CURSOR.hooks_file(home, {}, None) == home / ".cursor/hooks.json"
+    assert CURSOR.servers_file(home, {}, project) == project / ".cursor/mcp.json"
+    assert set(CLIENTS) == {"claude-code", "codex", "cursor"}
