@@ -12,7 +12,7 @@ from consolidator.llm.prices import calculate_cost
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.runtime.comparison import RecordedTurn, RunFold
-from consolidator.runtime.recorded_changes import RecordedChange, parse_change
+from consolidator.runtime.recorded_changes import RecordedChange, RecordedSteer, parse_change
 from consolidator.runtime.tools.outcome import Outcome
 from consolidator.runtime.tools.recorded import Recording
 from consolidator.store.log import sessions
@@ -36,6 +36,7 @@ class RecordedRun:
 
     messages: list[RecordedMessage]
     changes: list[RecordedChange]  # by people and programs, in their order
+    steers: list[RecordedSteer]  # said while a turn was under way, and no part of `messages`
     calls: Recording
 
 
@@ -78,14 +79,23 @@ async def read_recording(database: Database, session_id: str, *, after: int) -> 
 
     messages: list[RecordedMessage] = []
     changes: list[RecordedChange] = []
+    steers: list[RecordedSteer] = []
+    is_at_work = False
     recording = Recording(load)
     calls: dict[str, list[Event]] = {}  # without a result, by call_id: logs may reuse one
     async for event in read_past(database, session_id, after=after):
         data = event.data
         if event.type is EventType.USER_MESSAGE and data.get("origin", "user") == "user":
-            speaker = data.get("speaker")
-            messages.append(RecordedMessage(event.seq, str(data.get("text") or ""), speaker))
+            text, speaker = str(data.get("text") or ""), data.get("speaker")
+            if is_at_work and data.get("mode") == "steer" and messages:
+                steers.append(RecordedSteer(event.seq, text, speaker))
+            else:
+                messages.append(RecordedMessage(event.seq, text, speaker))
+            is_at_work = True
+        elif event.type is EventType.ASSISTANT_RESPONSE:
+            is_at_work = False  # unless it calls
         elif event.type is EventType.TOOL_CALL:
+            is_at_work = True
             calls.setdefault(str(data.get("call_id")), []).append(event)
         elif event.type is EventType.TOOL_RESULT and (waiting := calls.get(str(data.get("call_id")))):
             call = waiting.pop(0)
@@ -93,7 +103,7 @@ async def read_recording(database: Database, session_id: str, *, after: int) -> 
                 recording.add(str(call.data.get("tool")), call.data.get("arguments"), event.seq)
         elif (change := parse_change(event)) is not None:
             changes.append(change)
-    return RecordedRun(messages, changes, recording)
+    return RecordedRun(messages, changes, steers, recording)
 
 
 def _to_outcome(event: Event) -> Outcome:

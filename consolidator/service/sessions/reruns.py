@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,9 +15,9 @@ from consolidator.llm.client import create_client
 from consolidator.models.session import SessionRow
 from consolidator.runtime.children import ChildRequest, create_child
 from consolidator.runtime.comparison import CallDifference, Comparison, Figures, TurnDifference, compare_runs
-from consolidator.runtime.harness import Harness
+from consolidator.runtime.harness import Harness, StepResult
 from consolidator.runtime.overrides import Overrides
-from consolidator.runtime.recorded_changes import ChangeReplay
+from consolidator.runtime.recorded_changes import SURFACE, ChangeReplay, RecordedChange, RecordedSteer
 from consolidator.runtime.recorded_runs import RecordedMessage, read_recording, read_turns
 from consolidator.runtime.sessions import send_message
 from consolidator.runtime.tools.builtin import BUILTIN_GROUPS, builtin_tools
@@ -106,7 +107,8 @@ async def rerun_session(
 
     It runs in a branch that is never evidence. Calls that the recording has are answered from it, others are dry runs;
     with `live_tools` those of tools without side effects are run. Without `tools` the recorded names stand in for them.
-    What people and programs changed in its scratchpad and tasks is changed again, where they did.
+    What people and programs changed in its scratchpad and tasks is changed again, where they did; a steer comes again
+    where it came, between the calls of its turn.
     Raises NotFound, Forbidden, and UsageError for a seq at which no person's message stands.
     """
     viewer.check_may("write")
@@ -120,25 +122,40 @@ async def rerun_session(
     wanted = replace(overrides or Overrides(), tools=list(toolbox.names))
     request = ChildRequest(kind="branch", branch_kind="sim", at=first.seq, overrides=wanted, is_rerun=True)
     child = await create_child(database, settings, recorded.id, request)
-    changes = (change for change in run.changes if change.seq > first.seq)
-    replay = ChangeReplay(database, child.id, changes)
+    everything: list[RecordedChange | RecordedSteer] = [*run.changes, *run.steers]
+    replay = ChangeReplay(database, child.id, (change for change in everything if change.seq > first.seq))
     recording.advance = replay.advance
     client = create_client(settings)
     try:
         harness = Harness(database, settings, client, toolbox)
-        result = await wake_session(harness, child.id)
-        for message in messages[1:]:
-            if result.finish_reason != "stop":
-                break
-            await replay.advance(message.seq)
-            await send_message(database, child.id, message.text, speaker=message.speaker, surface="rerun")
-            result = await wake_session(harness, child.id)
+        result = await _repeat(harness, child.id, messages[1:], replay)
     finally:
         await client.close()
     left = await read_turns(database, recorded.id, after=first.seq - 1)
     right = await read_turns(database, child.id, after=first.seq - 1)
     comparison = compare_runs(left, right)
     return Rerun(child.id, recorded.id, first.seq, result.finish_reason, recording.used, recording.missed, comparison)
+
+
+async def _repeat(
+    harness: Harness, session_id: str, messages: Sequence[RecordedMessage], replay: ChangeReplay
+) -> StepResult:
+    """Answer the message that a rerun begins with, then the others, each where the turn before it has ended."""
+    upcoming = deque(messages)
+    while True:
+        replay.turn_end = upcoming[0].seq if upcoming else None
+        result = await wake_session(harness, session_id)
+        if result.finish_reason != "stop":
+            return result
+        said: RecordedMessage | RecordedSteer
+        if (steer := replay.take_steer()) is not None:  # the model asked for no call before it
+            said = steer
+        elif upcoming:
+            said = upcoming.popleft()
+        else:
+            return result
+        await replay.advance(said.seq)
+        await send_message(harness.database, session_id, said.text, speaker=said.speaker, surface=SURFACE)
 
 
 def _first_message(messages: Sequence[RecordedMessage], from_seq: int | None) -> RecordedMessage:

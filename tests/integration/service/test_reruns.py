@@ -157,6 +157,37 @@ async def test_what_people_changed_between_messages_is_changed_again(
     await assert_invariants(database)
 
 
+async def test_a_steer_is_said_again_in_the_middle_of_its_turn(database: Database, settings: Settings) -> None:
+    @tool(name="look")
+    async def look_and_steer(what: str) -> str:
+        """Look at something; a person sees it, and steers."""
+        if what == "a":
+            await session.steer("rather b")
+        return f"view of {what}"
+
+    def answer(request: dict[str, Any]) -> ScriptedReply:
+        content = str(request["messages"])
+        if "view of" not in content:
+            return ScriptedReply.calling(("look", {"what": "a"}))
+        if "rather b" in content and "view of b" not in content:
+            return ScriptedReply.calling(("look", {"what": "b"}))
+        return ScriptedReply(text="Done." if "rather b" in content else "Only a.")
+
+    async with ModelServer(answers=answer) as server, open_agent(database, server, [look_and_steer]) as agent:
+        session = await agent.open(KEY)
+        await send_and_collect(session, "look")
+        await send_and_collect(session, "bye")
+        configured = create_settings(server, settings.home)
+        done = await rerun_session(database, configured, session.id, tools=[look_and_steer])
+    assert done.comparison.as_json()["differences"] == []
+    assert done.comparison.left == done.comparison.right
+    assert (done.answered, done.unanswered) == (2, 0)
+    types = (EventType.USER_MESSAGE, EventType.TOOL_RESULT)
+    told = [event.data for event in await read_log(database, done.session_id) if event.type in types]
+    assert [(data.get("text"), data.get("mode")) for data in told[:2]] == [("rather b", "steer"), (None, None)]
+    await assert_invariants(database)
+
+
 async def test_a_rerun_begins_at_the_message_that_is_named(database: Database, settings: Settings) -> None:
     session_id = await record(database)
     asked = [event.seq for event in await read_log(database, session_id) if event.type is EventType.USER_MESSAGE]
