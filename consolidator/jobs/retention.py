@@ -22,7 +22,7 @@ from consolidator.jobs.indexing.indexer import forget_turns
 from consolidator.store.log import checkpoints
 from consolidator.store.log import retention as store
 from consolidator.store.log.retention import Cutoffs, PrunableSession
-from consolidator.store.memory import revisions
+from consolidator.store.memory import revisions, store_items
 from consolidator.store.nights import model_calls
 
 CONTEXT_WINDOW = 200  # events that the context of an open session may read
@@ -146,6 +146,7 @@ async def prune(
     await _forget_turns(database, None if episodes is None else now - episodes)
     async with database.connection() as conn:
         await model_calls.prune(conn, before=report.cutoff)
+    await _in_batches(database, partial(store_items.delete_expired, now=now))
     report.blobs = await _collect_garbage(database, now, report.cutoff)
     report.expired, report.unexpired = await end_expired(database, dry_run=False)
     return report

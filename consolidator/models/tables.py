@@ -30,6 +30,7 @@ from consolidator.models import (
     source,
     spend,
     steer,
+    store_item,
     sums,
 )
 
@@ -62,5 +63,6 @@ MODULES = (
     source,
     spend,
     steer,
+    store_item,
     sums,
 )

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,24 @@ def test_an_agent_of_ones_own_is_a_dozen_lines(model_environment: dict[str, str]
         env=model_environment, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=True,
     )  # fmt: skip
     assert "[0 earlier turns]\n\n> note milk\nThe tool says: kept, with 0 earlier notes" in done.stdout
+
+
+def run_example(environment: dict[str, str], name: str) -> str:
+    """Run an example to its end and return what it wrote; a framework may warn of its own."""
+    own = {**environment, "PYTHONWARNINGS": "default::ResourceWarning"}
+    words = [sys.executable, str(EXAMPLES / name)]
+    done = subprocess.run(words, env=own, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.skipif(find_spec("langgraph") is None, reason="LangGraph is not installed")
+def test_a_langgraph_agent_knows_what_it_was_told_in_another_thread(environment: dict[str, str]) -> None:
+    assert run_example(environment, "langgraph_store.py").splitlines() == [
+        "You said 'I like tea'; before that: []",
+        "You said 'I live in Bern'; before that: ['I like tea']",
+        "[('memories', 'mara')]",
+    ]
 
 
 def test_a_program_asks_memory_with_a_few_lines(environment: dict[str, str], tmp_path: Path) -> None:

@@ -108,6 +108,8 @@ class Erased(BaseModel):
 
     sessions: int
     events: int
+    store_items: int
+    """Of a peer: what programs kept under a namespace with this name."""
 
 
 class Revision(BaseModel):

@@ -53,6 +53,8 @@ def erase_command(
         print_json(report)
     else:
         print_line(f"erased {report['events']} events of {report['sessions']} sessions, and what was derived from them")
+        if report["store_items"]:
+            print_line(f"and {report['store_items']} items that programs kept under this name")
 
 
 def _list_erasures(limit: int, *, as_json: bool) -> None:

@@ -16,7 +16,7 @@ from consolidator.models.source import ErasureRow
 from consolidator.runtime.sub_agents import cancel_sub_agent
 from consolidator.settings import Settings
 from consolidator.store.log import lineage, sessions
-from consolidator.store.memory import agent_locks, erasures, rederive, scopes
+from consolidator.store.memory import agent_locks, erasures, rederive, scopes, store_items
 from consolidator.store.memory.erasures import FamilyMember
 
 __all__ = ["ErasurePlan", "ErasureRow", "erase_sessions", "list_erasures", "plan_erasure"]
@@ -72,14 +72,16 @@ async def erase_sessions(database: Database, settings: Settings, plan: ErasurePl
         for session in family:
             while await forget_turns(conn, session.agent, session.id):
                 pass
+        items = 0
         if plan.peer:
             await erasures.erase_corrections(conn, plan.peer)
+            items = await store_items.erase_label(conn, plan.peer)
         for agent in agents:
             await merge_agent(conn, agent, run_id=None, cause="erasure", now=now, settings=settings)
             await erasures.erase_retired_procedures(conn, agent)
             await rederive.delete_unsupported(conn, agent)
             await index_facts(conn, agent)
-    return {"sessions": len(family), "events": erased_events}
+    return {"sessions": len(family), "events": erased_events, "store_items": items}
 
 
 async def list_erasures(database: Database, *, limit: int = 50) -> list[ErasureRow]:

@@ -17,9 +17,11 @@ from consolidator.database import Database
 from consolidator.errors import NotFound
 from consolidator.jobs.retention import prune
 from consolidator.models.event import NewEvent
+from consolidator.models.store_item import PutItem
 from consolidator.service.log import erasure
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory.explain import explain
+from consolidator.service.memory.store_items import run_operations
 from consolidator.settings import Settings
 from consolidator.store.memory import erasures
 from consolidator.store.queries import load
@@ -314,6 +316,9 @@ async def test_the_command_wants_a_persons_word(database: Database, environment:
     refused = await in_thread(run_cli, "erase", "--peer", "rosa", environment=environment, code=2)
     assert "--yes" in refused.stderr
     assert await dump_tables(database) == before
+    kept = [PutItem(namespace, "k", {"v": 1}) for namespace in (("memories", "rosa"), ("memories", "rosalind"))]
+    await run_operations(database, kept)
     completed = await in_thread(run_cli, "erase", "--peer", "rosa", "--yes", "--json", environment=environment)
-    assert json.loads(completed.stdout) == {"sessions": 1, "events": len(private_events())}
+    assert json.loads(completed.stdout) == {"sessions": 1, "events": len(private_events()), "store_items": 1}
+    assert await query_rows(database, "select namespace from store_item") == [{"namespace": ["memories", "rosalind"]}]
     assert await query_number(database, "select count(*) from session") == 0
