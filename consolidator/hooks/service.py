@@ -26,7 +26,7 @@ from consolidator.hooks.imports import TranscriptImports
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
 from consolidator.service.clients.registry import CLIENTS
 from consolidator.service.database import Database, open_database
-from consolidator.service.hooks.answers import HookAnswer, answer_hook
+from consolidator.service.hooks.answers import HookAnswer, answer_hook, load_shown
 from consolidator.service.hooks.payload import HookCall, parse_hook
 from consolidator.service.hooks.usage import count_injection, forget_old_injections
 from consolidator.settings import load_settings
@@ -115,26 +115,35 @@ class HookService:
             self._imports.add(call)
             return
         async with asyncio.timeout(ANSWER_SECONDS):
-            answer = await answer_hook(self._requests, call, self._shown_in(call))
+            shown, was_briefed = await self._load_shown(call)
+            answer = await answer_hook(self._requests, call, shown, was_briefed=was_briefed)
         if answer is None:
+            if was_briefed or call.moment == "prompt":
+                self._keep_shown(call, shown)
             return
         writer.write(render_answer(call, answer))
         writer.write_eof()
         async with asyncio.timeout(READ_SECONDS):
             was_shown = await reader.read(1) == b"+"
         if was_shown:
-            self._shown_in(call).update(answer.shown)
+            if was_briefed or call.moment == "prompt":
+                self._keep_shown(call, shown | set(answer.shown))
             await count_injection(self._database, call, answer)
 
-    def _shown_in(self, call: HookCall) -> set[str]:
-        """Return what a session has been shown, to change; nothing where its context begins anew."""
-        shown = self._shown.setdefault(call.session_id, set())
-        self._shown.move_to_end(call.session_id)
+    async def _load_shown(self, call: HookCall) -> tuple[set[str], bool]:
+        """Return what a session has been shown, and whether its start was answered; its context may begin anew."""
         if call.moment == "session_start":
-            shown.clear()
+            self._shown.pop(call.session_id, None)
+            return set(), True
+        if call.session_id in self._shown:
+            return self._shown[call.session_id], True
+        return await load_shown(self._requests, call)
+
+    def _keep_shown(self, call: HookCall, shown: set[str]) -> None:
+        self._shown[call.session_id] = shown
+        self._shown.move_to_end(call.session_id)
         while len(self._shown) > MAX_SESSIONS:
             self._shown.popitem(last=False)
-        return shown
 
 
 def render_answer(call: HookCall, answer: HookAnswer) -> bytes:

@@ -86,6 +86,18 @@ def test_the_right_memory_comes_at_the_right_moment_and_nothing_else(claude: Cla
     assert sums["injections"]["session_start"]["times"] >= 1
 
 
+def test_a_session_whose_start_nobody_answered_is_briefed_at_its_first_prompt(claude: ClaudeCode) -> None:
+    assert claude.run("SessionStart", source="startup", model="m") == ""  # the service is only starting
+    other = ClaudeCode(claude.environment, claude.home, "other")
+    other.run_until_answered("SessionStart", source="startup", model="m")
+
+    brief = claude.run_until_answered("UserPromptSubmit", prompt="hello, push it")
+    assert "tabs for indentation" in brief
+    assert "git push --set-upstream origin" in brief
+    assert claude.run("UserPromptSubmit", prompt="hello again, and push it") == ""  # once
+    assert other.run("UserPromptSubmit", prompt="hello, push it") == ""
+
+
 def test_a_session_that_ends_where_no_service_runs_is_imported_by_the_one_that_it_starts(claude: ClaudeCode) -> None:
     ClaudeSession("now", day=4).say("Remember the heron.").write(claude.home)
     assert claude.run("SessionEnd", reason="other") == ""

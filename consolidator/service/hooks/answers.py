@@ -61,21 +61,41 @@ class HookAnswer:
         return [str(self.fix["text"])] if self.fix else self.block.cited
 
 
-async def answer_hook(database: Database, call: HookCall, shown: Collection[str] = ()) -> HookAnswer | None:
-    """Return what to show at a hook; None for nothing. `shown` is what the session has seen (`HookAnswer.shown`)."""
+async def answer_hook(
+    database: Database, call: HookCall, shown: Collection[str] = (), *, was_briefed: bool = True
+) -> HookAnswer | None:
+    """Return what to show at a hook; None for nothing. `shown` is what the session has seen (`HookAnswer.shown`).
+
+    A session whose start nobody answered (`was_briefed`), as while the service was starting, is briefed at its first
+    prompt.
+    """
     match call.moment:
         case "session_start":
             return await _brief_session(database, call)
+        case "prompt" if not was_briefed:
+            about_prompt = await _items_for_prompt(database, call, shown)
+            return await _brief_session(database, call, Section("About this prompt:", about_prompt))
         case "prompt":
-            return await _recall_for_prompt(database, call, shown)
+            block = render_injection(
+                PROMPT_NOTE, [Section("", await _items_for_prompt(database, call, shown))], PROMPT_TOKENS
+            )
+            return None if block is None else HookAnswer("prompt", block)
         case "failure":
             return await _find_fix(database, call, shown)
         case _:
             return None
 
 
-async def _brief_session(database: Database, call: HookCall) -> HookAnswer | None:
-    """Return the project's standing rules and decisions, what of them is new, and its confirmed fixes."""
+async def load_shown(database: Database, call: HookCall) -> tuple[set[str], bool]:
+    """Return what a session was shown by an earlier process, and whether it was briefed at its start."""
+    async with database.connection() as conn:
+        earlier = await injections.list_of_session(conn, call.session_id)
+    shown = {key for row in earlier for key in ([str(row.fix["text"])] if row.fix else row.cited)}
+    return shown, any(row.moment == "session_start" for row in earlier)
+
+
+async def _brief_session(database: Database, call: HookCall, first: Section | None = None) -> HookAnswer | None:
+    """Return, after `first`, the project's standing rules and decisions, what is new, and its confirmed fixes."""
     now = database.clock.now()
     async with database.connection() as conn:
         facts = await injections.list_standing_facts(
@@ -85,21 +105,24 @@ async def _brief_session(database: Database, call: HookCall) -> HookAnswer | Non
         last = await injections.find_latest_end(conn, call.agent, call.project, but=call.session_id)
     new = [fact for fact in facts if last is not None and fact.recorded_at > last]
     standing = [fact for fact in facts if fact not in new]
+    told = [] if first is None else [first]
     sections = [
         Section("New since the last session:" if standing else "Rules and decisions:", _fact_items(new)),
         Section("Rules and decisions:", _fact_items(standing)),
         Section("What failed here before:", [_fix_item(row) for row in fixes]),
     ]
+    cited = {item.citation for section in told for item in section.items}
+    sections = [*told, *(_without(section, cited) for section in sections)]
     block = render_injection(START_NOTE, sections, START_TOKENS)
     return None if block is None else HookAnswer("session_start", block)
 
 
-async def _recall_for_prompt(database: Database, call: HookCall, shown: Collection[str]) -> HookAnswer | None:
+async def _items_for_prompt(database: Database, call: HookCall, shown: Collection[str]) -> list[RecallItem]:
     """Return what people said about a prompt, and the fixes of an error that stands in it."""
     prompt = redact(call.text)
     words = query_words(prompt)[:MAX_QUERY_WORDS]
     if len(words) < MIN_PROMPT_WORDS or prompt.startswith("/"):
-        return None
+        return []
     solutions = await _find_known_fixes(database, call, prompt) if looks_like_error(prompt) else []
     items = [_fix_item(row) for row in solutions]
     ranked = await rank_documents(database, prompt, agent=call.agent, project=call.project, peer=OWNER)
@@ -110,8 +133,7 @@ async def _recall_for_prompt(database: Database, call: HookCall, shown: Collecti
         items += await _of_project(database, call, relevant)
     said = {str(item.data["text"]): item for item in reversed(items)}  # the best of those that say the same
     unseen = [item for item in items if said[str(item.data["text"])] is item and item.citation.strip("[]") not in shown]
-    block = render_injection(PROMPT_NOTE, [Section("", unseen[:MAX_PROMPT_ITEMS])], PROMPT_TOKENS)
-    return None if block is None else HookAnswer("prompt", block)
+    return unseen[:MAX_PROMPT_ITEMS]
 
 
 async def _find_fix(database: Database, call: HookCall, shown: Collection[str]) -> HookAnswer | None:
@@ -181,6 +203,10 @@ def _about_prompt(item: RecallItem, prompt: PromptWords) -> RecallItem | None:
         if prompt.covers(without_directories(sentence)) and tells_more(sentence, prompt.words)
     ]
     return turn_excerpt(item, " … ".join(sentences)) if sentences else None
+
+
+def _without(section: Section, cited: Collection[str]) -> Section:
+    return Section(section.title, [item for item in section.items if item.citation not in cited])
 
 
 def _sessions_of(item: RecallItem) -> set[str]:

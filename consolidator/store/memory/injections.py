@@ -17,6 +17,7 @@ from consolidator.store.queries import execute, fetch_all, fetch_value, load, ro
 
 _SQL = load("memory/injections")
 MAX_JUDGED = 100  # injections of a session that are judged at once
+MAX_SHOWN = 200  # injections of a session that are looked at before it is shown another one
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,11 @@ async def add(conn: Connection, injection: InjectionRow) -> None:
 async def list_unjudged(conn: Connection, session_id: str) -> list[InjectionRow]:
     """Return the fixes that a session was shown and of which nobody knows yet whether they were of use."""
     return await fetch_all(conn, InjectionRow, _SQL["list_unjudged"], {"session": session_id, "limit": MAX_JUDGED})
+
+
+async def list_of_session(conn: Connection, session_id: str) -> list[InjectionRow]:
+    """Return what a session was shown, the newest first."""
+    return await fetch_all(conn, InjectionRow, _SQL["list_of_session"], {"session": session_id, "limit": MAX_SHOWN})
 
 
 async def find_call(conn: Connection, session_id: str, call_id: str) -> int | None:

@@ -6,6 +6,10 @@ values (%(id)s, %(session_id)s, %(agent)s, %(project)s, %(moment)s, %(cited)s, %
 select * from injection where session_id = %(session)s and moment = 'failure' and outcome is null
 order by created_at, id limit %(limit)s
 
+-- name: list_of_session
+-- The newest first, since their number is bounded by the reader.
+select * from injection where session_id = %(session)s order by created_at desc, id desc limit %(limit)s
+
 -- name: find_call
 -- Where a call stands in its session's log.
 select seq from event
