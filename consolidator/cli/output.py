@@ -103,10 +103,11 @@ def print_table(
     *,
     right: Sequence[str] = (),
     nothing: str | None = None,
+    main: str | None = None,
 ) -> None:
     """Print rows as a table on a terminal, as lines on a narrow one, tab-separated elsewhere.
 
-    `nothing` is the sentence for no rows.
+    `nothing` is the sentence for no rows, `main` the column that leads on a narrow terminal, by default the longest.
     """
     if not OUT.is_terminal:
         for cells in rows:
@@ -117,7 +118,7 @@ def print_table(
         print_line(nothing or f"no {title.partition(':')[0]}", style="dim")
         return
     if OUT.width < MIN_TABLE_WIDTH:
-        _print_records(title, columns, rows)
+        _print_records(title, columns, rows, main)
         return
     grid = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for column in columns:
@@ -128,8 +129,8 @@ def print_table(
     OUT.print(grid)
 
 
-def _print_records(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print each row as its longest text and, below it, the other cells with the names of their columns."""
+def _print_records(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], leading: str | None) -> None:
+    """Print each row as its leading text, by default the longest, and the others below it with their columns' names."""
     print_line(title, style="bold")
     if len(columns) == 2:
         for name, value in rows:
@@ -139,11 +140,12 @@ def _print_records(title: str, columns: Sequence[str], rows: Sequence[Sequence[A
         return
     lengths = [sum(len(sanitize(row[position])) for row in rows) for position in range(len(columns))]
     texts = [position for position, column in enumerate(columns) if column not in _ID_COLUMNS]
-    main = max(texts, key=lengths.__getitem__)
+    main = columns.index(leading) if leading else max(texts, key=lengths.__getitem__)
     for row in rows:
         cells = [(column, sanitize(cell)) for column, cell in zip(columns, row, strict=True)]
-        rest = [(column, cell) for position, (column, cell) in enumerate(cells) if position != main and cell]
-        print_entry(cells[main][1], *(f"{column}\u00a0{cell}" for column, cell in rest))
+        shown = main if cells[main][1] else 0
+        rest = [(column, cell) for position, (column, cell) in enumerate(cells) if position != shown and cell]
+        print_entry(cells[shown][1], *(f"{column}\u00a0{cell}" for column, cell in rest))
 
 
 def owner_name(*names: str | None) -> str:

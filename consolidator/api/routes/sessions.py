@@ -96,9 +96,7 @@ async def list_sessions(
     after = None if position is None else SessionCursor(datetime.fromisoformat(position[0]), position[1])
     page = await listing.list_sessions(call.database, wanted, order=order, after=after, limit=limit, viewer=call.viewer)
     following = None if page.next is None else encode_cursor(of, [page.next.at.isoformat(), page.next.id])
-    return reply(
-        SessionPage.model_construct(sessions=[show(call, row) for row in page.sessions], next_cursor=following)
-    )
+    return reply(show_page(call, page, following))
 
 
 @router.get("/sessions/{session_id}", **operation("read", Session))
@@ -111,12 +109,18 @@ async def get_session(
     details = await listing.show_session(
         call.database, call.settings, session_id, with_context=with_context, viewer=call.viewer
     )
-    return reply(Session.of(details.session, details.status, details.context))
+    return reply(Session.of(details.session, details.status, details.context, details.title))
 
 
-def show(call: Call, row: SessionRow) -> Session:
+def show_page(call: Call, page: listing.SessionPage, next_cursor: str | None) -> SessionPage:
+    """Return a page of sessions as the API shows it, with their titles."""
+    shown = [show(call, row, page.titles.get(row.id)) for row in page.sessions]
+    return SessionPage.model_construct(sessions=shown, next_cursor=next_cursor)
+
+
+def show(call: Call, row: SessionRow, title: str | None = None) -> Session:
     """Return a session as the API shows it; who may not read it is not shown its prompt."""
-    shown = Session.of(row, listing.session_status(row, call.database.clock.now()))
+    shown = Session.of(row, listing.session_status(row, call.database.clock.now()), title=title)
     if not call.viewer.may("read"):
         shown.config = {name: value for name, value in shown.config.items() if name != "system"}
     return shown

@@ -13,7 +13,7 @@ from consolidator.api.call import Reading, Writing, operation, to_answer, to_res
 from consolidator.api.cursors import decode_cursor, encode_cursor
 from consolidator.api.problems import Problem
 from consolidator.api.replies import reply
-from consolidator.api.routes.sessions import Cursor, Limit, show
+from consolidator.api.routes.sessions import Cursor, Limit, show_page
 from consolidator.api.schemas.session import SessionId, SessionPage
 from consolidator.api.schemas.spawn import Spawn, SubAgent
 from consolidator.api.streaming import STREAMED, stream_sub_agent
@@ -65,6 +65,4 @@ async def list_children(call: Reading, session_id: SessionId, limit: Limit = 50,
     after = None if position is None else SessionCursor(datetime.fromisoformat(position[0]), position[1])
     page = await listing.list_children(call.database, session_id, after=after, limit=limit, viewer=call.viewer)
     following = None if page.next is None else encode_cursor(of, [page.next.at.isoformat(), page.next.id])
-    return reply(
-        SessionPage.model_construct(sessions=[show(call, row) for row in page.sessions], next_cursor=following)
-    )
+    return reply(show_page(call, page, following))

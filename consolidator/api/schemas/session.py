@@ -46,7 +46,8 @@ class Session(BaseModel):
         json_schema_extra={
             "examples": [
                 {
-                    "id": "01K0A9Z3T6V4QK6M8J0W2X5Y7Z", "key": "main:web:mara", "agent": "main", "channel": "web",
+                    "id": "01K0A9Z3T6V4QK6M8J0W2X5Y7Z", "title": "When does it open?",
+                    "key": "main:web:mara", "agent": "main", "channel": "web",
                     "peer": "mara", "project": None, "kind": "root", "parent_id": None, "parent_seq": None,
                     "root_id": "01K0A9Z3T6V4QK6M8J0W2X5Y7Z", "conversation_id": None, "model": "gpt-4o-mini",
                     "status": "open", "error": None, "head": 3, "settled_to": 3, "pending": False,
@@ -61,6 +62,7 @@ class Session(BaseModel):
     )  # fmt: skip
 
     id: str
+    title: str | None = Field(description="its first words, in lists and where one session is shown")
     key: str | None = Field(description="agent:channel:peer")
     agent: str
     channel: str | None
@@ -99,12 +101,13 @@ class Session(BaseModel):
     context: ContextUse | None = Field(default=None, description="if it was asked for")
 
     @classmethod
-    def of(cls, row: SessionRow, activity: str, use: MeasuredUse | None = None) -> Session:
+    def of(cls, row: SessionRow, activity: str, use: MeasuredUse | None = None, title: str | None = None) -> Session:
         """Return a session's row as the API shows it."""
         same = {name: getattr(row, name) for name in cls.model_fields if hasattr(row, name)}
         return cls.model_construct(
             **same,
             activity=activity,
+            title=title,
             context=None if use is None else ContextUse(**asdict(use), share=use.share),
             driven_here=not row.is_driven_elsewhere,
             max_cost_usd=None if row.max_cost is None else str(row.max_cost),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any, cast, get_args
 
@@ -10,6 +11,7 @@ import typer
 
 from consolidator.cli.common import open_configured, parse_moment, run_async
 from consolidator.cli.output import (
+    OUT,
     AgentOption,
     AsJson,
     Limit,
@@ -21,12 +23,12 @@ from consolidator.cli.output import (
     shorten,
 )
 from consolidator.errors import UsageError
-from consolidator.models.session import SessionRow
 from consolidator.runtime.sessions import list_attention
 from consolidator.service.log.sessions import find_session_id
 from consolidator.service.sessions.listing import (
     SessionFilter,
     SessionOrder,
+    SessionPage,
     StoredStatus,
     list_sessions,
     session_status,
@@ -65,7 +67,7 @@ def sessions_command(
         raise UsageError(f"{status!r} is no status: {', '.join(STATUSES)}")
     trigger_type, _, trigger_id = (trigger or "").partition(":")
 
-    async def work() -> tuple[list[SessionRow], datetime]:
+    async def work() -> tuple[SessionPage, datetime]:
         async with open_configured() as (database, _):
             wanted = SessionFilter(
                 agent=agent,
@@ -82,47 +84,58 @@ def sessions_command(
                 hidden=hidden,
             )
             order: SessionOrder = "latest" if conversation is None else "runs"
-            page = await list_sessions(database, wanted, order=order, limit=limit)
-            return page.sessions, database.clock.now()
+            return await list_sessions(database, wanted, order=order, limit=limit), database.clock.now()
 
-    sessions, now = run_async(work())
+    page, now = run_async(work())
     if as_json:
-        print_json(sessions)
-        return
+        print_json([{"title": page.titles.get(row.id), **asdict(row)} for row in page.sessions])
+    else:
+        _print_sessions(page, now)
+
+
+def _print_sessions(page: SessionPage, now: datetime) -> None:
+    sessions = page.sessions
     has_trigger = any(session.trigger_type for session in sessions)
     has_error = any(session.error for session in sessions)
+    # On a terminal what is the same everywhere is left out; elsewhere each place has its meaning.
+    to_learn = not OUT.is_terminal or any(session.consolidated_to < session.head for session in sessions)
+    has_pruned = not OUT.is_terminal or any(session.pruned_to for session in sessions)
+    has_kinds = not OUT.is_terminal or any(session.kind != "root" for session in sessions)
     print_table(
         "sessions",
         (
             "session",
             "agent",
-            "kind",
+            *(["kind"] * has_kinds),
             "of",
             "status",
             *(["trigger"] * has_trigger),
             "events",
-            "learned",
-            "pruned",
+            *(["learned"] * to_learn),
+            *(["pruned"] * has_pruned),
             "last",
             *(["error"] * has_error),
+            "title",
         ),
         (
             (
                 short_id(session.id),
                 session.agent,
-                session.kind,
+                *([session.kind] * has_kinds),
                 owner_name(session.project, session.key, session.agent),
                 session_status(session, now),
                 *([session.trigger_type] * has_trigger),
                 session.head,
-                session.consolidated_to,
-                session.pruned_to,
+                *([session.consolidated_to] * to_learn),
+                *([session.pruned_to] * has_pruned),
                 session.last_occurred_at,
                 *([shorten(session.error or "", 80)] * has_error),
+                page.titles.get(session.id),
             )
             for session in sessions
         ),
         right=("events", "learned", "pruned"),
+        main="title",
     )
 
 

@@ -12,7 +12,7 @@ _QUOTED_LINE = re.compile(
     r"^[ \t]*>|^-{3,}(?!-).{0,200}?(?:forwarded|original) message|^begin forwarded message", re.IGNORECASE
 )
 _NON_SPACE = re.compile(r"\S")
-_BLANK = "\0"  # no white space, so that blanked words are cut and stripped as words are
+BLANK = "\0"  # no white space, so that blanked words are cut and stripped as words are
 
 
 def quoted_text(text: str) -> str:
@@ -28,7 +28,7 @@ def split_quoted(text: str) -> tuple[str, str]:
     """
     own, quoted = [], []
     for line, is_quoted in _mark_lines(text):
-        blanked = _NON_SPACE.sub(_BLANK, line)
+        blanked = _NON_SPACE.sub(BLANK, line)
         own.append(blanked if is_quoted else line)
         quoted.append(line if is_quoted else blanked)
     return "".join(own), "".join(quoted)

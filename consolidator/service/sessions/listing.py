@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import itemgetter
 from typing import Literal, get_args
 
-from consolidator.database import Database
+from consolidator.database import Connection, Database
 from consolidator.errors import ModelError, UsageError
 from consolidator.llm.prices import context_window
+from consolidator.llm.redaction.redact import redact
+from consolidator.memory.text.title import title_of
+from consolidator.models.principal import is_persons_word
 from consolidator.models.session import SessionRow
 from consolidator.runtime.routing import compared_model
 from consolidator.service.agents.context import preview_context
@@ -16,6 +22,7 @@ from consolidator.service.sessions.access import find_session, get_session
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import Settings
 from consolidator.store.log import session_list
+from consolidator.store.log import sessions as session_store
 from consolidator.store.log.projects import resolve_project
 from consolidator.store.log.session_list import SessionCursor, SessionFilter, SessionOrder, StoredStatus
 
@@ -43,6 +50,7 @@ class SessionPage:
 
     sessions: list[SessionRow]
     next: SessionCursor | None
+    titles: Mapping[str, str]  # by session: its first words, where the log has them
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +76,7 @@ class SessionDetails:
     session: SessionRow
     status: SessionStatus
     context: ContextUse | None  # None where the context cannot be built: a prompt larger than the budget
+    title: str | None = None  # its first words
 
 
 async def list_sessions(
@@ -102,8 +111,20 @@ async def list_sessions(
             limit=limit + 1,
             now=database.clock.now(),
         )
-    page = rows[:limit]
-    return SessionPage(page, session_list.cursor_of(page[-1], order) if len(rows) > limit else None)
+        page = rows[:limit]
+        titles = await read_titles(conn, [row.id for row in page])
+    return SessionPage(page, session_list.cursor_of(page[-1], order) if len(rows) > limit else None, titles)
+
+
+async def read_titles(conn: Connection, ids: Sequence[str]) -> dict[str, str]:
+    """Return the titles of sessions: the first words that a person said in each, else that anybody did."""
+    messages: dict[str, list[tuple[bool, str]]] = defaultdict(list)
+    for message in await session_store.list_first_messages(conn, ids):
+        is_persons = is_persons_word(message.principal, message.data)
+        messages[message.session_id].append((not is_persons, message.first_words))
+    ordered = {session: [text for _, text in sorted(texts, key=itemgetter(0))] for session, texts in messages.items()}
+    titles = {session: title_of(texts, redact) for session, texts in ordered.items()}
+    return {session: title for session, title in titles.items() if title is not None}
 
 
 async def list_children(
@@ -127,9 +148,10 @@ async def show_session(
     """Return a session by its id, its foreign name, or the beginning of either. Raises NotFound, and Forbidden."""
     async with database.connection() as conn:
         session = await find_session(conn, viewer, name, "read")
+        titles = await read_titles(conn, [session.id])
     status = session_status(session, database.clock.now())
     use = await _measure_context(database, settings, session) if with_context else None
-    return SessionDetails(session, status, use)
+    return SessionDetails(session, status, use, titles.get(session.id))
 
 
 def session_status(session: SessionRow, now: datetime) -> SessionStatus:

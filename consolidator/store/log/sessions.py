@@ -12,7 +12,7 @@ from typing import Any
 from psycopg.types.json import Jsonb
 from ulid import ULID
 
-from consolidator.database.jsonb import dumps, escape
+from consolidator.database.jsonb import dumps, escape, unescape
 from consolidator.database.partitions import Connection
 from consolidator.errors import NotFound, UsageError
 from consolidator.models.session import SessionRow
@@ -20,6 +20,11 @@ from consolidator.store.log.events import Span
 from consolidator.store.queries import execute, execute_each, fetch_all, fetch_column, fetch_one, fetch_value, load
 
 _SQL = load("log/sessions")
+MAX_FIRST_CHARACTERS = 1000  # of a first message
+_FIRST_EVENTS, _FIRST_MESSAGES = (
+    50,
+    5,
+)  # events of a session among which its first messages are looked for, and how many
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,22 @@ class SessionMatch:
 
     id: str
     exactness: int  # 3 the whole id, 2 the whole origin, 1 the origin without its format, 0 a prefix
+
+
+@dataclass(frozen=True, slots=True)
+class FirstMessage:
+    """One of the first messages of a session, its text cut to MAX_FIRST_CHARACTERS (in a blob: bytes)."""
+
+    session_id: str
+    principal: str | None
+    data: dict[str, Any]  # without its text
+    text: str | None
+    blob_head: bytes | None  # the beginning of the text, if it is in a blob
+
+    @property
+    def first_words(self) -> str:
+        """The beginning of its text."""
+        return unescape(self.text or "") or (self.blob_head or b"").decode("utf-8", "ignore")
 
 
 def imported_session_id(format_name: str, origin: str) -> str:
@@ -169,6 +190,15 @@ async def find_session_id(conn: Connection, name: str) -> str:
         names = ", ".join(match.id for match in matches)
         raise UsageError(f"{name!r} names several sessions ({names}): type more of it")
     return matches[0].id
+
+
+async def list_first_messages(conn: Connection, ids: Sequence[str]) -> list[FirstMessage]:
+    """Return the first messages of several sessions, each session's in order, cut to MAX_FIRST_CHARACTERS.
+
+    They are looked for among a session's first own events alone; what is pruned has none.
+    """
+    values = {"ids": list(ids), "events": _FIRST_EVENTS, "messages": _FIRST_MESSAGES}
+    return await fetch_all(conn, FirstMessage, _SQL["first_messages"], {**values, "characters": MAX_FIRST_CHARACTERS})
 
 
 async def list_ids(conn: Connection) -> list[str]:

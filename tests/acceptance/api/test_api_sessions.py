@@ -63,6 +63,9 @@ def test_a_session_is_opened_talked_to_read_and_ended(api: ApiServer, owner: htt
         ("AssistantResponse", "agent"),
     ]
     assert page["next_cursor"] is None
+    assert owner.get(path).json()["title"] == "Hello"
+    listed = owner.get("/sessions", params={"key": "main:web:ines"}).json()["sessions"]
+    assert [one["title"] for one in listed] == ["Hello"]
     shown = owner.get(f"{path}/context").json()
     assert [message["content"] for message in shown["messages"]] == ["Be brief.", "Hello", "Hello, Ines."]
     assert owner.get(f"{path}/state").json()["state"] == {}

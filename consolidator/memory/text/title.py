@@ -1,0 +1,44 @@
+"""A session's title: the first words that somebody said in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from consolidator.memory.text.invisible import strip_invisible
+from consolidator.memory.text.quotations import BLANK, split_quoted
+from consolidator.memory.text.recall_markers import strip_recalled
+
+MAX_TITLE_LENGTH = 72  # characters
+_TAG = re.compile(r"</?[a-z][\w-]*>")
+_ELEMENT = re.compile(r"\s*<([a-z][\w-]*)>")
+_MARKS_BEFORE = "#*>-=~ \t"  # Markdown's
+
+
+def title_of(messages: Iterable[str], redact: Callable[[str], str]) -> str | None:
+    """Return the first own words of the first message that has any, else the first that are quoted; None for none.
+
+    They are one line, without secrets and private passages.
+    """
+    texts = [redact(strip_recalled(strip_invisible(message))) for message in messages]
+    for text in [*(_own_words(text) for text in texts), *texts]:
+        line = " ".join(_TAG.sub(" ", text).split()).lstrip(_MARKS_BEFORE)
+        if any(character.isalnum() for character in line):
+            return _cut(line)
+    return None
+
+
+def _own_words(text: str) -> str:
+    """Return a message without what its author quotes; nothing of one in an element whose end is cut off."""
+    element = _ELEMENT.match(text)
+    if element and f"</{element[1]}>" not in text:
+        return ""
+    return split_quoted(text)[0].replace(BLANK, "")
+
+
+def _cut(line: str) -> str:
+    """Return at most MAX_TITLE_LENGTH characters of a line, whole words where it has any."""
+    if len(line) <= MAX_TITLE_LENGTH:
+        return line
+    words = line[: MAX_TITLE_LENGTH - 1].rpartition(" ")[0]
+    return (words if 2 * len(words) > MAX_TITLE_LENGTH else line[: MAX_TITLE_LENGTH - 1]).rstrip(" ,;:") + "…"
