@@ -5,25 +5,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
-from consolidator.llm.redaction.redact import format_redacted_traceback, redact
+from consolidator.hooks.commands import run_command
+from consolidator.llm.redaction.redact import format_redacted_traceback
 from consolidator.service.database import Database
 from consolidator.service.hooks.payload import HookCall, parse_hook
 from consolidator.service.hooks.usage import judge_fixes
 
 MAX_WAITING = 64  # sessions; the nights import what comes on top
 IMPORT_SECONDS = 600
-NICE = 10
 log = logging.getLogger("consolidator.hooks")
 
 
 class TranscriptImports:
     """The sessions that wait for being imported: each once, the first one first."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, imported: Callable[[], None] = lambda: None) -> None:
         self._database = database
+        self._imported = imported  # called after each session
         self._waiting: dict[str, tuple[str, Path]] = {}  # session -> the format and the file of its log
         self._changed = asyncio.Event()
         self._is_importing = False
@@ -81,23 +82,8 @@ class TranscriptImports:
         """Import a session's log and those of its sub-agents, then judge the fixes that it was shown."""
         sub_agents = path.with_suffix("")
         paths = [str(path), *([str(sub_agents)] if sub_agents.is_dir() else [])]
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-m", "consolidator", "import", log_format, *paths),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-            preexec_fn=lambda: os.nice(NICE),
-        )
-        try:
-            async with asyncio.timeout(IMPORT_SECONDS):
-                _, errors = await process.communicate()
-        except TimeoutError:
-            process.kill()
-            await process.wait()
-            log.warning("importing %s took more than %s seconds", path, IMPORT_SECONDS)
+        if not await run_command("import", log_format, *paths, seconds=IMPORT_SECONDS):
             return
-        if process.returncode:
-            log.warning("cannot import %s: %s", path, redact(errors.decode("utf-8", "replace").strip())[-500:])
-            return
+        self._imported()
         judged = await judge_fixes(self._database, session_id)
         log.info("imported %s%s", path, f", {judged} fixes judged" if judged else "")

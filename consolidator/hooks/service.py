@@ -23,12 +23,13 @@ from consolidator.clock import Clock
 from consolidator.errors import ConsolidatorError
 from consolidator.hooks import program
 from consolidator.hooks.imports import TranscriptImports
+from consolidator.hooks.nights import QUIET_SECONDS, IdleNights
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
 from consolidator.service.clients.registry import CLIENTS
 from consolidator.service.database import Database, open_database
 from consolidator.service.hooks.answers import HookAnswer, answer_hook, load_shown
 from consolidator.service.hooks.payload import HookCall, parse_hook
-from consolidator.service.hooks.usage import count_injection, forget_old_injections
+from consolidator.service.hooks.usage import count_injection
 from consolidator.settings import load_settings
 
 ANSWER_SECONDS = 0.22  # a hook waits no longer
@@ -46,10 +47,18 @@ log = logging.getLogger("consolidator.hooks")
 class HookService:
     """Answers hooks until it has been idle for a while, or is told to stop."""
 
-    def __init__(self, database: Database, requests: Database, imports: TranscriptImports, idle_seconds: float) -> None:
+    def __init__(
+        self,
+        database: Database,
+        requests: Database,
+        imports: TranscriptImports,
+        nights: IdleNights,
+        idle_seconds: float,
+    ) -> None:
         self._database = database
         self._requests = requests
         self._imports = imports
+        self._nights = nights
         self._idle_seconds = idle_seconds
         self._shown: OrderedDict[str, set[str]] = OrderedDict()
         self._active = 0
@@ -64,21 +73,31 @@ class HookService:
         importing = asyncio.create_task(self._imports.run())
         try:
             async with server:
-                while not stop.is_set() and not self._is_idle() and _is_unchanged(address, code):
+                while not stop.is_set() and not self._may_end() and _is_unchanged(address, code):
+                    if self._is_quiet(min(QUIET_SECONDS, self._idle_seconds / 2)):
+                        self._nights.start_due()
                     try:
-                        await asyncio.wait_for(stop.wait(), min(WATCH_SECONDS, self._idle_seconds))
+                        await asyncio.wait_for(stop.wait(), min(WATCH_SECONDS, self._idle_seconds / 2))
                     except TimeoutError:
                         continue
         finally:
+            await self._nights.close()
             await self._imports.close()
             await importing
 
-    def _is_idle(self) -> bool:
-        return (
-            self._active == 0
-            and not self._imports.is_busy
-            and time.monotonic() - self._last_request >= self._idle_seconds
-        )
+    def _may_end(self) -> bool:
+        """Tell whether nobody needs the service; before that is so, it learns from the sessions that it imported."""
+        if not self._is_quiet(self._idle_seconds) or self._nights.is_busy:
+            return False
+        if not self._nights.wants_to_learn:
+            return True
+        self._nights.start_learning()
+        return False
+
+    def _is_quiet(self, seconds: float) -> bool:
+        """Tell whether no hook came for that long, and no session is being imported."""
+        silence = time.monotonic() - self._last_request
+        return self._active == 0 and not self._imports.is_busy and silence >= seconds
 
     async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._last_request = time.monotonic()
@@ -166,14 +185,15 @@ async def run(home: Path, order: bytes) -> None:
         open_database(settings, clock) as database,
         database.reserve(CONNECTIONS, statement_seconds=STATEMENT_SECONDS) as requests,
     ):
-        imports = TranscriptImports(database)
+        nights = IdleNights(database, settings)
+        imports = TranscriptImports(database, nights.note_session)
         if order:
             imports.add_order(order)
-        await forget_old_injections(database)
         connection = _listen()
         log.info("answering the hooks of %s", home)
         try:
-            await HookService(database, requests, imports, settings.hook_idle_minutes * 60).serve(connection, stop)
+            service = HookService(database, requests, imports, nights, settings.hook_idle_minutes * 60)
+            await service.serve(connection, stop)
         finally:
             os.unlink(program.SOCKET)
 

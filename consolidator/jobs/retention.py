@@ -22,12 +22,13 @@ from consolidator.jobs.indexing.indexer import forget_turns
 from consolidator.store.log import checkpoints
 from consolidator.store.log import retention as store
 from consolidator.store.log.retention import Cutoffs, PrunableSession
-from consolidator.store.memory import revisions, store_items
+from consolidator.store.memory import injections, revisions, store_items
 from consolidator.store.nights import model_calls
 
 CONTEXT_WINDOW = 200  # events that the context of an open session may read
 BLOB_GRACE = timedelta(days=1)
 ANSWERS_KEPT = timedelta(days=1)  # to requests with a key, so that a repeated one is not done again
+INJECTIONS_KEPT = timedelta(days=365)  # what hooks put into agents' contexts is counted so long
 MAX_CLOCK_DIFFERENCE = timedelta(days=1)  # between this machine and the database
 DATABASE_SHARE = 0.5  # of the log that the database lets anybody but its owner prune within a day
 MAX_SILENCE = timedelta(
@@ -146,6 +147,7 @@ async def prune(
     await _forget_turns(database, None if episodes is None else now - episodes)
     async with database.connection() as conn:
         await model_calls.prune(conn, before=report.cutoff)
+        await injections.delete_before(conn, now - INJECTIONS_KEPT)
     await _in_batches(database, partial(store_items.delete_expired, now=now))
     report.blobs = await _collect_garbage(database, now, report.cutoff)
     report.expired, report.unexpired = await end_expired(database, dry_run=False)

@@ -67,3 +67,29 @@ def test_uninstall_leaves_codex_as_it_was(codex: Codex) -> None:
     run_cli("uninstall", "codex", "--yes", environment=codex.environment)
     assert (folder / "config.toml").read_text() == CONFIG
     assert (folder / "hooks.json").read_text() == HOOKS
+
+
+def list_scheduled_jobs(environment: Mapping[str, str]) -> set[str]:
+    """The jobs that were done because they were due."""
+    runs = json.loads(run_cli("runs", "--json", environment=environment).stdout)
+    return {run["job"] for run in runs if run["trigger"] == "schedule" and run["status"] == "done"}
+
+
+def test_without_serve_what_was_said_today_is_known_tomorrow(environment: Mapping[str, str], tmp_path: Path) -> None:
+    environment = {**environment, "CONSOLIDATOR_HOOK_IDLE_MINUTES": "0.05"}
+    codex_push_session("earlier", "price-list", 1).write(tmp_path)
+    run_cli("install", "codex", "--yes", "--no-history", environment=environment)
+    codex, home = Codex(environment, tmp_path), Path(environment["CONSOLIDATOR_HOME"])
+    try:
+        codex.run("SessionStart", source="startup")  # starts the service; once it is quiet it does the due nights
+        wait_for(lambda: {"import", "consolidation", "retention"} <= list_scheduled_jobs(environment))
+        assert "tabs" in codex.run_until_answered("SessionStart", source="startup")
+
+        CodexSession("today", day=4).say("From now on, always write the changelog in German.").write(tmp_path)
+        ended = Codex(environment, tmp_path, "today")
+        assert ended.run("SessionEnd", reason="exit") == ""  # imported, and learned from before the service ends
+        wait_for(lambda: not is_running(home))
+        assert "German" in codex.run_until_answered("SessionStart", source="startup")
+    finally:
+        stop_service(home)
+        wait_for(lambda: not is_running(home))

@@ -16,7 +16,6 @@ from consolidator.service.hooks.payload import HookCall
 from consolidator.store.log import events
 from consolidator.store.memory import injections
 
-KEPT = timedelta(days=365)
 MAX_EVENTS_JUDGED = 200  # of a session, from the failed call on
 
 
@@ -55,12 +54,6 @@ async def judge_fixes(database: Database, session_id: str) -> int:
                 await injections.judge(conn, injection.id, outcome)
                 judged += 1
     return judged
-
-
-async def forget_old_injections(database: Database) -> int:
-    """Delete what was counted more than a year ago; return how much."""
-    async with database.transaction() as conn:
-        return await injections.delete_before(conn, database.clock.now() - KEPT)
 
 
 async def summarize_injections(database: Database, *, days: int = 30) -> dict[str, dict[str, Any]]:

@@ -16,6 +16,7 @@ from consolidator.errors import NotFound
 from consolidator.jobs import retention
 from consolidator.jobs.retention import prune
 from consolidator.models.event import NewEvent
+from consolidator.models.injection import InjectionRow
 from consolidator.models.payload import EventType
 from consolidator.service.memory.explain import explain
 from consolidator.service.sessions.checkpoints import create_checkpoint, delete_checkpoint, restore_checkpoint
@@ -23,6 +24,7 @@ from consolidator.service.sessions.forks import fork_session
 from consolidator.settings import Settings
 from consolidator.store.log import events, generation, sessions
 from consolidator.store.log.lineage import load_lineage
+from consolidator.store.memory import injections
 from tests import nights
 from tests.nights import dump_tables, log_workdays, query_number, query_rows, run_next_night, workday_events
 from tests.support import assert_invariants, assistant_response, later, log_events, read_memory, tool_call, user_message
@@ -534,3 +536,14 @@ async def test_pruning_waits_for_nobody_who_is_learning(
     assert pruned.events == LENGTH  # coder-01 is spared for its open window
     assert done["seen"] == 2 * LENGTH
     await assert_invariants(database)
+
+
+async def test_what_hooks_showed_is_counted_for_a_year(database: Database, clock: FrozenClock) -> None:
+    def row(name: str, age: timedelta) -> InjectionRow:
+        return InjectionRow(name, "s", "a", None, "prompt", [], 9, None, {}, None, clock.now() - age)
+
+    async with database.connection() as conn:
+        await injections.add(conn, row("old", timedelta(days=366)))
+        await injections.add(conn, row("new", timedelta(days=364)))
+    await prune(database, older_than=MONTH)
+    assert [kept["id"] for kept in await query_rows(database, "select id from injection")] == ["new"]
