@@ -1,13 +1,21 @@
-"""/metrics: what a scrape finds is bounded, true, and told to whoever may read everything."""
+"""/metrics: what a scrape finds is bounded, true, and told to whoever may read everything; spans go to a collector."""
 
 from __future__ import annotations
 
 import re
+import threading
+import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
 from prometheus_client.parser import text_string_to_metric_families
 
 from consolidator.testing import ModelServer
@@ -24,10 +32,69 @@ def model() -> Iterator[ModelServer]:
         yield server
 
 
+class Collector(ThreadingHTTPServer):
+    """A collector of spans that speaks OTLP over HTTP, on loopback; the first request of all is turned away."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _CollectorRequest)
+        self.spans: list[tuple[str, dict[str, str]]] = []  # (name, attributes and "service.name")
+        self.refused = 0
+
+
+class _CollectorRequest(BaseHTTPRequestHandler):
+    server: Collector
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["content-length"]))
+        wanted = ("/v1/traces", "application/x-protobuf")
+        if (self.path, self.headers["content-type"]) != wanted or not self.server.refused:
+            self.server.refused += 1
+            self.send_response(503)
+            self.end_headers()
+            return
+        export = ExportTraceServiceRequest.FromString(body)
+        for of_resource in export.resource_spans:
+            resource = _attributes(of_resource.resource.attributes)
+            self.server.spans += [
+                (span.name, resource | _attributes(span.attributes))
+                for of_scope in of_resource.scope_spans
+                for span in of_scope.spans
+            ]
+        self.send_response(200)
+        self.send_header("content-type", "application/x-protobuf")
+        self.end_headers()
+        self.wfile.write(ExportTraceServiceResponse().SerializeToString())
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+def _attributes(pairs: Any) -> dict[str, str]:
+    return {pair.key: str(getattr(pair.value, pair.value.WhichOneof("value"))) for pair in pairs}
+
+
 @pytest.fixture(scope="module")
-def api(module_dsn: str, model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+def collector() -> Iterator[Collector]:
+    with Collector() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join(PATIENCE)
+
+
+@pytest.fixture(scope="module")
+def api(
+    module_dsn: str, model: ModelServer, collector: Collector, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ApiServer]:
     folder: Path = tmp_path_factory.mktemp("metrics")
-    with serve(module_dsn, folder, **use_model(model), CONSOLIDATOR_HTTP_REQUESTS_PER_SECOND="100000") as server:
+    traced = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{collector.server_port}",
+        "OTEL_BSP_SCHEDULE_DELAY": "100",
+        "OTEL_SERVICE_NAME": "memory-of-the-shop",
+    }
+    many = {"CONSOLIDATOR_HTTP_REQUESTS_PER_SECOND": "100000"}
+    with serve(module_dsn, folder, **use_model(model), **traced, **many) as server:
         yield server
 
 
@@ -71,6 +138,30 @@ def test_requests_models_nights_and_the_queue_are_told(api: ApiServer) -> None:
     for name in ("sessions_unread", "sessions_awaiting_person", "dead_letters", "sessions_pending_oldest_seconds"):
         assert (f"consolidator_{name}", ()) in found
     assert not [name for name, labels in found if session_id in str(labels) or "01NOBODY" in str(labels)]
+
+
+def test_spans_are_sent_to_a_collector_without_contents(api: ApiServer, collector: Collector) -> None:
+    """Also after the collector turned one export away."""
+    with api.client() as owner:
+        session_id = api.open_session("traced:web:mara")
+        owner.post(f"/sessions/{session_id}/messages", json={"text": "my secret plan"}).raise_for_status()
+        wait_for(owner, f"/sessions/{session_id}", lambda found: found["turns"] == 1)
+    wanted = {"POST /v1/sessions/{session_id}/messages", "invoke_agent traced", "chat gpt-4o-mini"}
+    until = time.monotonic() + PATIENCE
+    while not wanted <= {name for name, _ in collector.spans}:
+        assert time.monotonic() < until, [name for name, _ in collector.spans]
+        time.sleep(0.05)
+    assert collector.refused == 1
+    spans = dict(collector.spans)
+    chat, turn = spans["chat gpt-4o-mini"], spans["invoke_agent traced"]
+    request = spans["POST /v1/sessions/{session_id}/messages"]
+    assert {span["service.name"] for _, span in collector.spans} == {"memory-of-the-shop"}
+    assert (chat["gen_ai.request.model"], chat["gen_ai.operation.name"]) == ("gpt-4o-mini", "chat")
+    assert int(chat["gen_ai.usage.output_tokens"]) > 0
+    assert (turn["gen_ai.conversation.id"], turn["consolidator.outcome"]) == (session_id, "stop")
+    assert (request["http.request.method"], request["http.response.status_code"]) == ("POST", "202")
+    assert "secret plan" not in str(collector.spans)
+    assert "Hello." not in str(collector.spans)
 
 
 def test_an_open_stream_is_counted_while_it_is_open(api: ApiServer) -> None:

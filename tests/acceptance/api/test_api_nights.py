@@ -1,13 +1,53 @@
-"""The nights over HTTP: runs that are asked for, their ledger, and erasures."""
+"""The nights over HTTP: runs that are asked for, their ledger, revisions by another model, and erasures."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
 
 import httpx2
+import pytest
 
-from tests.acceptance.api.server import ApiServer, Json
-from tests.support import PATIENCE
+from consolidator.clock import FrozenClock
+from consolidator.testing import ModelServer, ScriptedReply
+from tests.acceptance.api.server import ApiServer, Json, answer_models, serve, use_model
+from tests.conftest import NOON
+from tests.oracle import decide_all, fact_json, parse_lines, schema_name
+from tests.support import PATIENCE, log_events, user_message
+
+BETTER = "gpt-4o"
+
+
+def read_facts(request: dict[str, Any]) -> ScriptedReply:
+    """Answer as a model that hears what people like, or as a better one that says so otherwise and hears more."""
+    if schema_name(request) == "decisions":
+        return decide_all(request)
+    is_better = request["model"] == BETTER
+    facts = []
+    for event, who, words in parse_lines(request):
+        for thing in ("tea", "rain") if who == "user" else ():
+            if f"{thing} delights me" in words and (is_better or thing == "tea"):
+                sentence = f"The user is fond of {thing}." if is_better else f"The user likes {thing}."
+                quote = f"{thing} delights me"
+                facts.append(fact_json(event, quote, "likes", thing, sentence, "preference", single_valued=False))
+    return ScriptedReply.json({"facts": facts})
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[ModelServer]:
+    with answer_models(read_facts) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def api(module_dsn: str, model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    """A service whose nights ask a model."""
+    folder: Path = tmp_path_factory.mktemp("nights")
+    with serve(module_dsn, folder, **use_model(model), CONSOLIDATOR_HTTP_REQUESTS_PER_SECOND="100000") as server:
+        yield server
 
 
 def wait_for_run(owner: httpx2.Client, started: httpx2.Response) -> Json:
@@ -54,6 +94,46 @@ def test_a_run_is_asked_for_once_and_is_in_the_ledger(api: ApiServer) -> None:
         assert owner.get("/runs/nothing").status_code == 404
         assert owner.get("/revisions").status_code == 200
         assert start(owner, "/revisions/99/promote", {}, "promote-1").status_code in (404, 422)
+
+
+def test_a_draft_of_another_model_is_compared_promoted_restored_and_discarded(api: ApiServer) -> None:
+    words = [user_message("tea delights me, and rain delights me.")]
+    earlier = FrozenClock(NOON - timedelta(hours=5))
+    api.run(lambda database: log_events(database, "liking", words, agent="guest", peer="mara"), earlier)
+
+    def likes(owner: httpx2.Client) -> set[str]:
+        facts = owner.get("/facts", params={"agent": "guest"}).raise_for_status().json()["facts"]
+        return {fact["sentence"] for fact in facts}
+
+    with api.client() as owner:
+        assert wait_for_run(owner, start(owner, "/runs", {"job": "consolidation"}, "liking-1"))["status"] == "done"
+        assert likes(owner) == {"The user likes tea."}
+        again = {"reprocess": True, "model": BETTER, "agent": "guest"}
+        assert wait_for_run(owner, start(owner, "/backfill", again, "draft-1"))["status"] == "done"
+        assert likes(owner) == {"The user likes tea."}, "a draft is believed by nobody"
+        (draft,) = [each for each in owner.get("/revisions").json()["revisions"] if each["status"] == "draft"]
+        path = f"/revisions/{draft['id']}"
+        compared = owner.get(path).raise_for_status().json()
+        assert (compared["model"], compared["status"], compared["lost"]) == (BETTER, "draft", [])
+        assert compared["added"] == ["guest: The user is fond of rain."]
+        assert compared["changed"] == [["guest: The user likes tea.", "guest: The user is fond of tea."]]
+        with api.client(api.make_token("nights-writer", "read", "write")) as writer:
+            assert [writer.get(path).status_code, writer.delete(path).status_code] == [403, 403]
+
+        assert wait_for_run(owner, start(owner, f"{path}/promote", {}, "promote-2"))["status"] == "done"
+        assert likes(owner) == {"The user is fond of tea.", "The user is fond of rain."}
+        assert owner.delete(path).status_code == 422, "what is believed is no draft"
+        assert wait_for_run(owner, start(owner, "/revisions/restore", {}, "restore-1"))["status"] == "done"
+        assert likes(owner) == {"The user likes tea."}
+
+        key = {"idempotency-key": "discard-1"}
+        assert owner.delete(path, headers=key).status_code == 204
+        assert owner.delete(path, headers=key).headers["idempotency-replayed"] == "true"
+        assert [
+            each["status"] for each in owner.get("/revisions").json()["revisions"] if each["id"] == draft["id"]
+        ] == ["discarded"]
+        assert start(owner, f"{path}/promote", {}, "promote-3").status_code == 422
+        assert likes(owner) == {"The user likes tea."}
 
 
 def test_options_that_do_not_fit_are_refused(api: ApiServer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -13,7 +14,12 @@ import pytest
 from consolidator.models.payload import EventType
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.acceptance.api.server import ApiServer, Json, answer_models, read_frames, serve, use_model, wait_for
+from tests.databases import database_copy
 from tests.runtime import read_log
+from tests.support import PATIENCE
+
+HAS_STOPPED = threading.Event()  # whether an answer came to no end because its service was to be killed
+MODELS = {"CONSOLIDATOR_STRONG_MODEL": "gpt-4o", "CONSOLIDATOR_CHEAP_MODEL": "gpt-4o-mini"}
 
 
 def answer(request: dict[str, Any]) -> ScriptedReply | str:
@@ -21,6 +27,9 @@ def answer(request: dict[str, Any]) -> ScriptedReply | str:
     task = str(request["messages"][-1]["content"]).rsplit("\n\n", 1)[-1]
     if task.startswith("fail"):
         return ScriptedReply(status=400, body={"error": {"message": "no such thing", "type": "invalid_request_error"}})
+    if task.startswith("stop once") and not HAS_STOPPED.is_set():
+        HAS_STOPPED.set()
+        return ScriptedReply(text="one two three", stall_after=1)
     if task.startswith("hang"):
         return ScriptedReply(text="one two three", stall_after=1)
     return f"done: {task}"
@@ -36,7 +45,8 @@ def model() -> Iterator[ModelServer]:
 def api(module_dsn: str, model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """A service that drives sessions with the stand-in model."""
     folder: Path = tmp_path_factory.mktemp("spawn")
-    with serve(module_dsn, folder, **use_model(model), CONSOLIDATOR_HTTP_REQUESTS_PER_SECOND="100000") as server:
+    many = {"CONSOLIDATOR_HTTP_REQUESTS_PER_SECOND": "100000"}
+    with serve(module_dsn, folder, **use_model(model), **MODELS, **many) as server:
         yield server
 
 
@@ -79,6 +89,55 @@ def test_a_sub_agent_does_its_task_and_both_logs_say_so(
     child = owner.get(f"/sessions/{started['session_id']}").json()
     assert (child["kind"], child["status"], child["parent_id"]) == ("sub-agent", "ended", parent_id)
     assert owner.get(f"/sessions/{parent_id}").json()["cost_usd"] == result["cost_usd"]  # attributed to the parent
+
+
+def test_spawned_work_goes_to_the_cheap_model_where_the_agents_is_auto(
+    api: ApiServer, owner: httpx2.Client, model: ModelServer
+) -> None:
+    owner.patch("/agents/thrifty", json={"model": "auto"}).raise_for_status()
+    parent_id = api.open_session("thrifty:web:mara")
+    owner.post(f"/sessions/{parent_id}/messages", json={"text": "think hard"}).raise_for_status()
+    wait_for(owner, f"/sessions/{parent_id}", lambda found: found["turns"] == 1)
+    result = wait_result(owner, spawn(owner, parent_id, "count the sheep"))
+    assert (result["status"], result["text"]) == ("ok", "done: count the sheep")
+    asked = [
+        request["model"] for request in model.requests
+        if str(request["messages"][-1]["content"]).endswith(("think hard", "count the sheep"))
+    ]  # fmt: skip
+    assert asked == ["gpt-4o", "gpt-4o-mini"]
+    for session_id, chosen, reason in (
+        (parent_id, "gpt-4o", "a turn of a person: the strong model"),
+        (result["session_id"], "gpt-4o-mini", "spawned: the cheap model"),
+    ):
+        events = owner.get(f"/sessions/{session_id}/events").json()["events"]
+        decisions = [event["data"] for event in events if event["data"].get("decision") == "model_routed"]
+        assert [(data["model"], data["reason"]) for data in decisions] == [(chosen, reason)]
+
+
+def test_one_goes_on_after_its_service_was_killed(
+    server_dsn: str, template: str, tmp_path: Path, model: ModelServer
+) -> None:
+    """In the middle of its answer, with SIGKILL; the service that comes next wakes it, and its parent hears once."""
+    quick = {**use_model(model), **MODELS, "CONSOLIDATOR_SESSION_LEASE_SECONDS": "2"}
+    with database_copy(server_dsn, template) as dsn:
+        with serve(dsn, tmp_path, **quick) as first, first.client() as owner:
+            parent_id = first.open_session("spawning:web:killed")
+            started = spawn(owner, parent_id, "stop once, then go on", call_id="c-1")
+            assert HAS_STOPPED.wait(PATIENCE)
+            path = f"/sessions/{started['session_id']}"
+            assert owner.get(f"{path}/result").json()["status"] == "running"
+            first.process.kill()
+            first.process.wait(PATIENCE)
+        with serve(dsn, tmp_path, **quick) as second, second.client() as owner:
+            assert owner.post(f"{path}/wake").status_code in (200, 202)
+            result = wait_result(owner, started)
+            assert (result["status"], result["text"]) == ("ok", "done: stop once, then go on")
+            assert spawn(owner, parent_id, "stop once, then go on", call_id="c-1") == result
+            assert len(owner.get(f"/sessions/{parent_id}/children").json()["sessions"]) == 1
+            log = second.run(lambda database: read_log(database, parent_id))
+            assert [event.type for event in log][1:] == [EventType.SUBAGENT_SPAWN, EventType.SUBAGENT_COMPLETE]
+            cost = owner.get(f"/sessions/{parent_id}").json()["cost_usd"]
+            assert cost == owner.get(path).json()["cost_usd"] == result["cost_usd"]  # what was cut off is in it
 
 
 def test_the_whole_of_what_it_did_is_told_if_asked_for(api: ApiServer, owner: httpx2.Client) -> None:
