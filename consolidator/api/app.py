@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from consolidator.api import openapi, problems
 from consolidator.api.call import REPEATED_HEADER, ApiServices
 from consolidator.api.guard import ApiGuard
-from consolidator.api.limits import OpenStreams, RequestRates, WrongTokens
+from consolidator.api.limits import Places, RequestRates, WrongTokens
 from consolidator.api.measuring import MeasuredApp
 from consolidator.api.metrics import PATH as METRICS_PATH
 from consolidator.api.metrics import MetricsPage, ProcessMetrics
@@ -138,7 +138,7 @@ def mount_api(
     services: ApiServices = app.state.services
     is_loopback = ip_address(settings.http_host).is_loopback
     hosts = [name.lower() for name in (*settings.http_allowed_hosts, settings.http_host)]
-    streams = OpenStreams(settings.http_streams)
+    streams = Places(settings.http_streams)
     guard = partial(
         ApiGuard,
         tokens=services.tokens,

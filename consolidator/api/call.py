@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -40,7 +40,7 @@ class ApiServices:
     stopping: asyncio.Event
     runs: RequestedRuns  # of the nights' jobs, on their connections
     open_hub: FollowHub | None = None  # follows sessions for all streams
-    previews: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(limits.PREVIEWS))
+    previews: limits.Places = field(default_factory=lambda: limits.Places(limits.PREVIEWS_EACH, limits.PREVIEWS))
 
     @property
     def hub(self) -> FollowHub:
@@ -155,8 +155,15 @@ def require(scope: Scope) -> Callable[[Request], Awaitable[None]]:
     return check
 
 
-def operation(scope: Scope, answer: Any, status: int = 200, **more: Any) -> dict[str, Any]:
-    """Return what the routes of the API declare alike: the scope that they need, and what they answer."""
+def operation(
+    scope: Scope, answer: Any, status: int = 200, *, also: Mapping[Scope, str] | None = None, **more: Any
+) -> dict[str, Any]:
+    """Return what the routes of the API declare alike: the scope that they need, and what they answer.
+
+    `also` are scopes that some requests need besides, and which requests those are.
+    """
+    if also:
+        more["openapi_extra"] = {"x-scope-also": dict(also), **more.get("openapi_extra", {})}
     return {
         "status_code": status,
         "response_model": answer,

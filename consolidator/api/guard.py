@@ -39,7 +39,7 @@ class ApiGuard:
     app: ASGIApp
     tokens: BearerTokens
     rates: limits.RequestRates
-    streams: limits.OpenStreams
+    streams: limits.Places
     wrong_tokens: limits.WrongTokens
     stopping: asyncio.Event
     hosts: Collection[str] | None  # by which it may be called besides loopback's; None: any

@@ -13,6 +13,7 @@ BODY_BYTES = 4 * 1024 * 1024
 DROPPED_BYTES = 4 * BODY_BYTES  # of a request that is too large
 WORKED_ON = 8  # requests at once
 PREVIEWS = 4  # of those, that wait for a model to try a steer
+PREVIEWS_EACH = 2  # of those, of one credential
 WAITING = 64  # requests that wait to be worked on
 WAIT_SECONDS = 10.0  # for that
 REQUEST_SECONDS = 110.0  # until a request is given up; a compaction waits for a model
@@ -93,21 +94,23 @@ def _hash(token: bytes) -> bytes:
 
 
 @dataclass(slots=True)
-class OpenStreams:
-    """Counts the open streams of each credential."""
+class Places:
+    """Counts what each credential has open at once, such as streams."""
 
     most: int  # of one credential
+    most_in_all: int | None = None
     _open: dict[str, int] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
-        """How many streams are open."""
+        """How many are open."""
         return sum(self._open.values())
 
     @contextmanager
     def opened(self, name: str) -> Iterator[bool]:
-        """Count a stream while it is open; yield False, and count nothing, where there are too many."""
-        if self._open.get(name, 0) >= self.most:
+        """Count one while it is open; yield False, and count nothing, where there are too many."""
+        is_full = self.most_in_all is not None and self.count >= self.most_in_all
+        if is_full or self._open.get(name, 0) >= self.most:
             yield False
             return
         self._open[name] = self._open.get(name, 0) + 1

@@ -23,7 +23,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from consolidator.api import problems
-from consolidator.api.limits import OpenStreams
+from consolidator.api.limits import Places
 from consolidator.api.problems import Problem
 from consolidator.errors import DatabaseError, DatabaseUnavailable
 from consolidator.llm.prices import calculate_cost
@@ -134,7 +134,7 @@ class MetricsPage:
 
     database: Database
     process: ProcessMetrics
-    streams: OpenStreams
+    streams: Places
     hub: FollowHub
     _state: ServiceState | None = None
     _looked_at: float = -KEPT_SECONDS  # time.monotonic()

@@ -21,8 +21,10 @@ from consolidator.api.schemas.event import Event
 from consolidator.api.schemas.spawn import SubAgent
 from consolidator.service.sessions import lookup, spawning
 from consolidator.service.sessions.following import Cursor, FollowedItem, SessionMarks, follow
+from consolidator.service.viewer import Scope
 
 KEEP_ALIVE_SECONDS = 15.0  # between two signs of life; then the token is looked at again, too
+ALSO_READ: dict[Scope, str] = {"read": "with `Accept: text/event-stream`"}
 STREAMED: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The answer; with `Accept: text/event-stream` a stream of events, the last of which is `end`: "

@@ -24,7 +24,10 @@ BranchId = Annotated[
 ]
 
 
-@router.post("/sessions/{session_id}/branch", **operation("write", Branch, 201))
+@router.post(
+    "/sessions/{session_id}/branch",
+    **operation("write", Branch, 201, also={"read": "of the kind pre_steer: what a model says of the log is answered"}),
+)
 async def create_branch(call: Writing, session_id: SessionId, body: NewBranch) -> Response:
     """Try something beside a session, which is untouched. Tools with side effects are dry runs.
 
@@ -57,9 +60,13 @@ async def _preview(call: Writing, session_id: str, body: NewBranch) -> Response:
     name = None if keyed is None else f"{keyed.credential}:{keyed.key}:{keyed.request_hash.hex()[:16]}"
 
     async def work(database: Database) -> Answer:
-        if call.services.previews.locked():  # they may not take every place that requests are worked on in
-            raise Problem(problems.TOO_MANY, f"at most {limits.PREVIEWS} steers are tried at once here")
-        async with call.services.previews:
+        with call.services.previews.opened(call.viewer.name) as has_place:
+            if not has_place:  # they may not take every place that requests are worked on in
+                each, in_all = limits.PREVIEWS_EACH, limits.PREVIEWS
+                raise Problem(
+                    problems.TOO_MANY,
+                    f"at most {each} steers of a credential, and {in_all} in all, are tried at once here",
+                )
             compared = await branches.run_branch(
                 replace(driver, database=database),
                 session_id,

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from consolidator.api.call import Writing, operation, to_answer, to_response
 from consolidator.api.schemas.message import NewMessage, SentMessage
 from consolidator.api.schemas.session import SessionId
-from consolidator.api.streaming import STREAMED, stream_turn
+from consolidator.api.streaming import ALSO_READ, STREAMED, stream_turn
 from consolidator.runtime.sessions import MessageMode
 from consolidator.service.database import Database
 from consolidator.service.requests import Answer
@@ -17,7 +17,9 @@ from consolidator.service.sessions import messages
 router = APIRouter(tags=["messages"])
 
 
-@router.post("/sessions/{session_id}/messages", **operation("write", SentMessage, 202, responses=STREAMED))
+@router.post(
+    "/sessions/{session_id}/messages", **operation("write", SentMessage, 202, also=ALSO_READ, responses=STREAMED)
+)
 async def send_message(call: Writing, session_id: SessionId, body: NewMessage) -> Response:
     """Send a person's message, said by `user:NAME` of the credential. A driver answers it.
 

@@ -16,7 +16,7 @@ from consolidator.api.replies import reply
 from consolidator.api.routes.sessions import Cursor, Limit, show_page
 from consolidator.api.schemas.session import SessionId, SessionPage
 from consolidator.api.schemas.spawn import Spawn, SubAgent
-from consolidator.api.streaming import STREAMED, stream_sub_agent
+from consolidator.api.streaming import ALSO_READ, STREAMED, stream_sub_agent
 from consolidator.service.database import Database
 from consolidator.service.requests import Answer
 from consolidator.service.sessions import listing, spawning
@@ -25,7 +25,7 @@ from consolidator.service.sessions.listing import SessionCursor
 router = APIRouter(tags=["children"])
 
 
-@router.post("/sessions/{session_id}/spawn", **operation("write", SubAgent, 202, responses=STREAMED))
+@router.post("/sessions/{session_id}/spawn", **operation("write", SubAgent, 202, also=ALSO_READ, responses=STREAMED))
 async def spawn_sub_agent(call: Writing, session_id: SessionId, body: Spawn) -> Response:
     """Give a task to a sub-agent of a session: it is created, and a driver does its task.
 

@@ -37,6 +37,7 @@ class Task(BaseModel):
     ended_by: str | None
     outcome: str | None = Field(description="success, failure, cancelled, abandoned or unknown; null while it is open")
     note: str | None
+    steers: int | None = Field(description="how often people steered meanwhile; in lists, while its start is there")
 
 
 class TaskList(BaseModel):

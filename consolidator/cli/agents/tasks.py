@@ -33,8 +33,11 @@ def list_command(session: SessionName, limit: Limit = 30, as_json: AsJson = Fals
     if as_json:
         print_json(tasks)
         return
-    rows = ((row.id, shorten(row.title, 60), row.outcome or "open", row.started_at, row.ended_at) for row in tasks)
-    print_table("tasks", ("task", "title", "outcome", "started", "ended"), rows)
+    rows = (
+        (row.id, shorten(row.title, 60), row.outcome or "open", row.steers, row.started_at, row.ended_at)
+        for row in tasks
+    )
+    print_table("tasks", ("task", "title", "outcome", "steers", "started", "ended"), rows, right=("steers",))
 
 
 @task.command("start")

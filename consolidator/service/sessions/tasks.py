@@ -15,9 +15,13 @@ __all__ = ["OUTCOMES", "TaskOutcome", "TaskRow", "finish_task", "list_tasks", "s
 
 
 async def list_tasks(database: Database, session: str, *, limit: int = 50, viewer: Viewer = OWNER) -> list[TaskRow]:
-    """Return the tasks of a session, the latest first; `session` is an id or the beginning of one."""
+    """Return the tasks of a session, the latest first, with how often people steered in each.
+
+    `session` is an id or the beginning of one.
+    """
     async with database.connection() as conn:
-        return await store.list_tasks(conn, (await find_session(conn, viewer, session, "read")).id, limit=limit)
+        row = await find_session(conn, viewer, session, "read")
+        return await store.with_steers(conn, row, await store.list_tasks(conn, row.id, limit=limit))
 
 
 async def start_task(

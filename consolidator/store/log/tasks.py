@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -9,7 +10,7 @@ from consolidator.database import Connection
 from consolidator.database.jsonb import escape, unescape
 from consolidator.models.lineage import Lineage
 from consolidator.models.session import SessionRow
-from consolidator.store.queries import fetch_all, fetch_one, load
+from consolidator.store.queries import fetch_all, fetch_column, fetch_one, load
 
 _SQL = load("log/tasks")
 
@@ -28,6 +29,7 @@ class TaskRow:
     ended_by: str | None
     outcome: str | None  # success | failure | cancelled | abandoned | unknown; None while it is open
     note: str | None
+    steers: int | None = None  # how often people steered meanwhile; counted in lists alone
 
 
 async def find_task(conn: Connection, session_id: str, task_id: str) -> TaskRow | None:
@@ -72,6 +74,20 @@ async def list_tasks(conn: Connection, session_id: str, *, limit: int = 50) -> l
     """Return a session's tasks, the latest first."""
     values = {"session": session_id, "task": None, "limit": limit}
     return [task for row in await fetch_all(conn, TaskRow, _SQL["list_tasks"], values) if (task := _readable(row))]
+
+
+async def with_steers(conn: Connection, session: SessionRow, rows: Sequence[TaskRow]) -> list[TaskRow]:
+    """Return tasks of a session with how often people steered in each, as far as their part of the log is there."""
+    started = [row for row in rows if row.started_seq is not None]
+    values = {
+        "session": session.id,
+        "head": session.head,
+        "started": [row.started_seq for row in started],
+        "ended": [row.ended_seq for row in started],
+    }
+    counts = await fetch_column(conn, _SQL["count_steers"], values)
+    counted = {row.id: count for row, count in zip(started, counts, strict=True)}
+    return [replace(row, steers=counted.get(row.id)) for row in rows]
 
 
 def _readable(row: TaskRow | None) -> TaskRow | None:

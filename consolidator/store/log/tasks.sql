@@ -16,6 +16,14 @@ where s.session_id = %(session)s and s.event_type in ('TaskStart', 'TaskEnd') an
 order by s.seq desc
 limit %(limit)s
 
+-- name: count_steers
+-- How often people steered in parts of a session's own log; an open task's part has no end.
+select count(e.seq) as steers
+from unnest(%(started)s::bigint[], %(ended)s::bigint[]) with ordinality as part (started, ended, number)
+left join event e on e.session_id = %(session)s and e.seq > part.started and e.seq <= coalesce(part.ended, %(head)s)
+                 and e.event_type = 'UserMessage' and e.data ->> 'mode' = 'steer'
+group by part.number order by part.number
+
 -- name: get_open_task
 -- The task that is open in a session; its start may be pruned.
 select n.open_task as id, coalesce(s.data ->> 'goal', '') as title, s.seq as started_seq, s.created_at as started_at,

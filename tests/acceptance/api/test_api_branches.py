@@ -16,7 +16,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from consolidator.api.limits import PREVIEWS
+from consolidator.api.limits import PREVIEWS_EACH
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.acceptance.api.server import ApiServer, Json, serve
 from tests.databases import database_copy
@@ -252,22 +252,25 @@ def test_previews_leave_places_for_other_requests(driving_api: ApiServer, model:
         model.is_slow.set()
         asked = {"kind": "pre_steer", "message": "a slow steer"}
 
-        def preview(_: int) -> httpx2.Response:
-            with driving_api.client() as own:
+        def preview(token: str | None) -> httpx2.Response:
+            with driving_api.client(token) as own:
                 return own.post(f"/sessions/{session_id}/branch", json=asked)
 
-        with ThreadPoolExecutor(10) as pool:
+        other = driving_api.make_token("previewer", "read", "write")
+        with ThreadPoolExecutor(11) as pool:
             try:
-                futures = [pool.submit(preview, number) for number in range(10)]
-                wait_for(lambda: sum(future.done() for future in futures) == 10 - PREVIEWS)
+                futures = [pool.submit(preview, None) for _ in range(10)]
+                others = pool.submit(preview, other)  # whose places the owner's requests do not take
+                wait_for(lambda: sum(future.done() for future in futures) == 10 - PREVIEWS_EACH)
                 assert client.get("/sessions", params={"limit": 1}).status_code == 200
             finally:
                 model.is_slow.clear()
             answers = [future.result() for future in futures]
     refused = [answer for answer in answers if answer.status_code == 429]
-    assert len(refused) == 10 - PREVIEWS
+    assert len(refused) == 10 - PREVIEWS_EACH
     assert all(answer.headers["retry-after"] for answer in refused)
-    assert [answer.status_code for answer in answers if answer not in refused] == [201] * PREVIEWS
+    assert [answer.status_code for answer in answers if answer not in refused] == [201] * PREVIEWS_EACH
+    assert others.result().status_code == 201
 
 
 def test_a_preview_needs_the_scope_to_read(driving_api: ApiServer) -> None:
@@ -279,6 +282,8 @@ def test_a_preview_needs_the_scope_to_read(driving_api: ApiServer) -> None:
         answer = client.post(f"/sessions/{session_id}/branch", json=asked)
     assert answer.status_code == 403
     assert "scope read" in answer.json()["detail"]
+    described = driving_api.openapi()["paths"]["/v1/sessions/{session_id}/branch"]["post"]
+    assert (described["x-scope"], list(described["x-scope-also"])) == ("write", ["read"])
     with driving_api.client() as client:
         assert client.get(f"/sessions/{session_id}/branches").json()["branches"] == []
 

@@ -98,10 +98,19 @@ def test_a_task_is_started_and_ended_with_its_outcome(api: ApiServer, owner: htt
     started = owner.post(path, json={"title": "Fix the build"})
     assert started.status_code == 201
     assert problem(owner.post(path, json={"title": "Another"})) == (422, "invalid")
+    session = path.removesuffix("/tasks")
+    for text in ("Not there.", "Here."):
+        owner.post(f"{session}/steer", json={"text": text}).raise_for_status()
+    owner.post(f"{session}/follow-up", json={"text": "Then rest."}).raise_for_status()
+    assert [task["steers"] for task in owner.get(path).json()["tasks"]] == [2]
     ended = owner.post(f"{path}/finish", json={"outcome": "success", "note": "green"}).json()
+    owner.post(f"{session}/steer", json={"text": "This is of no task."}).raise_for_status()
+    owner.post(path, json={"title": "Rest"}).raise_for_status()
+    owner.post(f"{path}/finish", json={"outcome": "cancelled"}).raise_for_status()
     assert (ended["id"], ended["outcome"], ended["started_by"]) == (started.json()["id"], "success", "user:owner")
     assert problem(owner.post(f"{path}/finish", json={"outcome": "failure"})) == (422, "invalid")
-    assert [task["outcome"] for task in owner.get(path).json()["tasks"]] == ["success"]
+    listed = owner.get(path).json()["tasks"]
+    assert [(task["outcome"], task["steers"]) for task in listed] == [("cancelled", 0), ("success", 2)]
 
 
 def test_a_scratchpad_is_changed_by_version_and_within_its_limit(api: ApiServer, owner: httpx2.Client) -> None:

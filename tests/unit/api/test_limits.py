@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from consolidator.api.limits import OpenStreams, RequestRates
+from consolidator.api.limits import Places, RequestRates
 
 
 def test_a_burst_is_let_through_and_then_the_rate() -> None:
@@ -28,10 +28,20 @@ def test_less_than_one_request_a_second_is_a_rate() -> None:
 
 
 def test_streams_are_counted_while_they_are_open() -> None:
-    streams = OpenStreams(2)
+    streams = Places(2)
     with streams.opened("a") as first, streams.opened("a") as second:
         assert (first, second) == (True, True)
         with streams.opened("a") as third, streams.opened("b") as other:
             assert (third, other) == (False, True)
     with streams.opened("a") as again:
         assert again
+
+
+def test_places_are_bounded_for_each_credential_and_in_all() -> None:
+    places = Places(2, 3)
+    with places.opened("a"), places.opened("a"), places.opened("a") as third, places.opened("b") as other:
+        assert (third, other) == (False, True)
+        with places.opened("b") as full, places.opened("c") as also_full:
+            assert (full, also_full, places.count) == (False, False, 3)
+    with places.opened("b") as first, places.opened("b") as second:
+        assert (first, second) == (True, True)
