@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
+from consolidator.settings import Settings
 from tests.acceptance.command_line import MISSING_MODULE, CommandLine, add_rejected_candidates, fill_memory
 from tests.conftest import NOON
-from tests.support import (
-    log_events,
-    user_message,
-)
+from tests.support import later, log_events, run_job, user_message
 
 
 def test_what_usually_follows_may_be_nothing_however_it_is_asked(cli: CommandLine, dsn: str) -> None:
@@ -82,12 +82,40 @@ def test_a_word_that_is_no_command_is_an_error_that_says_what_to_type(cli: Comma
 
 def test_memory_is_asked_and_answers_with_a_block_and_citations(cli: CommandLine, dsn: str) -> None:
     ids = asyncio.run(fill_memory(dsn))
-    code, out, _ = cli("recall", MISSING_MODULE, "--agent", "coder")
+    code, out, _ = cli("recall", MISSING_MODULE, "--agent", "coder", "--everywhere")
     assert code == 0
     assert f"[solution:{ids['solution']}]" in out.splitlines()[2]
-    result = json.loads(cli("recall", MISSING_MODULE, "--json")[1])
+    result = json.loads(cli("recall", MISSING_MODULE, "--json", "--project", "/src")[1])
     assert result["items"][0]["id"] == ids["solution"]
-    assert cli("recall", "zebras")[:2] == (0, "nothing is known of that\n")
+    assert cli("recall", "zebras", "--everywhere")[:2] == (0, "nothing known\n")
+    assert cli("recall", "zebras", "--everywhere", "--project", "/src")[0] == 2
+
+
+def test_recall_is_about_the_project_of_the_working_directory(
+    cli: CommandLine, dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asyncio.run(fill_projects(dsn, tmp_path))
+    for place, port in (("shop", "8080"), ("blog", "9090")):
+        (tmp_path / place / "src").mkdir(parents=True)
+        monkeypatch.chdir(tmp_path / place / "src")  # below the directory that sessions worked in
+        out = cli("recall", "which port does the proxy listen on?")[1]
+        assert f"port {port}" in out
+        assert out.count("proxy") == 1
+    assert cli("recall", "which port does the proxy listen on?", "--everywhere")[1].count("proxy") == 2
+    monkeypatch.chdir(tmp_path)
+    assert cli("recall", "which port does the proxy listen on?")[1].startswith("nothing known\nin the project ")
+
+
+async def fill_projects(dsn: str, folder: Path) -> None:
+    """Have a user say of two projects which port their proxies listen on."""
+    database = Database(dsn, FrozenClock(NOON))
+    for place, port in (("shop", 8080), ("blog", 9090)):
+        said = user_message(f"The proxy listens on port {port}.")
+        await log_events(database, place, [said], project=str(folder / place))
+    assert isinstance(database.clock, FrozenClock)
+    database.clock.set(later(NOON, hours=2))
+    await run_job(database, Settings(workers=1))
+    await database.close()
 
 
 def test_filters_count_wherever_they_are_taken(cli: CommandLine, dsn: str) -> None:

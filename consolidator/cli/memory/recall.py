@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from consolidator.cli.common import open_configured, run_async
-from consolidator.cli.output import AgentOption, AsJson, ProjectOption, print_json, print_line
-from consolidator.service.memory.recall import DEFAULT_LIMIT, DEFAULT_TOKEN_BUDGET, RecallResult, recall
+from consolidator.cli.output import AgentOption, AsJson, print_json, print_line
+from consolidator.errors import UsageError
+from consolidator.service.log.working_directory import find_project
+from consolidator.service.memory.recall import (
+    DEFAULT_LIMIT,
+    DEFAULT_TOKEN_BUDGET,
+    NOTHING_KNOWN,
+    RecallResult,
+    recall,
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -21,7 +30,13 @@ def recall_command(
         list[str], typer.Argument(metavar="QUERY", help="A question, a request, or an error's text; in any language.")
     ],
     agent: AgentOption = None,
-    project: ProjectOption = None,
+    project: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="A project: its path, or the last part of it; by default that of this place."
+        ),
+    ] = None,
+    everywhere: Annotated[bool, typer.Option("--everywhere", help="All projects.")] = False,
     peer: Annotated[str | None, typer.Option(help="Only what concerns this peer.")] = None,
     budget: Annotated[
         int, typer.Option(min=100, max=100_000, help="Tokens that the answer may take.")
@@ -29,23 +44,32 @@ def recall_command(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=200, help="Lines at most.")] = DEFAULT_LIMIT,
     as_json: AsJson = False,
 ) -> None:
-    """Ask memory: facts and turns ranked together, known errors and procedures first, each line with its citation."""
+    """Ask memory: facts and turns ranked together, known errors and procedures first, each line with its citation.
 
-    async def work() -> RecallResult:
+    It is about the project of the working directory, and what holds in every one. "nothing known" is an answer.
+    """
+    if everywhere and project:
+        raise UsageError("--project and --everywhere are different places: give one of them")
+
+    async def work() -> tuple[str | None, RecallResult]:
         async with open_configured() as (database, settings):
-            return await recall(
+            asked = None if everywhere else project or await find_project(database, Path.cwd())
+            result = await recall(
                 database,
                 " ".join(words),
                 agent=agent,
-                project=project,
+                project=asked,
                 peer=peer,
                 token_budget=budget,
                 limit=limit,
                 settings=settings,
             )
+            return asked, result
 
-    result = run_async(work())
+    asked, result = run_async(work())
     if as_json:
         print_json(result.as_json())
-    else:
-        print_line(result.block or "nothing is known of that")
+        return
+    print_line(result.block or NOTHING_KNOWN)
+    if not result.block and asked:
+        print_line(f"in the project {asked}; `--everywhere` asks all of them", style="dim")

@@ -15,6 +15,7 @@ from typing import Any
 
 from consolidator.memory.facts.reconcile import UNKNOWN_START
 from consolidator.memory.recall.documents import EventRef, RecalledFact, RecalledTurn
+from consolidator.memory.recall.episodes import searchable_text
 from consolidator.memory.text.invisible import strip_invisible, strip_invisible_in
 from consolidator.memory.text.recall_markers import RECALL_BEGIN, RECALL_END, escape_markers
 
@@ -36,6 +37,7 @@ class RecallItem:
     score: float = 0.0
     events: tuple[EventRef, ...] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
+    searched: str = ""  # the text that was searched
 
     def as_json(self) -> dict[str, Any]:
         """Return the item for programs."""
@@ -56,7 +58,9 @@ def fact_item(fact: RecalledFact, score: float) -> RecallItem:
         text = f"told by {'a tool' if fact.trust == 'tool' else 'an agent'}: {_quoted(fact.sentence)}"
     citation = f"[fact:{fact.id}]"
     data = {"id": fact.id, "text": fact.sentence, "trust": fact.trust, "at": fact.valid_from.isoformat()}
-    return RecallItem("fact", citation, f"- {text} ({_validity(fact)}) {citation}", score, fact.events, data)
+    return RecallItem(
+        "fact", citation, f"- {text} ({_validity(fact)}) {citation}", score, fact.events, data, fact.searched
+    )
 
 
 def turn_item(turn: RecalledTurn, score: float) -> RecallItem:
@@ -64,7 +68,8 @@ def turn_item(turn: RecalledTurn, score: float) -> RecallItem:
     citation = f"[{turn.event[0]}:{turn.event[1]}]"
     line = _turn_line(turn.occurred_at, turn.speaker or turn.role, turn.text, citation)
     data = {"text": turn.text, "role": turn.role, "speaker": turn.speaker, "at": turn.occurred_at.isoformat()}
-    return RecallItem("episode", citation, line, score, (turn.event,), data)
+    searched = searchable_text(turn.speaker, turn.text)
+    return RecallItem("episode", citation, line, score, (turn.event,), data, searched)
 
 
 def turn_excerpt(item: RecallItem, excerpt: str) -> RecallItem:

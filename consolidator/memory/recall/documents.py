@@ -36,6 +36,7 @@ class RecalledFact:
     valid_to: datetime | None = None
     steers_succeeded: int = 0  # steers that said it, after which the task succeeded
     steers_failed: int = 0
+    searched: str = ""  # the text that is indexed: the sentence, its predicate and kind
     says_since: bool = True  # whether its words say since when it is true; else `valid_from` is when it was said
 
 
@@ -46,3 +47,4 @@ class Channel:
     kind: str  # turn | fact
     scores: Mapping[int, float]  # by document number; the best has 1
     weight: float = 1.0
+    cosine: float = 0.0  # of the document nearest to the query's vector; 0 for a search by words

@@ -2,20 +2,30 @@
 
 A word tells as much as it is rare (inverse document frequency). A document is relevant if it shares several words with
 the prompt that together tell enough, and that are either most of what the prompt says or a good deal by themselves.
+A question that somebody asks of memory has a lower floor than a prompt that nobody asked memory about.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from consolidator.memory.text.words import query_words
+from consolidator.memory.recall.block import RecallItem
+from consolidator.memory.text.words import query_words, split_words
 
 MIN_SHARED_WORDS = 2
 MIN_SHARED_WEIGHT = 1.2  # in units of a word that only one document has
 MIN_COVERAGE = 0.5  # of the weight of the prompt's words
 ENOUGH_WEIGHT = 2.5  # in the same units: whatever else the prompt says
+MIN_ANSWER_COVERAGE = 0.5  # of the weight of a question's words: turns near each other have more than this
+MANY_WORDS, MIN_COVERAGE_OF_MANY = 3, 0.34  # or so many of the words, and this
+MAX_ANSWERS_READ = 20  # of the best items
+NEAR = 4  # turns of a session on each side that are read with one
+MIN_DOCUMENTS = 1000  # that a log is taken to have: of a few, most words seem to tell nothing
+_MONTHS = frozenset(
+    split_words("january february march april may june july august september october november december")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +54,33 @@ class PromptWords:
         if len(shared) < MIN_SHARED_WORDS or weight < MIN_SHARED_WEIGHT * self.unit:
             return False
         return weight >= ENOUGH_WEIGHT * self.unit or weight >= MIN_COVERAGE * sum(self.weights.values())
+
+    def may_be_answered_by(self, texts: Iterable[str]) -> bool:
+        """Tell whether texts that belong together may answer a question of these words."""
+        shared = self.weights.keys() & {word for text in texts for word in split_words(text)}
+        coverage = sum(self.weights[word] for word in shared) / (sum(self.weights.values()) or 1.0)
+        return coverage > MIN_ANSWER_COVERAGE or (len(shared) >= MANY_WORDS and coverage >= MIN_COVERAGE_OF_MANY)
+
+
+def subject_words(words: Sequence[str]) -> list[str]:
+    """Return a question's words without its dates, which few texts repeat; all of them if it has only dates."""
+    return [word for word in words if not word.isdigit() and word not in _MONTHS] or list(words)
+
+
+def has_answer(question: PromptWords, items: Sequence[RecallItem]) -> bool:
+    """Tell whether the best facts and turns may answer a question: one of them, with the turns that are near it."""
+    best = items[:MAX_ANSWERS_READ]
+    return any(question.may_be_answered_by(other.searched for other in best if _are_near(item, other)) for item in best)
+
+
+def _are_near(one: RecallItem, other: RecallItem) -> bool:
+    if one is other:
+        return True
+    return any(
+        session == other_session and abs(seq - other_seq) <= NEAR
+        for session, seq in one.events
+        for other_session, other_seq in other.events
+    )
 
 
 def _tell(documents_with: int, documents: int) -> float:

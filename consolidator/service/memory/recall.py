@@ -17,6 +17,7 @@ from consolidator.memory.recall.documents import Channel, RecalledFact, Recalled
 from consolidator.memory.recall.fusion import find_hidden_events, fuse_channels, scale_to_best, scale_to_range
 from consolidator.memory.recall.postings import FACT, TURN
 from consolidator.memory.recall.query import looks_like_error, looks_like_question, query_coverage
+from consolidator.memory.recall.relevance import MIN_DOCUMENTS, PromptWords, has_answer, subject_words
 from consolidator.memory.text.words import query_words, split_words, word_key
 from consolidator.models.session import SessionRow
 from consolidator.models.solution import SolutionRow
@@ -44,6 +45,8 @@ FACTS_WITH_TURNS = 40  # of the best facts the turns that prove them are read, t
 WORDS_WEIGHT, NEIGHBOURHOOD_WEIGHT, FACT_WEIGHT, VECTOR_WEIGHT = 1.0, 2.0, 0.5, 1.0  # of the channels
 MAX_SOLUTION_QUERY_LENGTH = 1000  # characters of a query that the search for solutions reads
 MAX_LEADING_ITEMS = 2  # solutions that a block begins with, and as many procedures
+MIN_COSINE = 0.5  # of the nearest document: what is said in other words may be an answer, too
+NOTHING_KNOWN = "nothing known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,14 @@ class RecallResult:
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON."""
         return {"block": self.block, "items": [item.as_json() for item in self.items]}
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """Facts and turns, the best first, and whether they may answer the query."""
+
+    items: list[RecallItem]
+    has_answer: bool
 
 
 async def recall(
@@ -72,6 +83,7 @@ async def recall(
 ) -> RecallResult:
     """Return what memory knows about a query: known errors first, then procedures, then facts and turns by rank.
 
+    Nothing where the best of these facts and turns have too few of the query's words to be about it.
     For a peer, only what comes from that person's own sessions, and what enough people share; for a viewer of one
     project, only what rests on that project's sessions alone; without either, everything.
 
@@ -80,9 +92,10 @@ async def recall(
     query = redact(query)
     async with database.connection() as conn:
         scope = await narrow_scope(conn, viewer, agent=agent, project=project, peer=peer)
-    documents = await _rank_documents(
+    ranked = await _rank_documents(
         database, query, scope, project_alone=viewer.is_of_project, limit=limit, settings=settings
     )
+    documents = ranked.items if ranked.has_answer else []
     solutions = await _find_solutions(database, query, scope, viewer)
     leading = [quoted_item("solution", row.id, row.body["line"]) for row in solutions]
     leading += await _find_procedures(database, query, scope, project_alone=viewer.is_of_project)
@@ -167,12 +180,13 @@ async def rank_documents(
     """Return the facts and turns that fit a query, in one ranking."""
     async with database.connection() as conn:
         scope = await narrow_scope(conn, OWNER, agent=agent, project=project, peer=peer)
-    return await _rank_documents(database, query, scope, project_alone=False, limit=limit, settings=settings)
+    ranked = await _rank_documents(database, query, scope, project_alone=False, limit=limit, settings=settings)
+    return ranked.items
 
 
 async def _rank_documents(
     database: Database, query: str, scope: Viewer, *, project_alone: bool, limit: int, settings: Settings | None
-) -> list[RecallItem]:
+) -> _Ranked:
     vector = await embed_query(settings, query)
     words = query_words(query)[:MAX_QUERY_WORDS]
     async with database.connection() as conn:
@@ -180,16 +194,24 @@ async def _rank_documents(
             conn, agent=scope.agent, project=scope.project, peer=scope.peer, project_alone=project_alone
         )
         if not sums.scopes:
-            return []
-        channels = await _search_words(conn, words, sums)
+            return _Ranked([], has_answer=False)
+        channels, counts = await _search_words(conn, words, sums)
         if vector is not None and settings is not None and settings.embed_model is not None:
             channels += await search_vectors(conn, settings.embed_model, vector, sums)
         turns, facts = await load_documents(conn, channels, scope.peer, scope.project if project_alone else None)
-    return fuse_channels(turns, facts, channels, limit=limit, query_words=words)
+    items = fuse_channels(turns, facts, channels, limit=limit, query_words=words)
+    weighed = PromptWords.weigh(subject_words(words), counts, max(sums.turns + sums.facts, MIN_DOCUMENTS))
+    is_near = any(channel.cosine >= MIN_COSINE for channel in channels)
+    return _Ranked(items, has_answer=is_near or has_answer(weighed, items))
 
 
-async def _search_words(conn: Connection, words: Sequence[str], sums: scope_sizes.CorpusSums) -> list[Channel]:
-    """Return the documents that fit a query's words: turns, turns read with their neighbours, facts."""
+async def _search_words(
+    conn: Connection, words: Sequence[str], sums: scope_sizes.CorpusSums
+) -> tuple[list[Channel], dict[str, int]]:
+    """Return the documents that fit a query's words (turns, turns read with their neighbours, facts).
+
+    Also in how many documents each word is.
+    """
     keys = {kind: [word_key(kind, word) for word in words] for kind in (TURN, FACT)}
     if sums.turn_scopes == sums.scopes:
         hits = await postings.search_words(conn, keys[TURN] + keys[FACT], sums.scopes)
@@ -205,7 +227,11 @@ async def _search_words(conn: Connection, words: Sequence[str], sums: scope_size
         channels.append(_scaled_channel(TURN, neighbourhoods, NEIGHBOURHOOD_WEIGHT))
     if facts is not None:
         channels.append(_scaled_channel(FACT, facts.score_documents(CANDIDATES_PER_CHANNEL), FACT_WEIGHT))
-    return channels
+    word_of = {key: word for kind in (TURN, FACT) for key, word in zip(keys[kind], words, strict=True)}
+    counts: dict[str, int] = {}
+    for key, _, count in hits:
+        counts[word_of[key]] = counts.get(word_of[key], 0) + count
+    return channels, counts
 
 
 def _scaled_channel(kind: str, scored: ranking.Scored, weight: float) -> Channel:
@@ -226,7 +252,12 @@ async def search_vectors(
             )
     weights = {TURN: VECTOR_WEIGHT, FACT: VECTOR_WEIGHT * FACT_WEIGHT}
     return [
-        Channel(kind, scale_to_range(*zip(*found, strict=True)), weights[kind])
+        Channel(
+            kind,
+            scale_to_range(*zip(*found, strict=True)),
+            weights[kind],
+            cosine=max(cosine for _, cosine in found),
+        )
         for kind, found in nearest.items()
         if found
     ]
@@ -298,5 +329,6 @@ def _recalled_fact(row: index.ProvenFactRow) -> RecalledFact:
         valid_to=row.valid_to,
         steers_succeeded=row.steers_succeeded,
         steers_failed=row.steers_failed,
+        searched=row.searched,
         says_since=row.says_since,
     )

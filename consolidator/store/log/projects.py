@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from consolidator.database.jsonb import escape
 from consolidator.database.partitions import Connection
@@ -31,6 +31,11 @@ async def resolve_project(
         return name
     known = await fetch_column(conn, _SQL["projects"], within)
     return match_project(name, known)
+
+
+async def find_known(conn: Connection, projects: Sequence[str]) -> set[str]:
+    """Return those of some projects that have a session."""
+    return set(await fetch_column(conn, _SQL["known"], {"projects": [escape(project) for project in projects]}))
 
 
 async def find_latest_agent(conn: Connection, project: str | None, *, but_channel: str) -> str | None:

@@ -21,3 +21,7 @@ select project from known k where project is not null and exists (
 select agent from session
 where kind = 'root' and channel is distinct from %(channel)s and (%(project)s::text is null or project = %(project)s)
 order by created_at desc, id desc limit 1
+
+-- name: known
+select wanted.project from unnest(%(projects)s::text[]) as wanted (project)
+where exists (select from session s where s.project = wanted.project)

@@ -60,6 +60,7 @@ class ProvenFactRow:
     says_since: bool  # whether its words say since when it is true
     last_used_at: datetime | None  # when it was last said or recalled; None where a person stated it
     proofs: list[tuple[str, int]]  # [session id, seq] of every turn that proves it
+    searched: str  # the text that is indexed
 
 
 @dataclass(frozen=True, slots=True)

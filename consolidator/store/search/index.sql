@@ -97,7 +97,7 @@ select i.number, f.id, f.sentence, f.kind, f.trust, f.agent, f.project, f.peer, 
                union select c.session_id, (further.proof ->> 0)::bigint
                from candidate c, jsonb_array_elements(c.evidence) as further (proof) where c.id = any(f.evidence)
            ) as proof
-       ), '[]') as proofs
+       ), '[]') as proofs, i.text as searched
 from indexed_fact i join fact f on f.id = i.id where i.number = any(%(numbers)s) and f.superseded_at is null
 
 -- name: outdated_facts

@@ -108,6 +108,18 @@ async def test_a_block_fills_its_budget_with_what_is_relevant(
     assert estimate_tokens(result.block) > 1400
 
 
+async def test_nothing_is_known_of_what_the_log_does_not_answer(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await log_events(
+        database, "one", [user_message("Heron, the staging server, runs PostgreSQL 15."), user_message("Push it.")]
+    )
+    await run_next_night(database, clock, settings)
+    assert (await recall(database, "which PostgreSQL does the staging server run?", agent="coder")).items
+    for question in ("which bank runs the payroll?", "who signed the lease of the server room in Oslo?"):
+        assert (await recall(database, question, agent="coder")).as_json() == {"block": "", "items": []}
+
+
 async def test_what_a_picture_shows_is_found_and_is_nothing_that_a_person_said(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:

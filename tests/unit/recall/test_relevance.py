@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from consolidator.memory.recall.relevance import PromptWords
-from consolidator.memory.text.words import query_words
+from consolidator.memory.recall.relevance import MIN_DOCUMENTS, PromptWords, subject_words
+from consolidator.memory.text.words import query_words, split_words
 
 COUNTS = {"push": 300, "commit": 280, "fix": 400, "test": 350, "bug": 200, "branch": 120}
 DOCUMENTS = 1000
@@ -44,3 +44,28 @@ def test_words_that_every_session_has_tell_nothing() -> None:
 
 def test_an_empty_log_is_about_nothing() -> None:
     assert not PromptWords.weigh(["push"], {}, 0).covers("push")
+
+
+LOG = ["Jon said he opened a dance studio", "Gina said she sells clothes online", "Jon said rehearsals are on Mondays"]
+
+
+def answers(question: str, *texts: str) -> bool:
+    """Whether texts that belong together may answer a question, in a log of three turns."""
+    words = subject_words(query_words(question))
+    counts = {word: sum(word in split_words(text) for text in LOG) for word in words}
+    return PromptWords.weigh(words, counts, MIN_DOCUMENTS).may_be_answered_by(texts)
+
+
+@pytest.mark.parametrize("question", ["Which studio did Jon open?", "studio", "On 23 May 2023, what did Jon open?"])
+def test_a_text_with_most_words_of_a_question_may_answer_it(question: str) -> None:
+    assert answers(question, LOG[0])
+
+
+def test_texts_near_each_other_answer_a_question_together() -> None:
+    assert not answers("Are the rehearsals of the dance studio on Sundays?", LOG[2])
+    assert answers("Are the rehearsals of the dance studio on Sundays?", LOG[0], LOG[2])
+
+
+@pytest.mark.parametrize("question", ["Which bank gave Jon his mortgage?", "What is the studio's wifi password?"])
+def test_a_text_that_shares_the_name_alone_answers_nothing(question: str) -> None:
+    assert not answers(question, LOG[0])
