@@ -34,6 +34,8 @@ def answer(request: dict[str, Any]) -> ScriptedReply:
         ("diff", "git_diff", {"ref": "HEAD"}),
         ("note", "note", {"text": text.partition(" ")[2] or "nothing much"}),
         ("deploy", "deploy", {"version": "1.0"}),
+        ("remember", "remember", {"statement": text.partition(" ")[2] or "nothing much"}),
+        ("recall", "recall", {"query": text.partition(" ")[2] or "anything"}),
     ):
         if text.startswith(command):
             return (

@@ -73,6 +73,7 @@ class ConsolidatorStore(BaseStore):
     ) -> None:
         super().__init__()
         self.ttl_config = ttl
+        self.index_config = index
         self.embeddings = None if index is None else ensure_embeddings(index["embed"])
         self._fields = ["$"] if index is None else index.get("fields") or ["$"]
         self._use = DatabaseUse(database, settings)

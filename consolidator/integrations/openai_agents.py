@@ -1,7 +1,8 @@
-"""A session of the OpenAI Agents SDK over this log: `Runner.run(agent, "hi", session=ConsolidatorSession(key))`.
+"""A session of the OpenAI Agents SDK over this log, and memory as its tools.
 
-The SDK drives the agent and keeps its items here; nights learn from them as from any other session. What the SDK takes
-back is withdrawn by an event, and nothing is deleted.
+`Runner.run(Agent(..., tools=memory_tools(Memory())), "hi", session=ConsolidatorSession(key))`: the SDK drives the agent
+and keeps its items here; nights learn from them as from any other session. What the SDK takes back is withdrawn by an
+event, and nothing is deleted.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ from typing import Any, Literal
 from ulid import ULID
 
 from consolidator.errors import DatabaseUnavailable, UsageError
+from consolidator.integrations.memory_tools import MemoryTools
+from consolidator.library.memory import Memory
 from consolidator.library.shared_database import DatabaseUse
 from consolidator.service.database import Database
 from consolidator.service.log.items import ItemLog
 from consolidator.settings import Settings
 
 try:
+    from agents import FunctionTool, function_tool
     from agents.memory.session_settings import SessionSettings, coerce_session_settings, resolve_session_limit
 except ImportError as error:
     raise UsageError("this needs the OpenAI Agents SDK: pip install 'consolidator[agents]'") from error
@@ -27,6 +31,11 @@ except ImportError as error:
 FRAMEWORK = "openai-agents"
 _ATTEMPTS = 3
 _FIRST_PAUSE_SECONDS = 0.2
+
+
+def memory_tools(memory: Memory) -> list[FunctionTool]:
+    """Return a memory's tools: recall, look an error up, explain, remember and forget, each with a short answer."""
+    return [function_tool(function) for function in MemoryTools(memory).list_functions()]
 
 
 class ConsolidatorSession:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 from datetime import datetime
 from functools import wraps
 from types import TracebackType
@@ -31,11 +33,12 @@ from consolidator.service.memory.learned import LearnedNews
 from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET, RecallResult
 from consolidator.service.memory.remember import Remembered
 from consolidator.service.nights.runs import run_job
-from consolidator.service.viewer import OWNER, Viewer
+from consolidator.service.viewer import OWNER, Scope, Viewer
 from consolidator.settings import Settings
 
 Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
+AGENT_SCOPES: tuple[Scope, ...] = ("read", "record")
 
 
 class _Scope(TypedDict):
@@ -73,7 +76,6 @@ class Memory:
         self.peer = peer
         self.viewer = viewer
         self._use = DatabaseUse(database, settings)
-        self._closed = False
 
     async def remember(
         self, statement: str, *, agent: str | None = None, project: str | None = None, peer: str | None = None
@@ -260,6 +262,13 @@ class Memory:
         )
         return read_night_report(report)
 
+    def for_agent(self) -> Memory:
+        """Return the same memory for a model: it may read and record, and its word is an agent's, no person's."""
+        scopes = frozenset[Scope](scope for scope in AGENT_SCOPES if self.viewer.may(scope))
+        narrower = copy(self)
+        narrower.viewer = replace(self.viewer, scopes=scopes)
+        return narrower
+
     @property
     def blocking(self) -> BlockingMemory:
         """The same for synchronous code: its methods wait, where these are awaited."""
@@ -276,7 +285,6 @@ class Memory:
 
     def close_and_wait(self) -> None:
         """Close it from synchronous code."""
-        self._closed = True
         self._use.close()
 
     async def __aenter__(self) -> Memory:
@@ -308,7 +316,7 @@ class Memory:
         return await self._use.run(call)
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self._use.is_closed:
             raise UsageError("this Memory is closed: open another one")
 
 

@@ -107,6 +107,7 @@ class DatabaseUse:
         self._database = database
         self._settings = settings
         self._shared: SharedDatabase | None = None
+        self.is_closed = False  # its owner may open it again by using it
 
     @property
     def settings(self) -> Settings:
@@ -132,6 +133,7 @@ class DatabaseUse:
 
     def close(self) -> None:
         """Leave the shared database, and wait until it is closed if this was its last user."""
+        self.is_closed = True
         shared, self._shared = self._shared, None
         if shared is not None and _leave(shared, self):
             shared.close()

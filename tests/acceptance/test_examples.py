@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from consolidator.testing import ModelServer
 from tests.acceptance.terminal import Terminal
-from tests.support import PATIENCE
+from tests.support import PATIENCE, in_thread
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
+MEMORY_TOOLS = {"recall", "lookup_error", "explain", "remember", "forget"}
 
 
 @pytest.fixture(scope="module")
@@ -71,11 +73,11 @@ def test_an_agent_of_ones_own_is_a_dozen_lines(model_environment: dict[str, str]
     assert "[0 earlier turns]\n\n> note milk\nThe tool says: kept, with 0 earlier notes" in done.stdout
 
 
-def run_example(environment: dict[str, str], name: str) -> str:
+def run_example(environment: dict[str, str], name: str, *words: str) -> str:
     """Run an example to its end and return what it wrote; a framework may warn of its own."""
     own = {**environment, "PYTHONWARNINGS": "default::ResourceWarning"}
-    words = [sys.executable, str(EXAMPLES / name)]
-    done = subprocess.run(words, env=own, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    program = [sys.executable, str(EXAMPLES / name), *words]
+    done = subprocess.run(program, env=own, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -87,6 +89,26 @@ def test_a_langgraph_agent_knows_what_it_was_told_in_another_thread(environment:
         "You said 'I live in Bern'; before that: ['I like tea']",
         "[('memories', 'mara')]",
     ]
+
+
+@pytest.mark.skipif(find_spec("pydantic_ai") is None, reason="Pydantic AI is not installed")
+async def test_a_pydantic_ai_agent_is_told_what_is_known_about_a_prompt(environment: dict[str, str]) -> None:
+    async with ModelServer(["On Tuesdays."]) as server:
+        exported = {"CONSOLIDATOR_MODEL": "stand-in", "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "none"}
+        told = await in_thread(run_example, environment | exported, "pydantic_ai_memory.py", "when do we deploy?")
+    assert told == "On Tuesdays.\n"
+    [request] = server.requests
+    block, prompt = (message["content"] for message in request["messages"] if message["role"] == "user")
+    assert "- We deploy on Tuesdays." in block
+    assert prompt == "when do we deploy?"
+    assert {tool["function"]["name"] for tool in request["tools"]} == MEMORY_TOOLS
+
+
+@pytest.mark.skipif(find_spec("agents") is None, reason="the OpenAI Agents SDK is not installed")
+def test_an_agent_of_the_sdk_has_something_remembered(model_environment: dict[str, str]) -> None:
+    told = run_example(model_environment, "agents_memory.py", "remember we use tabs").splitlines()
+    assert told[0].startswith('The tool says: remembered: "We use tabs." [fact:')
+    assert told[1] == "['We use tabs.']"
 
 
 def test_a_program_asks_memory_with_a_few_lines(environment: dict[str, str], tmp_path: Path) -> None:
