@@ -125,7 +125,7 @@ async def test_a_pydantic_ai_prompt_comes_with_what_is_known_about_it(
             return ModelResponse(parts=[ToolCallPart("remember", {"statement": "The build takes ten minutes."})])
         return ModelResponse(parts=[TextPart("On Tuesdays.")])
 
-    agent = Agent(FunctionModel(answer), capabilities=[MemoryCapability(memory)])  # type: ignore[arg-type]
+    agent = Agent(FunctionModel(answer), capabilities=[MemoryCapability(memory)])
     result = await agent.run("when do we deploy?")
     assert seen[0] == seen[1]  # once for each prompt: what is sent does not change beneath a model's cache
     assert "- We deploy on Tuesdays." in seen[0][0]
@@ -135,7 +135,7 @@ async def test_a_pydantic_ai_prompt_comes_with_what_is_known_about_it(
 
     await agent.run("and now?", message_history=result.all_messages())
     assert seen[-1][-1] == "and now?"
-    silent = Agent(FunctionModel(answer), capabilities=[MemoryCapability(memory, token_budget=0)])  # type: ignore[arg-type]
+    silent = Agent(FunctionModel(answer), capabilities=[MemoryCapability(memory, token_budget=0)])
     await silent.run("when do we deploy?")
     assert seen[-1] == ["when do we deploy?"]
 
