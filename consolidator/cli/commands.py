@@ -29,6 +29,7 @@ _PANELS: dict[str, dict[str, tuple[str, str]]] = {
         "recall": ("memory.recall", "ask memory, each line with its citation"),
         "remember": ("memory.remember", "have memory believe what you say"),
         "forget": ("memory.remember", "stop believing a fact"),
+        "rules": ("memory.rules", "what people say again and again: accept or dismiss it"),
         "facts": ("memory.facts", "what users stated or a model read; correct or forget it"),
         "procedures": ("memory.procedures", "what agents do again and again; export it as skills"),
         "solutions": ("memory.solutions", "errors and what resolved them"),

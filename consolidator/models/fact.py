@@ -160,6 +160,15 @@ class CandidateTable(AssertionColumns, table=True):
         Index("candidate_retired", "retired_by", postgresql_where=text("retired_by is not null")),
         Index("candidate_target", "target", postgresql_where=text("target is not null")),
         Index("candidate_session", "session_id"),
+        Index(
+            "candidate_instruction",
+            "agent",
+            "level",
+            "owner",
+            "subject",
+            "value",
+            postgresql_where=text("predicate = 'instruction' and rejected is null"),
+        ),
         Index("candidate_quarantined", "agent", postgresql_where=text("quarantined is not null")),
     )
 

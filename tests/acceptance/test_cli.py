@@ -202,7 +202,7 @@ JSON_COMMANDS = [
     "erase --log", "procedures search make", "facts search short answers",
     "facts --rejected", "recall ModuleNotFoundError", "facts review",
     "replay s0", "wake --all", "context s0", "cost", "compact s0", "compact s0 --history", "sessions --attention",
-    "facts --flagged", "revisions", "remember we use tabs --agent coder", "forget use tabs",
+    "facts --flagged", "revisions", "remember we use tabs --agent coder", "forget use tabs", "rules",
     "facts correct {fact} Short.", "facts forget {fact}", "token create laptop --scope read", "token list",
     "agent set desk --max-steps 5", "agent list", "agent show desk", "session create --agent desk", "session show s0",
     "task start s0 Fix", "task list s0", "task finish s0 success", "state s0", "scratchpad s0",
@@ -213,6 +213,7 @@ JSON_COMMANDS = [
 
 JSON_COMMANDS_TESTED_ELSEWHERE = {
     ("demo",),
+    *(("rules", word) for word in ("accept", "dismiss")),
     ("doctor",),
     ("checkpoint", "restore"),
     *((word,) for word in ("compare", "diff", "follow-up", "rerun", "spawn", "steer")),

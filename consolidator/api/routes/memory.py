@@ -12,6 +12,7 @@ from starlette.responses import Response
 from consolidator.api.call import Reading, Writing, operation, to_answer
 from consolidator.api.replies import reply, to_document
 from consolidator.api.schemas.memory import (
+    Acceptance,
     CandidateList,
     Correction,
     ErrorLookup,
@@ -25,12 +26,13 @@ from consolidator.api.schemas.memory import (
     RecallAnswer,
     RememberedFact,
     Review,
+    RuleList,
     SolutionList,
     Statement,
     SuggestionList,
 )
 from consolidator.service.database import Database
-from consolidator.service.memory import facts
+from consolidator.service.memory import facts, rules
 from consolidator.service.memory import remember as remembering
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.learned import KINDS, load_learned
@@ -117,6 +119,35 @@ async def forget(call: Writing, body: Forgetting) -> Response:
         owner = {"project": body.project, "agent": body.agent, "peer": body.peer}
         forgotten = await remembering.forget(database, body.words, **owner, viewer=call.viewer)
         return to_answer(RememberedFact(**forgotten.as_json()))
+
+    return await call.answer_once(work)
+
+
+@router.get("/rules", **operation("read", RuleList))
+async def list_rules(call: Reading, agent: Agent = None, project: Project = None, limit: Limit = 50) -> Response:
+    """List what people asked for in three sessions or more, with their words: proposals until a person accepts them."""
+    proposals = await rules.list_rules(call.database, agent=agent, project=project, limit=limit, viewer=call.viewer)
+    return reply(_visible({"rules": [proposal.as_json() for proposal in proposals]}))
+
+
+@router.post("/rules/{rule_id}/accept", **operation("write", FactChange))
+async def accept_rule(call: Writing, rule_id: MemoryId, body: Acceptance) -> Response:
+    """Believe a proposal as a rule. Answers the id of the fact."""
+
+    async def work(database: Database) -> Answer:
+        fact = await rules.accept_rule(database, rule_id, words=body.words, viewer=call.viewer)
+        return to_answer(FactChange(id=fact.id, believed=True))
+
+    return await call.answer_once(work)
+
+
+@router.post("/rules/{rule_id}/dismiss", **operation("write", FactChange))
+async def dismiss_rule(call: Writing, rule_id: MemoryId) -> Response:
+    """Propose something no more; where it is believed already, it is forgotten."""
+
+    async def work(database: Database) -> Answer:
+        dismissed = await rules.dismiss_rule(database, rule_id, viewer=call.viewer)
+        return to_answer(FactChange(id=dismissed.id, believed=False))
 
     return await call.answer_once(work)
 

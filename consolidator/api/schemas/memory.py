@@ -247,6 +247,43 @@ class RememberedFact(BaseModel):
     seq: int | None
 
 
+class RuleQuote(BaseModel):
+    """A person's words, and where they stand."""
+
+    session_id: str
+    origin: str | None
+    seq: int
+    quote: str
+    occurred_at: datetime
+
+
+class RuleProposal(BaseModel):
+    """What people asked in several sessions, as a rule to accept or dismiss."""
+
+    id: str
+    rule: str
+    sessions: int = Field(description="distinct ones in which it was asked; forks count as one")
+    agent: str
+    project: str | None
+    peer: str | None
+    believed: bool = Field(description="whether memory believes it already")
+    quotes: list[RuleQuote]
+
+
+class RuleList(BaseModel):
+    """What waits for a person's word, the most often asked first."""
+
+    rules: list[RuleProposal]
+
+
+class Acceptance(Input):
+    """A proposal that is to be believed."""
+
+    words: str | None = Field(
+        default=None, max_length=MAX_STATEMENT_CHARS, description="the rule in better words; else as it is proposed"
+    )
+
+
 class Correction(Input):
     """A fact as it should be."""
 

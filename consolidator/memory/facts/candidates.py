@@ -14,6 +14,9 @@ from consolidator.models.steer import SteerOutcome
 
 # Predicates of observations: they become a fact only after the same one was seen several times.
 COUNTED_PREDICATES = frozenset({"approval", "steer", "instruction"})
+REMEMBERED_EXTRACTOR = "remembered:1"  # what somebody asked memory to remember
+ACCEPTED_EXTRACTOR = "accepted:1"  # what a person accepted of what they repeat
+EXPLICIT_EXTRACTORS = frozenset({REMEMBERED_EXTRACTOR, ACCEPTED_EXTRACTOR})  # hold whatever was forgotten before
 AMONG_PEOPLE = "said to another person, not to an agent"  # why an instruction is none
 REDACTED_MARK = "[redacted:"  # begins what redaction puts in place of a secret
 _PEER_NAMES = re.compile(r"\s*(?:,|&|\band\b)\s*")  # of a session between several people

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from consolidator.memory.facts.candidates import Candidate
+from consolidator.memory.facts.candidates import EXPLICIT_EXTRACTORS, Candidate
 from consolidator.memory.facts.reconcile import Attribute, Fact, attribute_of, normalize_value
-from consolidator.memory.facts.remembered import REMEMBERED_EXTRACTOR
 from consolidator.models.fact import CorrectionRow
 
 
@@ -39,7 +38,7 @@ def apply_corrections(facts: Sequence[Fact], candidates: Sequence[Candidate], co
     """
     single_valued = {attribute_of(candidate) for candidate in candidates if candidate.single_valued}
     remembered = {
-        candidate.id: candidate.occurred_at for candidate in candidates if candidate.extractor == REMEMBERED_EXTRACTOR
+        candidate.id: candidate.occurred_at for candidate in candidates if candidate.extractor in EXPLICIT_EXTRACTORS
     }
     return [_apply(fact, single_valued, remembered, corrections) for fact in facts]
 

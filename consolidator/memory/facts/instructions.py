@@ -43,8 +43,8 @@ _FORM = re.compile(
 )
 # Says how, and not only what: this is what may be meant for other tasks, too.
 _MANNER = re.compile(
-    r"\b(?:in full|fully|completely|entirely|thoroughly|carefully|properly|in detail|first|only|instead|without|before|"
-    r"after|step by step|one by one|one at a time|as you go|at once|in parallel|verbatim|by hand|"
+    r"\b(?:in full|fully|completely|entirely|thoroughly|carefully|properly|in detail|(?<!the )first|only|instead|"
+    r"without|before|after|step by step|one by one|one at a time|as you go|at once|in parallel|verbatim|by hand|"
     r"(?:to|in|on|under) (?:one|a single|two|three|\d+) (?:lines?|sentences?|words?|paragraphs?|chars|characters)|"
     r"short|shorter|small|"
     r"smaller|brief|concise|simple|minimal|in (?:english|german|french|spanish|plain \w+|(?:camel|snake|kebab|"

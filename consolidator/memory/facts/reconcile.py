@@ -13,16 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from consolidator.memory.facts.candidates import TRUST_RANK, Candidate, trust_tier
+from consolidator.memory.facts.candidates import EXPLICIT_EXTRACTORS, TRUST_RANK, Candidate, trust_tier
 from consolidator.memory.facts.relations import canonical_relation
 from consolidator.memory.facts.steering import count_steers
 from consolidator.models.fact import Assertion, CorrectionRow, SupersededReason
 
 # The start of a fact that is over, where nobody said when it began. It is a valid date in every time zone.
 UNKNOWN_START = datetime(1, 1, 2, tzinfo=UTC)
-STANDING_COUNT = (
-    3  # equal answers in a row, or sessions with the same steer or instruction, that make a standing preference
-)
+STANDING_COUNT = 3  # equal answers in a row, or sessions with the same steer, that make a standing preference
 
 Scope = tuple[str, str, str | None, str | None]  # agent, level, project, peer
 Attribute = tuple[Scope, str, str]  # scope, subject, name of the relation: what a fact answers
@@ -69,8 +67,10 @@ def reconcile_candidates(candidates: Iterable[Candidate]) -> list[Fact]:
         ordered = sorted(group, key=_time_order)
         if ordered[0].predicate == "approval":
             facts += _standing_approvals(ordered)
-        elif ordered[0].predicate in ("steer", "instruction"):
+        elif ordered[0].predicate == "steer":
             facts += _standing_steers(ordered)
+        elif ordered[0].predicate == "instruction":
+            facts += _accepted_instructions(ordered)
         else:
             facts += _facts_by_trust(ordered)
     return sorted(facts, key=lambda fact: (fact.valid_from, fact.id))
@@ -241,8 +241,22 @@ def _standing_approvals(ordered: Sequence[Candidate]) -> list[Fact]:
 
 
 def _standing_steers(ordered: Sequence[Candidate]) -> list[Fact]:
-    """Make a fact of each steer, or instruction, that was given in at least three sessions."""
+    """Make a fact of each steer that was given in at least three sessions."""
     return [fact for fact in _keep_each_value(ordered) if fact.sessions >= STANDING_COUNT]
+
+
+def _accepted_instructions(ordered: Sequence[Candidate]) -> list[Fact]:
+    """Make a fact of each instruction that a person accepted as a rule, in the words that they accepted last."""
+    accepted = {
+        normalize_value(candidate.value): candidate.sentence
+        for candidate in ordered
+        if candidate.extractor in EXPLICIT_EXTRACTORS
+    }
+    return [
+        replace(fact, sentence=accepted[normalize_value(fact.value)])
+        for fact in _keep_each_value(ordered)
+        if normalize_value(fact.value) in accepted
+    ]
 
 
 def _operation_of(approval: Candidate) -> str:

@@ -11,7 +11,12 @@ import hashlib
 import re
 from collections.abc import Callable
 
-from consolidator.memory.facts.candidates import Candidate, SessionContext
+from consolidator.memory.facts.candidates import (
+    ACCEPTED_EXTRACTOR,
+    REMEMBERED_EXTRACTOR,
+    Candidate,
+    SessionContext,
+)
 from consolidator.memory.facts.norms import is_norm
 from consolidator.memory.facts.orders import is_order
 from consolidator.memory.facts.reconcile import normalize_value
@@ -24,7 +29,6 @@ from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, role_of
 
 STATED, FORGOTTEN = "fact_stated", "fact_forgotten"  # decisions
-REMEMBERED_EXTRACTOR = "remembered:1"
 MAX_STATEMENT_CHARS = 400
 _TRUST = {Role.USER: "user", Role.OPERATOR: "user", Role.AGENT: "agent"}
 
@@ -37,9 +41,11 @@ def read_statement(event: Event, session: SessionContext, redact: Callable[[str]
     statement = clean_statement(words, redact)[:MAX_STATEMENT_CHARS]
     if not statement:
         return None
-    meaning = _find_meaning(statement)
+    accepted = _read_attribute(event) if role is not Role.AGENT else None
+    meaning = _find_meaning(statement) if accepted is None else accepted[1]
+    extractor = REMEMBERED_EXTRACTOR if accepted is None else ACCEPTED_EXTRACTOR
     level, _, _ = owner_of_session(session)
-    key = (session.session_id, str(event.seq), REMEMBERED_EXTRACTOR)
+    key = (session.session_id, str(event.seq), extractor)
     return Candidate(
         id=hashlib.blake2b("\x1f".join(key).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest(),
         session_id=session.session_id,
@@ -50,7 +56,7 @@ def read_statement(event: Event, session: SessionContext, redact: Callable[[str]
         project=session.project,
         peer=session.peer,
         level=level,
-        subject="user",
+        subject="user" if accepted is None else accepted[0],
         predicate=meaning.predicate,
         value=meaning.value,
         sentence=as_sentence(statement),
@@ -58,9 +64,18 @@ def read_statement(event: Event, session: SessionContext, redact: Callable[[str]
         confidence="explicit",
         trust=_TRUST[role],
         quote=statement,
-        extractor=REMEMBERED_EXTRACTOR,
+        extractor=extractor,
         single_valued=meaning.single_valued,
     )
+
+
+def _read_attribute(event: Event) -> tuple[str, Statement] | None:
+    """Return the subject and meaning of what a person accepts; None where they say something of their own."""
+    words = [event.data.get(name) for name in ("subject", "predicate", "value")]
+    if not all(isinstance(word, str) and word for word in words):
+        return None
+    subject, predicate, value = map(str, words)
+    return subject, Statement(predicate, value, value, "constraint", "work", single_valued=False)
 
 
 def read_forgetting(event: Event, session: SessionContext) -> CorrectionRow | None:

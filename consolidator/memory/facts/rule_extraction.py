@@ -39,7 +39,7 @@ RULE_EXTRACTOR = "rules:1"
 MAX_CANDIDATES = 50  # of one message
 MAX_REJECTED = 5  # near misses of one message that are kept, with the reason
 _MAX_QUOTE_CHARS = 300
-_OF_ITS_TASK = "an order that does not say that it lasts: a fact once three sessions gave it"
+_OF_ITS_TASK = "an order that does not say that it lasts: `consolidator rules` proposes it once three sessions gave it"
 _MAX_STEER_CHARS = 160  # a longer steer is about the moment
 
 

@@ -130,6 +130,16 @@ def test_what_is_said_is_believed_and_forgotten(api: ApiServer, learned: dict[st
         assert owner.post("/remember", json={**said, "statement": " "}).status_code == 422
 
 
+def test_rules_are_listed_and_decided_by_those_who_may(api: ApiServer, learned: dict[str, list[str]]) -> None:
+    with api.client() as owner:
+        proposals = owner.get("/rules").raise_for_status().json()["rules"]
+        assert all(proposal["sessions"] >= 3 and proposal["quotes"] for proposal in proposals)
+        for decision, body in (("accept", {}), ("dismiss", None)):
+            assert owner.post(f"/rules/nothing/{decision}", json=body).status_code == 404
+            with api.client(api.make_token(f"rules-{decision}", "record", "read")) as agent:
+                assert agent.post(f"/rules/nothing/{decision}", json=body).status_code == 403
+
+
 def test_what_was_learned_is_told_with_what_waits_to_the_owner_alone(
     api: ApiServer, learned: dict[str, list[str]]
 ) -> None:

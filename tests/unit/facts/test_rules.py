@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consolidator.llm.redaction.redact import redact
-from consolidator.memory.facts.candidates import Candidate, Proposals, SessionContext, is_quote_in
+from consolidator.memory.facts.candidates import ACCEPTED_EXTRACTOR, Candidate, Proposals, SessionContext, is_quote_in
 from consolidator.memory.facts.model_extraction import FactExtractor, read_facts
 from consolidator.memory.facts.reconcile import reconcile_candidates
 from consolidator.memory.facts.rule_extraction import MAX_CANDIDATES, MAX_REJECTED, propose_candidates
@@ -383,11 +383,12 @@ def test_an_instruction_is_the_same_whatever_files_it_names() -> None:
         assert propose_from(text).candidates == []
 
 
-def test_an_instruction_lasts_once_three_sessions_gave_it() -> None:
-    said = [replace(only_candidate("read the file in full"), id=f"c{n}", root_id=f"r{n % 3}") for n in range(6)]
-    assert reconcile_candidates([*said[0:2], *said[3:5]]) == []
-    (fact,) = reconcile_candidates(said)
-    assert fact.sentence == "The user asks again and again: read files in full."
+def test_an_instruction_lasts_once_a_person_accepts_it() -> None:
+    repeated = [replace(only_candidate("read the file in full"), id=f"c{n}", root_id=f"r{n % 3}") for n in range(6)]
+    assert reconcile_candidates(repeated) == []
+    accepted = replace(repeated[0], id="a", extractor=ACCEPTED_EXTRACTOR, sentence="Read files in full.", root_id="a")
+    (fact,) = reconcile_candidates([*repeated, accepted])
+    assert (fact.sentence, fact.sessions) == ("Read files in full.", 4)
 
 
 def test_a_steer_is_observed() -> None:

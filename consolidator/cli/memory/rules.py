@@ -1,0 +1,171 @@
+"""consolidator rules: what people say again and again, to accept as a rule or to dismiss."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from consolidator.cli.common import open_configured, parse_path, run_async
+from consolidator.cli.output import (
+    AgentOption,
+    AsJson,
+    Limit,
+    ProjectOption,
+    owner_name,
+    pluralize,
+    print_json,
+    print_line,
+    print_note,
+    shorten,
+)
+from consolidator.clock import Clock
+from consolidator.errors import Interrupted, UsageError
+from consolidator.formats.common.project import derive_project
+from consolidator.models.fact import FactRow
+from consolidator.service.clients.rules_file import plan_rules, write_rules
+from consolidator.service.memory.rules import (
+    AcceptedRow,
+    RuleProposal,
+    accept_rule,
+    dismiss_rule,
+    list_accepted_rules,
+    list_rules,
+)
+from consolidator.settings import load_settings
+
+rules_app = typer.Typer(invoke_without_command=True)
+RuleId = Annotated[str, typer.Argument(metavar="ID", help="Of a proposal, or how it begins.")]
+File = Annotated[
+    Path | None, typer.Option("--write", metavar="FILE", help="Also put it into this AGENTS.md or CLAUDE.md.")
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before the file is changed.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.add_typer(rules_app, name="rules")
+
+
+@rules_app.callback()
+def rules_command(
+    context: typer.Context,
+    agent: AgentOption = None,
+    project: ProjectOption = None,
+    limit: Limit = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List what people asked for in three sessions or more, with their words: a proposal until you accept it."""
+    if context.invoked_subcommand:
+        return
+
+    async def work() -> list[RuleProposal]:
+        async with open_configured() as (database, _):
+            return await list_rules(database, agent=agent, project=project, limit=limit)
+
+    proposals = run_async(work())
+    if as_json:
+        print_json([proposal.as_json() for proposal in proposals])
+        return
+    for proposal in proposals:
+        owner = owner_name(proposal.project, proposal.peer, proposal.agent)
+        believed = ", believed already" if proposal.believed else ""
+        print_line(f"{proposal.id[:12]}  {proposal.rule}", style="bold")
+        print_line(f"    in {pluralize(proposal.sessions, 'session')}, for {owner}{believed}", style="dim")
+        for quote in proposal.quotes:
+            print_line(f'    "{shorten(quote.quote, 120)}" ({quote.origin or quote.session_id}, event {quote.seq})')
+    if proposals:
+        print_note("`consolidator rules accept ID [--write AGENTS.md]`, or `consolidator rules dismiss ID`")
+    else:
+        print_line("nothing waits: no demand was made in three sessions that you have not accepted or dismissed")
+
+
+@rules_app.command("accept")
+def accept_command(
+    rule_id: RuleId,
+    words: Annotated[str | None, typer.Option(help="The rule in better words.")] = None,
+    write: File = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Believe a proposal as a rule. With --write it also goes into a file: shown as a diff first, with a backup."""
+    if write is not None:
+        plan_rules(parse_path(str(write)).absolute(), [])  # a wrong file is told before anything is believed
+
+    async def work() -> tuple[FactRow, list[AcceptedRow]]:
+        async with open_configured() as (database, _):
+            fact = await accept_rule(database, rule_id, words=words)
+            return fact, [] if fact.project is None else await list_accepted_rules(database, project=fact.project)
+
+    fact, accepted = run_async(work())
+    if as_json:
+        print_json(fact)
+    else:
+        rule = next((row.rule for row in accepted if row.id == fact.id), fact.sentence)
+        print_line(f"a rule from now on: {rule} ({fact.id[:12]})")
+    if write is not None:
+        if fact.project is None:
+            raise UsageError("this rule is of no project: `consolidator rules write` takes the rules of one")
+        _write(write, [row.rule for row in accepted], is_agreed=yes)
+
+
+@rules_app.command("dismiss")
+def dismiss_command(rule_id: RuleId, as_json: AsJson = False) -> None:
+    """Propose this no more; where it is believed already, it is forgotten."""
+
+    async def work() -> RuleProposal:
+        async with open_configured() as (database, _):
+            return await dismiss_rule(database, rule_id)
+
+    dismissed = run_async(work())
+    if as_json:
+        print_json(dismissed.as_json())
+    else:
+        print_line(f"dismissed: {dismissed.rule}")
+
+
+@rules_app.command("write")
+def write_command(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="AGENTS.md or CLAUDE.md.")],
+    project: ProjectOption = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Take the block out again.")] = False,
+    yes: Yes = False,
+) -> None:
+    """Make a file's block hold the accepted rules of its project, no more and no less; the rest stays as it is."""
+    path = parse_path(str(file)).absolute()
+
+    async def work() -> list[AcceptedRow]:
+        async with open_configured() as (database, _):
+            return await list_accepted_rules(database, project=project or derive_project(str(path.parent)) or "")
+
+    _write(path, [] if remove else [row.rule for row in run_async(work())], is_agreed=yes)
+
+
+def _write(path: Path, sentences: list[str], *, is_agreed: bool) -> None:
+    settings = load_settings()
+    change = plan_rules(path.absolute(), sentences)
+    if not change.is_change:
+        print_note(f"{path} is as it should be")
+        return
+    for line in change.diff():
+        print_note(line)
+    if not is_agreed:
+        _confirm(f"Change {path}?")
+    for made in write_rules(change, settings, Clock(settings.clock).now()):
+        print_note(f"changed {made.path}" + (f"; the file as it was: {made.backup}" if made.backup else ""))
+
+
+def _confirm(question: str) -> None:
+    """Ask; raise Interrupted if the answer is no, and UsageError where nobody can answer."""
+    if not sys.stdin.isatty():
+        raise UsageError("a person has to confirm this: run it on a terminal, or say --yes")
+    try:
+        with redirect_stdout(sys.stderr):
+            confirmed = typer.confirm(question)
+    except typer.Abort:
+        confirmed = False
+    if not confirmed:
+        raise Interrupted("the file was not changed; what was accepted stays")

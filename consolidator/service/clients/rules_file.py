@@ -1,0 +1,31 @@
+"""Puts accepted rules into a file that agents read, as a block of its own, and takes them out again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from consolidator.errors import UsageError
+from consolidator.memory.facts.rule_block import replace_block
+from consolidator.service.clients import changes
+from consolidator.service.clients.changes import FileChange, MadeChange
+from consolidator.settings import Settings
+
+RULE_FILES = ("AGENTS.md", "CLAUDE.md")
+BACKUPS = "rules/backups"  # below the home
+
+
+def plan_rules(path: Path, sentences: Sequence[str]) -> FileChange:
+    """Return the change that makes these the rules of a file's block; without rules, that removes the block."""
+    if path.name not in RULE_FILES:
+        raise UsageError(f"{path.name} is no file of rules: {' or '.join(RULE_FILES)}")
+    if not path.parent.is_dir():
+        raise UsageError(f"{path.parent} is no directory")
+    text = changes.read_text(path)
+    return FileChange(path, text, replace_block(text, sentences))
+
+
+def write_rules(change: FileChange, settings: Settings, now: datetime) -> list[MadeChange]:
+    """Make a planned change after a backup; the file must be as it was when it was planned."""
+    return changes.apply([change], settings.home / BACKUPS, now.strftime("%Y%m%dT%H%M%S"))

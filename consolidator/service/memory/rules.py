@@ -1,0 +1,210 @@
+"""Rules that people repeat: lists what waits for a word, and accepts or dismisses it. No model is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from consolidator.database import Connection, Database
+from consolidator.errors import NotFound, UsageError
+from consolidator.jobs.consolidation.learning import session_context
+from consolidator.jobs.merging.changes import Changes
+from consolidator.jobs.merging.reconciling import reconcile_agent
+from consolidator.llm.redaction.redact import redact
+from consolidator.memory.facts.reconcile import STANDING_COUNT, fact_id, normalize_value
+from consolidator.memory.facts.relations import spellings_of
+from consolidator.memory.facts.remembered import (
+    FORGOTTEN,
+    MAX_STATEMENT_CHARS,
+    STATED,
+    as_sentence,
+    clean_statement,
+    read_forgetting,
+    read_statement,
+)
+from consolidator.models.fact import FactRow
+from consolidator.models.provenance import Provenance
+from consolidator.service.memory.decision_log import MemoryOwner, log_decision
+from consolidator.service.scope import narrow_scope
+from consolidator.service.viewer import OWNER, Viewer
+from consolidator.store.log import sessions
+from consolidator.store.memory import agent_locks, facts, lookup, rules
+from consolidator.store.memory.rules import AcceptedRow, RepeatedRow, RuleQuoteRow
+
+__all__ = [
+    "AcceptedRow",
+    "RuleProposal",
+    "accept_rule",
+    "count_rules",
+    "dismiss_rule",
+    "list_accepted_rules",
+    "list_rules",
+]
+MAX_PROPOSALS = 500
+MAX_QUOTES = 5  # of one proposal
+MAX_ACCEPTED = 100  # rules of one block
+
+
+@dataclass(frozen=True, slots=True)
+class RuleProposal:
+    """What people asked in several sessions, as a rule that a person may accept."""
+
+    id: str
+    rule: str
+    sessions: int
+    agent: str
+    project: str | None
+    peer: str | None
+    believed: bool  # whether memory believes it already
+    quotes: list[RuleQuoteRow]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return asdict(self)
+
+
+async def list_rules(
+    database: Database,
+    *,
+    agent: str | None = None,
+    project: str | None = None,
+    limit: int = 50,
+    viewer: Viewer = OWNER,
+) -> list[RuleProposal]:
+    """Return what waits for a person's word, the most often asked first, with quotes of some sessions."""
+    viewer.check_may("read")
+    async with database.connection() as conn:
+        rows = await _list_visible(conn, viewer, agent=agent, project=project)
+        return [await _propose(conn, row) for row in rows[:limit]]
+
+
+async def count_rules(conn: Connection) -> int:
+    """Return how many proposals wait for a person's word."""
+    return len(await _list_visible(conn, OWNER, agent=None, project=None))
+
+
+async def accept_rule(database: Database, rule_id: str, *, words: str | None = None, viewer: Viewer = OWNER) -> FactRow:
+    """Believe a proposal as a rule, in other words if some are given; return the fact.
+
+    Raises NotFound for an id that no proposal has, and UsageError for one that several begin with.
+    """
+    viewer.check_may("write")
+    async with database.connection() as conn:
+        row = await _find(conn, rule_id, viewer)
+    rule = clean_statement(_rule_of(row) if words is None else words, redact)
+    if not rule or len(rule) > MAX_STATEMENT_CHARS:
+        raise UsageError(f"a rule is one to {MAX_STATEMENT_CHARS} characters, not {len(rule)}")
+    decision = {"decision": STATED, "statement": rule, **_attribute(row)}
+    async with database.transaction() as conn:
+        await agent_locks.lock_agent(conn, row.agent)
+        now = database.clock.now()
+        event = await log_decision(conn, _owner_of(row), decision, now=now, viewer=viewer)
+        candidate = read_statement(event, session_context(await sessions.get(conn, event.session_id)), redact)
+        if candidate is None:
+            raise UsageError("there is nothing to believe in it")
+        await facts.save_candidates(conn, [asdict(candidate)], run_id="")
+        await reconcile_agent(conn, row.agent, Provenance(None, "person", now), Changes())
+        fact = await lookup.load_fact(conn, row.fact_id or _id_of(row))
+    if fact is None:
+        raise NotFound(f"what {rule_id!r} rests on was erased meanwhile")
+    return fact
+
+
+async def dismiss_rule(database: Database, rule_id: str, *, viewer: Viewer = OWNER) -> RuleProposal:
+    """Propose something no more; where memory believes it, it is forgotten. Returns what was dismissed."""
+    viewer.check_may("write")
+    async with database.connection() as conn:
+        row = await _find(conn, rule_id, viewer)
+        proposal = await _propose(conn, row)
+    decision = {"decision": FORGOTTEN, "fact_id": proposal.id, **_attribute(row)}
+    async with database.transaction() as conn:
+        await agent_locks.lock_agent(conn, row.agent)
+        now = database.clock.now()
+        event = await log_decision(conn, _owner_of(row), decision, now=now, viewer=viewer)
+        forgotten = read_forgetting(event, session_context(await sessions.get(conn, event.session_id)))
+        if forgotten is not None:
+            await facts.save_tombstones(conn, [(forgotten, spellings_of(forgotten.predicate))])
+        await reconcile_agent(conn, row.agent, Provenance(None, "person", now), Changes())
+    return proposal
+
+
+async def list_accepted_rules(
+    database: Database, *, project: str, agent: str | None = None, viewer: Viewer = OWNER
+) -> list[AcceptedRow]:
+    """Return the rules that a person accepted for a project and that are believed."""
+    viewer.check_may("read")
+    async with database.connection() as conn:
+        scope = await narrow_scope(conn, viewer, agent=agent, project=project, peer=None)
+        if scope.peer is not None:  # a project's rules are of all its people
+            return []
+        return await rules.list_accepted(
+            conn, level="project", owner=scope.project or "", agent=scope.agent, limit=MAX_ACCEPTED
+        )
+
+
+async def _list_visible(
+    conn: Connection, viewer: Viewer, *, agent: str | None, project: str | None
+) -> list[RepeatedRow]:
+    scope = await narrow_scope(conn, viewer, agent=agent, project=project, peer=None)
+    level, owner = (None, None) if scope.project is None else ("project", scope.project)
+    if scope.peer is not None:  # what several people asked is for who sees them all
+        level, owner = "peer", scope.peer
+    rows = await rules.list_repeated(
+        conn, min_sessions=STANDING_COUNT, agent=scope.agent, level=level, owner=owner, limit=MAX_PROPOSALS
+    )
+    tombstones = {
+        correction.fact_id
+        for agent_name in sorted({row.agent for row in rows})
+        for correction in await facts.load_corrections(conn, agent_name)
+        if not correction.is_stated
+    }
+    return [row for row in rows if row.fact_id is not None or _id_of(row) not in tombstones]
+
+
+async def _find(conn: Connection, rule_id: str, viewer: Viewer) -> RepeatedRow:
+    """Return the proposal whose id is this or begins with it."""
+    rows = await _list_visible(conn, viewer, agent=None, project=None)
+    found = [row for row in rows if rule_id and (row.fact_id or _id_of(row)).startswith(rule_id)]
+    if not found:
+        raise NotFound(f"no proposal has the id {rule_id!r}; `consolidator rules` lists them")
+    if len(found) > 1:
+        raise UsageError(f"{len(found)} proposals begin with {rule_id!r}: type more of the id")
+    return found[0]
+
+
+async def _propose(conn: Connection, row: RepeatedRow) -> RuleProposal:
+    quotes: Sequence[RuleQuoteRow] = await rules.load_quotes(conn, row, spellings_of(row.predicate), limit=MAX_QUOTES)
+    owner = _owner_of(row)
+    return RuleProposal(
+        id=row.fact_id or _id_of(row),
+        rule=_rule_of(row),
+        sessions=row.sessions,
+        agent=row.agent,
+        project=owner.project,
+        peer=owner.peer,
+        believed=row.fact_id is not None,
+        quotes=sorted(quotes, key=lambda quote: quote.occurred_at, reverse=True),
+    )
+
+
+def _rule_of(row: RepeatedRow) -> str:
+    """Return a proposal as an order: what its sessions have in common; of some believed facts only the sentence is."""
+    return as_sentence(row.value) if row.predicate in ("instruction", "rule") else row.words
+
+
+def _owner_of(row: RepeatedRow) -> MemoryOwner:
+    return MemoryOwner(
+        row.agent,
+        project=row.owner if row.level == "project" else None,
+        peer=row.owner if row.level == "peer" else None,
+    )
+
+
+def _id_of(row: RepeatedRow) -> str:
+    owner = _owner_of(row)
+    return fact_id((row.agent, row.level, owner.project, owner.peer), row.subject, row.predicate, row.value)
+
+
+def _attribute(row: RepeatedRow) -> dict[str, str]:
+    return {"subject": row.subject, "predicate": row.predicate, "value": normalize_value(row.value)}

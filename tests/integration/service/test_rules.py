@@ -1,0 +1,133 @@
+"""What people repeat in three sessions is proposed as a rule, believed once accepted, and never proposed again."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.errors import Forbidden, NotFound
+from consolidator.service.log.erasure import erase_sessions, plan_erasure
+from consolidator.service.memory.explain import explain
+from consolidator.service.memory.facts import list_facts
+from consolidator.service.memory.remember import forget
+from consolidator.service.memory.rules import accept_rule, dismiss_rule, list_accepted_rules, list_rules
+from consolidator.service.viewer import Viewer
+from consolidator.settings import Settings
+from tests.support import assert_invariants, log_events, read_memory, run_job, user_message
+
+DAY = timedelta(days=1)
+SHOP = {"agent": "coder", "project": "/src/shop"}
+READ = ("read src/a.ts in full", "ok, read @docs/b.md in full please", "Read it in full, then go")
+
+
+async def say(database: Database, name: str, text: str, **columns: str) -> None:
+    await log_events(database, name, [user_message(text)], **{**SHOP, **columns})
+
+
+async def night(database: Database, clock: FrozenClock, settings: Settings) -> None:
+    clock.advance(DAY)
+    await run_job(database, settings)
+    await assert_invariants(database)
+
+
+async def repeat(database: Database, clock: FrozenClock, settings: Settings) -> None:
+    for number, text in enumerate(READ):
+        await say(database, f"s{number}", text)
+    await night(database, clock, settings)
+
+
+async def test_three_sessions_make_a_proposal_and_a_person_a_rule(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    for number, text in enumerate(READ[:2]):
+        await say(database, f"s{number}", text)
+    await say(database, "fork", READ[2], root_id="s0", parent_id="s0", kind="fork")
+    await night(database, clock, settings)
+    assert await list_rules(database) == []  # a fork is no session of its own
+    await say(database, "other", READ[2], project="/src/other")
+    await say(database, "bob", READ[2], agent="bob")
+    await night(database, clock, settings)
+    assert await list_rules(database) == []
+    await say(database, "s2", READ[2])
+    await night(database, clock, settings)
+    (proposal,) = await list_rules(database)
+    assert (proposal.rule, proposal.sessions, proposal.believed) == ("Read files in full.", 3, False)
+    assert {quote.quote.rstrip(".") for quote in proposal.quotes} >= set(READ)
+    assert {quote.session_id for quote in proposal.quotes} >= {"s0", "s1", "s2"}
+    assert await list_facts(database) == []
+    fact = await accept_rule(database, proposal.id[:8], words="Read a file in full before you change it")
+    assert fact.sentence == "Read a file in full before you change it."
+    assert "ok, read @docs/b.md in full please" in str(await explain(database, fact.id))
+    assert await list_rules(database) == []
+    before = await read_memory(database)
+    await say(database, "s3", READ[0])
+    await night(database, clock, settings)
+    after = await read_memory(database)
+    assert [row[0:2] for row in after["fact"]] == [row[0:2] for row in before["fact"]]
+    assert [row.id for row in await list_accepted_rules(database, project="/src/shop")] == [fact.id]
+    await forget(database, fact.id)
+    assert await list_accepted_rules(database, project="/src/shop") == []
+    assert await list_rules(database) == []
+
+
+async def test_what_is_dismissed_is_not_proposed_again(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await repeat(database, clock, settings)
+    (proposal,) = await list_rules(database)
+    assert (await dismiss_rule(database, proposal.id)).rule == proposal.rule
+    await say(database, "s9", READ[0])
+    await night(database, clock, settings)
+    assert await list_rules(database) == []
+    with pytest.raises(NotFound):
+        await accept_rule(database, proposal.id)
+
+
+async def test_a_believed_rule_of_three_sessions_is_proposed_too(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    for number in range(3):
+        await say(database, f"s{number}", "Never commit generated files.")
+    await night(database, clock, settings)
+    (proposal,) = await list_rules(database, project="shop")
+    assert proposal.believed
+    assert len(proposal.quotes) == 3
+    fact = await accept_rule(database, proposal.id)
+    assert (fact.id, proposal.rule) == (proposal.id, "Never commit generated files.")
+    assert [row.rule for row in await list_accepted_rules(database, project="/src/shop")] == [proposal.rule]
+    assert await list_rules(database) == []
+    await night(database, clock, settings)
+    assert len(await list_facts(database)) == 1
+
+
+async def test_an_erasure_takes_a_proposal_away(database: Database, clock: FrozenClock, settings: Settings) -> None:
+    await repeat(database, clock, settings)
+    (proposal,) = await list_rules(database)
+    await accept_rule(database, proposal.id)
+    (fact,) = await list_facts(database)
+    for name in ("s0", "s1", "s2"):
+        await erase_sessions(database, settings, await plan_erasure(database, session=name), reason="asked")
+    (left,) = await list_facts(database)
+    assert (left.id, left.sessions) == (fact.id, 1)  # the person's own word is left, and no quote
+    assert "docs/b.md" not in str(await explain(database, fact.id))
+
+
+async def test_a_credential_sees_and_decides_its_own(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await repeat(database, clock, settings)
+    own = Viewer(name="app", scopes=frozenset({"read", "write"}), project="/src/shop")
+    others = Viewer(name="app2", scopes=frozenset({"read", "write"}), project="/src/other")
+    person = Viewer(name="app3", scopes=frozenset({"read", "write"}), peer="ada")
+    recorder = Viewer(name="app4", scopes=frozenset({"read", "record"}))
+    (proposal,) = await list_rules(database, viewer=own)
+    assert await list_rules(database, viewer=others) == await list_rules(database, viewer=person) == []
+    with pytest.raises(NotFound):
+        await accept_rule(database, proposal.id, viewer=others)
+    for decide in (accept_rule, dismiss_rule):
+        with pytest.raises(Forbidden):
+            await decide(database, proposal.id, viewer=recorder)
+    assert (await accept_rule(database, proposal.id, viewer=own)).id == proposal.id
