@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from ulid import ULID
@@ -112,12 +113,16 @@ def later(moment: datetime, **span: float) -> datetime:
 
 
 def run_cli(
-    *arguments: str, environment: Mapping[str, str], code: int | None = 0, timeout: float = PATIENCE
+    *arguments: str,
+    environment: Mapping[str, str],
+    code: int | None = 0,
+    timeout: float = PATIENCE,
+    cwd: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run the command line as a subprocess; `code` is the required exit code, None for any."""
     completed = subprocess.run(
         [sys.executable, "-m", "consolidator", *arguments],
-        env=dict(environment), capture_output=True, text=True, timeout=timeout, check=False,
+        env=dict(environment), capture_output=True, text=True, timeout=timeout, check=False, cwd=cwd,
     )  # fmt: skip
     assert code is None or completed.returncode == code, (
         f"exit {completed.returncode}\n{completed.stdout}\n{completed.stderr}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
 from collections.abc import Mapping
@@ -42,7 +43,7 @@ class ClaudeSession:
 
     def write(self, home: Path) -> Path:
         """Write the log where Claude Code keeps it; return its path."""
-        path = home / ".claude" / "projects" / self.project.replace("/", "-") / f"{self.name}.jsonl"
+        path = home / ".claude" / "projects" / re.sub(r"[^A-Za-z0-9]", "-", self.project) / f"{self.name}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(json.dumps(line) + "\n" for line in self.lines))
         return path
@@ -78,6 +79,7 @@ class ClaudeCode:
     home: Path
     session: str = "now"
     project: str = PROJECT
+    settings: Path | None = None  # the file of the hooks; None: that of the home
 
     def run(self, event: str, **fields: Any) -> str:
         """Run the hooks of an event once; return the context that they add."""
@@ -89,7 +91,7 @@ class ClaudeCode:
             "hook_event_name": event,
             **fields,
         }
-        settings = json.loads((self.home / ".claude" / "settings.json").read_text())
+        settings = json.loads((self.settings or self.home / ".claude" / "settings.json").read_text())
         shown = []
         for group in settings["hooks"][event]:
             for hook in group["hooks"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,12 +26,15 @@ from consolidator.cli.output import (
 from consolidator.clock import Clock
 from consolidator.errors import Interrupted, UsageError
 from consolidator.hooks.client import is_running, stop_service
+from consolidator.service.clients import changes
 from consolidator.service.clients.changes import FileChange
 from consolidator.service.clients.checks import run_checks
 from consolidator.service.clients.installation import (
+    BACKUPS,
     Place,
     apply_changes,
     describe_install,
+    find_installed_places,
     find_place,
     import_history,
     learn_history,
@@ -39,6 +42,13 @@ from consolidator.service.clients.installation import (
     plan_uninstall,
 )
 from consolidator.service.clients.registry import CLIENTS
+from consolidator.service.clients.user_service import (
+    plan_removal,
+    plan_service,
+    run_commands,
+    start_commands,
+    stop_commands,
+)
 from consolidator.service.hooks.usage import summarize_injections
 from consolidator.settings import Settings, load_settings
 
@@ -57,13 +67,33 @@ def register(app: typer.Typer) -> None:
 
 
 def install_command(
-    client: Annotated[str, _CLIENT],
+    client: Annotated[str | None, _CLIENT] = None,
     project: Annotated[bool, _PROJECT] = False,
     yes: Annotated[bool, _YES] = False,
     history: Annotated[bool, typer.Option(help="Import the sessions of before and learn from them, by rules.")] = True,
+    service: Annotated[
+        bool, typer.Option("--service", help="Run `consolidator serve` in your session, by systemd or launchd.")
+    ] = False,
 ) -> None:
     """Put memory into a coding agent: its hooks, its MCP server, and its history. Shows the change and asks first."""
-    place, settings = find_place(client, Path.cwd() if project else None), load_settings()
+    if client is None and not service:
+        raise UsageError(f"name a coding agent ({', '.join(CLIENTS)}), or say --service")
+    settings = load_settings()
+    if client is not None:
+        _install_client(find_place(client, Path.cwd() if project else None), settings, yes=yes, history=history)
+    if service:
+        change = plan_service(settings)
+        if _confirm([change], "Write this service and start it?", is_agreed=yes):
+            changes.apply([change], settings.home / BACKUPS, f"{Clock(settings.clock).now():%Y%m%d-%H%M%S}")
+        _run_or_tell(start_commands(change.path))
+        print_line(f"the service is in {change.path}; `consolidator uninstall --service` takes it back")
+
+
+def _install_client(place: Place, settings: Settings, *, yes: bool, history: bool) -> None:
+    """Install into one client."""
+    name = place.client.name
+    if place.project is not None and describe_install(replace(place, project=None)).hooks:
+        raise UsageError(f"{name} has the hooks for every project already: they would be run twice in this one")
     planned = plan_install(place, settings)
     if _confirm(planned, "Make these changes?", is_agreed=yes):
         _apply(place, planned, settings)
@@ -73,22 +103,35 @@ def install_command(
         run_async(_learn_history(place))
     if place.client.advice:
         print_line(place.client.advice)
-    print_line(f"installed; `consolidator status` shows what it did, `consolidator uninstall {client}` takes it back")
+    print_line(f"installed; `consolidator status` shows what it did, `consolidator uninstall {name}` takes it back")
 
 
 def uninstall_command(
-    client: Annotated[str, _CLIENT],
+    client: Annotated[str | None, _CLIENT] = None,
     project: Annotated[bool, _PROJECT] = False,
     yes: Annotated[bool, _YES] = False,
+    service: Annotated[bool, typer.Option("--service", help="Only the service of your session.")] = False,
 ) -> None:
-    """Take memory out of a coding agent's settings: exactly what install added. What was learned stays."""
-    place, settings = find_place(client, Path.cwd() if project else None), load_settings()
-    planned = plan_uninstall(place, settings)
-    if _confirm(planned, "Make these changes?", is_agreed=yes):
-        _apply(place, planned, settings)
-    else:
+    """Take memory out of a coding agent's settings, or, without one, out of all: exactly what install added.
+
+    What was learned stays: `consolidator erase --all` deletes it.
+    """
+    settings = load_settings()
+    places = [find_place(client, Path.cwd() if project else None)] if client is not None else []
+    if client is None and not service:
+        places = find_installed_places(settings)
+    planned = [change for place in places for change in plan_uninstall(place, settings)]
+    removal = [plan_removal()] if client is None else []
+    if not _confirm([*planned, *removal], "Make these changes?", is_agreed=yes):
         print_line("the settings hold nothing of ours")
-    if not project:
+    else:
+        for place in places:
+            _apply(place, plan_uninstall(place, settings), settings)  # several places may share a file
+        for change in removal:
+            if change.is_change:
+                _run_or_tell(stop_commands(change.path))
+                change.path.unlink()
+    if not project and not service:
         stop_service(settings.home)
 
 
@@ -165,6 +208,12 @@ def _confirm(planned: Sequence[FileChange], question: str, *, is_agreed: bool) -
 def _apply(place: Place, planned: list[FileChange], settings: Settings) -> None:
     for backup in apply_changes(place.client, planned, settings, Clock(settings.clock).now()):
         print_note(f"the file as it was: {backup}")
+
+
+def _run_or_tell(commands: list[list[str]]) -> None:
+    """Run what starts or stops the service; say what could not be run here."""
+    for command in run_commands(commands):
+        print_note(f"to be run by hand: {command}")
 
 
 async def _learn_history(place: Place) -> None:

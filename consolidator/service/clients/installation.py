@@ -23,7 +23,7 @@ from consolidator.service.clients import changes
 from consolidator.service.clients.changes import FileChange
 from consolidator.service.clients.client import Client
 from consolidator.service.clients.hooks_text import add_hooks, has_hooks, remove_hooks
-from consolidator.service.clients.registry import get_client
+from consolidator.service.clients.registry import CLIENTS, get_client
 from consolidator.service.clients.servers_text import SERVER_ARGUMENTS
 from consolidator.service.nights.imports import import_logs
 from consolidator.settings import Settings
@@ -74,6 +74,20 @@ def find_place(client_name: str, project: Path | None) -> Place:
     if project is not None and not project.is_dir():
         raise UsageError(f"{project} is no directory")
     return Place(client, Path.home(), os.environ, None if project is None else project.resolve())
+
+
+def find_installed_places(settings: Settings) -> list[Place]:
+    """Return where something of ours stands: for every project, here, and wherever else it was installed."""
+    places = []
+    for client in CLIENTS.values():
+        paths = [Path(change.path) for change in changes.load_record(_record(client, settings))]
+        folders = {path.parent.parent for path in paths if path.parent.name.startswith(".")}
+        projects = sorted(folder for folder in {*folders, Path.cwd()} if folder.is_dir() and folder != Path.home())
+        for project in (None, *projects):
+            place = Place(client, Path.home(), os.environ, project)
+            if any(change.is_change for change in plan_uninstall(place, settings)):
+                places.append(place)
+    return places
 
 
 def plan_install(place: Place, settings: Settings) -> list[FileChange]:

@@ -1,0 +1,121 @@
+"""What is installed, served and kept in a home is gone after `uninstall` and `erase --all`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from consolidator.hooks.client import is_running
+from tests.acceptance.claude_home import PROJECT, ClaudeCode, push_session, wait_for
+from tests.acceptance.codex_home import codex_push_session
+from tests.support import PATIENCE, free_port, run_cli
+
+
+@pytest.fixture
+def own_home(tmp_path: Path) -> dict[str, str]:
+    """The environment of a person who has configured nothing but the home: the database is the embedded one."""
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "VIRTUAL_ENV") if name in os.environ}
+    return {**kept, "HOME": str(tmp_path), "CONSOLIDATOR_HOME": str(tmp_path / "home")}
+
+
+def list_files(home: Path) -> list[str]:
+    """What is in a home, folders that are empty left out."""
+    return sorted(str(path.relative_to(home)) for path in home.rglob("*") if not path.is_dir())
+
+
+@pytest.mark.embedded
+def test_nothing_is_left_behind(own_home: Mapping[str, str], tmp_path: Path) -> None:
+    environment = own_home
+    claude_log = push_session("earlier", "price-list", 1).write(tmp_path)
+    codex_log = codex_push_session("earlier", "price-list", 1).write(tmp_path)
+    project = tmp_path / "shop"
+    project.mkdir()
+    before = list_files(tmp_path)
+    run_cli("install", "claude-code", "--yes", environment=environment)
+    run_cli("install", "codex", "--yes", "--no-history", environment=environment)
+    run_cli("install", "cursor", "--project", "--yes", "--no-history", environment=environment, cwd=project)
+    run_cli("install", "--service", "--yes", environment=environment)
+    ClaudeCode(environment, tmp_path).run_until_answered("SessionStart", source="startup")
+    home = Path(environment["CONSOLIDATOR_HOME"])
+    assert is_running(home)
+    data = Path(json.loads((home / "postgres" / "cluster.json").read_text())["data"] or home / "postgres" / "data")
+    assert data.exists()
+
+    refused = run_cli("uninstall", environment=environment, code=2)
+    assert "-[mcp_servers.consolidator]" in refused.stdout
+    shown = run_cli("uninstall", "--yes", environment=environment).stdout
+    assert str(project / ".cursor" / "hooks.json") in shown
+    assert "-ExecStart" in shown
+    wait_for(lambda: not is_running(home))
+    assert "nothing of ours" in run_cli("uninstall", "--yes", environment=environment).stdout
+
+    assert data.exists()
+    asked = run_cli("erase", "--all", environment=environment, code=2)
+    assert str(data) in asked.stderr.replace("\n", "")
+    assert data.exists()
+    run_cli("erase", "--all", "--yes", environment=environment)
+    assert not data.parent.exists()
+    assert not home.exists()
+    assert list_files(tmp_path) == before
+    assert claude_log.exists()
+    assert codex_log.exists()
+
+
+def is_healthy(port: int) -> bool:
+    """Whether a service answers on a port, with its database."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5) as answer:
+            return bool(json.load(answer)["database"] == "ok")
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="launchd's agent is another file")
+def test_the_services_unit_runs_serve_as_it_stands(environment: Mapping[str, str], tmp_path: Path) -> None:
+    shown = run_cli("install", "--service", "--yes", environment=environment)
+    unit = tmp_path / ".config" / "systemd" / "user" / "consolidator.service"
+    written = unit.read_text().splitlines()
+    assert all(f"+{line}" in shown.stdout for line in written)
+    settings = dict(line.split("=", 1) for line in written if "=" in line)
+    command = shlex.split(settings["ExecStart"].replace("%%", "%"))
+    name, _, value = shlex.split(settings["Environment"])[0].partition("=")
+    with free_port() as port:
+        running = {**environment, name: value, "CONSOLIDATOR_HEALTH_PORT": str(port)}
+        process = subprocess.Popen(command, env=running, stderr=subprocess.DEVNULL)
+        try:
+            assert wait_for(lambda: is_healthy(port))
+        finally:
+            process.terminate()
+            assert process.wait(PATIENCE) == 0
+    run_cli("uninstall", "--service", "--yes", environment=environment)
+    assert not unit.exists()
+
+
+def test_memory_for_one_project_comes_in_that_project_alone(environment: Mapping[str, str], tmp_path: Path) -> None:
+    session = push_session("earlier", "price-list", 1)
+    assert session.project == PROJECT
+    shop = tmp_path / "shop"
+    shop.mkdir()
+    session.project = str(shop)
+    for line in session.lines:
+        line["cwd"] = str(shop)
+    session.write(tmp_path)
+    run_cli("install", "claude-code", "--project", "--yes", environment=environment, cwd=shop)
+    assert not (tmp_path / ".claude" / "settings.json").exists()
+    servers = json.loads((tmp_path / ".claude.json").read_text())
+    assert list(servers) == ["projects"]
+    claude = ClaudeCode(environment, tmp_path, project=str(shop), settings=shop / ".claude" / "settings.local.json")
+    assert "tabs" in claude.run_until_answered("SessionStart", source="startup")
+    assert "for this project" in run_cli("status", environment=environment, cwd=shop).stdout
+    run_cli("uninstall", "claude-code", "--project", "--yes", environment=environment, cwd=shop)
+    assert not (shop / ".claude" / "settings.local.json").exists()
+    run_cli("uninstall", "--yes", environment=environment)  # ends the hook service, too
+    wait_for(lambda: not is_running(Path(environment["CONSOLIDATOR_HOME"])))
