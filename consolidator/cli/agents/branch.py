@@ -8,7 +8,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from consolidator import Consolidator
-from consolidator.cli.agents.fork import AddPrompt, MaxCost, Model, Strategy, System, Tools, create_overrides
+from consolidator.cli.agents.child_options import AddPrompt, MaxCost, Model, Strategy, System, Tools, create_overrides
 from consolidator.cli.agents.rerun import print_comparison
 from consolidator.cli.agents.tool_file import BuiltinTools, McpConfig, McpServers, ToolFiles, list_tools, open_tools
 from consolidator.cli.common import SessionName, open_configured, run_async

@@ -8,22 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from consolidator.cli.agents.agent_defaults import parse_parameters
-from consolidator.cli.agents.fork import (
-    AddPrompt,
-    Budget,
-    Current,
-    MaxCost,
-    Model,
-    Parameters,
-    Strategy,
-    System,
-    Template,
-    Threshold,
-    Tools,
-    create_overrides,
-    print_child,
-)
-from consolidator.cli.agents.tool_file import BuiltinTools, McpConfig, McpServers, ToolFiles, list_tools
+from consolidator.cli.agents.child_options import ChildOptions, print_child, takes_child_options
 from consolidator.cli.common import SessionName, open_configured, parse_span, run_async
 from consolidator.cli.output import AsJson, Limit, pluralize, print_json, print_line, print_table, shorten
 from consolidator.models.session import SessionRow
@@ -112,39 +97,24 @@ def list_command(session: SessionName, limit: Limit = 50, as_json: AsJson = Fals
 
 
 @checkpoint_app.command("restore")
-def restore_command(
-    checkpoint: CheckpointId,
-    model: Model = None,
-    system: System = None,
-    template: Template = None,
-    parameter: Parameters = None,
-    add_prompt: AddPrompt = None,
-    tool: Tools = None,
-    strategy: Strategy = None,
-    budget: Budget = None,
-    compaction_threshold: Threshold = None,
-    max_cost: MaxCost = None,
-    current: Current = False,
-    tools: ToolFiles = [],  # noqa: B006 - typer copies it
-    mcp: McpServers = [],  # noqa: B006
-    mcp_config: McpConfig = None,
-    builtin: BuiltinTools = [],  # noqa: B006
-    as_json: AsJson = False,
-) -> None:
+@takes_child_options
+def restore_command(checkpoint: CheckpointId, *, options: ChildOptions, as_json: AsJson = False) -> None:
     """Create a session that goes on from a checkpoint. The old session is untouched.
 
     The tools of files and servers are those of what is to drive it: a --tool that is not among them is refused.
     """
-    overrides = create_overrides(
-        model=model, system=system, template=template, parameters=parameter, add_prompt=add_prompt, tools=tool,
-        strategy=strategy, budget=budget, compaction_threshold=compaction_threshold, max_cost=max_cost,
-    )  # fmt: skip
+    overrides = options.to_overrides()
 
     async def work() -> SessionRow:
-        driver_tools = await list_tools(tools, mcp, mcp_config, builtin)
+        driver_tools = await options.list_driver_tools()
         async with open_configured() as (database, settings):
             return await restore_checkpoint(
-                database, settings, checkpoint, overrides=overrides, is_current=current, driver_tools=driver_tools
+                database,
+                settings,
+                checkpoint,
+                overrides=overrides,
+                is_current=options.current,
+                driver_tools=driver_tools,
             )
 
     print_child(run_async(work()), as_json=as_json)

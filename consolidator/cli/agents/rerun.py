@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from consolidator.cli.agents.fork import AddPrompt, MaxCost, Model, Strategy, create_overrides
+from consolidator.cli.agents.child_options import AddPrompt, MaxCost, Model, Strategy, create_overrides
 from consolidator.cli.agents.tool_file import ToolFiles, open_tools
 from consolidator.cli.common import open_configured, parse_path, run_async
 from consolidator.cli.output import AsJson, format_usd, pluralize, print_json, print_line, print_table, shorten
