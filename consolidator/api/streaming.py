@@ -19,6 +19,7 @@ from consolidator.api.problems import Problem
 from consolidator.api.replies import to_document
 from consolidator.api.schemas.event import Event
 from consolidator.api.schemas.spawn import SubAgent
+from consolidator.errors import DatabaseUnavailable
 from consolidator.service.sessions import lookup, spawning
 from consolidator.service.sessions.following import Cursor, FollowedItem, SessionMarks, follow
 from consolidator.service.viewer import Scope
@@ -71,7 +72,10 @@ def _respond(call: Call, frames: AsyncGenerator[bytes, None]) -> StreamingRespon
 
 
 async def _with_signs_of_life(call: Call, frames: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
-    """Yield frames, a comment where none comes for a while, and the reason where the service or the token ends."""
+    """Yield frames, a comment where none comes for a while, and the reason where the service or the token ends.
+
+    A database that does not answer in time ends the stream, too: the client goes on where it was.
+    """
     stopping = asyncio.create_task(call.services.stopping.wait())
     coming: asyncio.Future[bytes] | None = None
     try:
@@ -94,11 +98,13 @@ async def _with_signs_of_life(call: Call, frames: AsyncGenerator[bytes, None]) -
                 yield format_frame("end", {"reason": "unauthorized"})
                 return
             yield b": still here\n\n"
+    except DatabaseUnavailable:
+        yield format_frame("end", {"reason": "unavailable"})
     finally:
         stopping.cancel()
         if coming is not None:
             coming.cancel()
-            with suppress(asyncio.CancelledError, StopAsyncIteration):
+            with suppress(asyncio.CancelledError, StopAsyncIteration, DatabaseUnavailable):
                 await coming
         await frames.aclose()
 

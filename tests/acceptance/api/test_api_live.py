@@ -14,18 +14,19 @@ from typing import Any
 import httpx2
 import pytest
 
-from consolidator.clock import Clock
 from consolidator.database import Database
 from consolidator.models.payload import EventType
-from tests.acceptance.api.server import ApiServer, read_frames, serve
-from tests.conftest import NOON
+from consolidator.testing import ScriptedReply
+from tests.acceptance.api.server import ApiServer, answer_models, read_frames, serve, use_model
 from tests.databases import database_copy
 from tests.live import Writer
 from tests.support import FULL, PATIENCE
 
 _WRITERS = itertools.count(1)
+_ANSWERS = itertools.count(1)
+BUSY = (429, 503)
 STREAM = {"accept": "text/event-stream"}
-FOLLOWERS, SESSIONS, TURNS = (200, 20, 8) if FULL else (16, 4, 3)
+FOLLOWERS, SESSIONS, TURNS = (200, 20, 8) if FULL else (16, 4, 2)
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +34,20 @@ def live_api(server_dsn: str, template: str, tmp_path_factory: pytest.TempPathFa
     """A service with room for many streams."""
     limits = {"CONSOLIDATOR_HTTP_STREAMS": "500", "CONSOLIDATOR_HTTP_REQUESTS_PER_SECOND": "5000"}
     folder: Path = tmp_path_factory.mktemp("live")
-    with database_copy(server_dsn, template) as dsn, serve(dsn, folder, **limits) as server:
+    with (
+        answer_models(answer_in_pieces) as model,
+        database_copy(server_dsn, template) as dsn,
+        serve(dsn, folder, **limits, **use_model(model)) as server,
+    ):
         yield server
+
+
+def answer_in_pieces(request: dict[str, Any]) -> ScriptedReply:
+    """Answer over a few moments; now and then the connection breaks off in the middle."""
+    number = next(_ANSWERS)
+    if number % 9 == 8:
+        return ScriptedReply.disconnecting(f"Broken answer {number}, of which no more comes.", 3)
+    return ScriptedReply(text=" ".join(f"answer {number}-{piece}" for piece in range(6)), pace=0.02)
 
 
 def write(api: ApiServer, session_id: str, *steps: str) -> None:
@@ -130,10 +143,15 @@ async def follow_to_end(api: ApiServer, client: httpx2.AsyncClient, session_id: 
         left = chance.randint(1, 20)
         headers = {**STREAM, **({"last-event-id": last_id} if last_id else {})}
         async with client.stream("GET", f"/sessions/{session_id}/events", headers=headers) as stream:
+            if stream.status_code in BUSY:
+                await asyncio.sleep(float(stream.headers["retry-after"]))
+                continue
             assert stream.status_code == 200
             async for kind, frame_id, text in read_lines(stream):
-                if kind == "end":
+                if kind == "end" and json.loads(text)["reason"] == "ended":
                     return words
+                if kind == "end":  # the database is at its limit: come again
+                    break
                 data, last_id = json.loads(text), frame_id or ""
                 words.append("void" if kind == "void" else data.get("type") or data["text"])
                 left -= 1
@@ -141,27 +159,97 @@ async def follow_to_end(api: ApiServer, client: httpx2.AsyncClient, session_id: 
                     break
 
 
+async def request(client: httpx2.AsyncClient, method: str, path: str, **options: Any) -> httpx2.Response:
+    """Ask the service, again where it is busy."""
+    while True:
+        answer = await client.request(method, path, **options)
+        if answer.status_code not in BUSY:
+            return answer.raise_for_status()
+        await asyncio.sleep(float(answer.headers["retry-after"]))
+
+
+class Talker:
+    """People who write to a session over HTTP: messages, steers and follow-ups, each of some of them sent twice."""
+
+    def __init__(self, client: httpx2.AsyncClient, session_id: str, seed: int) -> None:
+        self._client = client
+        self._name = session_id
+        self._path = f"/sessions/{session_id}"
+        self._chance = random.Random(seed)
+        self._count = 0
+        self.said: dict[int, tuple[str, str]] = {}  # mode and text of what was accepted, by seq
+
+    async def write_turns(self, count: int) -> None:
+        """Say something while earlier answers come or not; then end the session, when everything is answered."""
+        for _ in range(count):
+            await self._say("messages", "message")
+            if self._chance.random() < 0.4:
+                await asyncio.sleep(self._chance.random() / 5)  # anywhere in the answer
+                await self._say(*self._chance.choice([("steer", "steer"), ("follow-up", "follow_up")]))
+            if self._chance.random() < 0.5:
+                await self._wait_until_answered()
+        await self._wait_until_answered()
+        await request(self._client, "POST", f"{self._path}/end", json={})
+
+    async def _say(self, route: str, mode: str) -> None:
+        self._count += 1
+        text = f"{self._name} says {self._count}"
+        times = 2 if self._chance.random() < 0.3 else 1  # as who got no answer to the first
+        key = {"idempotency-key": f"{self._name}-{self._count}"}
+        seqs = set[int]()
+        for _ in range(times):
+            answer = await request(self._client, "POST", f"{self._path}/{route}", json={"text": text}, headers=key)
+            seqs.add(answer.json()["seq"])
+        assert len(seqs) == 1
+        self.said[seqs.pop()] = (mode, text)
+
+    async def _wait_until_answered(self) -> None:
+        while (await request(self._client, "GET", self._path)).json()["pending"]:  # noqa: ASYNC110 - of another process
+            await asyncio.sleep(0.2)
+
+
+async def read_committed(client: httpx2.AsyncClient, session_id: str) -> tuple[list[str], dict[int, Any]]:
+    """Return a session's log as a follower must get it, and its messages of people by seq.
+
+    Each chunk comes after the event that it was committed after. Events whose answer had chunks are void, if they say
+    that it does not count.
+    """
+    exported = await request(client, "GET", f"/sessions/{session_id}/export", params={"exact": True})
+    lines = [json.loads(line) for line in exported.text.splitlines()]
+    chunks = [line["chunk"] for line in lines if "chunk" in line]
+    words, said, begun = list[str](), dict[int, Any](), {chunk["message_id"] for chunk in chunks}
+    for event in sorted((line for line in lines if "seq" in line), key=lambda event: event["seq"]):
+        data = event["data"]
+        is_void = event["type"] == "Error" or data.get("decision") == "generation_replaced"
+        words.append("void" if is_void and data.get("message_id") in begun else event["type"])
+        placed = [chunk for chunk in chunks if chunk["after_seq"] == event["seq"]]
+        words += [chunk["delta"] for chunk in sorted(placed, key=lambda chunk: (chunk["started_seq"], chunk["seq"]))]
+        if event["type"] == "UserMessage" and data.get("origin", "user") == "user":
+            said[event["seq"]] = (data["mode"], data["text"])
+    return words, said
+
+
 async def test_streams_that_are_cut_at_random_miss_nothing_and_get_nothing_twice(live_api: ApiServer) -> None:
     names = [await asyncio.to_thread(live_api.open_session, f"live:web:many{n}") for n in range(SESSIONS)]
-    database = Database(live_api.dsn, Clock(NOON), pool_size=SESSIONS)
     authorized = {"authorization": f"Bearer {live_api.owners_token}"}
     limits = httpx2.Limits(max_connections=None)
-    try:
-        async with (
-            asyncio.timeout(PATIENCE),
-            httpx2.AsyncClient(
-                base_url=live_api.address + "/v1", headers=authorized, timeout=PATIENCE, limits=limits
-            ) as client,
-        ):
-            following = [
-                asyncio.create_task(follow_to_end(live_api, client, names[number % SESSIONS], number))
-                for number in range(FOLLOWERS)
-            ]
-            writing = (Writer(database, name).write_turns(TURNS, random.Random(n)) for n, name in enumerate(names))
-            written = await asyncio.gather(*writing)
-            received = await asyncio.gather(*following)
-    finally:
-        await database.close()
+    async with (
+        asyncio.timeout(PATIENCE),
+        httpx2.AsyncClient(
+            base_url=live_api.address + "/v1", headers=authorized, timeout=PATIENCE, limits=limits
+        ) as client,
+    ):
+        following = [
+            asyncio.create_task(follow_to_end(live_api, client, names[number % SESSIONS], number))
+            for number in range(FOLLOWERS)
+        ]
+        talkers = [Talker(client, name, seed) for seed, name in enumerate(names)]
+        await asyncio.gather(*(talker.write_turns(TURNS) for talker in talkers))
+        received = await asyncio.gather(*following)
+        committed = [await read_committed(client, name) for name in names]
     for number, words in enumerate(received):
-        assert words == ["SessionStart", *written[number % SESSIONS]]
-    assert EventType.SESSION_END.value in received[0]
+        assert words == committed[number % SESSIONS][0]
+    for talker, (words, said) in zip(talkers, committed, strict=True):
+        assert said == talker.said  # each once, where the answer of the service said
+        assert words[-1] == EventType.SESSION_END.value
+        assert EventType.ASSISTANT_RESPONSE.value in words
