@@ -79,7 +79,7 @@ async def test_what_is_recorded_becomes_memory(memory: Memory) -> None:
 def test_what_is_remembered_holds_at_once_until_it_is_forgotten(memory: Memory) -> None:
     told = memory.blocking.remember("we use tabs", project="/src/shop")
     assert (told.scope, told.project, told.known) == ("project", "/src/shop", False)
-    assert told.id in memory.blocking.recall("tabs or spaces?", project="/src/shop").block
+    assert told.id in memory.blocking.recall("do we use tabs?", project="/src/shop").block
     assert memory.blocking.remember("we use tabs", project="/src/shop").known
     assert memory.blocking.forget("tabs").id == told.id
     assert memory.blocking.facts() == []
