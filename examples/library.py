@@ -20,4 +20,4 @@ with Memory(agent="coder") as memory:
         for quote in memory.explain(fact.id).evidence:
             print(f"  said: {quote.quote}")
 
-    print(memory.recall("on which day do we deploy?").block)
+    print(memory.recall("when do we deploy?").block)

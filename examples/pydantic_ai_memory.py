@@ -1,4 +1,4 @@
-"""A Pydantic AI agent with memory: `python examples/pydantic_ai_memory.py "on which day do we deploy?"`.
+"""A Pydantic AI agent with memory: `python examples/pydantic_ai_memory.py "when do we deploy?"`.
 
 It needs `pip install 'consolidator[pydantic-ai]'`, and asks the model server that OPENAI_BASE_URL names.
 """
