@@ -8,7 +8,7 @@ import os
 import re
 import signal
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from consolidator.cli.output import print_warning
+from consolidator.cli.output import print_warning, status_line
 from consolidator.clock import Clock
 from consolidator.errors import Interrupted, UsageError
 from consolidator.service.database import Database, open_database
@@ -25,6 +25,7 @@ from consolidator.settings import Settings, describe_unknown_settings, load_sett
 
 T = TypeVar("T")
 SessionName = Annotated[str, typer.Argument(help="A session's id, its foreign name, or the beginning of either.")]
+_NOTED_AFTER = 0.3  # seconds
 _SPAN = re.compile(r"([0-9]{1,12})\s*([smhdw])")
 _MAX_SPAN = timedelta(days=36_500)  # a century; longer ones leave the calendar
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -58,8 +59,29 @@ async def open_configured() -> AsyncIterator[tuple[Database, Settings]]:
     """Read the settings and open the database."""
     settings = read_settings()
     use_vocabulary(settings)
-    async with open_database(settings, Clock(settings.clock)) as database:
+    async with AsyncExitStack() as stack:
+        is_first = settings.database_url is None and not (settings.home / "postgres").exists()
+        what = "setting up the embedded database, once" if is_first else "opening the database"
+        async with waiting_note(what):
+            database = await stack.enter_async_context(open_database(settings, Clock(settings.clock)))
         yield database, settings
+
+
+@asynccontextmanager
+async def waiting_note(what: str) -> AsyncIterator[None]:
+    """Say on a terminal what is being waited for, unless it takes no time."""
+
+    async def show() -> None:
+        await asyncio.sleep(_NOTED_AFTER)
+        with status_line(what):
+            await asyncio.Event().wait()
+
+    showing = asyncio.create_task(show())
+    try:
+        yield
+    finally:
+        showing.cancel()
+        await asyncio.wait([showing])
 
 
 def parse_path(text: str) -> Path:

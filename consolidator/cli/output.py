@@ -20,7 +20,15 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.padding import Padding
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -210,13 +218,22 @@ def print_json_line(value: Any) -> None:
 
 
 @contextmanager
-def progress_bar(label: str, total: int | None = None) -> Iterator[Progress]:
+def status_line(text: str) -> Iterator[None]:
+    """Show on stderr what goes on, with a spinner, only on a terminal; it is gone afterwards."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=ERR, transient=True, disable=not ERR.is_terminal) as line:
+        line.add_task(text, total=None)
+        yield
+
+
+@contextmanager
+def progress_bar(label: str, total: int | None = None, *, of_bytes: bool = False) -> Iterator[Progress]:
     """Show progress on stderr, only on a terminal."""
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),  # it holds names of files and sessions
-        BarColumn(),
-        MofNCompleteColumn(),
+        TextColumn("{task.description}", markup=False),  # it holds names of files and projects
+        BarColumn(bar_width=20),
+        DownloadColumn() if of_bytes else MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=ERR, transient=True, disable=not ERR.is_terminal) as bar:
@@ -227,7 +244,15 @@ def progress_bar(label: str, total: int | None = None) -> Iterator[Progress]:
 def progress_callbacks(bar: Progress) -> _ProgressCallbacks:
     """Return the two callbacks of a job that move a progress bar."""
     task = bar.task_ids[0]
-    return {
-        "started": lambda count: bar.update(task, total=count),
-        "progress": lambda _: bar.update(task, advance=1),  # units are named by ids, which tell a person nothing
-    }
+    label = bar.tasks[0].description
+
+    def show(unit: str) -> None:
+        # Merges are named by their agents, all others by ids, which tell a person nothing.
+        merged = unit.removeprefix("merge ")
+        bar.update(
+            task,
+            advance=int(merged == unit),
+            description=label if merged == unit else f"{label} · {shorten(merged, 30)}",
+        )
+
+    return {"started": lambda count: bar.update(task, total=count), "progress": show}

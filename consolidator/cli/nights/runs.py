@@ -10,8 +10,11 @@ import typer
 
 from consolidator.cli.common import open_configured, parse_span, run_async, stop_on_signals
 from consolidator.cli.output import (
+    OUT,
     AsJson,
     Limit,
+    pluralize,
+    print_entry,
     print_json,
     print_line,
     print_table,
@@ -38,6 +41,12 @@ from consolidator.service.nights.runs import (
 )
 from consolidator.service.tracing import export_spans
 
+_OUTCOMES = {
+    "learned": "learned from",
+    "nothing": "with nothing to learn",
+    "deferred": "left for the next night",
+    "dead": "set aside",
+}
 ALL_JOBS = (*JOBS, *MANUAL_JOBS)
 runs_app = typer.Typer(help="The ledger: what each night saw, learned, and left.", invoke_without_command=True)
 
@@ -96,6 +105,9 @@ def _parse_job(job: str, older_than: str | None, *, dry_run: bool, force: bool) 
 
 
 def _print_report(report: dict[str, Any], *, dry_run: bool) -> None:
+    if report["job"] == "consolidation" and OUT.is_terminal:
+        _print_night(report)
+        return
     print_line(f"{report['job']}{' (dry run)' if dry_run else ''}: {summarize(report)}", style="bold")
     if report["job"] == "retention" and report["partitions"]:
         print_line(f"whole days: {', '.join(report['partitions'])}")
@@ -107,13 +119,30 @@ def _print_report(report: dict[str, Any], *, dry_run: bool) -> None:
         print_line(f"not understood: {problem}", style="yellow")
 
 
+def _print_night(report: dict[str, Any]) -> None:
+    """Print what a night read and what it changed: a row for each agent."""
+    read = pluralize(report["seen"], "event") + " in " + pluralize(report["units"], "session")
+    counts = {name: report[name] for name in ("learned", "nothing", "deferred", "dead") if report[name]}
+    outcome = ", ".join(f"{count} {_OUTCOMES[name]}" for name, count in counts.items())
+    print_line(f"The night read {read}{f': {outcome}' if outcome else ''}.", style="bold")
+    for agent, changes in report.get("memory", {}).items():
+        print_entry(agent, *str(changes).split("; "))
+    if not isinstance(report.get("model"), str) and (line := model_line(report)) is not None:
+        print_line(line)
+    if report.get("memory"):
+        print_line("`consolidator learned` shows it", style="dim")
+
+
 def _check_report(report: dict[str, Any]) -> None:
     """Raise RunFailed if a run left dead letters; warn if a night learned nothing, as from plain talk."""
     if report.get("error"):
         raise ModelUnavailable(f"run {report['run']}: {report['error']}")
     if report.get("status") == "failed":
         run_id = report["run"]
-        raise RunFailed(f"run {run_id} left {report['dead']} events dead-lettered; `consolidator runs show {run_id}`")
+        lost = f"left {pluralize(report['dead'], 'event')} dead-lettered"
+        if not report["dead"] and (units := report.get("dead_units")):
+            lost = f"could not finish {pluralize(units, 'unit')}"
+        raise RunFailed(f"run {run_id} {lost}; `consolidator runs show {run_id}`")
     if report["job"] == "consolidation" and report["seen"] > report["deferred"] and not report["learned"]:
         read = report["seen"] - report["deferred"]
         print_warning(f"run {report['run']} read {read} events and learned nothing from any of them")

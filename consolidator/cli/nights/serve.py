@@ -10,6 +10,7 @@ import typer
 
 from consolidator.cli.agents.tool_file import BuiltinTools, McpConfig, McpServers, ToolFiles, open_tools
 from consolidator.cli.common import open_configured, run_async, stop_on_signals
+from consolidator.service.bearer import TOKEN_FILE
 from consolidator.service.database import describe_missing_fixes
 from consolidator.service.nights.requested import RequestedRuns
 from consolidator.service.nights.scheduler import serve_nights
@@ -17,6 +18,7 @@ from consolidator.service.request_limits import CONNECTIONS, STATEMENT_SECONDS
 from consolidator.service.sessions.driving import open_driver
 from consolidator.service.sessions.following import open_hub
 from consolidator.service.tracing import export_spans
+from consolidator.settings import Settings
 
 log = logging.getLogger("consolidator.serve")
 STREAM_CONNECTIONS = 4  # for what streams read; none of requests' or nights'
@@ -25,6 +27,28 @@ STREAM_CONNECTIONS = 4  # for what streams read; none of requests' or nights'
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command("serve")(serve_command)
+
+
+def describe_service(settings: Settings) -> list[str]:
+    """Return what the service will do, and where its page, its API and its token are: five lines."""
+    url = f"http://{settings.http_host}:{settings.health_port}"
+    jobs = {"import": settings.import_cron, "learn": settings.consolidation_cron, "prune": settings.retention_cron}
+    times = ", ".join(f"{job} {_time_of(cron)}" for job, cron in jobs.items())
+    page = f"page    {url}/v1/docs" if settings.http_docs else "page    none: CONSOLIDATOR_HTTP_DOCS=true serves one"
+    return [
+        f"nights  {times} ({settings.timezone}), those that were missed at once; sessions are driven all the time",
+        f"{page}; health {url}/healthz",
+        f"API     {url}/v1, MCP {url}/mcp",
+        "tokens  `consolidator token create NAME` makes one for another program; the owner's is the file",
+        f"        {settings.home / TOKEN_FILE}",
+    ]
+
+
+def _time_of(cron: str) -> str:
+    """Return the time of day of a daily cron expression, and any other one as it is."""
+    minute, hour, *rest = cron.split()
+    is_daily = minute.isdigit() and hour.isdigit() and rest == ["*", "*", "*"]
+    return f"{hour:0>2}:{minute:0>2}" if is_daily else f"by `{cron}`"
 
 
 def serve_command(
@@ -53,9 +77,8 @@ def serve_command(
             database, settings = await stack.enter_async_context(open_configured())
             toolbox = await stack.enter_async_context(open_tools(tools, mcp, mcp_config, builtin))
             if settings.health_port:
-                url = f"http://{settings.http_host}:{settings.health_port}"
-                text = "serving; health at %s/healthz, the API at %s/v1, MCP at %s/mcp with the token of %s"
-                log.info(text, url, url, url, settings.home)
+                for line in describe_service(settings):
+                    log.info("%s", line)
             if missing_fixes := await describe_missing_fixes(database):
                 log.warning("%s", missing_fixes)
             driver = await stack.enter_async_context(open_driver(database, settings, toolbox))

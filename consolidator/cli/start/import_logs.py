@@ -42,10 +42,10 @@ def import_command(
     async def work() -> ImportReport:
         stop = stop_on_signals()
         async with open_configured() as (database, _):
-            with progress_bar("importing") as bar:
+            with progress_bar("looking for logs", of_bytes=True) as bar:
 
                 def show_progress(done: int, total: int, name: str) -> None:
-                    description = f"importing {shorten(name, 60)}"
+                    description = shorten(name, 40)
                     bar.update(bar.task_ids[0], completed=done, total=total, description=description)
 
                 progress = None if bar.disable else show_progress
