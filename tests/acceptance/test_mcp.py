@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -14,17 +15,23 @@ from typing import Any
 import httpx2
 import pytest
 from mcp.client import Client
+from mcp.client.session import ListRootsFnT
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp_types import ListRootsResult, Root
+from pydantic import FileUrl
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
+from consolidator.models.payload import EventType
 from consolidator.settings import Settings
 from tests.databases import fetch_dicts
 from tests.nights import workday_events
 from tests.support import PATIENCE, free_port, in_thread, later, log_events, run_cli, run_job
 
-TOOLS = {"recall", "lookup_error", "suggest_next", "list_procedures", "explain", "record_events"}
+READS = {"recall", "lookup_error", "suggest_next", "list_procedures", "learned", "explain"}
+WRITES = {"remember", "forget", "record_events"}
+TOOLS = READS | WRITES
 
 
 @pytest.fixture
@@ -38,45 +45,89 @@ async def learned(database: Database, clock: FrozenClock, settings: Settings) ->
 
 
 @asynccontextmanager
-async def connect_over_stdio(environment: Mapping[str, str], *options: str) -> AsyncIterator[Client]:
+async def connect_over_stdio(
+    environment: Mapping[str, str], *options: str, roots: ListRootsFnT | None = None
+) -> AsyncIterator[Client]:
     parameters = StdioServerParameters(
         command=sys.executable, args=["-m", "consolidator", "mcp", *options], env=dict(environment)
     )
     with Path(os.devnull).open("w", encoding="utf-8") as devnull:  # noqa: ASYNC230
-        async with Client(stdio_client(parameters, errlog=devnull)) as client:
+        async with Client(stdio_client(parameters, errlog=devnull), list_roots_callback=roots) as client:
             yield client
 
 
-async def call_tool(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
+async def call_tool(client: Client, tool: str, **arguments: Any) -> str:
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, result.content
-    assert isinstance(result.structured_content, dict)
-    return result.structured_content
+    assert result.structured_content is None  # nothing is told twice
+    (content,) = result.content
+    return str(getattr(content, "text", ""))
 
 
 async def test_i14_every_tool_answers_as_the_command_line_does(learned: Database, environment: dict[str, str]) -> None:
     async with connect_over_stdio(environment) as client:
         assert {tool.name for tool in (await client.list_tools()).tools} == TOOLS
-        procedures = (await call_tool(client, "list_procedures", everything=True))["procedures"]
-        assert procedures
-        fact = next(
-            item for item in (await call_tool(client, "recall", query="tabs"))["items"] if item["kind"] == "fact"
-        )
         for tool, arguments, words in (
+            ("recall", {"query": "tabs"}, ["recall", "tabs", "--everywhere"]),
             ("lookup_error", {"error": "bash: pytets: command not found"}, ["solutions", "--error"]),
             ("suggest_next", {"session": "day0"}, ["next", "day0"]),
-            ("explain", {"id": procedures[0]["id"]}, ["explain", procedures[0]["id"]]),
+            ("list_procedures", {"everything": True}, ["procedures", "--all"]),
         ):
-            answer = await call_tool(client, tool, **arguments)
-            more = [arguments["error"]] if tool == "lookup_error" else []
-            limit = [] if tool == "explain" else ["--limit", "5"]
-            done = await in_thread(run_cli, *words, *more, *limit, "--json", environment=environment)
-            printed = json.loads(done.stdout) if done.stdout else []
-            assert (answer if tool == "explain" else next(iter(answer.values()))) == printed
-        assert (
-            "tabs"
-            in (await call_tool(client, "explain", id=fact["data"]["id"] if "data" in fact else fact["id"]))["title"]
-        )
+            more = {} if tool == "suggest_next" else {"everywhere": True}
+            answer = await call_tool(client, tool, **arguments, **more, token_budget=100_000)
+            words += [str(arguments["error"])] if tool == "lookup_error" else []
+            done = await in_thread(run_cli, *words, "--json", environment=environment)
+            printed = json.loads(done.stdout)
+            rows = printed["items"] if tool == "recall" else printed
+            assert rows
+            for row in rows[:3]:
+                assert str(row.get("line") or row.get("id") or row["symbol"]) in answer
+        known = re.search(r"\[procedure:(\w+)\]", answer)
+        assert known
+        explained = await call_tool(client, "explain", id=known[0])  # as it is cited
+        assert "evidence:" in explained
+        assert "1. " in explained
+
+
+async def test_an_answer_keeps_to_its_budget_and_to_the_clients_project(
+    learned: Database, environment: dict[str, str], tmp_path: Path
+) -> None:
+    await log_events(learned, "far", workday_events(7), peer="mara", project=str(tmp_path / "shop"))
+    async with connect_over_stdio(environment) as client:
+        whole = await call_tool(client, "list_procedures", everywhere=True, everything=True, token_budget=100_000)
+        small = await call_tool(client, "list_procedures", everywhere=True, everything=True, token_budget=100)
+        assert len(small.encode()) <= 300 < len(whole.encode())
+        assert "more left out" in small
+        explained = await call_tool(client, "recall", query="zebras in the attic")
+        assert explained.startswith("nothing known in the project ")
+
+    async def list_roots(context: Any) -> ListRootsResult:
+        return ListRootsResult(roots=[Root(uri=FileUrl((tmp_path / "shop" / "src").as_uri()))])
+
+    async with connect_over_stdio(environment, roots=list_roots) as client:
+        answer = await call_tool(client, "recall", query="zebras in the attic")
+        assert answer.startswith(f"nothing known in the project {tmp_path / 'shop'};")
+
+
+async def test_a_statement_is_remembered_for_the_clients_project_and_forgotten(
+    database: Database, environment: dict[str, str]
+) -> None:
+    async with connect_over_stdio(environment) as client:
+        told = await call_tool(client, "remember", statement="we use tabs")
+        assert told.startswith("remembered, for ")
+        assert "tabs" in await call_tool(client, "recall", query="tabs")
+        assert (await call_tool(client, "forget", fact=told[told.rindex("[") :])).startswith("no longer believed: ")
+        assert "nothing known" in await call_tool(client, "recall", query="tabs")
+
+
+async def test_what_usually_follows_recent_calls_needs_no_recorded_session(
+    learned: Database, environment: dict[str, str]
+) -> None:
+    calls = [event.data for event in workday_events(0) if event.type == EventType.TOOL_CALL]
+    recent = [{"tool": call["tool"], "arguments": call["arguments"]} for call in calls[:1]]
+    async with connect_over_stdio(environment) as client:
+        answer = await call_tool(client, "suggest_next", recent_calls=recent, agent="coder", everywhere=True)
+        assert "likely" in answer
 
 
 async def test_what_is_recorded_is_in_the_log_once_and_in_memory_after_the_night(
@@ -92,13 +143,13 @@ async def test_what_is_recorded_is_in_the_log_once_and_in_memory_after_the_night
             client, "record_events", session_key="main:cli:mara", events=events, idempotency_key="k1"
         )
         more = await call_tool(client, "record_events", session_key="main:cli:mara", events=events)
-        assert first == {"session": first["session"], "first_seq": 1, "last_seq": 1, "repeated": False}
-        assert again == {**first, "repeated": True}
-        assert more["session"] == first["session"]
-        assert more["first_seq"] == 2
+        assert first.startswith("recorded: ")
+        assert first.endswith(", events 1 to 1")
+        assert again == first.replace("recorded", "was recorded already")
+        assert more == first.replace("1 to 1", "2 to 2")
         clock.set(later(clock.now(), hours=1))
         await run_job(database, settings)
-        assert "tabs" in (await call_tool(client, "recall", query="indentation", peer="mara"))["block"]
+        assert "tabs" in await call_tool(client, "recall", query="indentation", peer="mara")
 
 
 INVALID_CALLS: dict[str, tuple[str, dict[str, Any], str]] = {
@@ -117,6 +168,12 @@ INVALID_CALLS: dict[str, tuple[str, dict[str, Any], str]] = {
     "a name that nothing can have": ("recall", {"query": "x", "agent": "a\0"}, "no name can"),
     "an unknown id": ("explain", {"id": "nobody"}, "nobody"),
     "an unknown session": ("suggest_next", {"session": "nobody"}, "nobody"),
+    "neither calls nor a session": ("suggest_next", {}, "recent_calls"),
+    "a call without a tool": ("suggest_next", {"recent_calls": [{}]}, "call 1 names no tool"),
+    "two places": ("recall", {"query": "x", "project": "a", "everywhere": True}, "give one of them"),
+    "nothing to remember": ("remember", {"statement": " "}, "one to"),
+    "nothing to forget": ("forget", {"fact": "zebras"}, "zebras"),
+    "a time that is none": ("learned", {"since": "yesterday"}, "since"),
     "an argument of the wrong kind": ("recall", {"query": "x", "token_budget": "many"}, "token_budget"),
     "a word too long": ("recall", {"query": "x" * 9000}, "query"),
 }  # fmt: skip
@@ -175,7 +232,7 @@ async def test_the_service_offers_the_same_over_http_behind_its_token(
         authorized = httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}, timeout=PATIENCE)
         async with authorized, Client(streamable_http_client(f"{address}/mcp", http_client=authorized)) as client:
             assert {tool.name for tool in (await client.list_tools()).tools} == TOOLS
-            assert "tabs" in (await call_tool(client, "recall", query="tabs"))["block"]
+            assert "tabs" in await call_tool(client, "recall", query="tabs")
         list_tools = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
         content_types = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
         async with httpx2.AsyncClient(headers=content_types, timeout=PATIENCE) as plain:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -29,8 +30,9 @@ def mcp_command(
 ) -> None:
     """Serve memory over MCP on standard input and output, for Claude Code, Codex, Cursor and others to start.
 
-    Tools: recall, lookup_error, suggest_next, list_procedures, explain, record_events. `serve` offers the same over
-    HTTP at /mcp, behind the token in CONSOLIDATOR_HOME or one of `consolidator token`.
+    Tools: recall, lookup_error, suggest_next, list_procedures, learned, explain, remember, forget, record_events. They
+    are about the project of the client's roots, else of this place. `serve` offers the same over HTTP at /mcp, behind
+    the token in CONSOLIDATOR_HOME or one of `consolidator token`.
     """
 
     from consolidator.mcp_server import build_server  # a second of loading, which no other command has to wait for
@@ -42,6 +44,7 @@ def mcp_command(
     async def work() -> None:
         async with open_configured() as (database, settings):
             viewer = await make_viewer(database, name, scopes, agent=agent, project=project, peer=peer)
-            await build_server(database, settings, scopes, lambda: viewer).run_stdio_async()
+            server = build_server(database, settings, scopes, lambda: viewer, directory=Path.cwd())
+            await server.run_stdio_async()
 
     run_async(work())

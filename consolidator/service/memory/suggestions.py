@@ -1,25 +1,33 @@
-"""What usually follows where a session is now: the next calls, with their arguments."""
+"""What usually follows where a session is now, or after some calls: the next ones, with their arguments."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Any
 
 from consolidator.database import Database
+from consolidator.errors import UsageError
 from consolidator.llm.redaction.redact import redact, redact_json
 from consolidator.memory.procedures.digest import Digest
 from consolidator.memory.procedures.prediction import predict_next_calls
 from consolidator.memory.procedures.tool_profiles import ToolProfile
 from consolidator.models.event import Event
+from consolidator.models.payload import EventType
+from consolidator.service.memory.decision_log import CHANNEL
+from consolidator.service.scope import narrow_scope
 from consolidator.service.sessions.access import find_session
 from consolidator.service.viewer import OWNER, Viewer
+from consolidator.store.log import projects
 from consolidator.store.log.lineage import load_lineage, read_lineage
 from consolidator.store.memory import lookup
 from consolidator.store.memory.visibility import load_person
 
 MAX_EVENTS_READ = 2000
+MAX_CALLS = 50  # recent ones that a client tells
+_CALLED_AT = datetime(1970, 1, 1, tzinfo=UTC)  # of calls that a client tells: when they were made does not count
 
 
 async def suggest_next_calls(
@@ -68,3 +76,49 @@ def suggest_from_digest(profiles: dict[str, ToolProfile], digest: Digest, limit:
         {**asdict(call), "arguments": redact_json(call.arguments)}
         for call in predict_next_calls(profiles, digest, limit)
     ]
+
+
+async def suggest_after_calls(
+    database: Database,
+    calls: Sequence[Mapping[str, Any]],
+    *,
+    agent: str | None = None,
+    project: str | None = None,
+    limit: int = 5,
+    viewer: Viewer = OWNER,
+) -> list[dict[str, Any]]:
+    """Return the calls that usually follow some recent ones, the latest last, that no log has yet.
+
+    Each is `{"tool": ..., "arguments": {...}, "failed": false}`. Without an agent it is the one that worked last in
+    the project, or anywhere. Raises UsageError for too many calls or one without a tool.
+    """
+    viewer.check_may("read")
+    events = read_calls(calls)
+    async with database.connection() as conn:
+        scope = await narrow_scope(conn, viewer, agent=agent, project=project, peer=None)
+        name = scope.agent or await projects.find_latest_agent(conn, scope.project, but_channel=CHANNEL)
+        if name is None:
+            return []
+        rows = await lookup.load_tool_profiles(
+            conn, name, scope.project, scope.peer, project_alone=viewer.is_of_project
+        )
+    profiles = choose_profiles([ToolProfile.from_json(row.body) for row in rows])
+    return await asyncio.to_thread(suggest_from_events, profiles, events, limit)
+
+
+def read_calls(calls: Sequence[Mapping[str, Any]]) -> list[Event]:
+    """Return calls that a client tells as the events that a session would have; raise UsageError for what is none."""
+    if not 1 <= len(calls) <= MAX_CALLS:
+        raise UsageError(f"name between 1 and {MAX_CALLS} recent calls, the latest last, not {len(calls)}")
+    events: list[Event] = []
+    for number, call in enumerate(calls, 1):
+        tool = call.get("tool")
+        if not isinstance(tool, str) or not tool:
+            raise UsageError(f'call {number} names no tool: {{"tool": "Bash", "arguments": {{"command": "make"}}}}')
+        call_id = str(number)
+        status = "error" if call.get("failed") else "ok"
+        data = {"call_id": call_id, "tool": tool, "arguments": call.get("arguments", {})}
+        events.append(Event("", 2 * number - 1, EventType.TOOL_CALL, data, _CALLED_AT))
+        result = {"call_id": call_id, "content": "", "status": status}
+        events.append(Event("", 2 * number, EventType.TOOL_RESULT, result, _CALLED_AT))
+    return events

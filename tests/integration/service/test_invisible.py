@@ -9,7 +9,7 @@ from typing import Any
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.mcp_server import _to_json
+from consolidator.mcp_server import to_json
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
@@ -99,7 +99,7 @@ async def test_nothing_that_nobody_sees_is_remembered_or_told(
         await list_solutions(database, unsolved_too=True),
     ]
     assert all(answers)
-    told = json.dumps(_to_json(answers), ensure_ascii=False)
+    told = json.dumps(to_json(answers), ensure_ascii=False)
     assert not find_hidden(told)
     assert "\\u001b" not in told
     for file in await export_skills(database, tmp_path, agent="coder", project="shop", everything=True, limit=5):

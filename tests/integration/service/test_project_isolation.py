@@ -15,7 +15,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.mcp_server import MemoryTools
+from consolidator.mcp_server import MemoryQueries
 from consolidator.service.credentials import create_credential, find_viewer
 from consolidator.service.json_encoding import encode_json
 from consolidator.service.memory.facts import correct_fact, list_facts
@@ -46,13 +46,13 @@ async def log_projects(
             await log_events(database, f"{name}-{number}", events, agent=AGENT, peer=None, project=project)
 
 
-def tools_of(database: Database, settings: Settings, **narrowed: Any) -> MemoryTools:
+def tools_of(database: Database, settings: Settings, **narrowed: Any) -> MemoryQueries:
     """Return the tools of a credential that reads."""
     viewer = Viewer("shop", frozenset({"read"}), **narrowed)
-    return MemoryTools(database, settings, lambda: viewer)
+    return MemoryQueries(database, settings, lambda: viewer)
 
 
-async def ask_all_tools(tools: MemoryTools, names: list[str], **arguments: Any) -> str:
+async def ask_all_tools(tools: MemoryQueries, names: list[str], **arguments: Any) -> str:
     """Return all that the tools answer, in one text; errors are answers, too."""
     answers: list[Any] = []
 
@@ -82,7 +82,7 @@ async def ask_all_tools(tools: MemoryTools, names: list[str], **arguments: Any) 
     return json.dumps(answers, ensure_ascii=False)
 
 
-async def explain_or_nothing(tools: MemoryTools, memory_id: str) -> dict[str, Any]:
+async def explain_or_nothing(tools: MemoryQueries, memory_id: str) -> dict[str, Any]:
     """Return an explanation; nothing where there is none."""
     try:
         return await tools.explain(memory_id)
@@ -264,7 +264,7 @@ async def test_a_credential_is_made_for_the_path_of_a_project(
     assert viewer.project == "/srv/shop"
     await log_projects(database, {"bob": "/home/bob/shop", "eve": "shop"})
     await run_next_night(database, clock, settings)
-    tools = MemoryTools(database, settings, lambda: viewer)
+    tools = MemoryQueries(database, settings, lambda: viewer)
     assert persons_in(await ask_all_tools(tools, ["ada", "bob", "eve"])) == {"ada"}
 
 

@@ -1,0 +1,235 @@
+"""The tools that the server offers: a method's name, docstring and parameters are what a model sees of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any
+
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
+from pydantic import Field
+
+from consolidator.mcp_server import texts
+from consolidator.mcp_server.client_project import ClientProject
+from consolidator.mcp_server.queries import MemoryQueries
+from consolidator.service.bounded_text import fit_lines
+from consolidator.service.log.record import MAX_EVENTS
+from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET, NOTHING_KNOWN
+from consolidator.service.memory.suggestions import MAX_CALLS
+
+Limit = Annotated[int, Field(ge=1, le=100, description="how many at most")]
+Budget = Annotated[int, Field(ge=100, le=100_000, description="tokens that the answer may have")]
+Agent = Annotated[str | None, Field(max_length=200, description="only what this agent learned")]
+Peer = Annotated[str | None, Field(max_length=200, description="only what concerns this person")]
+Project = Annotated[
+    str | None, Field(max_length=1000, description="a project's path, or its last part; by default the client's")
+]
+Everywhere = Annotated[bool, Field(description="all projects instead of one")]
+Words = Annotated[str, Field(min_length=1, max_length=8000)]
+Call = Context[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryTools:
+    """The tools over an open database; each answers with one text within its budget of tokens."""
+
+    queries: MemoryQueries
+    client: ClientProject
+
+    async def recall(
+        self,
+        query: Words,
+        context: Call,
+        agent: Agent = None,
+        project: Project = None,
+        everywhere: Everywhere = False,
+        peer: Peer = None,
+        token_budget: Budget = DEFAULT_TOKEN_BUDGET,
+    ) -> str:
+        """Recall what people said and agents did about a question or task, each line with its citation.
+
+        Call it before work that an earlier session may have decided or done: conventions, decisions, names, how
+        something was done here. Not for what the files at hand say, for general knowledge, or for an error that just
+        came (lookup_error). "nothing known" is an answer: do not ask again in other words more than once.
+        """
+        asked = await self._project(context, project, everywhere)
+        answer = await self.queries.recall(query, agent, asked, peer, token_budget)
+        return str(answer["block"]) or _nothing_known(asked, project, everywhere)
+
+    async def lookup_error(
+        self,
+        error: Annotated[str, Field(min_length=1, max_length=100_000, description="the error's text as it came")],
+        context: Call,
+        tool: Annotated[str | None, Field(max_length=200, description="the tool that failed")] = None,
+        arguments: Annotated[
+            dict[str, Any] | None, Field(description="what the failed tool was given: some fixes change it")
+        ] = None,
+        agent: Agent = None,
+        project: Project = None,
+        everywhere: Everywhere = False,
+        limit: Limit = 3,
+        token_budget: Budget = 600,
+    ) -> str:
+        """Look an error up: the fix that worked before, bound to this case, and how often it worked.
+
+        Call it as soon as a call fails, before you try anything else, with the failed tool and its arguments. Not for
+        what is no error, and not again for the same error.
+        """
+        asked = await self._project(context, project, everywhere)
+        answer = await self.queries.lookup_error(error, tool, arguments, agent, asked, limit)
+        return fit_lines(texts.solution_lines(answer), token_budget)
+
+    async def suggest_next(
+        self,
+        context: Call,
+        recent_calls: Annotated[
+            list[dict[str, Any]] | None,
+            Field(
+                max_length=MAX_CALLS,
+                description='now, the latest last: {"tool": "Bash", "arguments": {"command": "make"}, "failed": true}',
+            ),
+        ] = None,
+        session: Annotated[
+            str | None, Field(max_length=500, description="or a recorded session: its id, or how its name begins")
+        ] = None,
+        agent: Agent = None,
+        project: Project = None,
+        everywhere: Everywhere = False,
+        limit: Limit = 5,
+        token_budget: Budget = 600,
+    ) -> str:
+        """Suggest the calls that usually follow what was just called, with their arguments and likelihood.
+
+        Call it with your recent calls when a routine is under way (release, deploy, commit) and you are not sure what
+        comes next here. Not for what to do about an error (lookup_error), and not before the first call.
+        """
+        if bool(recent_calls) == bool(session):
+            raise ToolError("give either recent_calls, of the session under way, or a recorded session")
+        asked = await self._project(context, project, everywhere) if recent_calls else None
+        answer = await self.queries.suggest_next(session, recent_calls or (), agent, asked, limit)
+        return fit_lines(texts.suggestion_lines(answer), token_budget)
+
+    async def list_procedures(
+        self,
+        context: Call,
+        query: Annotated[str | None, Field(max_length=1000, description="words to look for")] = None,
+        agent: Agent = None,
+        project: Project = None,
+        everywhere: Everywhere = False,
+        everything: Annotated[bool, Field(description="also those that are not worth telling, such as pairs")] = False,
+        limit: Limit = 20,
+        token_budget: Budget = 1000,
+    ) -> str:
+        """List the procedures that sessions here have in common: their steps, how often, how well they worked.
+
+        Call it when a task looks like one that is done here again and again (release, migration, review). Not for
+        single facts (recall); explain shows a procedure's arguments and evidence.
+        """
+        asked = await self._project(context, project, everywhere)
+        answer = await self.queries.list_procedures(query, agent, asked, everything, limit)
+        return fit_lines(texts.procedure_lines(answer), token_budget)
+
+    async def learned(
+        self,
+        context: Call,
+        since: Annotated[datetime | None, Field(description="by default the latest night that learned")] = None,
+        agent: Agent = None,
+        project: Project = None,
+        everywhere: Everywhere = False,
+        limit: Annotated[int, Field(ge=1, le=100, description="of each kind")] = 10,
+        token_budget: Budget = 1000,
+    ) -> str:
+        """Tell what memory learned lately: new and changed facts, procedures, fixes.
+
+        Call it when a person asks what is new, or what was learned. Not to answer a question (recall).
+        """
+        asked = await self._project(context, project, everywhere)
+        since = since.astimezone() if since is not None and since.tzinfo is None else since
+        answer = await self.queries.learned(since, agent=agent, project=asked, limit=limit)
+        return fit_lines(texts.learned_lines(answer), token_budget)
+
+    async def explain(
+        self,
+        id: Annotated[str, Field(max_length=200, description="of a fact, procedure or solution, as it is cited")],
+        token_budget: Budget = 2000,
+    ) -> str:
+        """Explain something learned: the quotes, sessions and run it rests on, and its history.
+
+        Call it when a recalled line decides something and you doubt it, or a person asks why. Not for every line.
+        """
+        answer = await self.queries.explain(id.strip("[]").rpartition(":")[2])
+        return fit_lines(texts.explanation_lines(answer), token_budget)
+
+    async def remember(
+        self,
+        statement: Annotated[str, Field(min_length=1, max_length=4000, description="what holds, in one sentence")],
+        context: Call,
+        agent: Agent = None,
+        project: Project = None,
+        everywhere: Annotated[bool, Field(description="it holds in every project")] = False,
+        peer: Annotated[str | None, Field(max_length=200, description="it is about this person")] = None,
+    ) -> str:
+        """Remember a statement: it is in the log at once, and believed.
+
+        Call it when a person says what shall hold from now on ("we use tabs"), in their words. Not for what you did,
+        guess or read in files, not for secrets, and not for what holds only today.
+        """
+        asked = None if peer else await self._project(context, project, everywhere)
+        known = await self.queries.remember(statement, project=asked, agent=agent, peer=peer)
+        word = "known already" if known["known"] else "remembered"
+        return fit_lines([f"{word}, for {_owner(known)}: {known['statement']} [fact:{known['id']}]"], 400)
+
+    async def forget(
+        self,
+        fact: Annotated[str, Field(min_length=1, max_length=4000, description="its id, or words that it alone has")],
+        context: Call,
+        agent: Agent = None,
+        project: Project = None,
+    ) -> str:
+        """Stop believing a fact, by its id as it is cited.
+
+        Call it when a person says that something remembered is wrong or shall be forgotten. Not because you disagree;
+        for what has changed, remember the new.
+        """
+        asked = await self._project(context, project, everywhere=False)
+        words = fact.strip("[]").removeprefix("fact:")
+        forgotten = await self.queries.forget(words, project=asked, agent=agent)
+        return fit_lines([f"no longer believed: {forgotten['statement']} [fact:{forgotten['id']}]"], 400)
+
+    async def record_events(
+        self,
+        session_key: Annotated[str, Field(max_length=300, description="agent:channel:peer, such as main:cli:mara")],
+        events: Annotated[
+            list[dict[str, Any]],
+            Field(max_length=MAX_EVENTS, description='{"type": "UserMessage", "data": {"text": "..."}} and so on'),
+        ],
+        project: Annotated[str | None, Field(max_length=1000, description="working directory or repository")] = None,
+        idempotency_key: Annotated[str | None, Field(max_length=200, description="a repeat writes nothing")] = None,
+    ) -> str:
+        """Record what happened in the log; tonight it becomes memory. All events are written, or none.
+
+        For a program that has no log of its own: call it as things happen. Not where the agent's own logs are imported
+        (Claude Code, Codex, Cursor), and not for a statement that shall hold (remember).
+        """
+        written = await self.queries.record_events(session_key, events, project, idempotency_key)
+        seqs = f"{written['first_seq']} to {written['last_seq']}"
+        return f"{'was recorded already' if written['repeated'] else 'recorded'}: {written['session']}, events {seqs}"
+
+    async def _project(self, context: Call | None, project: str | None, everywhere: bool) -> str | None:
+        """Return the project that a call is about: none for all, the client's where it names none."""
+        if everywhere and project:
+            raise ToolError("project and everywhere are different places: give one of them")
+        if everywhere or self.queries.viewer().project is not None:
+            return project
+        return project or await self.client.find(context)
+
+
+def _owner(fact: dict[str, Any]) -> str:
+    return str(fact["project"] or fact["peer"] or fact["agent"])
+
+
+def _nothing_known(asked: str | None, project: str | None, everywhere: bool) -> str:
+    if asked is None or everywhere:
+        return NOTHING_KNOWN
+    return f"{NOTHING_KNOWN} in the project {asked}" + ("" if project else "; everywhere=true asks all projects")
