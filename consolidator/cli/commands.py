@@ -22,6 +22,7 @@ _PANELS: dict[str, dict[str, tuple[str, str]]] = {
         "doctor": ("start.install", "check what install set up"),
         "import": ("start.import_logs", "import the session logs of your agents"),
         "learned": ("start.learned", "what your agents learned"),
+        "ui": ("start.ui", "memory in a browser: see it, correct it"),
         "config": ("start.config", "the settings in force, and where each comes from"),
         "tokenizer": ("start.tokenizer", "fetch the vocabulary that counts tokens exactly"),
     },

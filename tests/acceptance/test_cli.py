@@ -215,6 +215,7 @@ JSON_COMMANDS_TESTED_ELSEWHERE = {
     ("demo",),
     *(("rules", word) for word in ("accept", "dismiss")),
     ("doctor",),
+    ("ui",),
     ("checkpoint", "restore"),
     *((word,) for word in ("compare", "diff", "follow-up", "rerun", "spawn", "steer")),
     *(("branch", word) for word in ("commit", "discard")),

@@ -69,6 +69,7 @@ def serve_command(
     from consolidator.api.app import mount_api  # these are a second of loading
     from consolidator.api.metrics import count_process
     from consolidator.mcp_server import HttpMount, mount_http
+    from consolidator.ui.app import mount_ui
 
     async def work() -> None:
         stop = stop_on_signals()
@@ -92,6 +93,7 @@ def serve_command(
                 hub = await stack.enter_async_context(open_hub(await stack.enter_async_context(streams)))
                 process = stack.enter_context(count_process())
                 routes = [*mount_api(for_requests, settings, driver.harness, stop, hub, runs, process), *routes]
+                routes = [*mount_ui(for_requests, settings), *routes]
             driving = asyncio.create_task(driver.run(stop))
             try:
                 await serve_nights(

@@ -1,0 +1,99 @@
+"""Facts: find them, see what they rest on, correct and forget them, take that back, and review what waits."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from consolidator.errors import UsageError
+from consolidator.models.fact import FactRow
+from consolidator.service.memory import facts
+from consolidator.service.memory.explain import explain
+from consolidator.service.memory.remember import remember
+from consolidator.ui.view import list_values, read_filter, read_size, redirect, services_of, show_page, viewer_of
+
+
+async def show_facts(request: Request) -> Response:
+    """List the facts that a filter lets through."""
+    database, viewer = services_of(request).database, viewer_of(request)
+    filters = read_filter(request, "query", "agent", "project", "peer", "as_of", "valid_at", "superseded", "flagged")
+    size = read_size(request)
+    rows = await facts.list_facts(
+        database,
+        query=filters["query"],
+        agent=filters["agent"],
+        project=filters["project"],
+        peer=filters["peer"],
+        superseded_too=filters["superseded"] is not None,
+        flagged=filters["flagged"] is not None,
+        as_of=_parse_day(filters["as_of"]),
+        valid_at=_parse_day(filters["valid_at"]),
+        limit=size.wanted,
+        viewer=viewer,
+    )
+    waiting = await facts.list_quarantined(database, limit=20, viewer=viewer)
+    return show_page(request, "facts.html", filters=filters, waiting=waiting, **list_values(size, rows))
+
+
+async def show_memory(request: Request) -> Response:
+    """Show anything that was learned, by its id: what it rests on, and what a person can do about it."""
+    database, viewer = services_of(request).database, viewer_of(request)
+    explanation = await explain(database, request.path_params["memory_id"], viewer=viewer)
+    before = None
+    if explanation["kind"] == "fact" and (corrected := request.query_params.get("corrected")):
+        replaced = (await explain(database, corrected, viewer=viewer))["row"]
+        if isinstance(replaced, FactRow) and replaced.superseded_by == explanation["row"].id:
+            before = replaced
+    return show_page(request, "memory.html", memory=explanation, row=explanation["row"], before=before)
+
+
+async def forget(request: Request) -> Response:
+    """Stop believing a fact."""
+    fact = await facts.forget_fact(
+        services_of(request).database, request.path_params["memory_id"], viewer=viewer_of(request)
+    )
+    return redirect(f"/memory/{fact.id}")
+
+
+async def correct(request: Request) -> Response:
+    """Put a sentence in place of a fact."""
+    database, viewer = services_of(request).database, viewer_of(request)
+    replaced = request.path_params["memory_id"]
+    fact = await facts.correct_fact(database, replaced, request.state.form.get("text", ""), viewer=viewer)
+    return redirect(f"/memory/{fact.id}" + (f"?corrected={replaced}" if fact.id != replaced else ""))
+
+
+async def believe_again(request: Request) -> Response:
+    """Take back that a fact was forgotten: a person says it again."""
+    database, viewer = services_of(request).database, viewer_of(request)
+    explanation = await explain(database, request.path_params["memory_id"], viewer=viewer)
+    fact = explanation["row"]
+    if not isinstance(fact, FactRow) or fact.superseded_reason != "forgotten":
+        raise UsageError("only a fact that a person forgot can be believed again")
+    owner = {"peer": fact.peer} if fact.level == "peer" else {"project": fact.project}
+    if fact.level == "agent":
+        owner = {}
+    remembered = await remember(database, fact.sentence, agent=fact.agent, **owner, viewer=viewer)
+    return redirect(f"/memory/{remembered.id}")
+
+
+async def review(request: Request) -> Response:
+    """Let a statement that waits be believed, or reject it for good."""
+    accept = request.state.form.get("decision") == "accept"
+    await facts.review_candidate(
+        services_of(request).database, request.path_params["memory_id"], accept=accept, viewer=viewer_of(request)
+    )
+    return redirect("/facts")
+
+
+def _parse_day(text: str | None) -> datetime | None:
+    """Return the end of a day "2026-03-01", or a moment in ISO form; UTC without a zone."""
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text if len(text) > 10 else f"{text}T23:59:59")
+    except ValueError:
+        raise UsageError(f"{text!r} is no date such as 2026-03-01") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

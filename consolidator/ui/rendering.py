@@ -1,0 +1,61 @@
+"""Renders the page's templates: everything that a log holds is text, cut and with marks for what nobody sees."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from consolidator.service.memory.facts import UNKNOWN_START
+from consolidator.service.visible_text import mark_invisible
+
+MAX_SHOWN = 4000  # characters of one text; a line of a log may have millions
+
+
+def show_text(value: object, most: int = MAX_SHOWN) -> str:
+    """Return a text of at most so many characters, each one that nobody sees marked."""
+    text = str(value)
+    shown = mark_invisible(text[:most].replace("\r\n", "\n"))
+    return shown if len(text) <= most else f"{shown}… ({len(text):,} characters in all)"
+
+
+def show_time(moment: datetime | str | None) -> Markup:
+    """Return a moment as an element that a script shows in the reader's zone; UTC without scripts."""
+    if isinstance(moment, str):
+        try:
+            moment = datetime.fromisoformat(moment)
+        except ValueError:
+            return Markup("{}").format(show_text(moment, 100))
+    if moment is None or moment == UNKNOWN_START:
+        return Markup("")
+    moment = moment.astimezone(UTC)
+    return Markup('<time datetime="{}">{} UTC</time>').format(
+        moment.isoformat(timespec="seconds"), moment.strftime("%Y-%m-%d %H:%M")
+    )
+
+
+def count_of(number: int, noun: str, plural: str | None = None) -> str:
+    """Return a number with its noun: "1 session", "2 sessions"."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def _finalize(value: object) -> object:
+    """Return what an expression of a template prints: never a text that was not looked at."""
+    if value is None:
+        return ""
+    return show_text(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def make_environment() -> Environment:
+    """Return the templates, which escape all that they print."""
+    environment = Environment(
+        loader=PackageLoader("consolidator.ui"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"when": show_time, "cut": show_text, "count_of": count_of}
+    return environment

@@ -1,0 +1,173 @@
+"""The page as a person uses it, in a real browser on a real service."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import httpx2
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+
+from consolidator.ui.view import NAVIGATION
+from tests.acceptance.api.server import ApiServer
+from tests.acceptance.ui.conftest import SCREENSHOTS, make_link
+from tests.support import PATIENCE
+
+PAGES = [entry.path for entry in NAVIGATION]
+LOOKS = {"light": (1280, "light"), "dark": (1280, "dark"), "narrow": (360, "light")}
+
+
+def open_fact(person: Page, served: ApiServer, words: str) -> None:
+    """Find a fact as a person does."""
+    person.goto(f"{served.address}/ui/facts")
+    person.get_by_label("Words").fill(words)
+    person.get_by_role("button", name="Search").click()
+    person.locator(".entries a").first.click()
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_each_page_is_accessible_and_fits_in_each_look(person: Page, served: ApiServer, path: str) -> None:
+    person.goto(f"{served.address}/ui{path}")
+    if path == "/today":
+        person.get_by_role("link", name="the last month").click()
+    if path == "/facts":
+        check_looks(person, "fact-list")
+        person.locator(".entries a").first.click()
+    check_looks(person, path.strip("/").replace("/", "-"))
+
+
+def check_looks(person: Page, name: str) -> None:
+    """Check a page light, dark and narrow, and keep a picture of each."""
+    SCREENSHOTS.mkdir(exist_ok=True)
+    for look, (width, scheme) in LOOKS.items():
+        person.set_viewport_size({"width": width, "height": 900})
+        person.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        person.screenshot(path=SCREENSHOTS / f"{name}-{look}.png", full_page=True)
+        assert person.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), (
+            f"{name} {look} is too wide"
+        )
+        found = Axe().run(person).response["violations"]
+        serious = [each for each in found if each["impact"] in ("serious", "critical")]
+        assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in serious] == [], f"{name} {look}"
+    person.set_viewport_size({"width": 1280, "height": 900})
+    person.emulate_media(color_scheme="light")
+
+
+def test_dates_are_in_the_readers_zone(person: Page, served: ApiServer) -> None:
+    person.goto(f"{served.address}/ui/today?days=30")
+    moment = person.locator("time").first
+    assert "UTC" not in moment.inner_text()
+    assert str(moment.get_attribute("title")).endswith("UTC")
+
+
+def test_hostile_words_are_shown_as_text(person: Page, served: ApiServer) -> None:
+    open_fact(person, served, "onerror")
+    shown = person.locator("h1").inner_text()
+    assert "<script>document.title = 'pwned'</script><img src=x onerror=alert(1)>" in shown
+    assert "\u202e" not in person.content()
+    assert "pwned" not in person.title().split(" · ")[-1]
+    assert person.locator("main img, main script").count() == 0
+
+
+def test_a_fact_is_corrected_and_put_back(person: Page, served: ApiServer) -> None:
+    open_fact(person, served, "trunk")
+    before = person.locator("h1").inner_text()
+    person.get_by_label("What is right").fill("The release branch is called stable.")
+    person.get_by_role("button", name="Correct it").click()
+    expect(person.locator("h1")).to_have_text("The release branch is called stable.")
+    with served.client() as client:
+        asked = {"query": "What is the release branch called?"}
+        assert "called stable" in client.get("/recall", params=asked).json()["block"]
+        person.get_by_role("button", name="Undo").click()
+        expect(person.locator("h1")).to_have_text(before)
+        assert "called stable" not in client.get("/recall", params=asked).json()["block"]
+
+
+def test_a_fact_is_forgotten_and_believed_again(person: Page, served: ApiServer) -> None:
+    open_fact(person, served, "trunk")
+    sentence = person.locator("h1").inner_text()
+    person.get_by_role("button", name="Forget it").click()
+    with served.client() as client:
+        assert client.get("/facts", params={"query": "trunk"}).json()["facts"] == []
+        person.get_by_role("button", name="Undo").click()
+        expect(person.locator("h1")).to_have_text(sentence)
+        expect(person.get_by_role("button", name="Forget it")).to_be_visible()
+        assert len(client.get("/facts", params={"query": "trunk"}).json()["facts"]) == 1
+
+
+def test_a_search_that_finds_nothing_says_what_to_do(person: Page, served: ApiServer) -> None:
+    person.goto(f"{served.address}/ui/facts?query=zzzzqqqq")
+    expect(person.get_by_role("link", name="show all facts")).to_be_visible()
+    person.goto(f"{served.address}/ui/facts?as_of=soon")
+    expect(person.locator("h1")).to_have_text("This cannot be done")
+    person.goto(f"{served.address}/ui/memory/none")
+    expect(person.locator("h1")).to_have_text("There is nothing here")
+
+
+def test_every_link_of_every_page_leads_somewhere(person: Page, served: ApiServer) -> None:
+    seen: set[str] = set()
+    waiting = [f"{served.address}/ui{path}" for path in PAGES] + [f"{served.address}/ui/today?days=30"]
+    while waiting and len(seen) < 60:
+        address = waiting.pop(0)
+        if address in seen:
+            continue
+        seen.add(address)
+        answer = person.goto(address)
+        assert answer is not None
+        assert answer.status == 200, address
+        assert len(answer.body()) < 200_000
+        links = person.locator("a[href]").evaluate_all("all => all.map(each => each.href.split('#')[0])")
+        assert all(link.startswith(f"{served.address}/ui/") for link in links)
+        waiting += [link for link in links if link not in seen]
+    assert len(seen) > len(PAGES)
+
+
+def test_a_link_works_once_and_the_cookie_is_strict(served: ApiServer, browser: Browser) -> None:
+    link, context = make_link(served), browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(link)
+    page.wait_for_url("**/ui/today")  # without scripts, too
+    (cookie,) = context.cookies()
+    assert (cookie["httpOnly"], cookie["sameSite"], cookie["path"]) == (True, "Strict", "/ui")
+    expect(page.locator("time").first).to_contain_text("UTC")
+    answer = page.goto(link)
+    assert answer is not None
+    assert answer.status == 401
+    page.goto(f"{served.address}/ui/facts")
+    page.get_by_role("button", name="Log out").click()
+    answer = page.goto(f"{served.address}/ui/facts")
+    assert answer is not None
+    assert (answer.status, context.cookies()) == (401, [])
+    context.close()
+
+
+def test_the_keyboard_reaches_everything(person: Page, served: ApiServer) -> None:
+    person.goto(f"{served.address}/ui/facts")
+    person.keyboard.press("Tab")
+    assert person.evaluate("document.activeElement.textContent") == "Skip to the content"
+    person.keyboard.press("Enter")
+    person.keyboard.press("Tab")
+    assert person.evaluate("document.activeElement.name") == "query"
+    assert person.evaluate("getComputedStyle(document.activeElement).outlineWidth") == "3px"
+
+
+def test_forged_requests_change_nothing(served: ApiServer) -> None:
+    host = urlsplit(served.address).netloc
+    with httpx2.Client(base_url=served.address, timeout=PATIENCE) as client, served.client() as owner:
+        assert client.get("/ui/facts").status_code == 401
+        assert client.get(make_link(served).removeprefix(served.address)).status_code == 200
+        assert client.get("/ui/facts").status_code == 200
+        assert client.get("/ui/facts", headers={"host": "evil.example"}).status_code == 421
+        (fact, *_) = owner.get("/facts", params={"limit": 1}).json()["facts"]
+        forget = f"/ui/facts/{fact['id']}/forget"
+        assert client.post(forget).status_code == 415
+        assert client.post(forget, data={"form_token": "guessed"}).status_code == 403
+        assert client.post(forget, data={}, headers={"origin": "http://evil.example"}).status_code == 403
+        assert client.get(forget).status_code == 405
+        too_long = {"form_token": "x", "text": "x" * 100_000}
+        assert client.post(forget, data=too_long, headers={"origin": f"http://{host}"}).status_code == 413
+        policy = client.get("/ui/facts").headers["content-security-policy"]
+        assert "unsafe" not in policy
+        assert "default-src 'none'" in policy
+        assert owner.get(f"/explain/{fact['id']}").json()["row"]["superseded_at"] is None
