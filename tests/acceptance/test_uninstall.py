@@ -119,3 +119,18 @@ def test_memory_for_one_project_comes_in_that_project_alone(environment: Mapping
     assert not (shop / ".claude" / "settings.local.json").exists()
     run_cli("uninstall", "--yes", environment=environment)  # ends the hook service, too
     wait_for(lambda: not is_running(Path(environment["CONSOLIDATOR_HOME"])))
+
+
+def test_doctor_says_what_is_missing_and_what_to_do(environment: Mapping[str, str], tmp_path: Path) -> None:
+    (tmp_path / ".codex").mkdir()
+    before = json.loads(run_cli("doctor", "--json", environment=environment, code=2).stdout)
+    assert {check["name"] for check in before if not check["passed"]} == {"coding agents", "last night"}
+    assert all(check["advice"] for check in before if not check["passed"])
+    run_cli("install", "codex", "--yes", "--no-history", environment=environment)
+    run_cli("run", "consolidation", environment=environment)
+    after = json.loads(run_cli("doctor", "--json", environment=environment).stdout)
+    assert {"codex: hooks", "codex: MCP server", "hook program", "database", "dead letters"} <= {
+        check["name"] for check in after
+    }
+    run_cli("uninstall", "--yes", environment=environment)  # ends the hook service, which the check has started
+    wait_for(lambda: not is_running(Path(environment["CONSOLIDATOR_HOME"])))

@@ -24,11 +24,11 @@ from consolidator.cli.output import (
     shorten,
 )
 from consolidator.clock import Clock
-from consolidator.errors import Interrupted, UsageError
+from consolidator.errors import ConsolidatorError, Interrupted, UsageError
 from consolidator.hooks.client import is_running, stop_service
 from consolidator.service.clients import changes
 from consolidator.service.clients.changes import FileChange
-from consolidator.service.clients.checks import run_checks
+from consolidator.service.clients.checks import Check, run_checks
 from consolidator.service.clients.installation import (
     BACKUPS,
     Place,
@@ -42,6 +42,7 @@ from consolidator.service.clients.installation import (
     plan_uninstall,
 )
 from consolidator.service.clients.registry import CLIENTS
+from consolidator.service.clients.state_checks import check_database, check_serve
 from consolidator.service.clients.user_service import (
     plan_removal,
     plan_service,
@@ -169,8 +170,20 @@ def status_command(as_json: AsJson = False) -> None:
 
 
 def doctor_command(as_json: AsJson = False) -> None:
-    """Check that what install set up works: settings, hook program, private directory. Exits with 2 if one fails."""
-    checks = run_checks(load_settings(), [find_place(client, None) for client in CLIENTS])
+    """Check that what install set up works, and what it needs to be of use. Exits with 2 if something fails."""
+    settings = load_settings()
+    checks = run_checks(settings, [place for name in CLIENTS if _is_touched(place := find_place(name, None))])
+    found = "running" if is_running(settings.home) else "not running: the next hook starts it"
+    checks += [Check("hook service", True, found), check_serve(settings)]
+
+    async def work() -> list[Check]:
+        async with open_configured() as (database, _):
+            return await check_database(database)
+
+    try:
+        checks += run_async(work())
+    except ConsolidatorError as error:
+        checks.append(Check("database", False, str(error), "put that right, then run doctor again"))
     if as_json:
         print_json([asdict(check) for check in checks])
     else:
@@ -180,6 +193,15 @@ def doctor_command(as_json: AsJson = False) -> None:
                 print_line(f"     {check.advice}")
     if not all(check.passed for check in checks):
         raise typer.Exit(2)
+
+
+def _is_touched(place: Place) -> bool:
+    """Tell whether a client's settings hold something of ours, or cannot be read."""
+    try:
+        state = describe_install(place)
+    except UsageError:
+        return True
+    return state.hooks or state.server
 
 
 def _confirm(planned: Sequence[FileChange], question: str, *, is_agreed: bool) -> bool:

@@ -33,6 +33,9 @@ class Check:
 def run_checks(settings: Settings, places: Sequence[Place]) -> list[Check]:
     """Return what is checked of the home and of each client's settings, in order."""
     checks = [_check_directory(settings)]
+    if not places:
+        advice = "run `consolidator install claude-code`, or codex, or cursor"
+        checks.append(Check("coding agents", False, "memory is installed in none", advice))
     for place in places:
         checks += _check_settings(place)
         checks.append(_check_program(place, settings))

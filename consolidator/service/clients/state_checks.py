@@ -1,0 +1,50 @@
+"""Checks of what runs: the database, the last night, what was set aside, and `serve` where it runs."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from datetime import timedelta
+
+from consolidator.database import Database
+from consolidator.service.clients.checks import Check
+from consolidator.settings import Settings
+from consolidator.store.nights import runs
+
+HEALTH_SECONDS = 3
+NIGHT_AGE = timedelta(hours=36)  # of the last consolidation, after which something is wrong
+
+
+async def check_database(database: Database) -> list[Check]:
+    """Return what is checked of the database: that it answers, when it was learned last, and what was set aside."""
+    async with database.connection() as conn:
+        version = conn.info.server_version
+        last = await runs.find_last_ended(conn, "consolidation")
+        letters = await runs.list_dead_letters(conn)
+    checks = [Check("database", True, f"PostgreSQL {version // 10000}.{version % 10000}")]
+    advice = "run `consolidator run consolidation`; `consolidator install --service` runs nights by itself"
+    if last is None or last.finished_at is None:
+        checks.append(Check("last night", False, "none yet", advice))
+    else:
+        is_recent = database.clock.now() - last.finished_at < NIGHT_AGE
+        found = f"{last.status} at {last.finished_at:%Y-%m-%d %H:%M} UTC"
+        failed = "`consolidator runs` says why it failed"
+        checks.append(
+            Check("last night", last.status == "done" and is_recent, found, advice if is_recent is False else failed)
+        )
+    found = f"{len(letters)} dead letters" if letters else "nothing was set aside"
+    checks.append(Check("dead letters", not letters, found, "`consolidator runs` shows them; `retry` learns again"))
+    return checks
+
+
+def check_serve(settings: Settings) -> Check:
+    """Ask `serve` for its health; that it does not run is no failure, as the hook service does the nights then."""
+    address = f"http://{settings.http_host}:{settings.health_port}/healthz"
+    try:
+        with urllib.request.urlopen(address, timeout=HEALTH_SECONDS) as answer:
+            state = json.load(answer)
+    except (OSError, ValueError):
+        return Check("serve", True, "not running: the hook service does the nights")
+    is_ok = isinstance(state, dict) and state.get("status") == "ok"
+    why = state.get("failure") or state.get("database") if isinstance(state, dict) else "another program answers"
+    return Check("serve", is_ok, "running and well" if is_ok else str(why), f"look at {address}")
