@@ -51,8 +51,9 @@ async def connect_over_stdio(
     parameters = StdioServerParameters(
         command=sys.executable, args=["-m", "consolidator", "mcp", *options], env=dict(environment)
     )
+    mode = "auto" if roots is None else "legacy"  # the protocol of 2026-07-28 has no request for roots
     with Path(os.devnull).open("w", encoding="utf-8") as devnull:  # noqa: ASYNC230
-        async with Client(stdio_client(parameters, errlog=devnull), list_roots_callback=roots) as client:
+        async with Client(stdio_client(parameters, errlog=devnull), list_roots_callback=roots, mode=mode) as client:
             yield client
 
 

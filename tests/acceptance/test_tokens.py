@@ -72,7 +72,7 @@ async def test_each_credential_may_do_what_its_scopes_say_for_whom_it_is_for(
             async with connect(address, token) as client:
                 assert {tool.name for tool in (await client.list_tools()).tools} == tools
         async with connect(address, reader) as client:
-            assert "likely" in await call_tool(client, "suggest_next", session="day0")
+            assert "no prediction" in await call_tool(client, "suggest_next", session="day0")  # of its own
             for other in ("bob0", "nobody"):
                 assert "no session is named" in await refuse(client, "suggest_next", session=other)
             assert "bob" not in await refuse(client, "suggest_next", session="bo")  # ambiguous for others

@@ -169,7 +169,8 @@ async def test_a_fact_that_several_projects_support_is_none_of_one(
     for name in ("ada", "bob"):
         tools = tools_of(database, settings, agent=AGENT, project=PROJECTS[name])
         told[name] = {fact["sentence"] for fact in facts if await explain_or_nothing(tools, fact["id"])}
-        recalled = json.dumps(await tools.recall("where does Quentin live, which dog, allergic to what", peer=None))
+        questions = ("where does Quentin live?", "which dog?", "allergic to what?")
+        recalled = json.dumps([await tools.recall(question, peer=None) for question in questions])
         assert ("peanuts" in recalled) is (name == "bob")
         assert ("Bergen" in recalled) is (name == "ada")
     assert any("Bergen" in sentence for sentence in told["ada"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from consolidator.memory.calls.call_pairing import CompletedCall
 from consolidator.memory.solutions.error_tracker import ErrorTracker
 from consolidator.memory.solutions.fix_suggestion import FailedCall, Suggestion, concerns_error, suggest_fix
@@ -287,3 +289,38 @@ def test_the_values_of_another_case_are_left_open_where_it_is_told() -> None:
     assert hint.tool is None
     assert "used find_user_id_by_name_zip, with first name, last name and zip," in hint.text
     assert not any(name in solution["line"] + hint.text for name in ("Mia", "10001", "Brown", "m@y.org"))
+
+
+@pytest.mark.parametrize(
+    ("known_error", "error"),
+    [
+        ("bash: pytest: command not found", "bash: ruff: command not found"),
+        ("git: 'stauts' is not a git command", "git: 'comit' is not a git command"),
+        ("error: unrecognized arguments: --cov", "error: unrecognized arguments: --timeout"),
+        ('npm error Missing script: "test"', 'npm error Missing script: "lint"'),
+        ("E: Unable to locate package ripgrep", "E: Unable to locate package fzf"),
+        (
+            "ssh: connect to host alpha port 22: Connection refused",
+            "ssh: connect to host beta port 22: Connection refused",
+        ),
+        ("cat: config.toml: No such file or directory", "cat: config.toml: Permission denied"),
+        (
+            "curl: (6) Could not resolve host: api.internal",
+            "curl: (7) Failed to connect to api.internal port 80",
+        ),
+    ],
+)
+def test_an_error_of_another_name_or_kind_is_not_concerned(known_error: str, error: str) -> None:
+    assert not concerns_error(known_error, error)
+    assert concerns_error(known_error, known_error)
+
+
+@pytest.mark.parametrize(
+    ("known_error", "error"),
+    [
+        ("cat: config.toml: No such file or directory", "cat: notes.md: No such file or directory"),
+        ("curl: (6) Could not resolve host: api.internal", "curl: (6) Could not resolve host: mirror.example"),
+    ],
+)
+def test_a_file_or_address_is_a_value_of_the_case(known_error: str, error: str) -> None:
+    assert concerns_error(known_error, error)
