@@ -308,7 +308,7 @@ async def test_a_fact_that_enough_people_state_is_told_without_their_words(
         words = [user_message("We use pnpm."), user_message(f"We use {canary(person, 'brand')} for boxes.")]
         await log_events(database, f"{person}-1", words, agent=AGENT, peer=person, project="/srv/shop")
     await run_next_night(database, clock, settings)
-    items = (await recall(database, "which package manager do we use, pnpm", agent=AGENT, peer=STRANGER)).as_json()
+    items = (await recall(database, "do we use pnpm?", agent=AGENT, peer=STRANGER)).as_json()
     assert persons_in(json.dumps(items)) == set()
     (fact,) = [item for item in items["items"] if item["kind"] == "fact"]
     assert "pnpm" in fact["text"]
