@@ -16,7 +16,7 @@ class CommandEntry(NamedTuple):
 _PANELS: dict[str, dict[str, tuple[str, str]]] = {
     "Start here": {
         "demo": ("start.demo", "watch four weeks of three agents become memory"),
-        "install": ("start.install", "memory in Claude Code, Codex or Cursor: hooks, MCP and history"),
+        "install": ("start.install", "memory in Claude Code, Codex or Cursor: hooks, MCP, history"),
         "uninstall": ("start.install", "take it out of a coding agent again"),
         "status": ("start.install", "where it is installed, and what agents were given"),
         "doctor": ("start.install", "check what install set up"),
