@@ -67,7 +67,7 @@ def test_a_word_that_is_no_command_is_an_error_that_says_what_to_type(cli: Comma
     tries = {
         "fact": "`consolidator facts`",
         "search tabs": "`consolidator recall`",
-        "facts add tabs": "`consolidator facts search add tabs`",
+        "facts add tabs": 'consolidator remember "what holds"',
         "facts corect x": "`consolidator facts correct`",
         "procedures exprt": "`consolidator procedures export`",
         "facts --limit 3 review": "`consolidator facts review ...`",
