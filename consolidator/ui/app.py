@@ -19,18 +19,8 @@ from consolidator.service.database import Database
 from consolidator.settings import Settings
 from consolidator.ui.guard import PREFIX, PageGuard, PageProblem, cookie_name, to_problem
 from consolidator.ui.logins import LOGIN_SECONDS, Logins, prove_token
-from consolidator.ui.pages import facts, today
+from consolidator.ui.registry import PAGES
 from consolidator.ui.view import PageServices, redirect, services_of, show_page
-
-_ROUTES = (
-    Route("/today", today.show_today),
-    Route("/facts", facts.show_facts),
-    Route("/facts/{memory_id}/forget", facts.forget, methods=["POST"]),
-    Route("/facts/{memory_id}/correct", facts.correct, methods=["POST"]),
-    Route("/facts/{memory_id}/believe", facts.believe_again, methods=["POST"]),
-    Route("/facts/{memory_id}/review", facts.review, methods=["POST"]),
-    Route("/memory/{memory_id}", facts.show_memory),
-)
 
 
 def mount_ui(database: Database, settings: Settings) -> list[BaseRoute]:
@@ -46,7 +36,7 @@ def mount_ui(database: Database, settings: Settings) -> list[BaseRoute]:
                     Route("/logout", _log_out, methods=["POST"]),
                     Route("/service", _prove),
                     Mount("/static", StaticFiles(directory=str(files("consolidator.ui") / "static"))),
-                    *_ROUTES,
+                    *(route for page in PAGES for route in page.routes),
                 ],
             )
         ],
@@ -58,7 +48,7 @@ def mount_ui(database: Database, settings: Settings) -> list[BaseRoute]:
         },
     )
     app.router.redirect_slashes = False
-    app.state.services = PageServices(database, settings, logins)
+    app.state.services = PageServices(database, settings, logins, PAGES)
     is_loopback = ip_address(settings.http_host).is_loopback
     hosts = [name.lower() for name in (*settings.http_allowed_hosts, settings.http_host)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -10,8 +10,10 @@ from urllib.parse import urlencode
 from jinja2 import Environment
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute
 
 from consolidator.errors import UsageError
+from consolidator.service.cursors import decode_cursor, encode_cursor
 from consolidator.service.database import Database
 from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
@@ -27,7 +29,19 @@ class Entry(NamedTuple):
     title: str
 
 
-NAVIGATION = (Entry("/today", "Today"), Entry("/facts", "Facts"))
+@dataclass(frozen=True, slots=True)
+class PageModule:
+    """What a page's module brings: its entry of the navigation, and its routes."""
+
+    entry: Entry
+    routes: tuple[BaseRoute, ...]
+    also: tuple[str, ...] = ()  # beginnings of other paths at which the entry is the current one
+
+    def is_at(self, path: str) -> bool:
+        """Tell whether a path below the prefix is one of the page's."""
+        return any(path == begin or path.startswith(begin + "/") for begin in (self.entry.path, *self.also))
+
+
 PAGE_SIZE, MAX_ROWS = 50, 500  # rows of a list
 MAX_WORDS = 1000  # characters of a filter
 
@@ -39,6 +53,7 @@ class PageServices:
     database: Database
     settings: Settings
     logins: Logins
+    pages: Sequence[PageModule]
     environment: Environment = field(default_factory=make_environment)
 
 
@@ -57,10 +72,11 @@ def viewer_of(request: Request) -> Viewer:
 def show_page(request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
     """Return a page; the template gets the values, and what the layout needs."""
     login: Login | None = getattr(request.state, "login", None)
+    path = request.url.path.removeprefix(PREFIX)
     shared = {
         "prefix": PREFIX,
-        "path": request.url.path.removeprefix(PREFIX),
-        "navigation": NAVIGATION,
+        "path": path,
+        "navigation": [(page.entry, page.is_at(path)) for page in services_of(request).pages],
         "form_token": login.form_token if login else None,
         "now": services_of(request).database.clock.now(),
     }
@@ -112,6 +128,21 @@ def read_size(request: Request) -> ListSize:
     text = request.query_params.get("rows", "")
     rows = int(text) if text.isdecimal() and len(text) < 5 else PAGE_SIZE
     return ListSize(max(1, min(rows, MAX_ROWS)), request)
+
+
+def read_cursor(request: Request, of: str, *kinds: type) -> list[Any] | None:
+    """Return the position that the address of a list's page names, of values of these kinds; None on the first page.
+
+    `of` names the list and whatever it was narrowed to. Raises InvalidCursor.
+    """
+    return decode_cursor(f"ui {of}", request.query_params.get("cursor") or None, *kinds)
+
+
+def next_address(request: Request, of: str, position: list[Any] | None) -> str | None:
+    """Return the address of a list's next page, which begins after a position; None where there is none."""
+    if position is None:
+        return None
+    return "?" + urlencode(dict(request.query_params) | {"cursor": encode_cursor(f"ui {of}", position)})
 
 
 def list_values(size: ListSize, rows: list[Any]) -> Mapping[str, Any]:

@@ -9,13 +9,13 @@ from starlette.responses import Response
 
 from consolidator.api import problems
 from consolidator.api.call import Reading, Writing, operation, to_answer
-from consolidator.api.cursors import MAX_LENGTH, decode_cursor, encode_cursor
 from consolidator.api.problems import Problem
 from consolidator.api.replies import reply
 from consolidator.api.schemas.event import Event, EventPage, NewEvents, Recorded
 from consolidator.api.schemas.session import SessionId
 from consolidator.api.streaming import STREAMED, stream_session
 from consolidator.errors import UsageError
+from consolidator.service.cursors import MAX_LENGTH, decode_cursor, encode_cursor
 from consolidator.service.database import Database
 from consolidator.service.log import record
 from consolidator.service.requests import Answer

@@ -8,11 +8,11 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from consolidator.api.call import Reading, operation
-from consolidator.api.cursors import decode_cursor, encode_cursor
 from consolidator.api.replies import reply
 from consolidator.api.routes.sessions import Cursor, show
 from consolidator.api.schemas.hydrate import HydratedSession
 from consolidator.api.schemas.session import SessionId
+from consolidator.service.cursors import decode_cursor, encode_cursor
 from consolidator.service.sessions import hydrate
 
 router = APIRouter(tags=["sessions"])

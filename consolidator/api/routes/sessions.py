@@ -9,7 +9,6 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from consolidator.api.call import Call, Reading, Writing, operation, to_answer
-from consolidator.api.cursors import MAX_LENGTH, decode_cursor, encode_cursor
 from consolidator.api.replies import reply
 from consolidator.api.schemas.session import (
     EndSession,
@@ -21,6 +20,7 @@ from consolidator.api.schemas.session import (
     parse_labels,
 )
 from consolidator.models.session import SessionRow
+from consolidator.service.cursors import MAX_LENGTH, decode_cursor, encode_cursor
 from consolidator.service.database import Database
 from consolidator.service.requests import Answer
 from consolidator.service.sessions import lifecycle, listing, messages

@@ -10,13 +10,13 @@ from ulid import ULID
 
 from consolidator.api import problems
 from consolidator.api.call import Reading, Writing, operation, to_answer, to_response
-from consolidator.api.cursors import decode_cursor, encode_cursor
 from consolidator.api.problems import Problem
 from consolidator.api.replies import reply
 from consolidator.api.routes.sessions import Cursor, Limit, show_page
 from consolidator.api.schemas.session import SessionId, SessionPage
 from consolidator.api.schemas.spawn import Spawn, SubAgent
 from consolidator.api.streaming import ALSO_READ, STREAMED, stream_sub_agent
+from consolidator.service.cursors import decode_cursor, encode_cursor
 from consolidator.service.database import Database
 from consolidator.service.requests import Answer
 from consolidator.service.sessions import listing, spawning

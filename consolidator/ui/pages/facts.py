@@ -6,13 +6,24 @@ from datetime import UTC, datetime
 
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
 from consolidator.errors import UsageError
 from consolidator.models.fact import FactRow
 from consolidator.service.memory import facts
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.remember import remember
-from consolidator.ui.view import list_values, read_filter, read_size, redirect, services_of, show_page, viewer_of
+from consolidator.ui.view import (
+    Entry,
+    PageModule,
+    list_values,
+    read_filter,
+    read_size,
+    redirect,
+    services_of,
+    show_page,
+    viewer_of,
+)
 
 
 async def show_facts(request: Request) -> Response:
@@ -97,3 +108,17 @@ def _parse_day(text: str | None) -> datetime | None:
     except ValueError:
         raise UsageError(f"{text!r} is no date such as 2026-03-01") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+PAGE = PageModule(
+    Entry("/facts", "Facts"),
+    (
+        Route("/facts", show_facts),
+        Route("/facts/{memory_id}/forget", forget, methods=["POST"]),
+        Route("/facts/{memory_id}/correct", correct, methods=["POST"]),
+        Route("/facts/{memory_id}/believe", believe_again, methods=["POST"]),
+        Route("/facts/{memory_id}/review", review, methods=["POST"]),
+        Route("/memory/{memory_id}", show_memory),
+    ),
+    also=("/memory",),
+)

@@ -6,9 +6,10 @@ from datetime import timedelta
 
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
 from consolidator.service.memory.learned import load_learned
-from consolidator.ui.view import services_of, show_page, viewer_of
+from consolidator.ui.view import Entry, PageModule, services_of, show_page, viewer_of
 
 SPANS = {"1": "the last day", "7": "the last week", "30": "the last month"}  # days
 ROWS = 10  # of each kind
@@ -22,3 +23,6 @@ async def show_today(request: Request) -> Response:
     since = database.clock.now() - timedelta(days=int(span)) if span else None
     news = await load_learned(database, since, limit=ROWS, viewer=viewer_of(request))
     return show_page(request, "today.html", news=news, span=span, spans=SPANS)
+
+
+PAGE = PageModule(Entry("/today", "Today"), (Route("/today", show_today),))

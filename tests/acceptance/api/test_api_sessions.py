@@ -14,9 +14,9 @@ import pytest
 
 from consolidator import Consolidator
 from consolidator.api import limits
-from consolidator.api.cursors import encode_cursor
 from consolidator.database import Database
 from consolidator.models.payload import EventType
+from consolidator.service.cursors import encode_cursor
 from consolidator.store.log import events, lease
 from consolidator.testing import ModelServer
 from tests.acceptance.api.server import ApiServer, read_frames, serve

@@ -9,7 +9,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from consolidator.ui.view import NAVIGATION
+from consolidator.ui.registry import NAVIGATION
 from tests.acceptance.api.server import ApiServer
 from tests.acceptance.ui.conftest import SCREENSHOTS, make_link
 from tests.support import PATIENCE

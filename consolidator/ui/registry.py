@@ -1,0 +1,12 @@
+"""The pages in the order of the navigation: each is one module of `consolidator/ui/pages/`, added here by one line."""
+
+from __future__ import annotations
+
+from consolidator.ui.pages import facts, today
+from consolidator.ui.view import Entry, PageModule
+
+PAGES: tuple[PageModule, ...] = (
+    today.PAGE,
+    facts.PAGE,
+)
+NAVIGATION: tuple[Entry, ...] = tuple(page.entry for page in PAGES)
