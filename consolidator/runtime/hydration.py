@@ -5,7 +5,8 @@ The messages come in pages from the end; everything else is what it is now, boun
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from consolidator.database import Connection
@@ -53,6 +54,7 @@ class HydratedSession:
     scratchpad: Scratchpad
     children: list[SessionRow]  # the newest first
     checkpoints: list[CheckpointRow]  # the latest point first
+    titles: Mapping[str, str] = field(default_factory=dict)  # of the session and its children, by id
 
 
 async def hydrate_session(

@@ -41,5 +41,7 @@ async def hydrate_session(
         viewer=call.viewer,
     )
     following = None if found.earlier_before is None else encode_cursor(of, [found.earlier_before])
-    children = [show(call, row) for row in found.children]
-    return reply(HydratedSession.of(found, show(call, found.session), children, following))
+    children = [show(call, row, found.titles.get(row.id)) for row in found.children]
+    return reply(
+        HydratedSession.of(found, show(call, found.session, found.titles.get(found.session.id)), children, following)
+    )

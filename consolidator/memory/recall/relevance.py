@@ -20,6 +20,7 @@ MIN_COVERAGE = 0.5  # of the weight of the prompt's words
 ENOUGH_WEIGHT = 2.5  # in the same units: whatever else the prompt says
 MIN_ANSWER_COVERAGE = 0.5  # of the weight of a question's words: turns near each other have more than this
 MANY_WORDS, MIN_COVERAGE_OF_MANY = 3, 0.34  # or so many of the words, and this
+MIN_FACT_COVERAGE = 0.4  # a fact is short: about half of a short question ("Which editor do I like?") is much
 MAX_ANSWERS_READ = 20  # of the best items
 NEAR = 4  # turns of a session on each side that are read with one
 MIN_DOCUMENTS = 1000  # that a log is taken to have: of a few, most words seem to tell nothing
@@ -55,11 +56,11 @@ class PromptWords:
             return False
         return weight >= ENOUGH_WEIGHT * self.unit or weight >= MIN_COVERAGE * sum(self.weights.values())
 
-    def may_be_answered_by(self, texts: Iterable[str]) -> bool:
-        """Tell whether texts that belong together may answer a question of these words."""
+    def may_be_answered_by(self, texts: Iterable[str], least: float = MIN_ANSWER_COVERAGE) -> bool:
+        """Tell whether texts that belong together, with more than `least` of them, may answer a question."""
         shared = self.weights.keys() & {word for text in texts for word in split_words(text)}
         coverage = sum(self.weights[word] for word in shared) / (sum(self.weights.values()) or 1.0)
-        return coverage > MIN_ANSWER_COVERAGE or (len(shared) >= MANY_WORDS and coverage >= MIN_COVERAGE_OF_MANY)
+        return coverage > least or (len(shared) >= MANY_WORDS and coverage >= MIN_COVERAGE_OF_MANY)
 
 
 def subject_words(words: Sequence[str]) -> list[str]:
@@ -70,7 +71,11 @@ def subject_words(words: Sequence[str]) -> list[str]:
 def has_answer(question: PromptWords, items: Sequence[RecallItem]) -> bool:
     """Tell whether the best facts and turns may answer a question: one of them, with the turns that are near it."""
     best = items[:MAX_ANSWERS_READ]
-    return any(question.may_be_answered_by(other.searched for other in best if _are_near(item, other)) for item in best)
+    return any(
+        question.may_be_answered_by([other.searched for other in best if _are_near(item, other)])
+        or (item.kind == "fact" and question.may_be_answered_by([item.searched], MIN_FACT_COVERAGE))
+        for item in best
+    )
 
 
 def _are_near(one: RecallItem, other: RecallItem) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from consolidator.database import Database
 from consolidator.runtime import hydration
 from consolidator.runtime.hydration import MAX_LISTED, MAX_MESSAGES, HydratedSession
 from consolidator.service.sessions.access import get_session
+from consolidator.service.sessions.listing import read_titles
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import Settings
 
@@ -21,11 +24,12 @@ async def hydrate_session(
     limit: int = 50,
     viewer: Viewer = OWNER,
 ) -> HydratedSession:
-    """Return a session with seeds, messages, open calls, scratchpad, children and checkpoints, all of one moment.
+    """Return a session with titles, seeds, messages, open calls, scratchpad, children and checkpoints, all of one moment.
 
     The messages are the latest `limit` before an event. Raises NotFound, and Forbidden.
     """
     async with database.snapshot() as conn:
         row = await get_session(conn, viewer, session_id, "read")
         now = database.clock.now()
-        return await hydration.hydrate_session(conn, settings, row, now=now, before=before, limit=limit)
+        found = await hydration.hydrate_session(conn, settings, row, now=now, before=before, limit=limit)
+        return replace(found, titles=await read_titles(conn, [row.id, *(child.id for child in found.children)]))

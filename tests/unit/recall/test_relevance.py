@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from consolidator.memory.recall.relevance import MIN_DOCUMENTS, PromptWords, subject_words
+from consolidator.memory.recall.block import RecallItem
+from consolidator.memory.recall.relevance import MIN_DOCUMENTS, PromptWords, has_answer, subject_words
 from consolidator.memory.text.words import query_words, split_words
 
 COUNTS = {"push": 300, "commit": 280, "fix": 400, "test": 350, "bug": 200, "branch": 120}
@@ -69,3 +70,18 @@ def test_texts_near_each_other_answer_a_question_together() -> None:
 @pytest.mark.parametrize("question", ["Which bank gave Jon his mortgage?", "What is the studio's wifi password?"])
 def test_a_text_that_shares_the_name_alone_answers_nothing(question: str) -> None:
     assert not answers(question, LOG[0])
+
+
+@pytest.mark.parametrize(
+    ("kind", "question", "is_answered"),
+    [
+        ("fact", "Which editor do I like?", True),
+        ("episode", "Which editor do I like?", False),
+        ("fact", "Which editor theme did the mobile team choose?", False),
+    ],
+)
+def test_half_of_a_short_question_is_much_for_a_fact(kind: str, question: str, is_answered: bool) -> None:
+    words = subject_words(query_words(question))
+    item = RecallItem(kind, "[fact:1]", "", searched="favourite editor Helix")
+    weighed = PromptWords.weigh(words, {"editor": 1}, MIN_DOCUMENTS)
+    assert has_answer(weighed, [item]) is is_answered
