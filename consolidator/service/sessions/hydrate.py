@@ -24,7 +24,7 @@ async def hydrate_session(
     limit: int = 50,
     viewer: Viewer = OWNER,
 ) -> HydratedSession:
-    """Return a session with titles, seeds, messages, open calls, scratchpad, children and checkpoints, all of one moment.
+    """Return a session with titles, seeds, messages, open calls, notes, children and checkpoints, all of one moment.
 
     The messages are the latest `limit` before an event. Raises NotFound, and Forbidden.
     """
