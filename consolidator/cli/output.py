@@ -34,6 +34,7 @@ from rich.text import Text
 
 from consolidator.cli.streams import OutputClosed, write_now, write_text
 from consolidator.errors import UsageError
+from consolidator.models.audience import describe_peer
 from consolidator.service.json_encoding import encode_json
 from consolidator.service.visible_text import escape_invisible, mark_invisible, strip_invisible_in
 
@@ -158,7 +159,7 @@ def _print_records(title: str, columns: Sequence[str], rows: Sequence[Sequence[A
 
 def owner_name(*names: str | None) -> str:
     """Return the first name that is not empty; on a terminal only the last part of a path."""
-    name = next(filter(None, names), "")
+    name = describe_peer(next(filter(None, names), ""))
     return shorten(re.split(r"[\\/]", name.rstrip("\\/"))[-1] if OUT.is_terminal else name, 40)
 
 

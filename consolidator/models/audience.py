@@ -15,6 +15,8 @@ from __future__ import annotations
 ALL = "all"
 SHARED = "shared"
 OWNER = ""  # the person of sessions without a peer
+_STRANGER = "stranger:"  # and the root of their session: who speaks with neither a name nor a project
+_SHOWN_ID = 8  # characters
 
 
 def audience_of_only(person: str) -> str:
@@ -32,3 +34,15 @@ def audiences_for(peer: str | None) -> list[str] | None:
     if peer is None:
         return None
     return [audience_of_only(peer), own_audience(peer), SHARED]
+
+
+def peer_of_stranger(root_id: str) -> str:
+    """Return the peer of somebody who has no name, from the root of their session."""
+    return f"{_STRANGER}{root_id}"
+
+
+def describe_peer(peer: str) -> str:
+    """Return a peer in words."""
+    if not peer.startswith(_STRANGER):
+        return peer
+    return f"somebody unnamed, session {peer.removeprefix(_STRANGER)[:_SHOWN_ID]}"

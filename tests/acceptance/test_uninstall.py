@@ -14,8 +14,11 @@ from pathlib import Path
 import pytest
 
 from consolidator.hooks.client import is_running
+from consolidator.service.clients.rules_file import plan_rules, write_rules
+from consolidator.settings import Settings
 from tests.acceptance.claude_home import PROJECT, ClaudeCode, push_session, wait_for
 from tests.acceptance.codex_home import codex_push_session
+from tests.conftest import NOON
 from tests.support import PATIENCE, free_port, run_cli
 
 
@@ -45,21 +48,28 @@ def test_nothing_is_left_behind(own_home: Mapping[str, str], tmp_path: Path) -> 
     run_cli("install", "--service", "--yes", environment=environment)
     ClaudeCode(environment, tmp_path).run_until_answered("SessionStart", source="startup")
     home = Path(environment["CONSOLIDATOR_HOME"])
+    config = tmp_path / ".config" / "consolidator" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text("workers = 2\n")
+    write_rules(plan_rules(project / "AGENTS.md", ["Use tabs."]), Settings(home=home), NOON)
     assert is_running(home)
     data = Path(json.loads((home / "postgres" / "cluster.json").read_text())["data"] or home / "postgres" / "data")
     assert data.exists()
 
     refused = run_cli("uninstall", environment=environment, code=2)
     assert "-[mcp_servers.consolidator]" in refused.stdout
-    shown = run_cli("uninstall", "--yes", environment=environment).stdout
+    uninstalled = run_cli("uninstall", "--yes", environment=environment)
+    shown, told = uninstalled.stdout, uninstalled.stderr
     assert str(project / ".cursor" / "hooks.json") in shown
     assert "-ExecStart" in shown
+    assert f"rules write {project}" in told.replace("\n", " ")
     wait_for(lambda: not is_running(home))
+    write_rules(plan_rules(project / "AGENTS.md", []), Settings(home=home), NOON)
     assert "nothing of ours" in run_cli("uninstall", "--yes", environment=environment).stdout
 
     assert data.exists()
     asked = run_cli("erase", "--all", environment=environment, code=2)
-    assert str(data) in asked.stderr.replace("\n", "")
+    assert {str(data), str(config)} <= set(asked.stderr.replace(",", " ").split())
     assert data.exists()
     run_cli("erase", "--all", "--yes", environment=environment)
     assert not data.parent.exists()

@@ -13,6 +13,7 @@ from consolidator.cli.common import open_configured, run_async
 from consolidator.cli.output import AsJson, Limit, print_json, print_line, print_note, print_table, shorten
 from consolidator.errors import Interrupted, UsageError
 from consolidator.hooks.client import stop_service
+from consolidator.service.clients.rules_file import list_rule_files
 from consolidator.service.log.erasure import ErasurePlan, ErasureRow, erase_sessions, list_erasures, plan_erasure
 from consolidator.service.log.everything import Everything, describe_everything, erase_everything
 from consolidator.settings import load_settings
@@ -83,7 +84,11 @@ def _erase_everything(*, is_agreed: bool) -> None:
 
     found = run_async(prepare())
     print_note(f"{found.sessions} sessions with {found.events} events, and all that was learned from them")
-    print_note(f"the database in {found.data}, and the rest of {found.home}: token, hook service, backups of settings")
+    print_note(f"the database in {found.data}, and the rest of {found.home}: token, hook service, backups of files")
+    if found.config is not None:
+        print_note(f"the settings in {found.config}")
+    for path in list_rule_files(load_settings()):
+        print_note(f"(the rules in {path} stay: `consolidator rules write {path} --remove` takes them out, now)")
     if not is_agreed:
         _ask("Delete all of this, for good?")
     left = run_async(erase())

@@ -42,6 +42,7 @@ from consolidator.service.clients.installation import (
     plan_uninstall,
 )
 from consolidator.service.clients.registry import CLIENTS
+from consolidator.service.clients.rules_file import list_rule_files
 from consolidator.service.clients.state_checks import check_database, check_serve
 from consolidator.service.clients.user_service import (
     plan_removal,
@@ -132,6 +133,9 @@ def uninstall_command(
             if change.is_change:
                 _run_or_tell(stop_commands(change.path))
                 change.path.unlink()
+    if client is None and not service:
+        for path in list_rule_files(settings):
+            print_note(f"rules that you accepted stay in {path}: `consolidator rules write {path} --remove`")
     if not project and not service:
         stop_service(settings.home)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from consolidator.memory.text.invisible import strip_invisible
+from consolidator.models.audience import peer_of_stranger
 from consolidator.models.event import Event
 from consolidator.models.fact import Assertion
 from consolidator.models.steer import SteerOutcome
@@ -97,7 +98,7 @@ def owner_of_statement(session: SessionContext, *, about_work: bool) -> tuple[st
         return "peer", session.peer
     if session.project is not None:
         return "agent", None
-    return "peer", f"stranger:{session.root_id}"
+    return "peer", peer_of_stranger(session.root_id)
 
 
 def speaker_name(event: Event, redact: Callable[[str], str]) -> str | None:

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from consolidator.errors import UsageError
 from consolidator.memory.text.invisible import strip_invisible
 
-BEGIN = "<!-- consolidator rules: begin (written by `consolidator rules`; changes here are lost) -->"
+BEGINNING = "<!-- consolidator rules: begin"
+BEGIN = f"{BEGINNING} (written by `consolidator rules`; changes here are lost) -->"
 END = "<!-- consolidator rules: end -->"
 TITLE = "## Rules that people repeat"
 _BEGIN = re.compile(r"^<!-- consolidator rules: begin\b[^\n]*-->[ \t]*\r?$", re.MULTILINE)

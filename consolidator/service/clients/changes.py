@@ -6,7 +6,7 @@ import difflib
 import hashlib
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -70,7 +70,7 @@ def apply(changes: Sequence[FileChange], backups: Path, stamp: str) -> list[Made
         if change.after is None:
             change.path.unlink()
         else:
-            _replace(change.path, change.after)
+            _replace(change.path, change.after, new_mode=0o666)
         made.append(MadeChange(str(change.path), backup, _hash(change.after or "")))
     return made
 
@@ -108,21 +108,24 @@ def _back_up(change: FileChange, backups: Path, stamp: str) -> str:
     return str(backup)
 
 
-def _replace(path: Path, text: str) -> None:
-    """Write a file in one step; a link stays a link, a file keeps its mode, a new one is its owner's alone."""
+def _replace(path: Path, text: str, *, new_mode: int = 0o600) -> None:
+    """Write a file in one step; links stay links, a file keeps its mode, a new one gets `new_mode` less the umask."""
     target = Path(os.path.realpath(path))
     target.parent.mkdir(parents=True, exist_ok=True)
-    mode = target.stat().st_mode & 0o7777 if target.exists() else 0o600
-    descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    mode = target.stat().st_mode & 0o7777 if target.exists() else None
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    descriptor = os.open(temporary, flags, new_mode if mode is None else 0o600)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, mode)
-        os.replace(temporary, target)
+        if mode is not None:
+            temporary.chmod(mode)
+        temporary.replace(target)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 

@@ -7,13 +7,13 @@ from datetime import datetime
 from pathlib import Path
 
 from consolidator.errors import UsageError
-from consolidator.memory.facts.rule_block import replace_block
+from consolidator.memory.facts.rule_block import BEGINNING, replace_block
 from consolidator.service.clients import changes
 from consolidator.service.clients.changes import FileChange, MadeChange
 from consolidator.settings import Settings
 
 RULE_FILES = ("AGENTS.md", "CLAUDE.md")
-BACKUPS = "rules/backups"  # below the home
+RECORD, BACKUPS = "rules/files.json", "rules/backups"  # below the home
 
 
 def plan_rules(path: Path, sentences: Sequence[str]) -> FileChange:
@@ -27,5 +27,15 @@ def plan_rules(path: Path, sentences: Sequence[str]) -> FileChange:
 
 
 def write_rules(change: FileChange, settings: Settings, now: datetime) -> list[MadeChange]:
-    """Make a planned change after a backup; the file must be as it was when it was planned."""
-    return changes.apply([change], settings.home / BACKUPS, now.strftime("%Y%m%dT%H%M%S"))
+    """Make a planned change after a backup, and remember it; the file must be as it was when it was planned."""
+    made = changes.apply([change], settings.home / BACKUPS, now.strftime("%Y%m%dT%H%M%S"))
+    record = settings.home / RECORD
+    kept = [earlier for earlier in changes.load_record(record) if earlier.path != str(change.path)]
+    changes.save_record(record, [*kept, *made])
+    return made
+
+
+def list_rule_files(settings: Settings) -> list[Path]:
+    """Return the files that hold a block of rules that was written here."""
+    paths = [Path(change.path) for change in changes.load_record(settings.home / RECORD)]
+    return [path for path in paths if BEGINNING in (changes.read_text(path) or "")]

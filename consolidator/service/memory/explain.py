@@ -12,6 +12,7 @@ from consolidator.errors import NotFound
 from consolidator.memory.facts.reconcile import UNKNOWN_START
 from consolidator.memory.facts.steering import count_steers
 from consolidator.memory.solutions.solution import count_support
+from consolidator.models.audience import describe_peer
 from consolidator.models.fact import CitedCandidateRow, FactRow
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
@@ -140,7 +141,7 @@ async def _explain_fact(conn: Connection, fact: FactRow, scope: Viewer) -> dict[
         f"{fact.kind}, {fact.confidence}, trusted as said by the {fact.trust}, "
         f"in {fact.sessions} session{'s' if fact.sessions != 1 else ''}",
         f"belongs to agent {fact.agent}"
-        + (f", {fact.level} {fact.project or fact.peer}" if fact.level != "agent" else ""),
+        + (f", {fact.level} {fact.project or describe_peer(fact.peer or '')}" if fact.level != "agent" else ""),
         "true"
         + (f" since {fact.valid_from:%Y-%m-%d %H:%M}" if fact.valid_from != UNKNOWN_START else "")
         + (f" until {fact.valid_to:%Y-%m-%d %H:%M}" if fact.valid_to else ""),

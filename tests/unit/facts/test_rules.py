@@ -16,6 +16,7 @@ from consolidator.memory.facts.model_extraction import FactExtractor, read_facts
 from consolidator.memory.facts.reconcile import reconcile_candidates
 from consolidator.memory.facts.rule_extraction import MAX_CANDIDATES, MAX_REJECTED, propose_candidates
 from consolidator.memory.facts.transcript import TranscriptChunk, transcript_lines
+from consolidator.models.audience import describe_peer
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from tests.oracle import fact_json
@@ -232,6 +233,8 @@ def test_work_belongs_to_the_project_and_habits_to_the_person() -> None:
 def test_what_a_stranger_says_stays_theirs() -> None:
     candidate = only_candidate("My user ID is mia_li_3668.", STRANGER)
     assert (candidate.level, candidate.peer) == ("peer", "stranger:s3")
+    assert describe_peer(candidate.peer or "") == "somebody unnamed, session s3"
+    assert describe_peer("ada") == "ada"
 
 
 def test_a_wish_of_the_moment_is_no_rule_outside_of_work() -> None:
