@@ -15,14 +15,18 @@ from pathlib import Path
 from typing import Any
 
 from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp_types import ToolAnnotations
+from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
+from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Mount
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as AsgiScope
 
+from consolidator.mcp_server.argument_errors import describe_invalid_arguments, describe_unknown_arguments
 from consolidator.mcp_server.client_project import ClientProject
 from consolidator.mcp_server.queries import MemoryQueries
 from consolidator.mcp_server.tools import MemoryTools
@@ -51,6 +55,31 @@ _INSTRUCTIONS = (
 )
 
 
+class MemoryServer(MCPServer[Any]):
+    """An MCP server whose errors are one sentence that says what to do."""
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Call a tool; raise ToolError for an unknown one and for arguments that it does not take."""
+        schemas = {tool.name: tool.input_schema for tool in await self.list_tools()}
+        if name not in schemas:
+            raise ToolError(f"there is no tool of this name; the tools are {', '.join(schemas)}")
+        unknown = describe_unknown_arguments(name, arguments, schemas[name])
+        if unknown is not None:
+            raise ToolError(unknown)
+        try:
+            return await super().call_tool(name, arguments, context)
+        except UnexpectedToolError as error:
+            raise UnexpectedToolError(f"{name} failed: the server's standard error says why") from error.__cause__
+        except ToolError as error:
+            cause = error.__cause__
+            if isinstance(cause, ValidationError):
+                message = describe_invalid_arguments(name, cause, arguments, schemas[name])
+                raise ToolError(message) from None
+            raise ToolError(str(cause or error)) from cause
+
+
 def build_server(
     database: Database,
     settings: Settings,
@@ -58,12 +87,12 @@ def build_server(
     viewer: Callable[[], Viewer],
     *,
     directory: Path | None = None,
-) -> MCPServer[Any]:
+) -> MemoryServer:
     """Return the server over an open database, with the tools of some scopes; `viewer` tells who calls.
 
     `directory` is where a client without roots works; without one, a call that names no project is about all.
     """
-    server: MCPServer[Any] = MCPServer(
+    server = MemoryServer(
         "consolidator", instructions=_INSTRUCTIONS, version=version("consolidator"), log_level="WARNING"
     )
     queries = MemoryQueries(database, settings, viewer)

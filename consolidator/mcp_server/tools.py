@@ -16,6 +16,7 @@ from consolidator.mcp_server.queries import MemoryQueries
 from consolidator.service.bounded_text import fit_lines
 from consolidator.service.log.record import MAX_EVENTS
 from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET, NOTHING_KNOWN
+from consolidator.service.memory.remember import MAX_STATEMENT_CHARS
 from consolidator.service.memory.suggestions import MAX_CALLS
 
 Limit = Annotated[int, Field(ge=1, le=100, description="how many at most")]
@@ -28,6 +29,7 @@ Project = Annotated[
 Everywhere = Annotated[bool, Field(description="all projects instead of one")]
 Words = Annotated[str, Field(min_length=1, max_length=8000)]
 Call = Context[Any, Any]
+CONFIRMATION_BUDGET = 400  # tokens of what remember and forget answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +55,9 @@ class MemoryTools:
         something was done here. Not for what the files at hand say, for general knowledge, or for an error that just
         came (lookup_error). "nothing known" is an answer: do not ask again in other words more than once.
         """
-        asked = await self._project(context, project, everywhere)
-        answer = await self.queries.recall(query, agent, asked, peer, token_budget)
-        return str(answer["block"]) or _nothing_known(asked, project, everywhere)
+        scope_project = await self._find_project(context, project, everywhere)
+        answer = await self.queries.recall(query, agent, scope_project, peer, token_budget)
+        return str(answer["block"]) or _nothing_known(scope_project, project, everywhere)
 
     async def lookup_error(
         self,
@@ -76,8 +78,8 @@ class MemoryTools:
         Call it as soon as a call fails, before you try anything else, with the failed tool and its arguments. Not for
         what is no error, and not again for the same error.
         """
-        asked = await self._project(context, project, everywhere)
-        answer = await self.queries.lookup_error(error, tool, arguments, agent, asked, limit)
+        scope_project = await self._find_project(context, project, everywhere)
+        answer = await self.queries.lookup_error(error, tool, arguments, agent, scope_project, limit)
         return fit_lines(texts.solution_lines(answer), token_budget)
 
     async def suggest_next(
@@ -106,8 +108,8 @@ class MemoryTools:
         """
         if bool(recent_calls) == bool(session):
             raise ToolError("give either recent_calls, of the session under way, or a recorded session")
-        asked = await self._project(context, project, everywhere) if recent_calls else None
-        answer = await self.queries.suggest_next(session, recent_calls or (), agent, asked, limit)
+        scope_project = await self._find_project(context, project, everywhere) if recent_calls else None
+        answer = await self.queries.suggest_next(session, recent_calls or (), agent, scope_project, limit)
         return fit_lines(texts.suggestion_lines(answer), token_budget)
 
     async def list_procedures(
@@ -126,8 +128,8 @@ class MemoryTools:
         Call it when a task looks like one that is done here again and again (release, migration, review). Not for
         single facts (recall); explain shows a procedure's arguments and evidence.
         """
-        asked = await self._project(context, project, everywhere)
-        answer = await self.queries.list_procedures(query, agent, asked, everything, limit)
+        scope_project = await self._find_project(context, project, everywhere)
+        answer = await self.queries.list_procedures(query, agent, scope_project, everything, limit)
         return fit_lines(texts.procedure_lines(answer), token_budget)
 
     async def learned(
@@ -144,9 +146,9 @@ class MemoryTools:
 
         Call it when a person asks what is new, or what was learned. Not to answer a question (recall).
         """
-        asked = await self._project(context, project, everywhere)
+        scope_project = await self._find_project(context, project, everywhere)
         since = since.astimezone() if since is not None and since.tzinfo is None else since
-        answer = await self.queries.learned(since, agent=agent, project=asked, limit=limit)
+        answer = await self.queries.learned(since, agent=agent, project=scope_project, limit=limit)
         return fit_lines(texts.learned_lines(answer), token_budget)
 
     async def explain(
@@ -163,7 +165,9 @@ class MemoryTools:
 
     async def remember(
         self,
-        statement: Annotated[str, Field(min_length=1, max_length=4000, description="what holds, in one sentence")],
+        statement: Annotated[
+            str, Field(min_length=1, max_length=MAX_STATEMENT_CHARS, description="what holds, in one sentence")
+        ],
         context: Call,
         agent: Agent = None,
         project: Project = None,
@@ -175,14 +179,15 @@ class MemoryTools:
         Call it when a person says what shall hold from now on ("we use tabs"), in their words. Not for what you did,
         guess or read in files, not for secrets, and not for what holds only today.
         """
-        asked = None if peer else await self._project(context, project, everywhere)
-        known = await self.queries.remember(statement, project=asked, agent=agent, peer=peer)
-        word = "known already" if known["known"] else "remembered"
-        return fit_lines([f"{word}, for {_owner(known)}: {known['statement']} [fact:{known['id']}]"], 400)
+        scope_project = None if peer else await self._find_project(context, project, everywhere)
+        fact = await self.queries.remember(statement, project=scope_project, agent=agent, peer=peer)
+        return fit_lines([texts.remembered_line(fact)], CONFIRMATION_BUDGET)
 
     async def forget(
         self,
-        fact: Annotated[str, Field(min_length=1, max_length=4000, description="its id, or words that it alone has")],
+        fact: Annotated[
+            str, Field(min_length=1, max_length=MAX_STATEMENT_CHARS, description="its id, or words that it alone has")
+        ],
         context: Call,
         agent: Agent = None,
         project: Project = None,
@@ -192,10 +197,10 @@ class MemoryTools:
         Call it when a person says that something remembered is wrong or shall be forgotten. Not because you disagree;
         for what has changed, remember the new.
         """
-        asked = await self._project(context, project, everywhere=False)
+        scope_project = await self._find_project(context, project, everywhere=False)
         words = fact.strip("[]").removeprefix("fact:")
-        forgotten = await self.queries.forget(words, project=asked, agent=agent)
-        return fit_lines([f"no longer believed: {forgotten['statement']} [fact:{forgotten['id']}]"], 400)
+        forgotten = await self.queries.forget(words, project=scope_project, agent=agent)
+        return fit_lines([texts.forgotten_line(forgotten)], CONFIRMATION_BUDGET)
 
     async def record_events(
         self,
@@ -216,7 +221,7 @@ class MemoryTools:
         seqs = f"{written['first_seq']} to {written['last_seq']}"
         return f"{'was recorded already' if written['repeated'] else 'recorded'}: {written['session']}, events {seqs}"
 
-    async def _project(self, context: Call | None, project: str | None, everywhere: bool) -> str | None:
+    async def _find_project(self, context: Call | None, project: str | None, everywhere: bool) -> str | None:
         """Return the project that a call is about: none for all, the client's where it names none."""
         if everywhere and project:
             raise ToolError("project and everywhere are different places: give one of them")
@@ -225,11 +230,10 @@ class MemoryTools:
         return project or await self.client.find(context)
 
 
-def _owner(fact: dict[str, Any]) -> str:
-    return str(fact["project"] or fact["peer"] or fact["agent"])
-
-
-def _nothing_known(asked: str | None, project: str | None, everywhere: bool) -> str:
-    if asked is None or everywhere:
+def _nothing_known(scope_project: str | None, named_project: str | None, everywhere: bool) -> str:
+    """Return the answer where nothing is known about a project; None: about all."""
+    if scope_project is None or everywhere:
         return NOTHING_KNOWN
-    return f"{NOTHING_KNOWN} in the project {asked}" + ("" if project else "; everywhere=true asks all projects")
+    return f"{NOTHING_KNOWN} in the project {scope_project}" + (
+        "" if named_project else "; everywhere=true asks all projects"
+    )

@@ -170,9 +170,18 @@ INVALID_CALLS: dict[str, tuple[str, dict[str, Any], str]] = {
     "two places": ("recall", {"query": "x", "project": "a", "everywhere": True}, "give one of them"),
     "nothing to remember": ("remember", {"statement": " "}, "one to"),
     "nothing to forget": ("forget", {"fact": "zebras"}, "zebras"),
-    "a time that is none": ("learned", {"since": "yesterday"}, "since"),
-    "an argument of the wrong kind": ("recall", {"query": "x", "token_budget": "many"}, "token_budget"),
-    "a word too long": ("recall", {"query": "x" * 9000}, "query"),
+    "a time that is none": ("learned", {"since": "yesterday"}, "since must be a time such as "),
+    "an argument of the wrong kind": (
+        "recall", {"query": "x", "token_budget": "many"}, 'must be a whole number of 100 to 100,000, not "many"',
+    ),
+    "no question": ("recall", {}, "query is missing: give a text of 1 to 8,000 characters"),
+    "a question too long": ("recall", {"query": "x" * 9000}, "a text of 1 to 8,000 characters, not 9,000"),
+    "a statement too long": ("remember", {"statement": "x" * 401}, "a text of 1 to 400 characters, not 401"),
+    "too many calls": ("suggest_next", {"recent_calls": [{}] * 51}, "a list of at most 50 objects, not 51"),
+    "an event that is none": ("record_events", {"session_key": "a", "events": [3]}, "objects, not with 3 in it"),
+    "an argument's name mistyped": ("recall", {"query": "x", "tokenbudget": 9}, "write token_budget"),
+    "an unknown argument": ("explain", {"id": "x", "why": 1}, "its arguments are id, token_budget"),
+    "an unknown tool": ("search", {"query": "x"}, "the tools are recall, lookup_error"),
 }  # fmt: skip
 
 
@@ -185,7 +194,9 @@ async def test_what_cannot_be_answered_costs_one_clear_error_and_writes_nothing(
             assert result.is_error
             message = " ".join(getattr(part, "text", "") for part in result.content)
             assert words in message
-            assert "Traceback" not in message
+            assert len(message) < 300
+            for noise in ("Traceback", "pydantic", "https://", "Error executing", "validation error", "\n"):
+                assert noise not in message
         assert {tool.name for tool in (await client.list_tools()).tools} == TOOLS  # the server still runs
     async with database.connection() as conn:
         assert not await fetch_dicts(conn, "select id from event")
