@@ -184,8 +184,9 @@ async def wake_all(harness: Harness) -> list[WakeResult]:
             except (SessionBusy, StaleEpoch, UsageError) as error:
                 return WakeResult(session_id, skip_reason=str(error))
             except ConsolidatorError as error:
-                log.warning("session %s could not be woken: %s", session_id, error)
-                return WakeResult(session_id, skip_reason=str(error))
+                reason = redact(str(error))
+                log.warning("session %s could not be woken: %s", session_id, reason)
+                return WakeResult(session_id, skip_reason=reason)
             except Exception as error:  # noqa: BLE001 - of a hook or of ours: it must not stop the others
                 log.error("session %s could not be woken: %s", session_id, format_redacted_traceback(error))
                 return WakeResult(session_id, skip_reason=redact(f"{type(error).__name__}: {error}"))

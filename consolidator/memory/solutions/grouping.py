@@ -160,8 +160,8 @@ class OccurrenceGroups:
             for key, group in self._groups.items()
         ]
         # What is shared tells a fix; that others met an error is nobody's business.
-        told = (solution for solution in solutions if solution.audience != SHARED or solution.fixes)
-        return sorted(told, key=solution_sort_key)
+        worth_keeping = (solution for solution in solutions if solution.audience != SHARED or solution.fixes)
+        return sorted(worth_keeping, key=solution_sort_key)
 
 
 def group_key(occurrence: ErrorOccurrence) -> GroupKey:
@@ -254,19 +254,19 @@ def _build_fixes(
         templates = share_templates(templates, cases.values(), shared_by)
     fixes = []
     for cluster in clusters:
-        known = [cases[occurrence.record_key].resolver for occurrence in cluster if occurrence.record_key in cases]
-        shares = [sum(resolver in learned.hits for resolver in known) for learned in templates]
+        resolvers = [cases[occurrence.record_key].resolver for occurrence in cluster if occurrence.record_key in cases]
+        shares = [sum(resolver in learned.hits for resolver in resolvers) for learned in templates]
         best = max(range(len(shares)), key=lambda n: (shares[n], -n)) if shares else None
-        if best is not None and 2 * shares[best] >= len(known) > 0:
+        if best is not None and 2 * shares[best] >= len(resolvers) > 0:
             explained[best] += cluster
         elif shared_by is None:
             fixes.append(_build_fix(cluster, group, records, in_vain))
     for number, merged in explained.items():
         by_latest = latest_first(merged)
         hits = templates[number].hits
-        told = [learned.template for learned in templates if learned is templates[number] or learned.hits <= hits]
+        covered = [learned.template for learned in templates if learned is templates[number] or learned.hits <= hits]
         examples = [o for o in by_latest if o.record_key in cases and cases[o.record_key].resolver in hits]
-        fixes.append(_build_fix(by_latest, group, records, in_vain, told, examples[0] if examples else None))
+        fixes.append(_build_fix(by_latest, group, records, in_vain, covered, examples[0] if examples else None))
     return fixes
 
 

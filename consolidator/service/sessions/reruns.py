@@ -147,15 +147,15 @@ async def _repeat(
         result = await wake_session(harness, session_id)
         if result.finish_reason != "stop":
             return result
-        said: RecordedMessage | RecordedSteer
+        message: RecordedMessage | RecordedSteer
         if (steer := replay.take_steer()) is not None:  # the model asked for no call before it
-            said = steer
+            message = steer
         elif upcoming:
-            said = upcoming.popleft()
+            message = upcoming.popleft()
         else:
             return result
-        await replay.advance(said.seq)
-        await send_message(harness.database, session_id, said.text, speaker=said.speaker, surface=SURFACE)
+        await replay.advance(message.seq)
+        await send_message(harness.database, session_id, message.text, speaker=message.speaker, surface=SURFACE)
 
 
 def _first_message(messages: Sequence[RecordedMessage], from_seq: int | None) -> RecordedMessage:
