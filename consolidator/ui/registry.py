@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from consolidator.ui.pages import facts, today
+from consolidator.ui.pages import attention, facts, recall, today
 from consolidator.ui.view import Entry, PageModule
 
 PAGES: tuple[PageModule, ...] = (
     today.PAGE,
     facts.PAGE,
+    recall.PAGE,
+    attention.PAGE,
 )
 NAVIGATION: tuple[Entry, ...] = tuple(page.entry for page in PAGES)

@@ -47,4 +47,5 @@ class Channel:
     kind: str  # turn | fact
     scores: Mapping[int, float]  # by document number; the best has 1
     weight: float = 1.0
+    name: str = ""  # of the search, for whoever asks why
     cosine: float = 0.0  # of the document nearest to the query's vector; 0 for a search by words

@@ -52,14 +52,14 @@ def fuse_channels(
     fact_scores = _sum_scores(channels, FACT)
     if not turns and not facts:
         return []
-    newest = max([turn.occurred_at for turn in turns] + [fact.valid_from for fact in facts])
+    newest = newest_of(turns, facts)
     scored: list[tuple[float, RecalledTurn | RecalledFact]] = []
     for turn in turns:
         if score := turn_scores.get(turn.event):
-            scored.append((score * _boost(turn, newest) * _speaker_boost(turn, query_words), turn))
+            scored.append((score * _boost(turn, newest, query_words), turn))
     for fact in facts:
         if score := fact_scores.get(fact.number):
-            scored.append((score * _boost(fact, newest), fact))
+            scored.append((score * _boost(fact, newest, query_words), fact))
     least = MIN_SHARE * max((score for score, _ in scored), default=0.0)
     relevant = sorted(
         (entry for entry in scored if entry[0] >= least), key=lambda entry: (-entry[0], _sort_key(entry[1]))
@@ -127,16 +127,30 @@ def _speaker_boost(turn: RecalledTurn, query_words: Collection[str]) -> float:
     return 1 + _SPEAKER_BOOST * is_named
 
 
-def _boost(document: RecalledTurn | RecalledFact, newest: datetime) -> float:
-    """Return the factor of recency, trust, use and steers; it is small, so that the score decides first."""
+def newest_of(turns: Sequence[RecalledTurn], facts: Sequence[RecalledFact]) -> datetime:
+    """Return the moment that recency is counted from: that of the newest document, of which there must be one."""
+    return max([turn.occurred_at for turn in turns] + [fact.valid_from for fact in facts])
+
+
+def factors_of(
+    document: RecalledTurn | RecalledFact, newest: datetime, query_words: Collection[str]
+) -> dict[str, float]:
+    """Return the factors of a document's score by name; they are small, so that the score decides first."""
     days = max((newest - _time_of(document)).total_seconds(), 0) / 86_400
-    boost = 1 + _RECENCY_WEIGHT * math.exp(-days / _RECENCY_DAYS)
+    recency = 1 + _RECENCY_WEIGHT * math.exp(-days / _RECENCY_DAYS)
     if isinstance(document, RecalledTurn):
-        return boost * (1.0 if document.role == "user" else _TRUST_WEIGHT["agent"])
+        trust = 1.0 if document.role == "user" else _TRUST_WEIGHT["agent"]
+        return {"recency": recency, "trust": trust, "speaker": _speaker_boost(document, query_words)}
     use = 1 + _USE_WEIGHT * min(math.log1p(document.times_recalled) / 5, 1)
     if document.last_used_at is not None and newest - document.last_used_at > _UNUSED_AFTER:
         use *= _UNUSED_WEIGHT
-    return boost * _TRUST_WEIGHT.get(document.trust, 0.9) * use * _steer_boost(document)
+    trust = _TRUST_WEIGHT.get(document.trust, 0.9)
+    return {"recency": recency, "trust": trust, "use": use, "steers": _steer_boost(document)}
+
+
+def _boost(document: RecalledTurn | RecalledFact, newest: datetime, query_words: Collection[str]) -> float:
+    """Return the factors of a document in one."""
+    return math.prod(factors_of(document, newest, query_words).values())
 
 
 def _steer_boost(fact: RecalledFact) -> float:

@@ -56,10 +56,14 @@ class PromptWords:
             return False
         return weight >= ENOUGH_WEIGHT * self.unit or weight >= MIN_COVERAGE * sum(self.weights.values())
 
+    def coverage(self, words: Iterable[str]) -> float:
+        """Return the share of the prompt that some of its words are, weighted by how much each tells."""
+        return sum(self.weights[word] for word in words) / (sum(self.weights.values()) or 1.0)
+
     def may_be_answered_by(self, texts: Iterable[str], least: float = MIN_ANSWER_COVERAGE) -> bool:
         """Tell whether texts that belong together, with more than `least` of them, may answer a question."""
         shared = self.weights.keys() & {word for text in texts for word in split_words(text)}
-        coverage = sum(self.weights[word] for word in shared) / (sum(self.weights.values()) or 1.0)
+        coverage = self.coverage(shared)
         return coverage > least or (len(shared) >= MANY_WORDS and coverage >= MIN_COVERAGE_OF_MANY)
 
 

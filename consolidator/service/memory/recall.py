@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -62,11 +62,26 @@ class RecallResult:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ranked:
-    """Facts and turns, the best first, and whether they may answer the query."""
+class Ranked:
+    """Facts and turns, the best first, whether they may answer the query, and what that rests on."""
 
     items: list[RecallItem]
     has_answer: bool
+    turns: Sequence[RecalledTurn] = ()
+    facts: Sequence[RecalledFact] = ()
+    channels: Sequence[Channel] = ()
+    question: PromptWords = field(default_factory=lambda: PromptWords({}, 1.0))
+    words: Sequence[str] = ()  # of the query
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to a query: the block, its items, what the budget left out, and the ranking that it is made of."""
+
+    block: str
+    items: list[RecallItem]
+    left_out: list[RecallItem]
+    ranked: Ranked
 
 
 async def recall(
@@ -89,6 +104,38 @@ async def recall(
 
     Searches by words, and also by vectors if `settings` name an embedding model.
     """
+    answer = await answer_query(
+        database,
+        query,
+        agent=agent,
+        project=project,
+        peer=peer,
+        token_budget=token_budget,
+        limit=limit,
+        settings=settings,
+        viewer=viewer,
+    )
+    if database.access != "reader":
+        async with database.transaction(flushed=False) as conn:
+            await index.count_recalls(
+                conn, [item.data["id"] for item in answer.items if item.kind == "fact"], database.clock.now()
+            )
+    return RecallResult(answer.block, answer.items)
+
+
+async def answer_query(
+    database: Database,
+    query: str,
+    *,
+    agent: str | None = None,
+    project: str | None = None,
+    peer: str | None = None,
+    token_budget: int = DEFAULT_TOKEN_BUDGET,
+    limit: int = DEFAULT_LIMIT,
+    settings: Settings | None = None,
+    viewer: Viewer = OWNER,
+) -> Answer:
+    """Return what `recall` answers, with what it is made of; nothing is counted as recalled."""
     query = redact(query)
     async with database.connection() as conn:
         scope = await narrow_scope(conn, viewer, agent=agent, project=project, peer=peer)
@@ -99,13 +146,10 @@ async def recall(
     solutions = await _find_solutions(database, query, scope, viewer)
     leading = [quoted_item("solution", row.id, row.body["line"]) for row in solutions]
     leading += await _find_procedures(database, query, scope, project_alone=viewer.is_of_project)
-    text, items = render_block([*leading, *documents][:limit], token_budget)
-    if database.access != "reader":
-        async with database.transaction(flushed=False) as conn:
-            await index.count_recalls(
-                conn, [item.data["id"] for item in items if item.kind == "fact"], database.clock.now()
-            )
-    return RecallResult(text, items)
+    wanted = [*leading, *documents][:limit]
+    text, items = render_block(wanted, token_budget)
+    shown = {item.citation for item in items}
+    return Answer(text, items, [item for item in wanted if item.citation not in shown], ranked)
 
 
 async def _find_solutions(database: Database, query: str, scope: Viewer, viewer: Viewer) -> list[SolutionRow]:
@@ -186,7 +230,7 @@ async def rank_documents(
 
 async def _rank_documents(
     database: Database, query: str, scope: Viewer, *, project_alone: bool, limit: int, settings: Settings | None
-) -> _Ranked:
+) -> Ranked:
     vector = await embed_query(settings, query)
     words = query_words(query)[:MAX_QUERY_WORDS]
     async with database.connection() as conn:
@@ -194,7 +238,7 @@ async def _rank_documents(
             conn, agent=scope.agent, project=scope.project, peer=scope.peer, project_alone=project_alone
         )
         if not sums.scopes:
-            return _Ranked([], has_answer=False)
+            return Ranked([], has_answer=False)
         channels, counts = await _search_words(conn, words, sums)
         if vector is not None and settings is not None and settings.embed_model is not None:
             channels += await search_vectors(conn, settings.embed_model, vector, sums)
@@ -202,7 +246,7 @@ async def _rank_documents(
     items = fuse_channels(turns, facts, channels, limit=limit, query_words=words)
     weighed = PromptWords.weigh(subject_words(words), counts, max(sums.turns + sums.facts, MIN_DOCUMENTS))
     is_near = any(channel.cosine >= MIN_COSINE for channel in channels)
-    return _Ranked(items, has_answer=is_near or has_answer(weighed, items))
+    return Ranked(items, is_near or has_answer(weighed, items), turns, facts, channels, weighed, words)
 
 
 async def _search_words(
@@ -222,11 +266,12 @@ async def _search_words(
     facts = _rank_hits(hits, keys[FACT], ranking.CorpusStatistics(sums.facts, sums.fact_words))
     channels: list[Channel] = []
     if turns is not None:
-        channels.append(_scaled_channel(TURN, turns.score_documents(CANDIDATES_PER_CHANNEL), WORDS_WEIGHT))
+        channels.append(_scaled_channel(TURN, turns.score_documents(CANDIDATES_PER_CHANNEL), WORDS_WEIGHT, "words"))
         neighbourhoods = turns.score_neighbourhoods(CANDIDATES_PER_CHANNEL)
-        channels.append(_scaled_channel(TURN, neighbourhoods, NEIGHBOURHOOD_WEIGHT))
+        channels.append(_scaled_channel(TURN, neighbourhoods, NEIGHBOURHOOD_WEIGHT, "words around it"))
     if facts is not None:
-        channels.append(_scaled_channel(FACT, facts.score_documents(CANDIDATES_PER_CHANNEL), FACT_WEIGHT))
+        found = facts.score_documents(CANDIDATES_PER_CHANNEL)
+        channels.append(_scaled_channel(FACT, found, FACT_WEIGHT, "words of a fact"))
     word_of = {key: word for kind in (TURN, FACT) for key, word in zip(keys[kind], words, strict=True)}
     counts: dict[str, int] = {}
     for key, _, count in hits:
@@ -234,9 +279,9 @@ async def _search_words(
     return channels, counts
 
 
-def _scaled_channel(kind: str, scored: ranking.Scored, weight: float) -> Channel:
+def _scaled_channel(kind: str, scored: ranking.Scored, weight: float, name: str) -> Channel:
     numbers, scores = scored
-    return Channel(kind, scale_to_best(numbers.tolist(), scores.tolist()), weight)
+    return Channel(kind, scale_to_best(numbers.tolist(), scores.tolist()), weight, name)
 
 
 async def search_vectors(
@@ -256,6 +301,7 @@ async def search_vectors(
             kind,
             scale_to_range(*zip(*found, strict=True)),
             weights[kind],
+            "vectors of a fact" if kind == FACT else "vectors",
             cosine=max(cosine for _, cosine in found),
         )
         for kind, found in nearest.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Literal
 
 from consolidator.database import Database
@@ -13,12 +14,17 @@ from consolidator.store.log import lease
 from consolidator.store.log.lease import AttentionRow
 
 
-async def list_attention(database: Database, *, limit: int = 50, viewer: Viewer = OWNER) -> list[AttentionRow]:
-    """Return the sessions within reach in which calls wait for a person, the latest first."""
+async def list_attention(
+    database: Database, *, after: tuple[datetime, str] | None = None, limit: int = 50, viewer: Viewer = OWNER
+) -> list[AttentionRow]:
+    """Return the sessions within reach in which calls wait for a person, the latest first.
+
+    `after` is the last event's moment and the id of the session that a page ended with.
+    """
     viewer.check_may("read")
     async with database.connection() as conn:
         return await lease.list_attention(
-            conn, agent=viewer.agent, project=viewer.project, peer=viewer.peer, limit=limit
+            conn, agent=viewer.agent, project=viewer.project, peer=viewer.peer, after=after, limit=limit
         )
 
 

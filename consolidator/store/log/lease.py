@@ -139,10 +139,15 @@ async def list_attention(
     agent: str | None = None,
     project: str | None = None,
     peer: str | None = None,
+    after: tuple[datetime, str] | None = None,
     limit: int = 50,
 ) -> list[AttentionRow]:
-    """Return the sessions with calls that wait for a person, the latest first; of one agent, project or person."""
-    values = {"agent": agent, "project": project, "peer": peer, "limit": limit}
+    """Return the sessions with calls that wait for a person, the latest first; of one agent, project or person.
+
+    `after` is the last event's moment and the id of the session that a page ended with.
+    """
+    at, last_id = after or (None, None)
+    values = {"agent": agent, "project": project, "peer": peer, "at": at, "last_id": last_id, "limit": limit}
     return await fetch_all(conn, AttentionRow, _SQL["list_attention"], values)
 
 

@@ -76,6 +76,7 @@ from session s left join session root on root.id = s.root_id
 where s.attention <> '{}'::jsonb and not s.hidden
   and (%(agent)s::text is null or s.agent = %(agent)s) and (%(project)s::text is null or s.project = %(project)s)
   and (%(peer)s::text is null or coalesce(root.peer, s.peer) = %(peer)s)
+  and (%(at)s::timestamptz is null or s.last_event_at < %(at)s or s.last_event_at = %(at)s and s.id > %(last_id)s::text)
 order by s.last_event_at desc, s.id limit %(limit)s
 
 -- name: patch_state

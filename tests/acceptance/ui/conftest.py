@@ -8,22 +8,45 @@ import shutil
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.service.memory.remember import remember
 from consolidator.settings import Settings
-from tests.acceptance.api.server import ApiServer, serve
+from consolidator.testing import ScriptedReply
+from tests.acceptance.api.server import ApiServer, answer_models, serve, use_model
 from tests.conftest import NOON
 from tests.databases import database_copy
 from tests.integration.service.test_i16_isolation import log_person
 from tests.support import PATIENCE, run_cli, run_job
 
 SCREENSHOTS = Path(__file__).parent / "screenshots"
+LOOKS = {"light": (1280, "light"), "dark": (1280, "dark"), "narrow": (360, "light")}
 MARKUP = "Tests run <script>document.title = 'pwned'</script><img src=x onerror=alert(1)> \u202egnp.exe in CI."
+TOOLS = '''
+from consolidator import tool
+
+
+@tool(needs_approval=True)
+def publish(what: str) -> str:
+    """Publish something."""
+    return f"published {what}"
+'''
+
+
+def answer(request: dict[str, Any]) -> ScriptedReply:
+    """Answer as a model that publishes what it is told to."""
+    last = request["messages"][-1]
+    if last["role"] == "tool":
+        return ScriptedReply(text=f"It says: {last['content']}")
+    if "publish" in str(last["content"]):
+        return ScriptedReply.calling(("publish", {"what": "<b>the \u202e site</b>"}))
+    return ScriptedReply(text="An answer.")
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +72,13 @@ def served(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
     home = tmp_path_factory.mktemp("ui")
     ApiServer("", module_dsn, home, None, home).run(work, FrozenClock(NOON))  # type: ignore[arg-type]
-    with serve(module_dsn, home, CONSOLIDATOR_CLOCK=(NOON + timedelta(hours=2)).isoformat()) as server:
-        yield server
+    (home / "mytools.py").write_text(TOOLS)
+    now = (NOON + timedelta(hours=2)).isoformat()
+    with (
+        answer_models(answer) as models,
+        serve(module_dsn, home, "--tools", str(home / "mytools.py"), CONSOLIDATOR_CLOCK=now, **use_model(models)) as it,
+    ):
+        yield it
 
 
 @pytest.fixture(scope="module")
@@ -112,3 +140,20 @@ def quiet(person: Page, served: ApiServer) -> Iterator[None]:
     person.remove_listener("request", on_request)
     assert hosts <= {served.address}
     assert [line for line in noise if "Failed to load resource" not in line] == []
+
+
+def check_looks(person: Page, name: str) -> None:
+    """Check a page light, dark and narrow, and keep a picture of each."""
+    SCREENSHOTS.mkdir(exist_ok=True)
+    for look, (width, scheme) in LOOKS.items():
+        person.set_viewport_size({"width": width, "height": 900})
+        person.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        person.screenshot(path=SCREENSHOTS / f"{name}-{look}.png", full_page=True)
+        assert person.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), (
+            f"{name} {look} is too wide"
+        )
+        found = Axe().run(person).response["violations"]
+        serious = [each for each in found if each["impact"] in ("serious", "critical")]
+        assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in serious] == [], f"{name} {look}"
+    person.set_viewport_size({"width": 1280, "height": 900})
+    person.emulate_media(color_scheme="light")

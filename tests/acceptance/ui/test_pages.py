@@ -6,16 +6,14 @@ from urllib.parse import urlsplit
 
 import httpx2
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from consolidator.ui.registry import NAVIGATION
 from tests.acceptance.api.server import ApiServer
-from tests.acceptance.ui.conftest import SCREENSHOTS, make_link
+from tests.acceptance.ui.conftest import check_looks, make_link
 from tests.support import PATIENCE
 
 PAGES = [entry.path for entry in NAVIGATION]
-LOOKS = {"light": (1280, "light"), "dark": (1280, "dark"), "narrow": (360, "light")}
 
 
 def open_fact(person: Page, served: ApiServer, words: str) -> None:
@@ -35,23 +33,6 @@ def test_each_page_is_accessible_and_fits_in_each_look(person: Page, served: Api
         check_looks(person, "fact-list")
         person.locator(".entries a").first.click()
     check_looks(person, path.strip("/").replace("/", "-"))
-
-
-def check_looks(person: Page, name: str) -> None:
-    """Check a page light, dark and narrow, and keep a picture of each."""
-    SCREENSHOTS.mkdir(exist_ok=True)
-    for look, (width, scheme) in LOOKS.items():
-        person.set_viewport_size({"width": width, "height": 900})
-        person.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-        person.screenshot(path=SCREENSHOTS / f"{name}-{look}.png", full_page=True)
-        assert person.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), (
-            f"{name} {look} is too wide"
-        )
-        found = Axe().run(person).response["violations"]
-        serious = [each for each in found if each["impact"] in ("serious", "critical")]
-        assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in serious] == [], f"{name} {look}"
-    person.set_viewport_size({"width": 1280, "height": 900})
-    person.emulate_media(color_scheme="light")
 
 
 def test_dates_are_in_the_readers_zone(person: Page, served: ApiServer) -> None:

@@ -1,0 +1,105 @@
+"""Why recall answers what it answers: for each line what found it, and what was found and refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from consolidator.database import Database
+from consolidator.memory.recall.block import RecallItem, estimate_tokens
+from consolidator.memory.recall.reasons import Reason, explain_items
+from consolidator.memory.recall.relevance import (
+    MANY_WORDS,
+    MIN_ANSWER_COVERAGE,
+    MIN_COVERAGE_OF_MANY,
+    MIN_FACT_COVERAGE,
+)
+from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET, MIN_COSINE, Answer, answer_query
+from consolidator.service.viewer import OWNER, Viewer
+from consolidator.settings import Settings
+
+Fate = Literal["answered", "refused", "over budget"]
+MAX_REFUSED = 20  # lines that are shown of what is no answer
+__all__ = [
+    "MANY_WORDS",
+    "MIN_ANSWER_COVERAGE",
+    "MIN_COSINE",
+    "MIN_COVERAGE_OF_MANY",
+    "MIN_FACT_COVERAGE",
+    "ExplainedAnswer",
+    "ExplainedLine",
+    "Reason",
+    "explain_recall",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedLine:
+    """A line of an answer, or one that was found and is in none."""
+
+    item: RecallItem
+    fate: Fate
+    reason: Reason | None  # None for a solution and a procedure, which are found by their words alone
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedAnswer:
+    """An answer as an agent gets it, with the reasons of its lines."""
+
+    block: str  # "" where nothing is known
+    tokens: int
+    token_budget: int
+    lines: list[ExplainedLine]  # of the block, in its order
+    refused: list[ExplainedLine]  # found, but not in the block: the floor, or the budget
+    refused_count: int  # with those that are not shown
+    words: tuple[str, ...]  # of the question, those that are weighed, the most telling first
+    nearest: float  # cosine of the document nearest to the question; 0 without an embedding model
+    has_answer: bool  # whether the facts and turns that were found passed the floor of relevance
+
+
+async def explain_recall(
+    database: Database,
+    query: str,
+    *,
+    agent: str | None = None,
+    project: str | None = None,
+    peer: str | None = None,
+    token_budget: int = DEFAULT_TOKEN_BUDGET,
+    settings: Settings | None = None,
+    viewer: Viewer = OWNER,
+) -> ExplainedAnswer:
+    """Return what `recall` answers to a query, and why; nothing is counted as recalled."""
+    viewer.check_may("read")
+    answer = await answer_query(
+        database,
+        query,
+        agent=agent,
+        project=project,
+        peer=peer,
+        token_budget=token_budget,
+        settings=settings,
+        viewer=viewer,
+    )
+    ranked = answer.ranked
+    refused = answer.left_out if ranked.has_answer else [*answer.left_out, *ranked.items]
+    shown = [item for item in [*answer.items, *refused[:MAX_REFUSED]] if item.kind in ("fact", "episode")]
+    reasons = explain_items(shown, ranked.turns, ranked.facts, ranked.channels, ranked.question, ranked.words)
+    weights = ranked.question.weights
+    return ExplainedAnswer(
+        block=answer.block,
+        tokens=estimate_tokens(answer.block),
+        token_budget=token_budget,
+        lines=[ExplainedLine(item, "answered", reasons.get(item.citation)) for item in answer.items],
+        refused=[
+            ExplainedLine(item, _fate(answer, item), reasons.get(item.citation)) for item in refused[:MAX_REFUSED]
+        ],
+        refused_count=len(refused),
+        words=tuple(sorted(weights, key=lambda word: (-weights[word], word))),
+        nearest=max((channel.cosine for channel in ranked.channels), default=0.0),
+        has_answer=ranked.has_answer,
+    )
+
+
+def _fate(answer: Answer, item: RecallItem) -> Fate:
+    left_out = {other.citation for other in answer.left_out}
+    return "over budget" if item.citation in left_out else "refused"

@@ -1,0 +1,118 @@
+"""Attention: the calls that wait for a person's word, and the statements that wait for a review."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any, Literal
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from consolidator.errors import UsageError
+from consolidator.service.memory import facts
+from consolidator.service.sessions import decisions
+from consolidator.ui.view import (
+    PAGE_SIZE,
+    Entry,
+    PageModule,
+    next_address,
+    read_cursor,
+    redirect,
+    services_of,
+    show_page,
+    viewer_of,
+)
+
+STATEMENTS = 20  # that are shown; the page of facts has them, too
+_DONE = {"granted": "Granted", "denied": "Denied", "settled": "Settled", "accepted": "Accepted", "rejected": "Rejected"}
+
+
+async def show_attention(request: Request) -> Response:
+    """List the sessions in which calls wait, the latest first."""
+    services, viewer = services_of(request), viewer_of(request)
+    cursor = read_cursor(request, "attention", str, str)
+    after = None if cursor is None else (datetime.fromisoformat(cursor[0]), str(cursor[1]))
+    found = await decisions.list_attention(services.database, after=after, limit=PAGE_SIZE + 1, viewer=viewer)
+    rows = found[:PAGE_SIZE]
+    position = [rows[-1].last_event_at.isoformat(), rows[-1].id] if len(found) > PAGE_SIZE else None
+    waiting = await facts.list_quarantined(services.database, limit=STATEMENTS, viewer=viewer)
+    return show_page(
+        request,
+        "attention.html",
+        sessions=[(row, [(call, _show_call(asked)) for call, asked in row.attention.items()]) for row in rows],
+        statements=waiting,
+        more=next_address(request, "attention", position),
+        done=_DONE.get(request.query_params.get("done", "")),
+        done_session=request.query_params.get("session", "")[:200],
+        is_driven=services.settings.drive_concurrency > 0,
+    )
+
+
+def _show_call(asked: dict[str, Any]) -> dict[str, Any]:
+    """Return what is asked about a call, its arguments as lines of text."""
+    arguments = asked.get("arguments")
+    items = arguments.items() if isinstance(arguments, dict) else [("", arguments)]
+    shown = [
+        (str(name), value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1))
+        for name, value in items
+    ]
+    return {"kind": asked.get("kind"), "tool": asked.get("tool"), "arguments": shown}
+
+
+async def decide(request: Request) -> Response:
+    """Allow or deny a call that waits for approval."""
+    form = request.state.form
+    allow = _choose(form, "decision", "grant", "deny") == "grant"
+    session = await decisions.decide_approval(
+        services_of(request).database,
+        form.get("call", ""),
+        allow=allow,
+        reason=form.get("reason", "").strip()[:2000] or None,
+        session_id=form.get("session") or None,
+        viewer=viewer_of(request),
+    )
+    return redirect(f"/attention?done={'granted' if allow else 'denied'}&session={session}")
+
+
+async def resolve(request: Request) -> Response:
+    """Record how a call went whose outcome is unknown."""
+    form = request.state.form
+    outcome: Literal["ok", "failed"] = "ok" if _choose(form, "outcome", "ok", "failed") == "ok" else "failed"
+    session = await decisions.resolve_call(
+        services_of(request).database,
+        form.get("call", ""),
+        outcome,
+        session_id=form.get("session") or None,
+        viewer=viewer_of(request),
+    )
+    return redirect(f"/attention?done=settled&session={session}")
+
+
+async def review(request: Request) -> Response:
+    """Let a statement that waits be believed, or reject it for good."""
+    form = request.state.form
+    accept = _choose(form, "decision", "accept", "reject") == "accept"
+    await facts.review_candidate(
+        services_of(request).database, form.get("statement", ""), accept=accept, viewer=viewer_of(request)
+    )
+    return redirect(f"/attention?done={'accepted' if accept else 'rejected'}")
+
+
+def _choose(form: dict[str, str], name: str, *choices: str) -> str:
+    """Return what a form says, which is never guessed."""
+    if form.get(name) not in choices:
+        raise UsageError(f"choose {' or '.join(choices)}; nothing was changed")
+    return form[name]
+
+
+PAGE = PageModule(
+    Entry("/attention", "Attention"),
+    (
+        Route("/attention", show_attention),
+        Route("/attention/decide", decide, methods=["POST"]),
+        Route("/attention/resolve", resolve, methods=["POST"]),
+        Route("/attention/review", review, methods=["POST"]),
+    ),
+)

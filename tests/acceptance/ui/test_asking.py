@@ -1,0 +1,101 @@
+"""Recall and what waits for a person's word, in a real browser on a real service."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+
+from tests.acceptance.api.server import ApiServer, wait_for
+from tests.acceptance.ui.conftest import check_looks
+
+
+def ask(person: Page, served: ApiServer, question: str) -> None:
+    """Ask as a person does."""
+    person.goto(f"{served.address}/ui/recall")
+    person.get_by_label("Question").fill(question)
+    person.get_by_role("button", name="Ask").click()
+
+
+def test_an_answer_is_the_agents_and_each_line_says_why(person: Page, served: ApiServer) -> None:
+    question = "What is the release branch called?"
+    ask(person, served, question)
+    with served.client() as client:
+        block = client.get("/recall", params={"query": question}).json()["block"]
+    assert person.locator("pre.block").inner_text().strip() == block.strip()
+    lines = person.get_by_role("region", name="Why each line is in it").locator("ol > li")
+    assert lines.count() == block.count("\n- ")
+    expect(lines.first.locator("mark", has_text="branch")).to_be_visible()
+    expect(lines.first).to_contain_text("words of a fact")
+    lines.first.locator("summary").click()
+    expect(
+        lines.first.get_by_role("cell", name="recency", exact=True).or_(lines.first.locator("meter").first)
+    ).to_be_visible()
+    check_looks(person, "recall-answer")
+
+
+def test_looking_at_an_answer_counts_nothing_as_recalled(person: Page, served: ApiServer) -> None:
+    def count() -> int:
+        with served.client() as client:
+            (fact,) = client.get("/facts", params={"query": "trunk"}).json()["facts"]
+            return int(fact["recalled"])
+
+    before = count()
+    ask(person, served, "What is the release branch called?")
+    expect(person.locator("pre.block")).to_contain_text("trunk")
+    assert count() == before
+
+
+def test_what_the_floor_refuses_is_shown_with_the_reason(person: Page, served: ApiServer) -> None:
+    ask(person, served, "Which branch of mathematics did Gauss study in Göttingen as a young professor?")
+    expect(person.locator("pre.block")).to_have_count(0)
+    expect(person.get_by_text("Nothing known")).to_be_visible()
+    refused = person.get_by_role("region", name="Found, and refused")
+    expect(refused.locator("ol > li").first).to_contain_text("below the floor")
+    check_looks(person, "recall-refused")
+    ask(person, served, "zzzzqqqq")
+    expect(person.get_by_text("Use other words")).to_be_visible()
+    person.goto(f"{served.address}/ui/recall?query=branch&tokens=many")
+    expect(person.locator("h1")).to_have_text("This cannot be done")
+
+
+def make_waiting_call(served: ApiServer, key: str) -> str:
+    """Return the id of a session in which a call waits for a person."""
+    session = served.open_session(key, tools=["publish"])
+    with served.client() as client:
+        client.post(f"/sessions/{session}/messages", json={"text": "Please publish it."}).raise_for_status()
+        wait_for(client, f"/sessions/{session}", lambda found: found["status"] == "waiting")
+    return session
+
+
+def answers_of(served: ApiServer, session: str) -> str:
+    """Return what the agent said as soon as it said how its call went."""
+    with served.client() as client:
+        path = f"/sessions/{session}/events?limit=100"
+
+        def has_ended(found: dict[str, object]) -> bool:
+            return "It says" in str(found)
+
+        return str(wait_for(client, path, has_ended))
+
+
+def test_a_granted_call_runs_and_the_agent_goes_on(person: Page, served: ApiServer) -> None:
+    session = make_waiting_call(served, "main:web:grant")
+    person.goto(f"{served.address}/ui/today?days=30")
+    person.get_by_role("link", name="with a call that waits").click()
+    expect(person.get_by_role("heading", name="publish may it run?")).to_be_visible()
+    assert "<b>the \ufffd site</b>" in person.locator(".arguments").first.inner_text()
+    check_looks(person, "attention-call")
+    person.get_by_role("button", name="Grant").click()
+    expect(person.get_by_role("status")).to_contain_text("goes on by itself")
+    assert "published <b>the" in answers_of(served, session)
+    expect(person.get_by_role("button", name="Grant")).to_have_count(0)
+
+
+def test_a_denied_call_tells_the_agent_why(person: Page, served: ApiServer) -> None:
+    session = make_waiting_call(served, "main:web:deny")
+    person.goto(f"{served.address}/ui/attention")
+    person.get_by_label("Why not").fill("Not on a Friday.")
+    person.get_by_role("button", name="Deny").click()
+    expect(person.get_by_role("status")).to_contain_text("Denied")
+    answered = answers_of(served, session)
+    assert "Not on a Friday." in answered
+    assert "published <b>" not in answered
