@@ -13,11 +13,19 @@ from consolidator.service.visible_text import mark_invisible
 MAX_SHOWN = 4000  # characters of one text; a line of a log may have millions
 
 
+class _Shown(str):
+    """A text that was looked at, and is not cut again; it is escaped as any other."""
+
+    __slots__ = ()
+
+
 def show_text(value: object, most: int = MAX_SHOWN) -> str:
     """Return a text of at most so many characters, each one that nobody sees marked."""
+    if isinstance(value, _Shown):
+        return value
     text = str(value)
     shown = mark_invisible(text[:most].replace("\r\n", "\n"))
-    return shown if len(text) <= most else f"{shown}… ({len(text):,} characters in all)"
+    return _Shown(shown if len(text) <= most else f"{shown}… ({len(text):,} characters in all)")
 
 
 def show_time(moment: datetime | str | None) -> Markup:
