@@ -84,18 +84,21 @@ async def build_context(
     upto: int | None = None,
     withheld: Sequence[int] = (),
     seeds: str | None = None,
+    past: SessionHistory | None = None,
+    state: Mapping[str, Any] | None = None,
 ) -> Context:
     """Return what the model sees of a session up to an event, at most `budget` tokens.
 
     `last` is the number of events of a window. `limits` maps a tool to the maximum bytes of its results. `withheld`
-    lists the seqs of events that are not shown yet. `seeds` is the session whose seeds this one began with. Raises
+    lists the seqs of events that are not shown yet. `seeds` is the session whose seeds this one began with;
+    `past` and `state` are its fold and state at `upto`, where that is earlier than now. Raises
     UsageError if the system prompt and the tools alone do not fit, and NotFound.
     """
     selected = find_strategy(strategy)
     view = await store.load_view(conn, session_id)
     lineage = await load_lineage(conn, session_id, view)
     head = view.head if upto is None else min(upto, view.head)
-    history = history_from_view(view, lineage)
+    history = history_from_view(view, lineage) if past is None else past
     reader = ContextReader(conn, lineage, head, limits or {}, frozenset(withheld))
     kept_from = selected.kept_from(history)
     after = max(lineage.readable_after, kept_from - 1) if kept_from else lineage.readable_after
@@ -107,7 +110,7 @@ async def build_context(
     reaches_start = not recent or recent[0].seq <= lineage.readable_after + 1
     recent = await reader.include_last_user_message(recent)
     builder = _ContextBuilder(
-        selected, budget, message_format, head, history, view.state, system,
+        selected, budget, message_format, head, history, view.state if state is None else state, system,
         convert_tool_definitions(tools, message_format), _mark_recalled(recalled),
         await _render_earlier(conn, seeds, budget),
     )  # fmt: skip

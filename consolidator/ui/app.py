@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from importlib.resources import files
 from ipaddress import ip_address
 
@@ -16,6 +17,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from consolidator.errors import ConsolidatorError
 from consolidator.service.bearer import load_token
 from consolidator.service.database import Database
+from consolidator.service.nights.requested import RequestedRuns
+from consolidator.service.sessions.following import FollowHub
 from consolidator.settings import Settings
 from consolidator.ui.guard import PREFIX, PageGuard, PageProblem, cookie_name, to_problem
 from consolidator.ui.logins import LOGIN_SECONDS, Logins, prove_token
@@ -23,8 +26,18 @@ from consolidator.ui.registry import PAGES
 from consolidator.ui.view import PageServices, redirect, services_of, show_page
 
 
-def mount_ui(database: Database, settings: Settings) -> list[BaseRoute]:
-    """Return the routes of the page, for the server of `consolidator serve`; its logins end with the process."""
+def mount_ui(
+    database: Database,
+    settings: Settings,
+    *,
+    stopping: asyncio.Event | None = None,
+    hub: FollowHub | None = None,
+    runs: RequestedRuns | None = None,
+) -> list[BaseRoute]:
+    """Return the routes of the page, for the server of `consolidator serve`; its logins end with the process.
+
+    `stopping` ends what is watched live by `hub`; `runs` does what takes long.
+    """
     logins = Logins(load_token(settings.home))
     app = Starlette(
         routes=[
@@ -48,7 +61,7 @@ def mount_ui(database: Database, settings: Settings) -> list[BaseRoute]:
         },
     )
     app.router.redirect_slashes = False
-    app.state.services = PageServices(database, settings, logins, PAGES)
+    app.state.services = PageServices(database, settings, logins, PAGES, stopping or asyncio.Event(), hub, runs)
     is_loopback = ip_address(settings.http_host).is_loopback
     hosts = [name.lower() for name in (*settings.http_allowed_hosts, settings.http_host)]
 

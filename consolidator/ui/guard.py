@@ -24,6 +24,8 @@ MAX_FORM_BYTES = 64 * 1024
 MAX_FORM_FIELDS = 32
 WORKED_ON, WAITING = 4, 64  # requests
 REQUEST_SECONDS = 30.0
+STREAMS = 16  # open at once; they have no end of their own
+STREAM_END = "/live"  # of a path that is answered by a stream
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _FORM = "application/x-www-form-urlencoded"
 _HEADERS = {
@@ -66,6 +68,7 @@ class PageGuard:
     show_problem: Any  # (request, PageProblem) -> Response
     hosts: Collection[str] | None  # by which it may be called besides loopback's; None: any
     _entered: int = 0
+    _streams: int = 0
     _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(WORKED_ON))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -101,6 +104,9 @@ class PageGuard:
         if path.startswith(STATIC):
             await self.app(scope, request.receive, send)
             return
+        if path.endswith(STREAM_END):
+            await self._stream(scope, request, send)
+            return
         if self._entered >= WORKED_ON + WAITING:
             raise PageProblem(503, "Too many requests wait", "Try again in a moment.")
         self._entered += 1
@@ -112,6 +118,15 @@ class PageGuard:
             raise PageProblem(503, f"This took more than {REQUEST_SECONDS:g} seconds", advice) from None
         finally:
             self._entered -= 1
+
+    async def _stream(self, scope: Scope, request: Request, send: Send) -> None:
+        if self._streams >= STREAMS:
+            raise PageProblem(503, "Too many sessions are watched", "Close another page of a session, then reload.")
+        self._streams += 1
+        try:
+            await self._log_in_and_answer(scope, request, send)
+        finally:
+            self._streams -= 1
 
     async def _log_in_and_answer(self, scope: Scope, request: Request, send: Send) -> None:
         if scope["path"] not in OPEN_PATHS:

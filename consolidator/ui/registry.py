@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from consolidator.ui.pages import attention, facts, recall, today
+from consolidator.ui.pages import attention, facts, recall, sessions, today
 from consolidator.ui.view import Entry, PageModule
 
 PAGES: tuple[PageModule, ...] = (
     today.PAGE,
     facts.PAGE,
+    sessions.PAGE,
     recall.PAGE,
     attention.PAGE,
 )

@@ -11,6 +11,8 @@ import uvicorn
 from starlette.applications import Starlette
 
 from consolidator.service.database import Database
+from consolidator.service.nights.requested import RequestedRuns
+from consolidator.service.sessions.following import FollowHub, open_hub
 from consolidator.settings import Settings
 from consolidator.ui.app import mount_ui
 
@@ -40,9 +42,24 @@ async def serve_page(
     database: Database, settings: Settings, listener: socket.socket, stop: asyncio.Event, opened: Callable[[], None]
 ) -> None:
     """Serve the page on a listening socket until `stop` is set; call `opened` as soon as it answers."""
+    runs = RequestedRuns(database, settings, stop)
+    async with open_hub(database) as hub:
+        await _serve(database, settings, listener, stop, opened, hub, runs)
+    await runs.close()
+
+
+async def _serve(
+    database: Database,
+    settings: Settings,
+    listener: socket.socket,
+    stop: asyncio.Event,
+    opened: Callable[[], None],
+    hub: FollowHub,
+    runs: RequestedRuns,
+) -> None:
     server = _Server(
         uvicorn.Config(
-            Starlette(routes=mount_ui(database, settings)),
+            Starlette(routes=mount_ui(database, settings, stopping=stop, hub=hub, runs=runs)),
             ws="none",
             lifespan="off",
             log_config=None,

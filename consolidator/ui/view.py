@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -15,6 +16,8 @@ from starlette.routing import BaseRoute
 from consolidator.errors import UsageError
 from consolidator.service.cursors import decode_cursor, encode_cursor
 from consolidator.service.database import Database
+from consolidator.service.nights.requested import RequestedRuns
+from consolidator.service.sessions.following import FollowHub
 from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
 from consolidator.ui.guard import PREFIX
@@ -54,6 +57,9 @@ class PageServices:
     settings: Settings
     logins: Logins
     pages: Sequence[PageModule]
+    stopping: asyncio.Event
+    hub: FollowHub | None = None  # follows sessions for those who watch
+    runs: RequestedRuns | None = None  # does what takes long, on the connections of the nights
     environment: Environment = field(default_factory=make_environment)
 
 

@@ -93,7 +93,7 @@ def serve_command(
                 hub = await stack.enter_async_context(open_hub(await stack.enter_async_context(streams)))
                 process = stack.enter_context(count_process())
                 routes = [*mount_api(for_requests, settings, driver.harness, stop, hub, runs, process), *routes]
-                routes = [*mount_ui(for_requests, settings), *routes]
+                routes = [*mount_ui(for_requests, settings, stopping=stop, hub=hub, runs=runs), *routes]
             driving = asyncio.create_task(driver.run(stop))
             try:
                 await serve_nights(

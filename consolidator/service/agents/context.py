@@ -4,26 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from consolidator.context.build import DEFAULT_LAST, Context, advance_history, build_context, context_budget
 from consolidator.context.compaction import Compaction
 from consolidator.context.strategies import STRATEGIES
 from consolidator.database import Database
+from consolidator.errors import UsageError
 from consolidator.llm.client import create_client
 from consolidator.models.event import Event
+from consolidator.models.injection import InjectionRow
+from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
 from consolidator.runtime.budget import DEFAULT_ANSWER_TOKENS
 from consolidator.runtime.compaction import compact_on_request
+from consolidator.runtime.inheritance import fold_past
 from consolidator.runtime.routing import compared_model, side_model
 from consolidator.service.memory.recall import recall_for_message
-from consolidator.service.sessions.access import find_session
+from consolidator.service.sessions.access import find_session, get_session
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import Settings
 from consolidator.store.log import context, generation, sessions
-from consolidator.store.log.lineage import load_lineage
+from consolidator.store.log.lineage import load_lineage, read_lineage
+from consolidator.store.memory import injections
 
-__all__ = ["STRATEGIES", "Compaction", "Context", "compact_session", "list_compactions", "preview_context"]
+__all__ = [
+    "STRATEGIES", "Compaction", "Context", "ShownContext", "compact_session", "list_compactions", "preview_context",
+    "rebuild_context",
+]  # fmt: skip
+_LOOKED_BACK = 500  # events before a point among which the call of the model that it belongs to is looked for
+
+
+@dataclass(frozen=True, slots=True)
+class ShownContext:
+    """What a model was shown before a point of its session, as far as the log tells."""
+
+    at: int  # the point
+    upto: int  # the last event that could be shown
+    call: Event | None  # the ThinkingStart of the model's call; None where the log has none near
+    context: Context | None  # None where it cannot be built: a prompt larger than the budget
+    is_recorded: bool  # whether the call says up to where it was shown, so that this is what was sent
+    injections: list[InjectionRow]  # what hooks added before the point, the newest first
 
 
 async def preview_context(
@@ -68,6 +90,56 @@ async def preview_context(
             tools=tools,
         )
     return built, session
+
+
+async def rebuild_context(
+    database: Database, settings: Settings, session_id: str, at: int, *, viewer: Viewer = OWNER
+) -> ShownContext:
+    """Return what the model was shown in the call that an event belongs to: the last call up to that event.
+
+    Prompt, budget and tools are the session's of today, and what memory recalled is not in the log. Of a session that
+    another harness drove it is the log up to there: what that harness left out is not known. Raises NotFound.
+    """
+    async with database.connection() as conn:
+        session = await get_session(conn, viewer, session_id, "read")
+        lineage = await load_lineage(conn, session.id, session)
+        at = max(lineage.readable_after, min(at, session.head))
+        recent = await read_lineage(conn, lineage, after=at - _LOOKED_BACK, upto=at)
+        added = await injections.list_of_session(conn, session.id)
+    call = next((event for event in reversed(recent) if event.type is EventType.THINKING_START), None)
+    moment = recent[-1].occurred_at if recent else session.created_at
+    added = [injection for injection in added if injection.created_at <= moment]
+    data = {} if call is None else call.data
+    is_recorded = isinstance(data.get("upto_seq"), int)
+    upto = data["upto_seq"] if is_recorded else (at if call is None else call.seq - 1)
+    config, recorded = session.config, data.get("strategy")
+    strategy = str(recorded if recorded in STRATEGIES else config.get("strategy") or "budget")
+    model = data.get("model") or compared_model(settings, session) or settings.model or ""
+    try:
+        async with database.connection() as conn:
+            past = await fold_past(conn, session, lineage, upto)
+            context = await build_context(
+                conn,
+                session.id,
+                strategy=strategy,
+                budget=context_budget(
+                    strategy,
+                    config.get("budget"),
+                    str(model),
+                    config.get("answer_tokens") or DEFAULT_ANSWER_TOKENS,
+                    window_tokens=config.get("context_window"),
+                ),
+                last=config.get("last") or DEFAULT_LAST,
+                system=config.get("system"),
+                seeds=config.get("seeds"),
+                upto=upto,
+                withheld=tuple(seq for seq in data.get("held") or () if isinstance(seq, int)),
+                past=past.history,
+                state=past.state,
+            )
+    except UsageError:
+        context = None
+    return ShownContext(at, upto, call, context, is_recorded, added)
 
 
 async def _recall_for_last_message(database: Database, settings: Settings, session: SessionRow) -> str | None:

@@ -36,6 +36,7 @@ __all__ = [
     "SessionStatus",
     "StoredStatus",
     "list_children",
+    "list_family",
     "list_sessions",
     "session_status",
     "show_session",
@@ -140,6 +141,20 @@ async def list_children(
         parent = await get_session(conn, viewer, session_id, "read")
     wanted = SessionFilter(parent=parent.id, hidden=True)
     return await list_sessions(database, wanted, order="created", after=after, limit=limit, viewer=viewer)
+
+
+async def list_family(database: Database, session_id: str, *, limit: int = 60, viewer: Viewer = OWNER) -> SessionPage:
+    """Return the sessions of a session's lineage within the viewer's reach, its own among them, the newest first.
+
+    Raises NotFound, and Forbidden.
+    """
+    async with database.connection() as conn:
+        session = await get_session(conn, viewer, session_id, "read")
+    wanted = SessionFilter(root=session.root_id, hidden=True)
+    page = await list_sessions(database, wanted, order="created", limit=limit, viewer=viewer)
+    if any(row.id == session.id for row in page.sessions):
+        return page
+    return SessionPage([*page.sessions, session], page.next, page.titles)
 
 
 async def show_session(

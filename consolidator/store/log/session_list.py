@@ -35,6 +35,7 @@ class SessionFilter:
     trigger_id: str | None = None
     labels: Mapping[str, Any] | None = None  # all of these
     parent: str | None = None  # its id
+    root: str | None = None  # of its lineage: the id
     kind: str | None = None
     since: datetime | None = None  # something happened in it since
     hidden: bool = False  # also those that a person deleted
@@ -101,6 +102,7 @@ def _conditions(
         "trigger_id": wanted.trigger_id,
         "parent_id": wanted.parent,
         "kind": wanted.kind,
+        "root_id": wanted.root,
     }
     conditions = [col(getattr(table, name)) == value for name, value in equal.items() if value is not None]
     if wanted.labels:

@@ -16,6 +16,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
+from consolidator.models.event import NewEvent
+from consolidator.models.payload import EventType
 from consolidator.service.memory.remember import remember
 from consolidator.settings import Settings
 from consolidator.testing import ScriptedReply
@@ -23,7 +25,7 @@ from tests.acceptance.api.server import ApiServer, answer_models, serve, use_mod
 from tests.conftest import NOON
 from tests.databases import database_copy
 from tests.integration.service.test_i16_isolation import log_person
-from tests.support import PATIENCE, run_cli, run_job
+from tests.support import PATIENCE, log_events, run_cli, run_job
 
 SCREENSHOTS = Path(__file__).parent / "screenshots"
 LOOKS = {"light": (1280, "light"), "dark": (1280, "dark"), "narrow": (360, "light")}
@@ -46,6 +48,10 @@ def answer(request: dict[str, Any]) -> ScriptedReply:
         return ScriptedReply(text=f"It says: {last['content']}")
     if "publish" in str(last["content"]):
         return ScriptedReply.calling(("publish", {"what": "<b>the \u202e site</b>"}))
+    if "story" in str(last["content"]):
+        return ScriptedReply(text="Once upon a time " + " ".join(f"part{number}" for number in range(400)), pace=0.05)
+    if "release branch" in str(last["content"]):
+        return ScriptedReply(text="It is called trunk.")
     return ScriptedReply(text="An answer.")
 
 
@@ -67,6 +73,7 @@ def served(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         assert isinstance(database.clock, FrozenClock)
         database.clock.set(NOON + timedelta(hours=1))
         await run_job(database, settings)
+        await log_events(database, "hostile", hostile_events(), agent="<b>coder</b>", origin="test:hostile")
         await remember(database, MARKUP, agent="coder", project="/srv/shop")
         await remember(database, "The release branch is called trunk.", agent="coder", project="/srv/shop")
 
@@ -79,6 +86,16 @@ def served(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         serve(module_dsn, home, "--tools", str(home / "mytools.py"), CONSOLIDATOR_CLOCK=now, **use_model(models)) as it,
     ):
         yield it
+
+
+def hostile_events() -> list[NewEvent]:
+    """Return what a log may hold to deceive whoever looks at it."""
+    words = "<img src=x onerror=alert(1)> \u202egnp.exe\x07 " + "long " * 3000
+    return [
+        NewEvent(EventType.USER_MESSAGE, {"text": words}),
+        NewEvent(EventType.TOOL_CALL, {"call_id": "1", "tool": "Bash", "arguments": {"command": words}}),
+        NewEvent(EventType.TOOL_RESULT, {"call_id": "1", "status": "error", "content": words}),
+    ]
 
 
 @pytest.fixture(scope="module")

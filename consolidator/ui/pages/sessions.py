@@ -1,0 +1,209 @@
+"""Sessions: the list, one as a conversation, what its model was shown at an event, and what people do in one."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from consolidator.errors import UsageError
+from consolidator.models.session import SessionRow
+from consolidator.service.agents.context import rebuild_context
+from consolidator.service.agents.costs import load_costs
+from consolidator.service.memory.recall import recall
+from consolidator.service.sessions import checkpoints, lifecycle, listing, lookup, messages
+from consolidator.service.sessions.listing import SessionCursor, SessionFilter
+from consolidator.service.sessions.messages import MessageMode
+from consolidator.ui.conversation import fold_entries, to_text
+from consolidator.ui.family import draw_family
+from consolidator.ui.live import stream_session
+from consolidator.ui.view import (
+    PAGE_SIZE,
+    Entry,
+    PageModule,
+    next_address,
+    read_cursor,
+    read_filter,
+    redirect,
+    services_of,
+    show_page,
+    viewer_of,
+)
+
+EVENTS_SHOWN = 100  # of a conversation on one page
+EVENTS_BEFORE = 20  # a point of it, when it is replayed
+MAX_SEQ = 2**53 - 1
+STATUSES = ("open", "running", "waiting", "pending", "failed", "ended")
+_MODES: dict[str, MessageMode] = {"message": "message", "steer": "steer", "follow_up": "follow_up"}
+
+
+async def show_sessions(request: Request) -> Response:
+    """List sessions, the latest first, or what was said in them that a search finds."""
+    services, viewer = services_of(request), viewer_of(request)
+    filters = read_filter(request, "query", "agent", "project", "peer", "status")
+    if filters["status"] not in (None, *STATUSES):
+        raise UsageError(f"a status is one of: {', '.join(STATUSES)}")
+    if filters["query"]:
+        found = await recall(
+            services.database,
+            filters["query"],
+            agent=filters["agent"],
+            project=filters["project"],
+            peer=filters["peer"],
+            token_budget=6000,
+            limit=PAGE_SIZE,
+            settings=services.settings,
+            viewer=viewer,
+        )
+        hits = [(item, item.events[0]) for item in found.items if item.events]
+        return show_page(request, "sessions.html", filters=filters, statuses=STATUSES, hits=hits, rows=[], more=None)
+    wanted = SessionFilter(
+        agent=filters["agent"],
+        project=filters["project"],
+        peer=filters["peer"],
+        status=filters["status"],  # type: ignore[arg-type] # it is one of STATUSES
+    )
+    of = f"sessions {wanted}"
+    position = read_cursor(request, of, str, str)
+    after = None if position is None else SessionCursor(datetime.fromisoformat(position[0]), position[1])
+    page = await listing.list_sessions(services.database, wanted, after=after, limit=PAGE_SIZE, viewer=viewer)
+    now = services.database.clock.now()
+    rows = [(row, page.titles.get(row.id), listing.session_status(row, now)) for row in page.sessions]
+    more = next_address(request, of, None if page.next is None else [page.next.at.isoformat(), page.next.id])
+    return show_page(request, "sessions.html", filters=filters, statuses=STATUSES, hits=None, rows=rows, more=more)
+
+
+async def show_session(request: Request) -> Response:
+    """Show a session as a conversation; with `at`, as it was at that event, with what its model was shown."""
+    services, viewer = services_of(request), viewer_of(request)
+    database = services.database
+    details = await listing.show_session(
+        database, services.settings, request.path_params["session_id"], with_context=False, viewer=viewer
+    )
+    session, at = details.session, _read_at(request)
+    if session.id != request.path_params["session_id"]:
+        return redirect(f"/sessions/{quote(session.id)}" + (f"?at={at}" if at is not None else ""))
+    if at is not None:
+        return await _show_at(request, details, at)
+    of = f"events {session.id}"
+    position = read_cursor(request, of, int)
+    whole = session.head - session.base_seq <= EVENTS_SHOWN
+    is_open = session.status == "open" and not session.is_driven_elsewhere
+    from_end = position is None and not whole and (is_open or "end" in request.query_params)
+    after = session.head - EVENTS_SHOWN if from_end else (session.base_seq if position is None else position[0])
+    _, events = await lookup.load_events(database, session.id, after=after, limit=EVENTS_SHOWN, viewer=viewer)
+    last = events[-1].seq if events else session.head
+    more = [last] if last < session.head else None
+    _, total = await load_costs(database, "model", session_id=session.id)
+    family = await _load_family(request, session)
+    return show_page(
+        request,
+        "session.html",
+        details=details,
+        session=session,
+        entries=fold_entries(events),
+        first=events[0].seq if events else 0,
+        last=last,
+        more=next_address(request, of, more),
+        cost=total,
+        family=family,
+        can_speak=is_open,
+        is_live=is_open and last >= session.head and services.hub is not None,
+    )
+
+
+async def _show_at(request: Request, details: listing.SessionDetails, at: int) -> Response:
+    """Show the replay at an event: what was there, and what the model was shown before it."""
+    services, viewer = services_of(request), viewer_of(request)
+    session = details.session
+    shown = await rebuild_context(services.database, services.settings, session.id, at, viewer=viewer)
+    _, events = await lookup.load_events(
+        services.database,
+        session.id,
+        after=shown.at - EVENTS_BEFORE,
+        history=True,
+        limit=EVENTS_BEFORE,
+        viewer=viewer,
+    )
+    readable = [event for event in events if event.seq <= shown.at]
+    return show_page(
+        request,
+        "replay.html",
+        details=details,
+        session=session,
+        at=shown.at,
+        first=max(session.base_seq, session.pruned_to) + 1,
+        shown=shown,
+        parts=[] if shown.context is None else _to_parts(shown.context.messages),
+        entries=fold_entries(readable),
+    )
+
+
+def _to_parts(shown: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return the messages of a context as (role, text)."""
+    parts = []
+    for message in shown:
+        text = to_text(message.get("content"))
+        calls = message.get("tool_calls") or ()
+        text += "".join(f"\n→ {call['function']['name']} {call['function']['arguments']}" for call in calls)
+        parts.append((str(message.get("role")), text.strip("\n")))
+    return parts
+
+
+async def _load_family(request: Request, session: SessionRow) -> Any:
+    """Return the drawing of a session's lineage; None where it has neither relatives nor checkpoints."""
+    database, viewer = services_of(request).database, viewer_of(request)
+    page = await listing.list_family(database, session.id, viewer=viewer)
+    points = await checkpoints.list_checkpoints(database, session.id, limit=50, viewer=viewer)
+    if len(page.sessions) < 2 and not points:
+        return None
+    return draw_family(page.sessions, page.titles, points)
+
+
+async def say(request: Request) -> Response:
+    """Send what a person types into a session: a message, a steer or a follow-up."""
+    session_id, form = request.path_params["session_id"], request.state.form
+    mode = _MODES.get(form.get("mode", "message"))
+    if mode is None:
+        raise UsageError("a message is one of: message, steer, follow_up")
+    database, viewer = services_of(request).database, viewer_of(request)
+    await messages.send_message(database, session_id, form.get("text", ""), mode=mode, viewer=viewer)
+    return redirect(f"/sessions/{quote(session_id)}#end")
+
+
+async def end(request: Request) -> Response:
+    """End a session; its log stays."""
+    session_id = request.path_params["session_id"]
+    await lifecycle.end_session(services_of(request).database, session_id, viewer=viewer_of(request))
+    return redirect(f"/sessions/{quote(session_id)}#end")
+
+
+async def watch(request: Request) -> Response:
+    """Stream what comes in a session, as pieces of the page."""
+    return await stream_session(request, request.path_params["session_id"])
+
+
+def _read_at(request: Request) -> int | None:
+    text = request.query_params.get("at", "").strip()
+    if not text:
+        return None
+    digits = text.removeprefix("-")
+    if not digits.isdecimal() or len(digits) > 15:
+        raise UsageError("`at` is the number of an event, such as 12")
+    return int(text)
+
+
+PAGE = PageModule(
+    Entry("/sessions", "Sessions"),
+    (
+        Route("/sessions", show_sessions),
+        Route("/sessions/{session_id}", show_session),
+        Route("/sessions/{session_id}/live", watch),
+        Route("/sessions/{session_id}/say", say, methods=["POST"]),
+        Route("/sessions/{session_id}/end", end, methods=["POST"]),
+    ),
+)

@@ -1,0 +1,86 @@
+"""Sessions on the page: read as a conversation, replayed event by event, and steered while somebody watches."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Browser, Page, expect
+
+from tests.acceptance.api.server import ApiServer, wait_for
+from tests.acceptance.ui.conftest import check_looks, make_link
+
+
+def test_a_session_is_read_and_replayed_to_what_the_model_was_shown(person: Page, served: ApiServer) -> None:
+    session_id = served.open_session("coder:web:ada", system="You are brief.")
+    with served.client() as client:
+        client.post(f"/sessions/{session_id}/messages", json={"text": "What is the release branch?"}).raise_for_status()
+        wait_for(client, f"/sessions/{session_id}/events", lambda page: "called trunk" in str(page))
+        client.post(f"/sessions/{session_id}/checkpoint", json={"label": "asked"}).raise_for_status()
+        client.post(f"/sessions/{session_id}/fork", json={}).raise_for_status()
+    person.goto(f"{served.address}/ui/sessions")
+    person.get_by_role("link", name="What is the release branch?").last.click()
+    expect(person.get_by_text("It is called trunk.")).to_be_visible()
+    expect(person.locator("svg .lane")).to_have_count(2)
+    expect(person.locator("svg .checkpoint")).to_have_count(1)
+    check_looks(person, "session")
+    person.get_by_role("link", name="Replay it event by event").click()
+    person.get_by_role("link", name="Last").click()
+    shown = person.locator("section", has=person.get_by_role("heading", name="What the model was shown"))
+    expect(shown).to_contain_text("You are brief.")
+    expect(shown.locator(".shown")).to_contain_text("What is the release branch?")
+    expect(shown.locator(".shown")).not_to_contain_text("It is called trunk.")  # that is what it answered
+    check_looks(person, "replay")
+    person.get_by_role("link", name="Back").click()
+    assert re.search(r"at=\d+$", person.url)
+
+
+def test_a_session_is_watched_and_steered(person: Page, served: ApiServer) -> None:
+    session_id = served.open_session("coder:web:bob")
+    person.goto(f"{served.address}/ui/sessions/{session_id}")
+    person.get_by_label("Message").fill("Tell me a story.")
+    person.get_by_role("button", name="Send").click()
+    expect(person.locator(".said.agent").first).to_contain_text("part3")  # as it is written
+    person.get_by_label("Message").fill("Stop. What is the release branch?")
+    person.get_by_role("button", name="Steer").click()
+    expect(person.get_by_text("It is called trunk.")).to_be_visible()
+    with served.client() as client:
+        assert "part399" not in client.get(f"/sessions/{session_id}/events").text
+    person.get_by_role("button", name="End the session").click()
+    expect(person.locator("#status")).to_have_text("ended")
+    expect(person.get_by_label("Message")).to_have_count(0)
+
+
+def test_what_a_log_holds_is_text(person: Page, served: ApiServer) -> None:
+    for address in ("/ui/sessions", "/ui/sessions/hostile", "/ui/sessions/hostile?at=3"):
+        answer = person.goto(served.address + address)
+        assert answer is not None
+        assert (answer.status, len(answer.body()) < 200_000) == (200, True), address
+        assert person.locator("main img, main script, main b").count() == 0
+        assert "\u202e" not in person.content()
+        assert "\x07" not in person.content()
+    check_looks(person, "hostile")
+    expect(person.get_by_text("characters in all").first).to_be_attached()
+
+
+def test_a_search_leads_to_where_it_was_said(person: Page, served: ApiServer) -> None:
+    person.goto(f"{served.address}/ui/sessions")
+    person.get_by_label("Words that were said").fill("where does she live")
+    person.get_by_role("button", name="Search").click()
+    person.goto(f"{served.address}/ui/sessions?query=zzzzqqqq")
+    expect(person.get_by_role("link", name="list all sessions")).to_be_visible()
+    for wrong in ("/sessions?status=odd", "/sessions?cursor=odd", "/sessions/none", "/sessions/hostile?at=soon"):
+        answer = person.goto(f"{served.address}/ui{wrong}")
+        assert answer is not None
+        assert answer.status in (400, 404), wrong
+
+
+def test_the_replay_works_without_scripts(served: ApiServer, browser: Browser) -> None:
+    session_id = served.open_session("coder:web:eve")
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(make_link(served))
+    page.wait_for_url("**/ui/today")
+    page.goto(f"{served.address}/ui/sessions/{session_id}?at=1")
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_role("heading", name="What the model was shown")).to_be_visible()
+    context.close()
