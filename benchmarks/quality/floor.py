@@ -22,14 +22,14 @@ from benchmarks.quality.dialogues import parse_questions
 from benchmarks.quality.floor_questions import DIALOGUES, QUESTIONS, LabelledQuestion
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.formats import claude_code, locomo, pi, swe_agent
+from consolidator.formats.registry import FORMATS
 from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.jobs.nightly import JobRunner
 from consolidator.service.memory.recall import recall
 from consolidator.settings import Settings
 
-FOLDERS = {"claude-code": claude_code, "pi": pi, "swe-agent": swe_agent, "locomo-dev": locomo}
+FOLDERS = {"claude-code": "claude-code", "pi": "pi", "swe-agent": "swe-agent", "locomo-dev": "locomo"}  # their formats
 MAX_FALSE_SHARE, MIN_KEPT_SHARE = 0.2, 0.8
 
 
@@ -53,7 +53,8 @@ async def score(server: BenchmarkServer, folder: Path) -> Report:
     clock = FrozenClock(datetime.now(UTC))
     settings = server.default_settings()
     async with server.open_database(clock) as database:
-        await import_sources(database, [ImportSource(folder / place, reader) for place, reader in FOLDERS.items()])
+        sources = [ImportSource(folder / place, FORMATS[name]) for place, name in FOLDERS.items()]
+        await import_sources(database, sources)
         clock.advance(timedelta(days=2))
         await JobRunner(database, settings).run_now("consolidation")
         for half, questions in (("calibrated on", QUESTIONS[::2]), ("held out", QUESTIONS[1::2])):
