@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from consolidator.ui.pages import attention, facts, recall, sessions, today
+from consolidator.ui.pages import attention, compare, facts, recall, rules, sessions, system, today
 from consolidator.ui.view import Entry, PageModule
 
 PAGES: tuple[PageModule, ...] = (
     today.PAGE,
     facts.PAGE,
+    rules.PAGE,
     sessions.PAGE,
     recall.PAGE,
+    compare.PAGE,
     attention.PAGE,
+    system.PAGE,
 )
 NAVIGATION: tuple[Entry, ...] = tuple(page.entry for page in PAGES)

@@ -81,6 +81,8 @@ async def _play(settings: Settings, *, keep: bool, quiet: bool) -> dict[str, Any
         if keep:
             _print_next_commands(settings, figures)
         print_line(f"\n{WEEKS * NIGHTS} nights in {figures['seconds']:.0f} s.", "dim")
+        if keep:
+            print_line(f"To look at it in a browser: {_page_command(settings)}", "bold cyan")
     return figures
 
 
@@ -203,8 +205,18 @@ def _print_end(figures: dict[str, Any]) -> None:
     )
 
 
+def _program() -> str:
+    return "consolidator" if shutil.which("consolidator") else shlex.quote(sys.argv[0])
+
+
+def _page_command(settings: Settings) -> str:
+    """Return what opens the page of the demo's memory, wherever it is typed."""
+    home = "" if settings.database_url else f"CONSOLIDATOR_HOME={shlex.quote(str(demo_home(settings)))} "
+    return f"{home}{_program()} ui"
+
+
 def _print_next_commands(settings: Settings, figures: dict[str, Any]) -> None:
-    program = "consolidator" if shutil.which("consolidator") else shlex.quote(sys.argv[0])
+    program = _program()
     print_line("\nWhat to type next", "bold cyan")
     if settings.database_url is None:
         print_line(f"  export CONSOLIDATOR_HOME={shlex.quote(str(demo_home(settings)))}")

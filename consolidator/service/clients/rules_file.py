@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -10,6 +11,7 @@ from consolidator.errors import UsageError
 from consolidator.memory.facts.rule_block import BEGINNING, replace_block
 from consolidator.service.clients import changes
 from consolidator.service.clients.changes import FileChange, MadeChange
+from consolidator.service.memory.rules import AcceptedRow
 from consolidator.settings import Settings
 
 RULE_FILES = ("AGENTS.md", "CLAUDE.md")
@@ -39,3 +41,19 @@ def list_rule_files(settings: Settings) -> list[Path]:
     """Return the files that hold a block of rules that was written here."""
     paths = [Path(change.path) for change in changes.load_record(settings.home / RECORD)]
     return [path for path in paths if BEGINNING in (changes.read_text(path) or "")]
+
+
+async def preview_rules(accepted: Sequence[AcceptedRow]) -> dict[str, list[str]]:
+    """Return, for each file of rules of the project that accepted rules belong to, the lines of its difference.
+
+    Empty where the rules are of no directory of this machine. Nothing is written.
+    """
+    directories = sorted({row.project for row in accepted if row.project and Path(row.project).is_absolute()})
+    sentences = [row.rule for row in accepted]
+
+    def plan() -> dict[str, list[str]]:
+        paths = [Path(directory) / name for directory in directories for name in RULE_FILES]
+        wanted = [path for path in paths if path.parent.is_dir() and (path.name == RULE_FILES[0] or path.is_file())]
+        return {str(path): plan_rules(path, sentences).diff() for path in wanted}
+
+    return await asyncio.to_thread(plan)

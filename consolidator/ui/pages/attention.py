@@ -52,13 +52,23 @@ async def show_attention(request: Request) -> Response:
 
 def _show_call(asked: dict[str, Any]) -> dict[str, Any]:
     """Return what is asked about a call, its arguments as lines of text."""
-    arguments = asked.get("arguments")
+    arguments = _read_arguments(asked.get("arguments"))
     items = arguments.items() if isinstance(arguments, dict) else [("", arguments)]
     shown = [
         (str(name), value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1))
         for name, value in items
     ]
     return {"kind": asked.get("kind"), "tool": asked.get("tool"), "arguments": shown}
+
+
+def _read_arguments(arguments: Any) -> Any:
+    """Return arguments that a model wrote as JSON; what is none stays text."""
+    if not isinstance(arguments, str):
+        return arguments
+    try:
+        return json.loads(arguments) if arguments.strip() else {}
+    except (ValueError, RecursionError):
+        return arguments
 
 
 async def decide(request: Request) -> Response:

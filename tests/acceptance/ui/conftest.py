@@ -25,7 +25,7 @@ from tests.acceptance.api.server import ApiServer, answer_models, serve, use_mod
 from tests.conftest import NOON
 from tests.databases import database_copy
 from tests.integration.service.test_i16_isolation import log_person
-from tests.support import PATIENCE, log_events, run_cli, run_job
+from tests.support import PATIENCE, log_events, run_cli, run_job, user_message
 
 SCREENSHOTS = Path(__file__).parent / "screenshots"
 LOOKS = {"light": (1280, "light"), "dark": (1280, "dark"), "narrow": (360, "light")}
@@ -67,9 +67,15 @@ def served(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """The service, on what a night learned and a person said."""
     settings = Settings(home=tmp_path_factory.mktemp("night"), workers=2, health_port=0)
 
+    repository = tmp_path_factory.mktemp("repository")
+
     async def work(database: Database) -> None:
         for person in ("ada", "bob", "eve"):
             await log_person(database, person, project="/srv/shop")
+        for number, text in enumerate(
+            ("read src/a.ts in full", "ok, read @docs/b.md in full please", "Read it in full")
+        ):
+            await log_events(database, f"asked-{number}", [user_message(text)], agent="coder", project=str(repository))
         assert isinstance(database.clock, FrozenClock)
         database.clock.set(NOON + timedelta(hours=1))
         await run_job(database, settings)

@@ -1,6 +1,8 @@
-"""Recall and what waits for a person's word, in a real browser on a real service."""
+"""What a person asks of memory and says to it on the page: a real browser on a real service."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
@@ -79,7 +81,7 @@ def test_a_granted_call_runs_and_the_agent_goes_on(person: Page, served: ApiServ
     session = make_waiting_call(served, "main:web:grant")
     person.goto(f"{served.address}/ui/today?days=30")
     person.get_by_role("link", name="with a call that waits").click()
-    expect(person.get_by_role("heading", name="publish may it run?")).to_be_visible()
+    expect(person.get_by_role("heading", name="publish: may it run?")).to_be_visible()
     assert "<b>the \ufffd site</b>" in person.locator(".arguments").first.inner_text()
     check_looks(person, "attention-call")
     person.get_by_role("button", name="Grant").click()
@@ -97,3 +99,53 @@ def test_a_denied_call_tells_the_agent_why(person: Page, served: ApiServer) -> N
     answered = answers_of(served, session)
     assert "Not on a Friday." in answered
     assert "published <b>" not in answered
+    person.goto(f"{served.address}/ui/attention")
+    expect(person.get_by_text("Nothing waits.")).to_be_visible()
+
+
+def test_two_sessions_stand_side_by_side(person: Page, served: ApiServer) -> None:
+    with served.client() as client:
+        found = {each["key"]: each["id"] for each in client.get("/sessions?limit=100").json()["sessions"]}
+    person.goto(f"{served.address}/ui/compare")
+    person.get_by_label("Session").fill(found["main:web:grant"])
+    person.get_by_label("Compared with").fill(found["main:web:deny"])
+    person.get_by_role("button", name="Compare").click()
+    differing = person.locator(".differs")
+    expect(differing.filter(has_text="published <b>the").first).to_be_visible()
+    expect(differing.filter(has_text="Not on a Friday.").first).to_be_visible()
+    check_looks(person, "compare-two")
+    person.goto(f"{served.address}/ui/compare?left={found['main:web:grant']}")
+    expect(person.get_by_text("came of no other")).to_be_visible()
+    file = served.home / "bundle.json"
+    file.write_text("{}")
+    person.goto(f"{served.address}/ui/compare?left={file}&right={found['main:web:deny']}")
+    expect(person.locator("h1")).to_have_text("There is nothing here")  # never a file of this machine
+
+
+def test_a_rule_is_accepted_and_stands_in_the_difference(person: Page, served: ApiServer) -> None:
+    person.goto(f"{served.address}/ui/rules")
+    proposal = person.locator("main .entry").first
+    project = proposal.locator(".owner bdi").nth(1).inner_text()
+    expect(proposal).to_contain_text("ok, read @docs/b.md in full please")
+    proposal.get_by_label("In your words").fill("Read a file in full before you change it.")
+    check_looks(person, "rules-proposed")
+    proposal.get_by_role("button", name="Accept").click()
+    expect(person.locator("h1")).to_have_text("Read a file in full before you change it.")
+    person.goto(f"{served.address}/ui/rules?project={project}")
+    expect(person.locator("ins", has_text="Read a file in full before you change it.").first).to_be_visible()
+    expect(person.get_by_text("Nothing is proposed.")).to_be_visible()
+    check_looks(person, "rules-accepted")
+    assert not (Path(project) / "AGENTS.md").exists()  # a look writes nothing
+
+
+def test_the_system_is_shown_without_secrets(person: Page, served: ApiServer) -> None:
+    person.goto(f"{served.address}/ui/system")
+    settings = person.get_by_role("region", name="All settings")
+    expect(settings.get_by_role("row", name="openai_api_key")).to_contain_text("**********")
+    expect(settings.get_by_role("row", name="openai_api_key")).to_contain_text("CONSOLIDATOR_OPENAI_API_KEY")
+    expect(settings.get_by_role("row", name="workers")).to_contain_text("default")
+    text = person.content()
+    assert served.owners_token not in text
+    assert "stand-in" not in text
+    assert "://" not in served.dsn or served.dsn not in text
+    check_looks(person, "system-all")

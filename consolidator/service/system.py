@@ -1,0 +1,87 @@
+"""The whole installation as its owner sees it: health, database, sources, credentials and settings, without secrets."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr
+
+from consolidator.config_file import config_path
+from consolidator.database import Database
+from consolidator.formats.registry import find_local_logs
+from consolidator.models.credential import CredentialRow
+from consolidator.service.clients.checks import Check
+from consolidator.service.clients.state_checks import check_database
+from consolidator.service.credentials import list_credentials
+from consolidator.service.database import describe_database
+from consolidator.service.observed import ServiceState, load_service_state
+from consolidator.service.viewer import OWNER, Viewer
+from consolidator.settings import SettingOrigin, Settings, list_settings
+
+_HIDDEN = "**********"
+_PASSWORD = re.compile(r"(://[^/@\s]*:)[^/@\s]+@")  # of an address
+
+
+@dataclass(frozen=True, slots=True)
+class LogSource:
+    """Where sessions are imported from."""
+
+    format: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class SystemState:
+    """What there is to see of an installation; no secret is in it."""
+
+    checks: list[Check]
+    state: ServiceState
+    database: Mapping[str, str]
+    sources: list[LogSource]
+    are_sources_set: bool  # by a setting; else these are the logs found on this machine
+    credentials: list[CredentialRow]
+    settings: list[SettingOrigin]  # their values shown as `hide_secrets` does
+    settings_file: Path
+    has_settings_file: bool
+
+
+async def load_system(database: Database, settings: Settings, *, viewer: Viewer = OWNER) -> SystemState:
+    """Return the state of an installation. Raises Forbidden for anybody but whoever may do everything."""
+    viewer.check_may("admin")
+    described = await describe_database(database, settings)
+    return SystemState(
+        checks=await check_database(database),
+        state=await load_service_state(database, viewer=viewer),
+        database={name: str(hide_secrets(value)) for name, value in described.items()},
+        sources=await _list_sources(settings),
+        are_sources_set=bool(settings.sources),
+        credentials=await list_credentials(database),
+        settings=[
+            SettingOrigin(row.name, hide_secrets(row.value), row.source, row.place)
+            for row in await asyncio.to_thread(list_settings)
+        ],
+        settings_file=config_path(),
+        has_settings_file=config_path().exists(),
+    )
+
+
+async def _list_sources(settings: Settings) -> list[LogSource]:
+    if settings.sources:
+        named = [source.partition(":") for source in settings.sources]
+        return [LogSource(log_format, path) for log_format, _, path in named]
+    found = await asyncio.to_thread(lambda: list(find_local_logs(Path.home())))
+    return [LogSource(log_format.NAME, str(path)) for log_format, path in found]
+
+
+def hide_secrets(value: Any) -> Any:
+    """Return a setting's value without its secrets."""
+    if isinstance(value, SecretStr):
+        return _HIDDEN
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [hide_secrets(item) for item in value]
+    return value if value is None or isinstance(value, int | float) else _PASSWORD.sub(rf"\1{_HIDDEN}@", str(value))

@@ -1,0 +1,34 @@
+"""Compare: two sessions, a branch and its main, a rerun and its original, side by side."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from consolidator.service.sessions.reruns import compare_pair
+from consolidator.ui.view import Entry, PageModule, read_filter, services_of, show_page, viewer_of
+
+MAX_TURNS = 200  # that a page shows
+
+
+async def show_comparison(request: Request) -> Response:
+    """Show how two sessions differ, or a form that asks which."""
+    filters = read_filter(request, "left", "right", "all")
+    pair = None
+    if filters["left"] is not None:
+        pair = await compare_pair(
+            services_of(request).database, filters["left"], filters["right"] or "", viewer=viewer_of(request)
+        )
+    turns = list(pair.comparison.turns if filters["all"] else pair.comparison.differences()) if pair else []
+    return show_page(
+        request,
+        "compare.html",
+        filters=filters,
+        pair=pair,
+        turns=turns[:MAX_TURNS],
+        more=max(len(turns) - MAX_TURNS, 0),
+    )
+
+
+PAGE = PageModule(Entry("/compare", "Compare"), (Route("/compare", show_comparison),))
