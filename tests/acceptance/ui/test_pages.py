@@ -13,6 +13,7 @@ from tests.acceptance.api.server import ApiServer
 from tests.acceptance.ui.conftest import check_looks, make_link
 from tests.support import PATIENCE
 
+FIND_ADDRESSES = """all => all.map(each => new URL(each.getAttribute('href'), document.baseURI).href.split('#')[0])"""
 PAGES = [entry.path for entry in NAVIGATION]
 
 
@@ -98,7 +99,7 @@ def test_every_link_of_every_page_leads_somewhere(person: Page, served: ApiServe
         assert answer is not None
         assert answer.status == 200, address
         assert len(answer.body()) < 200_000
-        links = person.locator("a[href]").evaluate_all("all => all.map(each => each.href.split('#')[0])")
+        links = person.locator("a[href]").evaluate_all(FIND_ADDRESSES)
         assert all(link.startswith(f"{served.address}/ui/") for link in links)
         waiting += [link for link in links if link not in seen]
     assert len(seen) > len(PAGES)
