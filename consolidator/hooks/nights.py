@@ -14,7 +14,7 @@ from typing import Any
 
 from consolidator.errors import ConsolidatorError
 from consolidator.hooks.commands import run_command
-from consolidator.llm.redaction.redact import format_redacted_traceback
+from consolidator.llm.redaction.redact import format_redacted_traceback, redact
 from consolidator.service.database import Database
 from consolidator.service.nights.due import list_due_jobs
 from consolidator.settings import Settings
@@ -82,6 +82,6 @@ class IdleNights:
         try:
             await work
         except ConsolidatorError as error:
-            log.warning("%s", error)
+            log.warning("a night could not be run: %s", redact(str(error)))
         except Exception as error:  # noqa: BLE001 - the edge: hooks are answered all the same
             log.error("a night could not be run: %s", format_redacted_traceback(error))

@@ -94,7 +94,9 @@ class PageGuard:
             await self._answer(scope, request, send_guarded)
         except Exception as error:  # noqa: BLE001 - the edge: a request that fails must not end the service
             problem = to_problem(request, error)
-            if not started:
+            if started:
+                log.warning("%s %s ended in mid-answer: %s", request.method, scope["path"][:200], redact(str(error)))
+            else:
                 response: Response = self.show_problem(request, problem)
                 await response(scope, receive, send_guarded)
 

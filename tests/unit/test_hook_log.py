@@ -9,7 +9,9 @@ from typing import Any, cast
 
 import pytest
 
+from consolidator.errors import ConsolidatorError
 from consolidator.hooks.imports import TranscriptImports
+from consolidator.hooks.nights import IdleNights
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
 
@@ -29,4 +31,16 @@ async def test_a_failed_import_is_logged_without_secrets(
     await imports.close()
     await imports.run()
     assert "cannot import" in caplog.text
+    assert SECRET not in caplog.text
+
+
+@pytest.mark.parametrize("error", [ConsolidatorError, RuntimeError])
+async def test_a_night_that_cannot_be_run_is_logged_without_secrets(
+    error: type[Exception], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail() -> None:
+        raise error(f"cannot connect with password={SECRET}")
+
+    await IdleNights(cast(Any, None), cast(Any, None))._guard(fail())
+    assert "a night could not be run" in caplog.text
     assert SECRET not in caplog.text

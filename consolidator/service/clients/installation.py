@@ -155,8 +155,8 @@ async def import_history(
     stop: asyncio.Event,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> ImportReport | None:
-    """Import the sessions that a client has kept; None where it has kept none."""
-    if not path_exists(place.logs):
+    """Import the sessions that a client has kept; None where it has kept none that can be read."""
+    if not place.client.has_log_format or not path_exists(place.logs):
         return None
     source = ImportSource(place.logs, get_format(place.client.name))
     return await import_logs(database, [source], stop, progress=progress)

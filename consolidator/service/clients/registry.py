@@ -95,8 +95,6 @@ CURSOR = Client(
         Hook("sessionStart", "session_start"),
         Hook("postToolUseFailure", "failure"),
         Hook("postToolUse", "failure", matcher="Shell"),
-        Hook("preCompact", "import"),
-        Hook("sessionEnd", "import"),
     ),
     groups_hooks=False,
     hooks_file=lambda home, _, project: (project or home) / ".cursor" / "hooks.json",
@@ -108,6 +106,7 @@ CURSOR = Client(
     read_directory=payloads.read_cursor_directory,
     render=payloads.render_context,
     session_fields=("session_id", "conversation_id"),
+    has_log_format=False,  # its transcripts are not documented, and tell neither times nor what calls answered
 )
 CLIENTS: dict[str, Client] = {client.name: client for client in (CLAUDE_CODE, CODEX, CURSOR)}
 
