@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,7 +10,7 @@ from decimal import Decimal
 from difflib import get_close_matches
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -18,6 +19,7 @@ from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_vali
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
+    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     SettingsError,
@@ -26,6 +28,7 @@ from pydantic_settings import (
 from consolidator.config_file import PATH_VARIABLE, config_path, locate_key, read_config
 from consolidator.errors import UsageError
 
+MAX_RECEIVERS = 10  # of a digest
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _PREFIX = "CONSOLIDATOR_"
 _OTHER_VARIABLES = f"{_PREFIX}TEST_"  # what tests and benchmarks read
@@ -64,6 +67,11 @@ class Settings(BaseSettings):
     retention_cron: str = Field(default="30 3 * * *", description="when retention begins")
     sources: list[str] = Field(
         default_factory=list, description='JSON list of "format:path" to import; empty: the logs found on this machine'
+    )
+    digest_to: Annotated[list[SecretStr], NoDecode] = Field(
+        default_factory=list,
+        description="where a digest goes after a night that learned something: addresses of Apprise, or `file:PATH`, "
+        "as a JSON list or with spaces between them",
     )
     retention_days: int = Field(default=30, ge=1, le=36_500, description="how long consolidated events are kept")
     retention_max_share: float = Field(
@@ -195,6 +203,20 @@ class Settings(BaseSettings):
     @classmethod
     def _expand_home(cls, path: Path | None) -> Path | None:
         return None if path is None else path.expanduser()
+
+    @field_validator("digest_to", mode="before")
+    @classmethod
+    def _split_addresses(cls, value: object) -> object:
+        """Read a JSON list, or addresses with spaces between them; no error quotes one of them."""
+        if isinstance(value, str) and value.lstrip().startswith("["):
+            try:
+                value = json.loads(value)
+            except ValueError:
+                raise ValueError("not a JSON list of addresses") from None
+        addresses = value.split() if isinstance(value, str) else value
+        if isinstance(addresses, list) and len(addresses) > MAX_RECEIVERS:
+            raise ValueError(f"more than {MAX_RECEIVERS} addresses")
+        return addresses
 
     @field_validator("clock")
     @classmethod

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -47,6 +47,7 @@ class JobRunner:
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     started: Callable[[int], None] | None = None  # called with the number of sessions to consolidate
     progress: Callable[[str], None] | None = None  # called with the label of each unit that ended
+    after_night: Callable[[str], Awaitable[None]] | None = None  # called with the id of a scheduled night that ended
 
     def cron_expression(self, job: Job) -> str:
         """Return a job's cron expression."""
@@ -69,7 +70,10 @@ class JobRunner:
     async def run_due(self, job: Job) -> dict[str, Any] | None:
         """Run a job if it is due; return its report, None if it is not due or another replica has ended it first."""
         scheduled_at = await self.due_at(job)
-        return None if scheduled_at is None else await self._run(job, scheduled_at, "schedule")
+        report = None if scheduled_at is None else await self._run(job, scheduled_at, "schedule")
+        if report is not None and job == "consolidation" and self.after_night is not None:
+            await self.after_night(report["run"])
+        return report
 
     async def collect_batches(self) -> dict[str, Any] | None:
         """Collect the answers of batched model calls and learn from them; return None if there were none."""

@@ -138,6 +138,13 @@ class ChangedFact(Fact):
     before: str = Field(description="that fact's sentence")
 
 
+class FailedAgain(Solution):
+    """A solution whose error occurred again though its fix was known."""
+
+    times: int
+    in_sessions: int = Field(description="how many sessions that was in")
+
+
 class Waiting(BaseModel):
     """How much waits for a person, whenever it came."""
 
@@ -145,6 +152,7 @@ class Waiting(BaseModel):
     flagged: int
     dead_letters: int
     calls: int
+    rules: int = Field(description="what people repeat, to accept or dismiss")
 
 
 class Steering(BaseModel):
@@ -171,6 +179,7 @@ class LearnedNews(BaseModel):
     changed: list[ChangedFact]
     procedures: list[Procedure]
     solutions: list[Solution]
+    failed_again: list[FailedAgain] = Field(description="though a fix was known; only for who sees all of memory")
     limit: int = Field(description="of each kind")
     more: dict[str, int] = Field(description="how many of each kind the limit left out")
     waiting: Waiting | None

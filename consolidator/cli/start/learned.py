@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict
-from itertools import groupby
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 
@@ -26,30 +24,18 @@ from consolidator.cli.output import (
     sanitize,
     short_id,
 )
+from consolidator.errors import UsageError
 from consolidator.service.memory.learned import LearnedNews, NightSumsRow, load_learned
+from consolidator.service.memory.learned_sections import list_sections
+from consolidator.service.nights.night_digest import NightDigest, preview_digest, send_digest
 
-_TITLES = {
-    "facts": "New facts",
-    "changed": "Changed facts",
-    "procedures": "New procedures: what is done again and again",
-    "solutions": "New solutions: what failed, and what fixed it",
-}
 _WAITING = {
+    "rules": ("to accept or dismiss as a rule", "rules"),
     "to_review": ("to accept or reject", "facts review"),
     "flagged": ("kept beside what they resemble", "facts --flagged"),
     "dead_letters": ("events that could not be learned from", "retry"),
     "calls": ("sessions with a call that waits", "sessions --attention"),
 }
-
-
-class _Line(NamedTuple):
-    """One thing that was learned."""
-
-    kind: str
-    text: str
-    sessions: int
-    owner: str
-    id: str
 
 
 def register(app: typer.Typer) -> None:
@@ -65,9 +51,17 @@ def learned_command(
     project: ProjectOption = None,
     peer: Annotated[str | None, typer.Option(help="Only what this person may see.")] = None,
     limit: Limit = 10,
+    digest: Annotated[bool, typer.Option("--digest", help="Show the digest that a night would send.")] = False,
+    send: Annotated[bool, typer.Option("--send", help="Send the digest now, to CONSOLIDATOR_DIGEST_TO.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show what your agents learned: new and changed facts, procedures, solutions, and what waits for you."""
+
+    if digest or send:
+        if agent or project or peer or as_json:
+            raise UsageError("a digest is of all of memory, and text: --digest and --send go with --since alone")
+        _show_digest(since, is_sent=send)
+        return
 
     async def work() -> LearnedNews | None:
         async with open_configured() as (database, _):
@@ -83,11 +77,36 @@ def learned_command(
         _print_news(news)
 
 
+def _show_digest(since: str | None, *, is_sent: bool) -> None:
+    """Send the digest, or print it."""
+
+    async def work() -> NightDigest | None:
+        async with open_configured() as (database, settings):
+            begin = parse_moment(since, database.clock.now())
+            make = send_digest if is_sent else preview_digest
+            return await make(database, settings, since=begin)
+
+    digest = run_async(work())
+    if digest is None:
+        print_line("nothing new, so nothing is sent")
+    elif is_sent:
+        print_line(f"sent: {digest.title}")
+    else:
+        print_line(digest.title, style="bold")
+        print_line()
+        for line in digest.body.splitlines():
+            print_line(line)
+
+
 def _print_news(news: LearnedNews) -> None:
     if OUT.is_terminal:
         print_screen(news)
     else:
-        lines = ((line.kind, line.text, line.sessions, line.owner, line.id) for line in _lines(news))
+        lines = (
+            (section.kind, line.text, line.sessions, owner_name(*line.owner), line.id)
+            for section in list_sections(news)
+            for line in section.lines
+        )
         print_table("learned", ("what", "learned", "sessions", "of", "id"), lines)
     if news.steering is not None and news.steering.steers:
         print_note(f"people {news.steering}")
@@ -100,15 +119,15 @@ def _print_news(news: LearnedNews) -> None:
 def print_screen(news: LearnedNews) -> None:
     """Print what was learned kind by kind: sentences are too long for a table."""
     print_line(f"Since {sanitize(news.since)}{_source(news.sums)}:", style="bold")
-    lines = list(_lines(news))
-    for kind, group in groupby(lines, key=lambda line: line.kind):
+    sections = list_sections(news)
+    for section in sections:
         print_line()
-        print_line(_TITLES[kind], style="bold")
-        for line in group:
-            print_entry(line.text, pluralize(line.sessions, "session"), line.owner, short_id(line.id))
-        if more := news.more[kind]:
-            print_line(f"    and {more} more: --limit {news.limit + more}", style="dim")
-    if not lines:
+        print_line(section.title, style="bold")
+        for line in section.lines:
+            print_entry(line.text, pluralize(line.sessions, "session"), owner_name(*line.owner), short_id(line.id))
+        if section.more:
+            print_line(f"    and {section.more} more: --limit {news.limit + section.more}", style="dim")
+    if not sections:
         print_line("  nothing new")
 
 
@@ -119,16 +138,3 @@ def _source(sums: NightSumsRow | None) -> str:
     # How many sessions several nights have read together is not known: one may have been read by each.
     read = f"of {pluralize(sums.sessions, 'session')}" if sums.nights == 1 else f"in {pluralize(sums.nights, 'night')}"
     return f", from {pluralize(sums.seen, 'event')} {read}"
-
-
-def _lines(news: LearnedNews) -> Iterator[_Line]:
-    for fact in news.facts:
-        yield _Line("facts", fact.sentence, fact.sessions, owner_name(fact.project, fact.peer, fact.agent), fact.id)
-    for fact in news.changed:
-        text, owner = f"{fact.before} → {fact.sentence}", owner_name(fact.project, fact.peer, fact.agent)
-        yield _Line("changed", text, fact.sessions, owner, fact.id)
-    for row in news.procedures:
-        yield _Line("procedures", row.title, row.support, owner_name(row.project, row.agent), row.id)
-    for solution in news.solutions:
-        owner = owner_name(solution.project, solution.agent)
-        yield _Line("solutions", solution.body["line"], solution.sessions, owner, solution.id)

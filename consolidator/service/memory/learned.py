@@ -7,12 +7,13 @@ from datetime import datetime
 
 from consolidator.database import Database
 from consolidator.service.memory.facts import cut_fact
+from consolidator.service.memory.rules import count_rules
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.memory import learned
-from consolidator.store.memory.learned import KINDS, LearnedNews, NightSumsRow
+from consolidator.store.memory.learned import KINDS, FailedAgainRow, LearnedNews, NightSumsRow
 
-__all__ = ["KINDS", "LearnedNews", "NightSumsRow", "load_learned"]
+__all__ = ["KINDS", "FailedAgainRow", "LearnedNews", "NightSumsRow", "load_learned"]
 
 
 async def load_learned(
@@ -46,9 +47,11 @@ async def load_learned(
             project_alone=viewer.is_of_project,
             limit=limit,
         )
+        if news.waiting is not None and not viewer.is_narrowed:
+            news = replace(news, waiting=replace(news.waiting, rules=await count_rules(conn)))
     if not viewer.is_narrowed:
         return news
-    news = replace(news, sums=None, steering=None, waiting=None)
+    news = replace(news, sums=None, steering=None, failed_again=[], waiting=None)
     if viewer.peer is None and not viewer.is_of_project:
         return news
     return replace(

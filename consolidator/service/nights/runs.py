@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from consolidator.database import Database
@@ -15,6 +16,7 @@ from consolidator.jobs.nightly import JOBS, Job, JobRunner
 from consolidator.jobs.retention import prune
 from consolidator.jobs.scheduler import summarize
 from consolidator.service.memory.ids import resolve_id
+from consolidator.service.nights.night_digest import send_night_digest
 from consolidator.settings import Settings
 from consolidator.store.nights import runs
 from consolidator.store.nights.runs import ListedRun
@@ -50,7 +52,8 @@ async def run_job(
 
     Options of retention: `older_than`, and `force`, which prunes also what it would stop at.
     """
-    runner = JobRunner(database, settings, stop, started=started, progress=progress)
+    tell = partial(send_night_digest, database, settings)
+    runner = JobRunner(database, settings, stop, started=started, progress=progress, after_night=tell)
     options: dict[str, Any] = {"older_than": older_than} if older_than else {}
     return await runner.run_now(job, **options, **({"force": True} if force else {}))
 

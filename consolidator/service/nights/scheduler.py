@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any
 
 from starlette.applications import Starlette
@@ -13,6 +14,7 @@ from starlette.routing import BaseRoute
 from consolidator.database import Database
 from consolidator.jobs.nightly import JobRunner
 from consolidator.jobs.scheduler import Service
+from consolidator.service.nights.night_digest import send_night_digest
 from consolidator.settings import Settings
 
 
@@ -28,4 +30,5 @@ async def serve_nights(
 
     The health page also shows what `report` returns.
     """
-    await Service(JobRunner(database, settings, stop), routes, lifespan, report).serve()
+    runner = JobRunner(database, settings, stop, after_night=partial(send_night_digest, database, settings))
+    await Service(runner, routes, lifespan, report).serve()

@@ -22,7 +22,7 @@ from consolidator.store.queries import fetch_one, fetch_value, load
 
 T = TypeVar("T")
 _SQL = load("memory/learned")
-KINDS = ("facts", "changed", "procedures", "solutions")
+KINDS = ("facts", "changed", "procedures", "solutions", "failed_again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,14 @@ class ChangedFactRow(FactRow):
 
     instead_of: str  # id of the fact that it replaced
     before: str  # the replaced fact's sentence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedAgainRow(SolutionRow):
+    """A solution whose error occurred again though its fix was known."""
+
+    times: int
+    in_sessions: int  # how many sessions that was in
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,7 @@ class WaitingCountsRow:
     flagged: int  # facts that were kept beside similar ones
     dead_letters: int
     calls: int  # sessions with a call that needs approval or whose outcome is unknown
+    rules: int = 0  # what people repeat, to accept or dismiss
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +76,7 @@ class LearnedNews:
     changed: list[ChangedFactRow]
     procedures: list[ProcedureRow]
     solutions: list[SolutionRow]
+    failed_again: list[FailedAgainRow]  # none for who sees a part of memory alone
     limit: int  # of each kind
     more: dict[str, int]  # by kind: how many the limit left out
     waiting: WaitingCountsRow | None
@@ -122,11 +132,12 @@ async def load_learned(
     changed, more_changed = await _fetch_best(conn, ChangedFactRow, changed_query, values)
     procedures, more_procedures = await _fetch_best(conn, ProcedureRow, _SQL["procedures"], values)
     solutions, more_solutions = await _fetch_best(conn, SolutionRow, _SQL["solutions"], values)
+    again, more_again = ([], 0) if is_cut else await _fetch_best(conn, FailedAgainRow, _SQL["failed_again"], values)
     sums = None if is_cut else await fetch_one(conn, NightSumsRow, _SQL["night_sums"], values)
     steers = None if is_cut else await steering.sum_since(conn, since, agent=agent or None, project=project or None)
     waiting = None if is_cut else await fetch_one(conn, WaitingCountsRow, _SQL["waiting"])
-    more = dict(zip(KINDS, (more_facts, more_changed, more_procedures, more_solutions), strict=True))
-    return LearnedNews(since, sums, steers, facts, changed, procedures, solutions, limit, more, waiting)
+    more = dict(zip(KINDS, (more_facts, more_changed, more_procedures, more_solutions, more_again), strict=True))
+    return LearnedNews(since, sums, steers, facts, changed, procedures, solutions, again, limit, more, waiting)
 
 
 async def _fetch_best(

@@ -32,7 +32,9 @@ where fact.recorded_at >= %(since)s and fact.superseded_at is null
   and {fact_visible}
   and (%(agent)s::text is null or fact.agent = %(agent)s)
   and (%(project)s::text is null or fact.project = %(project)s or %(project_alone)s)
-order by fact.sessions desc, fact.recorded_at desc, fact.id limit %(limit)s
+-- What holds beyond one session goes first: see `learned_sections`.
+order by (fact.sessions > 1 or fact.trust = 'person' or fact.kind = 'constraint') desc, fact.sessions desc,
+         fact.recorded_at desc, fact.id limit %(limit)s
 
 -- name: changed
 -- Facts that replaced another fact since then, with the replaced fact.
@@ -60,6 +62,43 @@ where s.learned_at >= %(since)s and s.retired_at is null and jsonb_array_length(
   and (%(agent)s::text is null or s.agent = %(agent)s)
   and (%(project)s::text is null or s.project = %(project)s or s.project is null and not %(project_alone)s)
 order by s.confirmed desc, s.sessions desc, s.occurrences desc, s.id limit %(limit)s
+
+-- name: failed_again
+-- Errors that nights read of since then, though a fix had worked in two sessions that were read before. Only sessions
+-- that were read since can hold such an error. A family counts the errors that have no confirmed fix of their own.
+with read_session as (
+    select distinct c.unit as id from claim c join run on run.id = c.run_id
+    where run.started_at >= %(since)s and c.kind = 'session'
+)
+select s.*, again.times, again.in_sessions, count(*) over () as total
+from solution s cross join lateral (
+    select count(*) filter (where r.is_new and r.occurred_at > r.known_since) as times,
+           count(distinct r.session_id) filter (where r.is_new and r.occurred_at > r.known_since) as in_sessions,
+           count(distinct r.session_id) filter (where r.is_known) as fixed_in
+    from (
+        select r.*, min(r.occurred_at) filter (where r.is_known) over () as known_since
+        from (
+            select r.session_id, (r.record ->> 'occurred_at')::timestamptz as occurred_at, stamp.is_new,
+                   r.status = 'resolved' and not stamp.is_new as is_known
+            from error_record r cross join lateral (
+                select r.session_id in (select id from read_session) and exists (
+                    select from event e
+                    where e.session_id = r.session_id and e.seq = r.seq and e.consolidated_at >= %(since)s
+                ) as is_new
+            ) stamp
+            where r.agent = s.agent and r.status <> 'noise'
+              and (r.fingerprint = s.fingerprint or r.family = s.fingerprint and not exists (
+                  select from solution own
+                  where own.agent = s.agent and own.fingerprint = r.fingerprint and own.confirmed and own.retired_at is null
+              ))
+        ) r
+    ) r
+) again
+where s.confirmed and s.retired_at is null and s.updated_at >= %(since)s and starts_with(s.audience, 'all')
+  and again.times > 0 and again.fixed_in >= 2
+  and (%(agent)s::text is null or s.agent = %(agent)s)
+  and (%(project)s::text is null or s.project = %(project)s or s.project is null)
+order by again.times desc, s.sessions desc, s.id limit %(limit)s
 
 -- name: waiting
 -- How much waits for a person, whenever it came.

@@ -147,7 +147,7 @@ def test_what_was_learned_is_told_with_what_waits_to_the_owner_alone(
         whole = owner.get("/learned", params={"limit": 100}).json()
         assert whole["nights"] == 1
         assert whole["seen"] == whole["learned"] + whole["nothing"] + whole["deferred"] + whole["dead"]
-        assert set(whole["waiting"]) == {"to_review", "flagged", "dead_letters", "calls"}
+        assert set(whole["waiting"]) == {"to_review", "flagged", "dead_letters", "calls", "rules"}
         listed = {fact["id"] for fact in owner.get("/facts", params={"limit": 500}).json()["facts"]}
         assert {fact["id"] for fact in whole["facts"]} <= listed
         first = owner.get("/learned", params={"limit": 1}).json()

@@ -12,12 +12,21 @@ from consolidator.cli.start.learned import print_screen
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.jobs.retention import prune
+from consolidator.mcp_server.texts import learned_lines
 from consolidator.models.steer import SteerCounts
 from consolidator.service.memory.learned import KINDS, LearnedNews, load_learned
+from consolidator.service.memory.learned_sections import list_sections
 from consolidator.settings import Settings
 from consolidator.store.memory.learned import NightSumsRow, WaitingCountsRow
 from tests.conftest import NOON
-from tests.nights import cancelled_booking_events, log_workdays, query_number, run_next_night, workday_events
+from tests.nights import (
+    cancelled_booking_events,
+    failed_command_events,
+    log_workdays,
+    query_number,
+    run_next_night,
+    workday_events,
+)
 from tests.support import assistant_response, later, log_events, user_message
 
 
@@ -47,7 +56,7 @@ async def test_each_night_tells_its_own_news(database: Database, clock: FrozenCl
     assert "Their package manager is npm." in [fact.sentence for fact in first.facts]
     assert any("get_user → get_booking → move_booking" in row.title for row in first.procedures)
     assert first.changed == []
-    assert first.as_json()["waiting"] == {"to_review": 0, "flagged": 0, "dead_letters": 0, "calls": 0}
+    assert first.as_json()["waiting"] == {"to_review": 0, "flagged": 0, "dead_letters": 0, "calls": 0, "rules": 1}
 
     clock.set(later(clock.now(), hours=1))
     await log_events(
@@ -60,6 +69,30 @@ async def test_each_night_tells_its_own_news(database: Database, clock: FrozenCl
     ]
     assert second.sums is not None
     assert (second.facts, second.procedures, second.sums.sessions) == ([], [], 1)
+
+
+async def test_what_failed_again_though_a_fix_was_known_is_told_first(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    for number in range(3):
+        await log_events(database, f"s{number}", failed_command_events(number))
+    await run_next_night(database, clock, settings)
+    assert (await load_news(database)).failed_again == []  # the fix was not known when they failed
+    clock.set(later(clock.now(), hours=1))
+    await log_events(database, "again", [*failed_command_events(7), user_message("We use tabs.")])
+    await log_events(database, "other", failed_command_events(8))
+    await run_next_night(database, clock, settings)
+    news = await load_news(database)
+    (again,) = news.failed_again
+    assert (again.times, again.in_sessions, again.sessions) == (2, 2, 5)
+    first, *_, last = list_sections(news)
+    assert (first.kind, first.lines[0].text) == ("failed_again", f"{again.body['line']} (again 2 times)")
+    assert (last.title, [line.text for line in last.lines]) == ("New facts, said in one session", ["They use tabs."])
+    assert "failed again (2×)" in "".join(learned_lines(news.as_json()))
+    clock.set(later(clock.now(), hours=1))
+    await log_events(database, "quiet", [user_message("Hello.")])
+    await run_next_night(database, clock, settings)
+    assert (await load_news(database, clock.now())).failed_again == []
 
 
 async def test_what_is_left_out_is_counted(database: Database, clock: FrozenClock, settings: Settings) -> None:
@@ -105,7 +138,7 @@ async def test_a_night_that_is_at_work_is_told_from_its_units(
 def test_a_person_is_told_of_how_many_sessions_where_that_is_certain(capsys: pytest.CaptureFixture[str]) -> None:
     sums = NightSumsRow(nights=1, sessions=10, seen=182, learned=0, nothing=182, deferred=0, dead=0)
     news = LearnedNews(
-        NOON, sums, SteerCounts(), [], [], [], [], limit=10, more={}, waiting=WaitingCountsRow(0, 0, 0, 0)
+        NOON, sums, SteerCounts(), [], [], [], [], [], limit=10, more={}, waiting=WaitingCountsRow(0, 0, 0, 0)
     )
     print_screen(news)
     print_screen(replace(news, sums=replace(sums, nights=5)))
