@@ -149,3 +149,12 @@ def test_the_system_is_shown_without_secrets(person: Page, served: ApiServer) ->
     assert "stand-in" not in text
     assert "://" not in served.dsn or served.dsn not in text
     check_looks(person, "system-all")
+
+
+def test_each_day_is_charted(person: Page, served: ApiServer) -> None:
+    person.goto(f"{served.address}/ui/today")
+    days = person.get_by_role("region", name="Figures of each day").locator("tbody tr")
+    expect(days).to_have_count(14)
+    expect(days.first).to_contain_text("2026-03-02")
+    assert float(str(days.first.locator("meter").nth(1).get_attribute("value"))) > 0
+    check_looks(person, "today-days")

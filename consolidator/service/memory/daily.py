@@ -1,0 +1,35 @@
+"""What each day brought, and which errors came again though a fix was known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from consolidator.database import Database
+from consolidator.service.viewer import OWNER, Viewer
+from consolidator.store.memory import daily
+from consolidator.store.memory.daily import DayRow, RepeatedFailureRow
+
+__all__ = ["DayRow", "RecentDays", "RepeatedFailureRow", "load_days"]
+MAX_FAILURES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class RecentDays:
+    """The latest days, the newest first."""
+
+    days: list[DayRow]
+    failures: list[RepeatedFailureRow]  # the latest ones of these days
+
+
+async def load_days(database: Database, days: int, *, viewer: Viewer = OWNER) -> RecentDays:
+    """Return what the latest days brought. Raises Forbidden for a viewer who does not reach everything."""
+    viewer.check_may("read")
+    viewer.check_unnarrowed()
+    now = database.clock.now()
+    since = (now - timedelta(days=days - 1)).replace(hour=0, minute=0, second=0, microsecond=0)
+    async with database.connection() as conn:
+        return RecentDays(
+            await daily.list_days(conn, since=since, now=now),
+            await daily.list_repeated_failures(conn, since=since, limit=MAX_FAILURES),
+        )

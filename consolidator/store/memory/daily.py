@@ -1,0 +1,50 @@
+"""What each day brought: events read, facts, failures that a fix was known for, and cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+from consolidator.database.partitions import Connection
+from consolidator.store.queries import fetch_all, load
+
+_SQL = load("memory/daily")
+
+
+@dataclass(frozen=True, slots=True)
+class DayRow:
+    """A day in UTC."""
+
+    day: date
+    events: int  # that nights of the day read
+    learned: int  # of them, those that something was learned from
+    facts: int  # that came to be believed
+    failures: int  # that an agent met though a fix was known, and was told
+    fixed: int  # of them, those where the fix worked
+    cost: Decimal  # of models' calls, in USD, where prices are known
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedFailureRow:
+    """An error that was met again though a fix was known."""
+
+    id: str
+    session_id: str
+    agent: str
+    project: str | None
+    cited: list[str]  # citations, such as "solution:sol_1"
+    fix: dict[str, Any]
+    outcome: str | None  # worked | failed | not_tried; None where the log does not tell yet
+    created_at: datetime
+
+
+async def list_days(conn: Connection, *, since: datetime, now: datetime) -> list[DayRow]:
+    """Return the days since a moment, the latest first."""
+    return await fetch_all(conn, DayRow, _SQL["by_day"], {"since": since, "now": now})
+
+
+async def list_repeated_failures(conn: Connection, *, since: datetime, limit: int) -> list[RepeatedFailureRow]:
+    """Return the errors that were met again since a moment though a fix was known, the latest first."""
+    return await fetch_all(conn, RepeatedFailureRow, _SQL["repeated_failures"], {"since": since, "limit": limit})
