@@ -1,0 +1,38 @@
+"""`rules` as a person uses it: a proposal is accepted on a terminal, its file written only after a yes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from consolidator.database import Database
+from tests.acceptance.terminal import Terminal
+from tests.support import in_thread, log_events, run_cli, user_message
+
+
+async def test_a_file_is_written_after_a_yes_and_not_after_a_no(
+    database: Database, environment: dict[str, str], tmp_path: Path
+) -> None:
+    environment |= {"CONSOLIDATOR_QUIET_MINUTES": "0"}
+    project = tmp_path / "shop"
+    project.mkdir()
+    for number in range(3):
+        words = [user_message("read src/a.ts in full"), user_message("Never commit generated files.")]
+        await log_events(database, f"s{number}", words, agent="coder", project=str(project))
+    await in_thread(run_cli, "run", "consolidation", environment=environment)
+    listed = (await in_thread(run_cli, "rules", environment=environment, cwd=project)).stdout
+    (first,) = [line.split()[0] for line in listed.splitlines() if line.endswith("  Read files in full.")]
+    file = project / "AGENTS.md"
+
+    def accept(answer: str, *arguments: str) -> str:
+        with Terminal("rules", *arguments, environment=environment, cwd=project) as terminal:
+            terminal.wait_for("[y/N]: ")
+            terminal.type_line(answer)
+            terminal.process.wait(60)
+            return terminal.output
+
+    shown = await in_thread(accept, "n", "accept", first, "--write", "AGENTS.md")
+    assert "+- Read files in full." in shown
+    assert not file.exists()
+    assert first not in (await in_thread(run_cli, "rules", environment=environment)).stdout  # accepted all the same
+    await in_thread(accept, "y", "write", "AGENTS.md")
+    assert "- Read files in full." in file.read_text()
