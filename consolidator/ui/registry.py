@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from consolidator.ui.pages import attention, compare, facts, recall, rules, sessions, system, today
+from consolidator.ui.pages import (
+    attention,
+    compare,
+    facts,
+    nights,
+    procedures,
+    recall,
+    rules,
+    sessions,
+    solutions,
+    system,
+    today,
+)
 from consolidator.ui.view import Entry, PageModule
 
 PAGES: tuple[PageModule, ...] = (
     today.PAGE,
     facts.PAGE,
     rules.PAGE,
+    procedures.PAGE,
+    solutions.PAGE,
     sessions.PAGE,
+    nights.PAGE,
     recall.PAGE,
     compare.PAGE,
     attention.PAGE,

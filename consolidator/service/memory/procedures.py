@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from math import sqrt
 
 from consolidator.database import Database
 from consolidator.models.procedure import ProcedureRow
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.memory import lookup
+
+_NINETY_PERCENT = 1.645  # standard deviations on each side
 
 
 async def list_procedures(
@@ -38,6 +42,24 @@ async def list_procedures(
             everything=everything,
             limit=limit,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class SuccessInterval:
+    """How often a procedure works: the expected share, and between which shares it is with 90% certainty."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def success_interval(procedure: ProcedureRow) -> SuccessInterval:
+    """Return how often a procedure works, by the normal approximation of its Beta posterior."""
+    success = procedure.body["success"]
+    alpha, beta = float(success["alpha"]), float(success["beta"])
+    mean = alpha / (alpha + beta)
+    reach = _NINETY_PERCENT * sqrt(mean * (1 - mean) / (alpha + beta + 1))
+    return SuccessInterval(mean, max(0.0, mean - reach), min(1.0, mean + reach))
 
 
 def describe_purpose(words: Iterable[str], before: str = "", after: str = "") -> str:

@@ -20,11 +20,12 @@ from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.service.memory.remember import remember
 from consolidator.settings import Settings
+from consolidator.store.nights import runs
 from consolidator.testing import ScriptedReply
 from tests.acceptance.api.server import ApiServer, answer_models, serve, use_model
 from tests.conftest import NOON
 from tests.databases import database_copy
-from tests.integration.service.test_i16_isolation import log_person
+from tests.integration.service.test_i16_isolation import log_person, session_name
 from tests.support import PATIENCE, log_events, run_cli, run_job, user_message
 
 SCREENSHOTS = Path(__file__).parent / "screenshots"
@@ -79,6 +80,10 @@ def served(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         assert isinstance(database.clock, FrozenClock)
         database.clock.set(NOON + timedelta(hours=1))
         await run_job(database, settings)
+        async with database.transaction() as conn:
+            (night, *_) = await runs.list_runs(conn, job="consolidation")
+            failure = {2: "facts: <b>it broke</b>"}
+            await runs.add_dead_letters(conn, night.id, session=session_name("ada", 0), failures=failure, now=NOON)
         await log_events(database, "hostile", hostile_events(), agent="<b>coder</b>", origin="test:hostile")
         await remember(database, MARKUP, agent="coder", project="/srv/shop")
         await remember(database, "The release branch is called trunk.", agent="coder", project="/srv/shop")

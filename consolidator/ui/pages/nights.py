@@ -1,0 +1,135 @@
+"""Nights: the ledger as a calendar, one run with what it saw drawn, and the events that could not be learned from."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from urllib.parse import quote
+from zoneinfo import ZoneInfo
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from consolidator.service.nights import runs
+from consolidator.service.nights.runs import ListedRun
+from consolidator.ui.guard import PageProblem
+from consolidator.ui.view import Entry, PageModule, redirect, services_of, show_page, viewer_of
+
+RUNS_READ = 500
+WEEKS = 8
+OUTCOMES = (
+    ("learned", "learned from"),
+    ("nothing", "nothing to learn"),
+    ("deferred", "left for later"),
+    ("dead", "set aside"),
+)
+DRAWN_WIDTH = 600  # units of a drawing of what a run saw
+
+
+@dataclass(slots=True)
+class Night:
+    """A day of the calendar."""
+
+    day: date
+    runs: list[ListedRun] = field(default_factory=list)  # consolidations, the latest first
+    state: str = "before"  # before | coming | missed | failed | running | dead | empty | learned
+
+    @property
+    def words(self) -> str:
+        """What the day's cell says."""
+        if not self.runs:
+            return {"missed": "missed"}.get(self.state, "")
+        seen, learned = sum(run.seen for run in self.runs), sum(run.learned for run in self.runs)
+        return self.state if self.state in ("failed", "running", "empty") else f"{learned:,} of {seen:,}"
+
+
+async def show_nights(request: Request) -> Response:
+    """Show the nights of the last weeks, and all jobs' latest runs."""
+    services = services_of(request)
+    viewer_of(request).check_may("admin")
+    nights = await runs.list_runs(services.database, job="consolidation", limit=RUNS_READ)
+    latest = await runs.list_runs(services.database, limit=30)
+    zone = ZoneInfo(services.settings.timezone)
+    today = services.database.clock.now().astimezone(zone).date()
+    calendar = make_calendar(nights, today, zone, is_nightly=_is_nightly(services.settings.consolidation_cron))
+    missed = [night for week in calendar for night in week if night.state == "missed"]
+    return show_page(request, "nights.html", calendar=calendar, latest=latest, missed=missed, last=nights[:1])
+
+
+def make_calendar(nights: Sequence[ListedRun], today: date, zone: ZoneInfo, *, is_nightly: bool) -> list[list[Night]]:
+    """Return the last weeks, each from Monday on; a night is missed where none ran since the first one that did."""
+    by_day: dict[date, list[ListedRun]] = defaultdict(list)
+    for run in nights:
+        by_day[run.started_at.astimezone(zone).date()].append(run)
+    first = min(by_day, default=today)
+    monday = today - timedelta(days=today.weekday(), weeks=WEEKS - 1)
+    days = [monday + timedelta(days=number) for number in range(7 * WEEKS)]
+    cells = [
+        Night(day, by_day.get(day, []), _state(by_day.get(day, []), day, first, today, is_nightly)) for day in days
+    ]
+    return [cells[start : start + 7] for start in range(0, len(cells), 7)]
+
+
+def _state(of_day: Sequence[ListedRun], day: date, first: date, today: date, is_nightly: bool) -> str:
+    if not of_day:
+        if day > today:
+            return "coming"
+        return "missed" if is_nightly and first < day < today else "before"
+    states = {run.status for run in of_day}
+    if "failed" in states:
+        return "failed"
+    if states & {"running", "interrupted"}:
+        return "running"
+    if any(run.dead for run in of_day):
+        return "dead"
+    return "learned" if any(run.seen for run in of_day) else "empty"
+
+
+def _is_nightly(cron: str) -> bool:
+    return cron.split()[2:] == ["*", "*", "*"]
+
+
+async def show_night(request: Request) -> Response:
+    """Show one run: what it saw and what came of it, its units, and its dead letters."""
+    services = services_of(request)
+    viewer_of(request).check_may("admin")
+    run = await runs.load_run(services.database, request.path_params["run_id"], limit=100)
+    if run["id"] != request.path_params["run_id"]:
+        return redirect(f"/nights/{quote(run['id'])}")
+    counts = {name: int(run.get(name) or 0) for name, _ in OUTCOMES}
+    seen, place, bars = int(run.get("seen") or 0), 0.0, []
+    for name, words in OUTCOMES:
+        width = round(DRAWN_WIDTH * counts[name] / seen, 1) if seen else 0.0
+        bars.append((name, words, counts[name], round(place, 1), width))
+        place += width
+    open_letters = [letter for letter in run["dead_letters"] if letter["settled_at"] is None]
+    return show_page(request, "night.html", run=run, seen=seen, bars=bars, width=DRAWN_WIDTH, open_letters=open_letters)
+
+
+async def retry(request: Request) -> Response:
+    """Learn again from what a run set aside, or one event of it, or discard it."""
+    viewer_of(request).check_may("admin")
+    requested = services_of(request).runs
+    if requested is None:
+        raise PageProblem(503, "Nothing is retried here", "Type `consolidator retry` in a terminal.")
+    form, run_id = request.state.form, request.path_params["run_id"]
+    letters, discard = form.get("id") or run_id, form.get("decision") == "discard"
+    await requested.start(
+        lambda: runs.retry_dead_letters(
+            requested.database, requested.settings, run_or_letter_id=letters, discard=discard
+        )
+    )
+    return redirect(f"/nights/{quote(run_id)}")
+
+
+PAGE = PageModule(
+    Entry("/nights", "Nights"),
+    (
+        Route("/nights", show_nights),
+        Route("/nights/{run_id}", show_night),
+        Route("/nights/{run_id}/retry", retry, methods=["POST"]),
+    ),
+)

@@ -1,0 +1,122 @@
+"""Procedures: what agents do again and again, each drawn step by step, and exported as a skill."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from consolidator.errors import NotFound
+from consolidator.models.procedure import ProcedureRow
+from consolidator.service.memory.explain import explain
+from consolidator.service.memory.procedures import list_procedures, success_interval
+from consolidator.service.memory.skills import skill_name, skill_text
+from consolidator.ui.view import (
+    Entry,
+    PageModule,
+    list_values,
+    read_filter,
+    read_size,
+    services_of,
+    show_page,
+    viewer_of,
+)
+
+BOX, GAP, TOP, BOX_HEIGHT = 180, 60, 12, 58  # units of the drawing
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An arrow from the step in which a value was seen to the one that uses it."""
+
+    path: str
+    label: str
+    x: float
+    y: float
+
+
+async def show_procedures(request: Request) -> Response:
+    """List procedures, the best first."""
+    filters = read_filter(request, "query", "agent", "project", "everything")
+    size = read_size(request)
+    rows = await list_procedures(
+        services_of(request).database,
+        query=filters["query"],
+        agent=filters["agent"],
+        project=filters["project"],
+        everything=filters["everything"] is not None,
+        limit=size.wanted,
+        viewer=viewer_of(request),
+    )
+    shown = [(row, success_interval(row)) for row in rows]
+    return show_page(request, "procedures.html", filters=filters, **list_values(size, shown))
+
+
+async def show_procedure(request: Request) -> Response:
+    """Show one procedure, drawn."""
+    explanation = await _explain(request)
+    row: ProcedureRow = explanation["row"]
+    steps = row.body["steps"]
+    follows = row.body["follows"]
+    sources = draw_sources(steps)
+    depth = max((source.y for source in sources), default=0.0)
+    height = max(TOP * 2 + BOX_HEIGHT + depth + 30, TOP * 2 + len(follows) * (BOX_HEIGHT + 8))
+    return show_page(
+        request,
+        "procedure.html",
+        memory=explanation,
+        row=row,
+        steps=[(TOP + number * (BOX + GAP), step) for number, step in enumerate(steps)],
+        follows=[(TOP + number * (BOX_HEIGHT + 8), symbol, share) for number, (symbol, share) in enumerate(follows)],
+        sources=sources,
+        width=TOP * 2 + (len(steps) + bool(follows)) * (BOX + GAP),
+        height=height,
+        interval=success_interval(row),
+        box=BOX,
+        gap=GAP,
+        top=TOP,
+        box_height=BOX_HEIGHT,
+    )
+
+
+def draw_sources(steps: list[dict[str, Any]]) -> list[Source]:
+    """Return arrows below the boxes, from where each argument comes from to the step that has it."""
+    sources, bottom = [], TOP + BOX_HEIGHT
+    for number, step in enumerate(steps):
+        for place, argument in enumerate(each for each in step["arguments"] if each.get("step") is not None):
+            begin = TOP + argument["step"] * (BOX + GAP) + BOX / 2 + 12
+            end = TOP + number * (BOX + GAP) + BOX / 2 - 12 - 10 * place
+            depth = 26 + 14 * (number - argument["step"])
+            path = f"M{begin} {bottom} C{begin} {bottom + depth} {end} {bottom + depth} {end} {bottom + 3}"
+            sources.append(Source(path, str(argument["path"]), (begin + end) / 2, depth))
+    return sources
+
+
+async def export_skill(request: Request) -> Response:
+    """Send a procedure as an Agent Skill's SKILL.md."""
+    explanation = await _explain(request)
+    row: ProcedureRow = explanation["row"]
+    name = skill_name(row.title, row.id)
+    headers = {"content-disposition": f'attachment; filename="{name}.SKILL.md"'}
+    return PlainTextResponse(skill_text(name, row, explanation), headers=headers, media_type="text/markdown")
+
+
+async def _explain(request: Request) -> dict[str, Any]:
+    name = request.path_params["procedure_id"]
+    explanation = await explain(services_of(request).database, name, viewer=viewer_of(request))
+    if explanation["kind"] != "procedure":
+        raise NotFound(f"no procedure has the id {name!r}")
+    return explanation
+
+
+PAGE = PageModule(
+    Entry("/procedures", "Procedures"),
+    (
+        Route("/procedures", show_procedures),
+        Route("/procedures/{procedure_id}", show_procedure),
+        Route("/procedures/{procedure_id}/SKILL.md", export_skill),
+    ),
+)

@@ -1,0 +1,79 @@
+"""Solutions: errors, what fixed them, how often that worked, and when the error was met."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from consolidator.errors import NotFound
+from consolidator.models.event import parse_timestamp
+from consolidator.models.solution import SolutionRow
+from consolidator.service.memory.explain import explain
+from consolidator.service.memory.solutions import list_solutions
+from consolidator.ui.view import (
+    Entry,
+    PageModule,
+    list_values,
+    read_filter,
+    read_size,
+    services_of,
+    show_page,
+    viewer_of,
+)
+
+WIDTH, EDGE = 900, 20  # units of the line in time
+
+
+async def show_solutions(request: Request) -> Response:
+    """List solutions, confirmed ones first."""
+    filters = read_filter(request, "query", "agent", "project", "unsolved")
+    size = read_size(request)
+    rows = await list_solutions(
+        services_of(request).database,
+        query=filters["query"],
+        agent=filters["agent"],
+        project=filters["project"],
+        unsolved_too=filters["unsolved"] is not None,
+        limit=size.wanted,
+        viewer=viewer_of(request),
+    )
+    return show_page(request, "solutions.html", filters=filters, **list_values(size, rows))
+
+
+async def show_solution(request: Request) -> Response:
+    """Show one error with its fixes, and a line in time."""
+    name = request.path_params["solution_id"]
+    explanation = await explain(services_of(request).database, name, viewer=viewer_of(request))
+    if explanation["kind"] != "solution":
+        raise NotFound(f"no solution has the id {name!r}")
+    row: SolutionRow = explanation["row"]
+    moments, known_at = place_moments(explanation["evidence"], row.learned_at)
+    return show_page(
+        request, "solution.html", memory=explanation, row=row, moments=moments, known_at=known_at, width=WIDTH
+    )
+
+
+def place_moments(evidence: list[dict[str, Any]], learned_at: datetime) -> tuple[list[tuple[float, Any, bool]], float]:
+    """Return (x, proof, whether the fix was known) of what is remembered of an error, and the x of when it was."""
+    timed = [(when, proof) for proof in evidence if (when := _to_moment(proof["when"])) is not None]
+    first = min([when for when, _ in timed] + [learned_at])
+    span = (max([when for when, _ in timed] + [learned_at]) - first).total_seconds() or 1
+
+    def place(when: datetime) -> float:
+        return round(EDGE + (WIDTH - 2 * EDGE) * (when - first).total_seconds() / span, 1)
+
+    return [(place(when), proof, when > learned_at) for when, proof in timed], place(learned_at)
+
+
+def _to_moment(when: object) -> datetime | None:
+    return when if isinstance(when, datetime) else parse_timestamp(when)
+
+
+PAGE = PageModule(
+    Entry("/solutions", "Solutions"),
+    (Route("/solutions", show_solutions), Route("/solutions/{solution_id}", show_solution)),
+)

@@ -1,0 +1,45 @@
+"""Nights on the page: what each saw, and what could not be learned from, tried again."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from zoneinfo import ZoneInfo
+
+from playwright.sync_api import Page, expect
+
+from consolidator.ui.pages.nights import make_calendar
+from tests.acceptance.api.server import ApiServer
+from tests.acceptance.ui.conftest import check_looks
+from tests.conftest import NOON
+
+
+def test_a_dead_letter_is_retried(person: Page, served: ApiServer) -> None:
+    person.goto(f"{served.address}/ui/nights")
+    person.locator(".calendar a").first.click()
+    expect(person.get_by_role("heading", name="What it saw")).to_be_visible()
+    expect(person.get_by_text("<b>it broke</b>")).to_be_visible()
+    check_looks(person, "night")
+    person.get_by_role("button", name="Retry all").click()
+    address = person.url
+    for _ in range(50):
+        if person.get_by_role("heading", name="Could not be learned from").count() == 0:
+            break
+        person.goto(address)
+    expect(person.get_by_role("heading", name="Could not be learned from")).to_have_count(0)
+
+
+def test_a_day_without_a_night_is_missed() -> None:
+    class Run:
+        status, seen, learned, dead = "done", 3, 1, 0
+
+        def __init__(self, days: int) -> None:
+            self.started_at = NOON - timedelta(days=days)
+
+    runs = [Run(1), Run(3)]
+    calendar = make_calendar(runs, NOON.date(), ZoneInfo("UTC"), is_nightly=True)  # type: ignore[arg-type]
+    states = {night.day: night.state for week in calendar for night in week}
+    today = NOON.date()
+    found = [states[today - timedelta(days=days)] for days in range(5)]
+    assert found == ["before", "learned", "missed", "learned", "before"]
+    by_the_week = make_calendar(runs, today, ZoneInfo("UTC"), is_nightly=False)  # type: ignore[arg-type]
+    assert all(night.state != "missed" for week in by_the_week for night in week)
