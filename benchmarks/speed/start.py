@@ -13,7 +13,12 @@ from benchmarks.harness.server import BenchmarkServer
 TITLE = "start-up of the command line, in processor time"
 ROUNDS = {"tiny": 1, "small": 7, "full": 21}
 AT_MOST = 2.0
-COMMANDS = {"--help": ["--help"], "a mistyped command": ["fact"], "--version": ["--version"]}
+COMMANDS = {
+    "--help": ["--help"],
+    "a mistyped command": ["fact"],
+    "a mistyped subcommand": ["facts", "lst"],
+    "--version": ["--version"],
+}
 
 
 async def measure(_server: BenchmarkServer, scale: str) -> Report:

@@ -89,6 +89,24 @@ COMMANDS = {
     for panel, entries in _PANELS.items()
     for name, (module, summary) in entries.items()
 }
+# The commands of the groups; those with `search` take a query, too.
+SEARCH = "search"
+SUBCOMMANDS = {
+    "agent": ("set", "list", "show", "delete"),
+    "branch": ("create", "list", "commit", "discard"),
+    "checkpoint": ("create", "list", "restore", "delete"),
+    "config": ("show",),
+    "db": ("upgrade", "roles", "info", "verify", "seals", "reindex"),
+    "facts": ("forget", "correct", "review", SEARCH),
+    "procedures": ("export", SEARCH),
+    "revisions": ("show", "promote", "discard", "restore"),
+    "rules": ("accept", "dismiss", "write"),
+    "runs": ("show",),
+    "session": ("create", "show", "end"),
+    "task": ("list", "start", "finish"),
+    "token": ("create", "list", "revoke"),
+    "tokenizer": ("fetch",),
+}
 # What people type who come from other programs.
 SYNONYMS = {
     "ask": "recall",

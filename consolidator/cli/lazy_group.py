@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from itertools import groupby
@@ -13,8 +14,11 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from consolidator.cli.commands import COMMANDS, SYNONYMS
+from consolidator.cli.commands import COMMANDS, SEARCH, SUBCOMMANDS, SYNONYMS
 from consolidator.errors import UsageError
+
+REMEMBER = 'consolidator remember "what holds"'
+_ADDING = frozenset({"add", "create", "new", "remember", "set"})  # what people type to state a fact
 
 
 class LazyGroup(TyperGroup):
@@ -43,6 +47,8 @@ class LazyGroup(TyperGroup):
         is_eager = any(argument in ("--version", "--help", "-h") for argument in args[:1])
         if word is not None and word not in COMMANDS and not is_eager and not ctx.resilient_parsing:
             raise UsageError(describe_unknown_command("consolidator", word, COMMANDS, SYNONYMS))
+        if not ctx.resilient_parsing:
+            _check_subcommand(args)
         return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -72,6 +78,26 @@ def describe_unknown_command(
     examples = " or ".join(f"`{program} {name}`" for name in nearest)
     advice = f"did you mean {examples}?" if examples else f"`{program} --help` lists them"
     return f"{program} has no command {word!r}; {advice}{hint}"
+
+
+def describe_unknown_query(program: str, words: Sequence[str], commands: Iterable[str]) -> str:
+    """Return what to type in place of words that are neither a command of a group nor, without `search`, a query."""
+    if words[0] in _ADDING:
+        return f"{program} has no command {words[0]!r}: to have memory believe something, `{REMEMBER}`"
+    hint = f"; to search: `{program} {SEARCH} {' '.join(words)}`"
+    return describe_unknown_command(program, words[0], commands, hint=hint)
+
+
+def _check_subcommand(args: Sequence[str]) -> None:
+    """Raise UsageError for a word right after a group's name that names none of its commands, before it is imported."""
+    group, word = [*args, "", ""][:2]
+    commands = SUBCOMMANDS.get(group, ())
+    if not commands or not word or word.startswith("-") or word in commands:
+        return
+    if SEARCH not in commands:
+        raise UsageError(describe_unknown_command(f"consolidator {group}", word, commands))
+    if len(word.split()) == 1 and "--" not in args:
+        raise UsageError(describe_unknown_query(f"consolidator {group}", args[1:], commands))
 
 
 def _load_commands(module: str) -> dict[str, Any]:

@@ -6,12 +6,9 @@ from typing import Any
 
 from typer.core import TyperGroup
 
-from consolidator.cli.lazy_group import describe_unknown_command
+from consolidator.cli.commands import SEARCH
+from consolidator.cli.lazy_group import describe_unknown_query
 from consolidator.errors import UsageError
-
-SEARCH = "search"
-REMEMBER = 'consolidator remember "what holds"'
-_ADDING = frozenset({"add", "create", "new", "remember", "set"})  # what people type to state a fact
 
 
 class QueryGroup(TyperGroup):
@@ -43,10 +40,7 @@ class QueryGroup(TyperGroup):
     def _describe_unknown(self, program: str, words: list[str]) -> str:
         if words[0] in self.commands:
             return f"the command comes first: `{program} {words[0]} ...`, then its options"
-        if words[0] in _ADDING:
-            return f"{program} has no command {words[0]!r}: to have memory believe something, `{REMEMBER}`"
-        hint = f"; to search: `{program} {SEARCH} {' '.join(words)}`"
-        return describe_unknown_command(program, words[0], [*self.commands, SEARCH], hint=hint)
+        return describe_unknown_query(program, words, [*self.commands, SEARCH])
 
 
 def _is_phrase(word: str) -> bool:
