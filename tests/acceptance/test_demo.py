@@ -76,6 +76,12 @@ def test_the_screen_tells_each_week_on_one_page(screen: list[str]) -> None:
     assert all(after - before <= 24 for before, after in pairwise(weeks))
 
 
+def test_the_last_line_opens_the_page_of_what_it_made(screen: list[str], demo_settings: Settings) -> None:
+    typed = shlex.split(screen[-1].partition(": ")[2])
+    assert typed[0] == f"CONSOLIDATOR_HOME={demo_settings.home}"
+    assert typed[-1] == "ui"
+
+
 async def test_what_it_says_to_type_works(screen: list[str], newcomer: dict[str, str], demo_settings: Settings) -> None:
     typed = screen[screen.index("What to type next") + 1 :]
     assert shlex.split(typed[0]) == ["export", f"CONSOLIDATOR_HOME={demo_settings.home}"]
