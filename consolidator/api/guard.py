@@ -8,7 +8,7 @@ import logging
 import math
 import tempfile
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import IO
 
 from starlette.datastructures import Headers
@@ -83,7 +83,7 @@ class ApiGuard:
         if scope["path"] in self.open_paths:
             await self.app(scope, receive, send)
             return
-        viewer = state["viewer"] = await self._authorize(scope, headers)
+        viewer = state["viewer"] = replace(await self._authorize(scope, headers), may_abbreviate=False)
         wait = self.rates.take(viewer.name)
         if wait:
             raise Problem(problems.TOO_MANY, "this credential asks too often", {"retry-after": str(math.ceil(wait))})

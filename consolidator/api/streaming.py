@@ -13,7 +13,7 @@ from typing import Any
 from starlette.responses import StreamingResponse
 
 from consolidator.api import problems
-from consolidator.api.call import Call
+from consolidator.api.call import REPEATED_HEADER, Call
 from consolidator.api.guard import EVENT_STREAM
 from consolidator.api.problems import Problem
 from consolidator.api.replies import to_document
@@ -56,18 +56,21 @@ async def stream_session(
     return _respond(call, _follow(call, session_id, after, None, whole=whole, history=history))
 
 
-def stream_turn(call: Call, session_id: str, message_seq: int) -> StreamingResponse:
-    """Return the stream of what comes after a message, until it is answered or waits for a person."""
-    return _respond(call, _follow(call, session_id, Cursor(message_seq - 1), message_seq))
+def stream_turn(call: Call, session_id: str, message_seq: int, *, repeated: bool) -> StreamingResponse:
+    """Return the stream of what comes after a message, until it is answered or waits for a person.
+
+    `repeated` tells that the message was sent before with the same key, and not again.
+    """
+    return _respond(call, _follow(call, session_id, Cursor(message_seq - 1), message_seq), repeated=repeated)
 
 
-def stream_sub_agent(call: Call, session_id: str) -> StreamingResponse:
+def stream_sub_agent(call: Call, session_id: str, *, repeated: bool) -> StreamingResponse:
     """Return the stream of a sub-agent's log until it ends, with what came of it in the frame before the last."""
-    return _respond(call, _follow_sub_agent(call, session_id))
+    return _respond(call, _follow_sub_agent(call, session_id), repeated=repeated)
 
 
-def _respond(call: Call, frames: AsyncGenerator[bytes, None]) -> StreamingResponse:
-    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+def _respond(call: Call, frames: AsyncGenerator[bytes, None], *, repeated: bool = False) -> StreamingResponse:
+    headers = {"cache-control": "no-store", "x-accel-buffering": "no"} | ({REPEATED_HEADER: "true"} if repeated else {})
     return StreamingResponse(_with_signs_of_life(call, frames), media_type=EVENT_STREAM, headers=headers)
 
 

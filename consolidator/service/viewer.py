@@ -5,7 +5,7 @@ Every front end that answers for somebody else than the owner of the machine pas
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from consolidator.errors import Forbidden, NotFound, UsageError
@@ -29,6 +29,9 @@ class Viewer:
     agent: str | None = None
     project: str | None = None
     peer: str | None = None
+    may_abbreviate: bool = field(
+        default=True, compare=False
+    )  # a session's id, as a person does; a program says all of it
 
     def may(self, scope: Scope) -> bool:
         """Tell whether the credential has a scope, or one that implies it."""

@@ -77,7 +77,7 @@ async def record_events(call: Writing, body: NewEvents) -> Response:
             [event.model_dump(exclude_none=True) for event in body.events],
             project=body.project,
             idempotency_key=body.idempotency_key,
-            viewer=record.RECORDER if call.viewer is OWNER else call.viewer,
+            viewer=record.RECORDER if call.viewer == OWNER else call.viewer,
         )
         return to_answer(Recorded(**recorded), recorded["session"])
 

@@ -31,7 +31,7 @@ async def send_message(call: Writing, session_id: SessionId, body: NewMessage) -
     if not call.wants_stream:
         return to_response(answer)
     sent = SentMessage.model_validate_json(answer.document)
-    return stream_turn(call, sent.session_id, sent.seq)
+    return stream_turn(call, sent.session_id, sent.seq, repeated=answer.repeated)
 
 
 @router.post("/sessions/{session_id}/steer", **operation("write", SentMessage, 202))

@@ -48,7 +48,8 @@ async def spawn_sub_agent(call: Writing, session_id: SessionId, body: Spawn) -> 
     answer = await call.do_once(work)
     if not call.wants_stream:
         return to_response(answer)
-    return stream_sub_agent(call, SubAgent.model_validate_json(answer.document).session_id)
+    child_id = SubAgent.model_validate_json(answer.document).session_id
+    return stream_sub_agent(call, child_id, repeated=answer.repeated)
 
 
 @router.get("/sessions/{session_id}/result", **operation("read", SubAgent))

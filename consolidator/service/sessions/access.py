@@ -28,10 +28,14 @@ async def get_session(conn: Connection, viewer: Viewer, session_id: str, scope: 
 async def find_session(conn: Connection, viewer: Viewer, name: str, scope: Scope) -> SessionRow:
     """Return the session of an id, a foreign name, or the beginning of either, as a person types it.
 
+    For a viewer who may not abbreviate, of exactly this id.
+
     Raises Forbidden and NotFound as `get_session` does, and UsageError for a beginning of several, which only a viewer
     who reaches everything is told of.
     """
     viewer.check_may(scope)
+    if not viewer.may_abbreviate:
+        return await get_session(conn, viewer, name, scope)
     with suppress(NotFound):  # a whole id is found without looking at every session
         return await get_session(conn, viewer, name, scope)
     not_found = NotFound(f"no session is named or begins with {name!r}; `consolidator sessions` lists them")

@@ -34,6 +34,9 @@ from consolidator.store.log.lineage import load_lineage
 __all__ = ["ImportedBundle", "load_bundle", "load_bundle_file", "stream_bundle"]
 _PAGE = 500  # events read at once
 _MAX_CHECKPOINTS = 1000
+_VERBATIM = frozenset(
+    {"id", "parent_id", "root_id", "chain"}
+)  # of a header: what is made here, never written by others
 _PAGE_BYTES = 16 * 1024 * 1024  # of large values that are in memory at once
 
 
@@ -130,7 +133,7 @@ class _SessionExporter:
             header.pop("status", None)
         elif self._exact and (chain := self._find_chain()) is not None:
             header["chain"] = chain
-        return header | {name: self._redact(header[name]) for name in ("details", "error") if name in header}
+        return {name: value if name in _VERBATIM else self._redact(value) for name, value in header.items()}
 
     def _find_chain(self) -> Any:
         """Return the hash of the last event in the log that the session was exported from first.
@@ -190,7 +193,7 @@ class _SessionExporter:
         expires_at = checkpoint.expires_at
         return {
             "seq": checkpoint.seq,
-            "label": checkpoint.label,
+            "label": self._redact(checkpoint.label),
             "metadata": self._redact(checkpoint.metadata),
             "delta": checkpoint.delta,
             "fold": self._redact(checkpoint.fold),
@@ -201,7 +204,7 @@ class _SessionExporter:
     def _columns(self) -> dict[str, Any]:
         session = self.session
         open_task = None if session.open_task is None else unescape(session.open_task)
-        return ({} if open_task is None else {"open_task": open_task}) | {
+        return ({} if open_task is None else {"open_task": self._redact(open_task)}) | {
             "state": self._redact(session.state),
             "config": self._redact(session.config),
             "max_cost": None if session.max_cost is None else str(session.max_cost),
@@ -213,8 +216,8 @@ class _SessionExporter:
             "compactions": session.compactions,
             "context_window": session.context_window,
             "labels": self._redact(session.labels),
-            "trigger_type": session.trigger_type,
-            "trigger_id": session.trigger_id,
+            "trigger_type": self._redact(session.trigger_type),
+            "trigger_id": self._redact(session.trigger_id),
             "completed_at": None if session.completed_at is None else session.completed_at.isoformat(),
         }
 
@@ -253,11 +256,13 @@ class _SessionExporter:
     ) -> Iterator[str]:
         for chunk in order.before(event):
             yield writer.record("chunk", _chunk_values(chunk))
-        yield writer.event(replace(event, data=self._redact(event.data)))
+        names = {"task_id": self._redact(event.task_id), "tool_name": self._redact(event.tool_name)}
+        yield writer.event(replace(event, data=self._redact(event.data), **names))
         for chunk in order.after(event):
             yield writer.record("chunk", _chunk_values(chunk))
         for delivery in deliveries:
-            yield writer.record("delivery", {**asdict(delivery), "sent_at": delivery.sent_at.isoformat()})
+            values = {**asdict(delivery), "channel": self._redact(delivery.channel)}
+            yield writer.record("delivery", {**values, "sent_at": delivery.sent_at.isoformat()})
 
     def _redact(self, value: Any) -> Any:
         return value if self._exact else redact_json(value)

@@ -312,6 +312,25 @@ def test_every_post_takes_a_key_and_repeats_its_answer(api: ApiServer, owner: ht
         assert again.headers.get("location") == first.headers.get("location")
 
 
+def test_a_stream_says_that_its_message_was_sent_before(api: ApiServer, owner: httpx2.Client) -> None:
+    path = f"/sessions/{api.open_session('keys:web:streamed')}/messages"
+    headers = {"idempotency-key": "streamed", "accept": "text/event-stream"}
+    for is_repeated in (False, True):
+        with owner.stream("POST", path, json={"text": "hello"}, headers=headers) as answer:
+            assert answer.status_code == 200
+            assert ("idempotency-replayed" in answer.headers) is is_repeated
+
+
+def test_a_program_names_a_session_by_all_of_its_id(api: ApiServer, owner: httpx2.Client) -> None:
+    session_id = api.open_session("whole:web:mara")
+    beginning = f"/sessions/{session_id[:-1]}"
+    assert owner.delete(beginning).status_code == 404
+    assert owner.post(f"{beginning}/end").status_code == 404
+    for path in ("", "/context", "/scratchpad", "/tasks", "/state", "/export", "/events", "/hydrate", "/cost"):
+        assert owner.get(beginning + path).status_code == 404, path
+    assert owner.get(f"/sessions/{session_id}").json()["status"] == "open"
+
+
 def test_bodies_and_types_are_bounded(owner: httpx2.Client) -> None:
     json_type = {"content-type": "application/json"}
     for content, headers, status, slug in (

@@ -266,6 +266,20 @@ async def test_credentials_stay_here_also_those_that_came_in_pieces(database: Da
     ]
 
 
+async def test_credentials_in_names_and_labels_stay_here_too(database: Database) -> None:
+    await log_events(database, "01NAMES", [user_message("hello"), tool_call("c1", KEY, {})])
+    named = f"name {KEY}"
+    names = ("peer", "project", "model", "conversation_id", "error", "trigger_type", "trigger_id", "channel")
+    async with database.connection() as conn:
+        for name in names:
+            await conn.execute(f"update session set {name} = %s", [named])
+        await conn.execute("update session set key = %s, labels = %s", [f"main:web:{KEY}", Jsonb({"space": named})])
+    await create_checkpoint(database, "01NAMES", at=1, label=named, metadata={"from": named})
+    assert KEY not in await bundle_text(database, "01NAMES", exact=False)
+    exact = await bundle_text(database, "01NAMES")
+    assert exact.count(KEY) >= len(names) + 4
+
+
 async def test_an_exact_bundle_after_a_redacted_one_is_refused_and_copied_beside_it(
     database: Database, other: Database, tmp_path: Path
 ) -> None:
