@@ -29,7 +29,7 @@ Project = Annotated[
 Everywhere = Annotated[bool, Field(description="all projects instead of one")]
 Words = Annotated[str, Field(min_length=1, max_length=8000)]
 Call = Context[Any, Any]
-CONFIRMATION_BUDGET = 400  # tokens of what remember and forget answer
+CONFIRMATION_BUDGET = 600  # tokens of what remember and forget answer
 
 
 @dataclass(frozen=True, slots=True)
