@@ -21,12 +21,17 @@ from consolidator.service.memory.procedures import list_procedures
 from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET, recall
 from consolidator.service.memory.remember import forget, remember
 from consolidator.service.memory.solutions import find_solutions
-from consolidator.service.memory.suggestions import suggest_after_calls, suggest_next_calls
+from consolidator.service.memory.suggestions import (
+    find_procedures_after_calls,
+    suggest_after_calls,
+    suggest_next_calls,
+)
 from consolidator.service.viewer import Viewer
 from consolidator.service.visible_text import strip_invisible_in
 from consolidator.settings import Settings
 
 T = TypeVar("T")
+MAX_UNDER_WAY = 2  # procedures that a suggestion names
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +93,21 @@ class MemoryQueries:
         project: str | None = None,
         limit: int = 5,
     ) -> dict[str, Any]:
-        """Suggest the calls that usually follow in a session, or after recent calls."""
+        """Suggest what usually follows in a session, or after recent calls: calls, and what is left of procedures."""
         if calls:
             suggesting = suggest_after_calls(
                 self.database, calls, agent=agent, project=project, limit=limit, viewer=self.viewer()
             )
         else:
             suggesting = suggest_next_calls(self.database, session or "", limit=limit, viewer=self.viewer())
-        return to_json({"suggestions": await _with_tool_errors(suggesting)})
+        answer: dict[str, Any] = {"suggestions": await _with_tool_errors(suggesting)}
+        if calls:
+            finding = find_procedures_after_calls(
+                self.database, calls, agent=agent, project=project, viewer=self.viewer()
+            )
+            under_way = (await _with_tool_errors(finding))[:MAX_UNDER_WAY]
+            answer["procedures"] = [{"row": found.procedure, "left": found.left} for found in under_way]
+        return to_json(answer)
 
     async def list_procedures(
         self,

@@ -80,7 +80,12 @@ class MemoryTools:
         """
         scope_project = await self._find_project(context, project, everywhere)
         answer = await self.queries.lookup_error(error, tool, arguments, agent, scope_project, limit)
-        return fit_lines(texts.solution_lines(answer), token_budget)
+        is_elsewhere = not answer["solutions"] and scope_project is not None and not project
+        if is_elsewhere:  # an error's fix holds where another project found it, too
+            answer = await self.queries.lookup_error(
+                error, tool, arguments, agent, self.queries.viewer().project, limit
+            )
+        return fit_lines(texts.solution_lines(answer, from_elsewhere=is_elsewhere), token_budget)
 
     async def suggest_next(
         self,

@@ -23,11 +23,12 @@ from pydantic import FileUrl
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
+from consolidator.mcp_server.texts import MIN_LIKELIHOOD
 from consolidator.models.payload import EventType
 from consolidator.settings import Settings
 from tests.databases import fetch_dicts
-from tests.nights import workday_events
-from tests.support import PATIENCE, free_port, in_thread, later, log_events, run_cli, run_job
+from tests.nights import log_workdays, workday_events
+from tests.support import PATIENCE, free_port, in_thread, later, log_events, run_cli, run_job, user_message
 
 READS = {"recall", "lookup_error", "suggest_next", "list_procedures", "learned", "explain"}
 WRITES = {"remember", "forget", "record_events"}
@@ -82,7 +83,8 @@ async def test_i14_every_tool_answers_as_the_command_line_does(learned: Database
             rows = printed["items"] if tool == "recall" else printed
             assert rows or answer.startswith("no ")
             for row in rows[:3]:
-                assert str(row.get("line") or row.get("id") or row["symbol"]) in answer
+                if row.get("likelihood", 1) >= MIN_LIKELIHOOD:
+                    assert str(row.get("line") or row.get("id") or row["symbol"]).removeprefix("sh:") in answer
         known = re.search(r"\[procedure:(\w+)\]", answer)
         assert known
         explained = await call_tool(client, "explain", id=known[0])  # as it is cited
@@ -121,10 +123,36 @@ async def test_what_usually_follows_recent_calls_needs_no_recorded_session(
     learned: Database, environment: dict[str, str]
 ) -> None:
     calls = [event.data for event in workday_events(0) if event.type == EventType.TOOL_CALL]
-    recent = [{"tool": call["tool"], "arguments": call["arguments"]} for call in calls[:1]]
+    recent = [{"tool": call["tool"], "arguments": call["arguments"]} for call in calls[:2]]
     async with connect_over_stdio(environment) as client:
         answer = await call_tool(client, "suggest_next", recent_calls=recent, agent="coder", everywhere=True)
-        assert "likely" in answer
+        assert re.search(r'- "move_booking.*" is left of a procedure \(in 3 sessions, worked ', answer)
+        assert re.search(r"- move_booking: \d+% after get_booking, made in 3 sessions, worked 100%", answer)
+        assert "(booking_id from the last get_booking(booking_id))" in answer
+        failed = [*recent[:1], {**recent[1], "failed": True}]
+        answer = await call_tool(client, "suggest_next", recent_calls=failed, agent="coder", everywhere=True)
+        assert "is left of a procedure" not in answer
+
+
+async def test_a_fix_that_another_project_found_is_told_as_such(
+    database: Database, clock: FrozenClock, settings: Settings, environment: dict[str, str], tmp_path: Path
+) -> None:
+    await log_workdays(database, 3)
+    await log_events(database, "far", [user_message("hello")], peer="mara", project=str(tmp_path / "cart"))
+    clock.set(later(clock.now(), hours=1))
+    await run_job(database, settings)
+
+    async def list_roots(context: Any) -> ListRootsResult:
+        return ListRootsResult(roots=[Root(uri=FileUrl((tmp_path / "cart").as_uri()))])
+
+    error = (
+        'Traceback (most recent call last):\n  File "/srv/a.py", line 7, in <module>\nbash: pytets: command not found'
+    )
+    async with connect_over_stdio(environment, roots=list_roots) as client:
+        answer = await call_tool(client, "lookup_error", error=error)
+        assert answer.startswith("Nothing known in this project; from others.")
+        assert "[solution:" in answer
+        assert (await call_tool(client, "lookup_error", error=error, project="cart")).startswith("no known fix")
 
 
 async def test_what_is_recorded_is_in_the_log_once_and_in_memory_after_the_night(

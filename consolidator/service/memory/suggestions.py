@@ -11,12 +11,15 @@ from typing import Any
 from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.llm.redaction.redact import redact, redact_json
+from consolidator.memory.calls.symbols import tool_symbol
 from consolidator.memory.procedures.digest import Digest
 from consolidator.memory.procedures.prediction import predict_next_calls
 from consolidator.memory.procedures.tool_profiles import ToolProfile
+from consolidator.memory.procedures.under_way import ProcedureUnderWay, find_procedures_under_way
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.service.memory.decision_log import CHANNEL
+from consolidator.service.memory.procedures import list_procedures
 from consolidator.service.scope import narrow_scope
 from consolidator.service.sessions.access import find_session
 from consolidator.service.viewer import OWNER, Viewer
@@ -26,6 +29,7 @@ from consolidator.store.memory import lookup
 from consolidator.store.memory.visibility import load_person
 
 MAX_EVENTS_READ = 2000
+MAX_PROCEDURES_READ = 200  # the best of a scope
 MAX_CALLS = 50  # recent ones that a client tells
 _CALLED_AT = datetime(1970, 1, 1, tzinfo=UTC)  # of calls that a client tells: when they were made does not count
 
@@ -71,11 +75,16 @@ def suggest_from_events(
 
 
 def suggest_from_digest(profiles: dict[str, ToolProfile], digest: Digest, limit: int = 5) -> list[dict[str, Any]]:
-    """Return what usually follows the calls of a digest that keeps clear values: redacted, the likeliest call first."""
-    return [
-        {**asdict(call), "arguments": redact_json(call.arguments)}
-        for call in predict_next_calls(profiles, digest, limit)
-    ]
+    """Return what usually follows the calls of a digest that keeps clear values: redacted, the likeliest call first.
+
+    Each says in how many sessions its tool was called, and the share of its calls that worked.
+    """
+    suggestions = []
+    for call in predict_next_calls(profiles, digest, limit):
+        profile = profiles.get(call.symbol, ToolProfile(call.symbol))
+        experience = {"sessions": profile.roots, "worked": 1 - profile.failed / max(profile.calls, 1)}
+        suggestions.append({**asdict(call), "arguments": redact_json(call.arguments), **experience})
+    return suggestions
 
 
 async def suggest_after_calls(
@@ -104,6 +113,25 @@ async def suggest_after_calls(
         )
     profiles = choose_profiles([ToolProfile.from_json(row.body) for row in rows])
     return await asyncio.to_thread(suggest_from_events, profiles, events, limit)
+
+
+async def find_procedures_after_calls(
+    database: Database,
+    calls: Sequence[Mapping[str, Any]],
+    *,
+    agent: str | None = None,
+    project: str | None = None,
+    viewer: Viewer = OWNER,
+) -> list[ProcedureUnderWay]:
+    """Return the procedures that recent calls, the latest last, are in the middle of; none after a failed call."""
+    viewer.check_may("read")
+    if calls[-1].get("failed"):
+        return []
+    procedures = await list_procedures(
+        database, agent=agent, project=project, everything=True, limit=MAX_PROCEDURES_READ, viewer=viewer
+    )
+    symbols = [tool_symbol(str(call.get("tool")), call.get("arguments")) for call in calls]
+    return find_procedures_under_way(procedures, symbols)
 
 
 def read_calls(calls: Sequence[Mapping[str, Any]]) -> list[Event]:

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
 PAGES = [*sorted(DOCS.glob("*.md")), ROOT / "README.md", ROOT / "SECURITY.md"]
 WITHOUT_DEFAULT = {"home": "the platform's data directory, `~/.local/share/consolidator`"}
-FOR_TESTS = {f"CONSOLIDATOR_TEST_{name}" for name in ("DATABASE_URL", "DATA", "MEM0", "STORES")} | {
+FOR_TESTS = {f"CONSOLIDATOR_TEST_{name}" for name in ("DATABASE_URL", "DATA", "MEM0", "NODE_MODULES", "STORES")} | {
     "CONSOLIDATOR_CONFIG"
 }
 
