@@ -85,6 +85,9 @@ async def compact_session(call: Writing, session_id: SessionId, body: Compact | 
             database, call.settings, row.id, budget=options.budget, by_model=options.by_model, viewer=call.viewer
         )
         done = {} if compaction is None else asdict(compaction)
-        return to_answer(Compacted(session_id=row.id, compacted=compaction is not None, **done), row.id)
+        shown = Compacted(session_id=row.id, compacted=compaction is not None, **done)
+        if not call.viewer.may("read"):
+            shown.summary = None
+        return to_answer(shown, row.id)
 
     return await call.answer_again(work)

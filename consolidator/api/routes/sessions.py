@@ -119,10 +119,12 @@ def show_page(call: Call, page: listing.SessionPage, next_cursor: str | None) ->
 
 
 def show(call: Call, row: SessionRow, title: str | None = None) -> Session:
-    """Return a session as the API shows it; who may not read it is not shown its prompt."""
+    """Return a session as the API shows it; who may not read it is not shown what it holds."""
     shown = Session.of(row, listing.session_status(row, call.database.clock.now()), title=title)
     if not call.viewer.may("read"):
         shown.config = {name: value for name, value in shown.config.items() if name != "system"}
+        shown.attention = {call_id: {"kind": waiting.get("kind")} for call_id, waiting in shown.attention.items()}
+        shown.error = shown.title = None
     return shown
 
 

@@ -43,7 +43,10 @@ async def spawn_sub_agent(call: Writing, session_id: SessionId, body: Spawn) -> 
         row, result = await spawning.start_sub_agent(
             database, harness, session_id, body.to_request(), call_id=call_id, viewer=call.viewer
         )
-        return to_answer(SubAgent.of(row, result), row.id, status=202, location=f"/v1/sessions/{row.id}/result")
+        shown = SubAgent.of(row, result)
+        if not call.viewer.may("read"):
+            shown.text = shown.reason = None
+        return to_answer(shown, row.id, status=202, location=f"/v1/sessions/{row.id}/result")
 
     answer = await call.do_once(work)
     if not call.wants_stream:

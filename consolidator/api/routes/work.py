@@ -57,7 +57,10 @@ async def finish_task(call: Writing, session_id: SessionId, body: TaskEnd) -> Re
         row = await tasks.finish_task(
             database, session_id, body.outcome, note=body.note, task_id=body.task_id, viewer=call.viewer
         )
-        return to_answer(Task(**asdict(row)), session_id)
+        shown = Task(**asdict(row))
+        if not call.viewer.may("read"):
+            shown.title = None
+        return to_answer(shown, session_id)
 
     return await call.answer_once(work)
 
@@ -82,7 +85,10 @@ async def change_scratchpad(call: Writing, session_id: SessionId, body: Scratchp
             expected_seq=body.expected_seq,
             viewer=call.viewer,
         )
-        return to_answer(Scratchpad.model_construct(**asdict(changed)), session_id)
+        shown = Scratchpad.model_construct(**asdict(changed))
+        if not call.viewer.may("read"):
+            shown.text = None
+        return to_answer(shown, session_id)
 
     return await call.answer_once(work)
 

@@ -45,7 +45,7 @@ class Compacted(BaseModel):
     compacted: bool = Field(description="false where there was too little to compact")
     seq: int | None = Field(default=None, description="of the compaction's event")
     kept_from: int | None = Field(default=None, description="the first event that stays in contexts as it is")
-    summary: str | None = None
+    summary: str | None = Field(default=None, description="null for a credential that may not read")
     by: str | None = Field(default=None, description="model or digest")
     tokens_before: int | None = None
     tokens_after: int | None = None

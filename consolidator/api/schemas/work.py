@@ -28,7 +28,7 @@ class Task(BaseModel):
     """A task of a session."""
 
     id: str
-    title: str
+    title: str | None = Field(description="null for a credential that may not read")
     started_seq: int | None = Field(description="null where its start was pruned")
     started_at: datetime | None
     started_by: str | None = Field(description="a principal")
@@ -59,7 +59,7 @@ class Scratchpad(BaseModel):
     """A session's notes, which stand at the end of each of its contexts."""
 
     session_id: str
-    text: str
+    text: str | None = Field(description="null for a credential that may not read")
     seq: int = Field(description="its version: the event that set it, 0 where none did")
     limit: int = Field(description="characters that it may have")
 

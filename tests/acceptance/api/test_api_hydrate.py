@@ -20,13 +20,13 @@ def owner(api: ApiServer) -> Iterator[httpx2.Client]:
         yield client
 
 
-def log_turns(api: ApiServer, session_id: str, count: int) -> None:
+def log_turns(api: ApiServer, session_id: str, count: int, about: str = "") -> None:
     """Log turns with a call each, the last of which waits for a person."""
 
     async def work(database: Database) -> None:
         async with database.transaction() as conn:
             for number in range(count):
-                turn = [user_message(f"question {number}"), tool_call(f"c{number}", "look", {"at": number})]
+                turn = [user_message(f"question {number}{about}"), tool_call(f"c{number}", "look", {"at": number})]
                 if number < count - 1:
                     turn += [tool_result(f"c{number}", "seen"), assistant_response(f"answer {number}")]
                 await events.append(conn, session_id, turn, now=NOON)
@@ -107,3 +107,23 @@ def test_only_who_reads_the_session_is_shown_it(api: ApiServer) -> None:
     ):
         with api.client(api.make_token(name, scope, peer=peer)) as client:
             assert client.get(f"/sessions/{session_id}/hydrate").status_code == status
+
+
+def test_who_may_only_write_is_shown_nothing_of_what_a_session_holds(api: ApiServer, owner: httpx2.Client) -> None:
+    session_id = api.open_session("unread:web:mara")
+    path = f"/sessions/{session_id}"
+    owner.patch(f"{path}/scratchpad", json={"text": "Quokka."}).raise_for_status()
+    owner.post(f"{path}/tasks", json={"title": "Feed the quokka"}).raise_for_status()
+    log_turns(api, session_id, 3, " about a quokka" * 400)
+    with api.client(api.make_token("unread-writer", "write")) as writer:
+        answers = [
+            writer.post("/sessions", json={"key": "unread:web:mara"}),
+            writer.patch(f"{path}/scratchpad", json={"mode": "append", "text": "More."}),
+            writer.post(f"{path}/compact", json={"budget": 1000, "by_model": False}),
+            writer.post(f"{path}/tasks/finish", json={"outcome": "success"}),
+        ]
+    assert [answer.status_code for answer in answers] == [201, 200, 200, 200]
+    assert answers[2].json()["compacted"]
+    for answer in answers:
+        assert "quokka" not in answer.text.lower(), answer.text
+    assert answers[0].json()["attention"] == {"c2": {"kind": "approval"}}
