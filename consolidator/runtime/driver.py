@@ -20,7 +20,7 @@ from consolidator.database.notifications import NotificationListener
 from consolidator.errors import ConsolidatorError, SessionBusy, StaleEpoch
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
 from consolidator.process import has_ended, machine_prefix
-from consolidator.runtime.harness import TOOLS_MISSING, Harness
+from consolidator.runtime.harness import MODEL_MISSING, TOOLS_MISSING, Harness
 from consolidator.runtime.sub_agents import finish_abandoned
 from consolidator.runtime.wake import wake_session
 from consolidator.store.log import driving as store
@@ -53,8 +53,8 @@ def retry_seconds(failures: int) -> float:
 class SessionDriver:
     """Drives due sessions until it is told to stop: `await SessionDriver(harness, listener, concurrency=4).run(stop)`.
 
-    Sessions whose tools the harness lacks are left to others. Such a session is logged once, and has an error that says
-    so until it is driven; a driver that has its tools takes it at its next look.
+    Sessions whose tools or model the harness lacks are left to others. Such a session is logged once, and has an error
+    that says so until it is driven; a driver that has them takes it at its next look.
     """
 
     harness: Harness
@@ -219,6 +219,12 @@ class SessionDriver:
                 if self.concurrency and each.error != error:
                     now = self.harness.database.clock.now()
                     await store.note_missing_tools(conn, each.id, error, now=now)
+            waiting_for_model = []
+            if self.concurrency and self.harness.settings.model is None:
+                now = self.harness.database.clock.now()
+                waiting_for_model = await store.note_missing_model(conn, MODEL_MISSING, now=now, limit=_MAX_REPORTED)
+        for session_id in waiting_for_model:
+            log.warning("session %s is left alone: %s", session_id, MODEL_MISSING)
         for each in self._without_tools:
             if each.id not in self._logged_without_tools and len(self._logged_without_tools) < _MAX_REMEMBERED:
                 self._logged_without_tools.add(each.id)

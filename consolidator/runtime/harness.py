@@ -18,6 +18,7 @@ from consolidator.settings import Settings
 
 MAX_SUB_AGENTS = 4  # that one process drives at the same time
 DEFAULT_CHANNEL = "direct"  # the channel of a session that names none
+MODEL_MISSING = "it waits for a model: this service has none; set CONSOLIDATOR_MODEL, or the session's or agent's own"
 TOOLS_MISSING = "it waits for tools that no driver has here: "  # what a session's error begins with, until it is driven
 
 FinishReason = Literal["stop", "tool_calls", "approval", "budget", "error", "idle", "interrupted"]

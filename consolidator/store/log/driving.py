@@ -10,7 +10,7 @@ from typing import Any
 from psycopg.types.json import Jsonb
 
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import execute, fetch_all, load
+from consolidator.store.queries import execute, fetch_all, fetch_column, load
 
 PENDING_CHANNEL = "consolidator_pending"  # of PostgreSQL's notifications; the payload is a session's id
 _SQL = load("log/driving")
@@ -77,9 +77,14 @@ async def note_missing_tools(conn: Connection, session_id: str, error: str, *, n
     await execute(conn, _SQL["note_missing_tools"], {"id": session_id, "error": error, "now": now})
 
 
-async def clear_missing_tools(conn: Connection, session_id: str, error: str) -> None:
+async def note_missing_model(conn: Connection, error: str, *, now: datetime, limit: int) -> list[str]:
+    """Store as the error of pending sessions without a model that they wait for one; return the ids, of each once."""
+    return await fetch_column(conn, _SQL["note_missing_model"], {"error": error, "now": now, "limit": limit})
+
+
+async def clear_missing(conn: Connection, session_id: str, error: str) -> None:
     """Remove such an error from a session: it is driven now."""
-    await execute(conn, _SQL["clear_missing_tools"], {"id": session_id, "error": error})
+    await execute(conn, _SQL["clear_missing"], {"id": session_id, "error": error})
 
 
 async def list_failing(conn: Connection, *, limit: int) -> list[FailingSession]:

@@ -27,7 +27,18 @@ update session set error = %(error)s
 where id = %(id)s and pending and status = 'open' and error is distinct from %(error)s
   and (lease_owner is null or lease_until <= %(now)s) and (wake_after is null or wake_after <= %(now)s)
 
--- name: clear_missing_tools
+-- name: note_missing_model
+-- Says of pending sessions that have no model that they wait for one; returns those of which it was not said before.
+update session set error = %(error)s
+where pending and id in (
+  select id from session
+  where pending and status = 'open' and origin is null and recorded_by is null and model is null
+    and error is distinct from %(error)s and not config ? 'rerun' and trigger_type is distinct from 'spawn_agent'
+    and (lease_owner is null or lease_until <= %(now)s) and (wake_after is null or wake_after <= %(now)s)
+  order by last_event_at, id limit %(limit)s)
+returning id
+
+-- name: clear_missing
 update session set error = null where id = %(id)s and error = %(error)s
 
 -- name: list_failing

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -18,7 +19,7 @@ from consolidator.runtime import driver as driver_module
 from consolidator.runtime import sessions
 from consolidator.runtime import wake as waking
 from consolidator.runtime.driver import MAX_RETRY_SECONDS, SessionDriver, retry_seconds
-from consolidator.runtime.harness import TOOLS_MISSING
+from consolidator.runtime.harness import MODEL_MISSING, TOOLS_MISSING
 from consolidator.runtime.spawn_request import SpawnRequest
 from consolidator.runtime.sub_agents import create_sub_agent, read_result
 from consolidator.testing import ModelServer, ScriptedReply
@@ -224,6 +225,26 @@ async def test_the_error_of_missing_tools_ends_when_the_session_is_driven_with_t
             await nights.wait_until_counted(database, f"{SETTLED} and attention <> '{{}}'", needy)
             errors.append((await (await handy.session(needy)).info()).error)
     assert errors == [None]  # though its turn has not ended: it waits for a person
+
+
+async def test_a_session_without_a_model_says_so_until_a_driver_has_one(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    errors = "select error from session where error is not null"
+    async with ModelServer(answers=["Good day."]) as server:
+        async with open_agent(database, server) as agent:
+            needy = await open_and_send(agent, 1)
+            settings = agent.harness.settings.model_copy(update={"model": None})
+            stop = asyncio.Event()
+            driving = asyncio.create_task(SessionDriver(replace(agent.harness, settings=settings)).run(stop))
+            await nights.wait_until_counted(database, "select count(*) from session where error is not null")
+            stop.set()
+            await driving
+            assert await nights.query_rows(database, errors) == [{"error": MODEL_MISSING}]
+            async with open_driver(agent):
+                await nights.wait_until_counted(database, SETTLED, needy)
+        assert await nights.query_rows(database, errors) == []
+    assert caplog.text.count(f"session {needy} is left alone: it waits for a model") == 1
 
 
 async def test_who_drives_nothing_notes_no_missing_tools_and_neither_is_noted_what_is_held(database: Database) -> None:
