@@ -1,0 +1,43 @@
+"""The README's lines for the HTTP API do what they say, typed into a shell as they stand there."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from consolidator.testing import ScriptedReply
+from tests.acceptance.api.server import answer_models
+from tests.support import PATIENCE, free_port
+
+README = Path(__file__).parents[3] / "README.md"
+pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+
+
+def test_the_lines_of_the_readme_open_a_session_and_stream_an_answer(
+    environment: dict[str, str], dsn: str, tmp_path: Path
+) -> None:
+    section = README.read_text(encoding="utf-8").partition("## Over HTTP")[2]
+    lines = re.search(r"```\w*\n(.*?)```", section, re.DOTALL)
+    assert lines is not None
+    script = re.sub(r"^export .*$", "", lines[1], flags=re.MULTILINE)
+    with free_port() as port, answer_models(lambda _: ScriptedReply(text="Good day to you.")) as model:
+        own = {
+            **environment,
+            "CONSOLIDATOR_DATABASE_URL": dsn,
+            "CONSOLIDATOR_HEALTH_PORT": str(port),
+            "CONSOLIDATOR_MODEL": "stand-in",
+            "OPENAI_BASE_URL": model.url,
+            "OPENAI_API_KEY": "none",
+        }
+        # The service ends with the shell that started it.
+        command = ["bash", "-c", f"trap 'kill %1; wait' EXIT\n{script.replace('8377', str(port))}"]
+        done = subprocess.run(
+            command, env=own, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
+    assert "Good day to you." in done.stdout, done.stderr
+    assert done.stdout.rstrip().endswith("}")
+    assert "event: end" in done.stdout
