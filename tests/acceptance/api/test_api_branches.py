@@ -273,6 +273,25 @@ def test_previews_leave_places_for_other_requests(driving_api: ApiServer, model:
     assert others.result().status_code == 201
 
 
+def test_a_preview_that_is_repeated_meanwhile_is_answered_busy_and_takes_no_place(
+    driving_api: ApiServer, model: Model
+) -> None:
+    session_id = driving_api.open_session("main:web:repeated-preview")
+    asked = {"kind": "pre_steer", "message": "a slow steer"}
+    with driving_api.client(**{"idempotency-key": "repeated-preview"}) as client, ThreadPoolExecutor(1) as pool:
+        with driving_api.client() as owner:
+            talk(owner, session_id, "Hello.")
+        model.is_slow.set()
+        try:
+            first = pool.submit(client.post, f"/sessions/{session_id}/branch", json=asked)
+            wait_for(lambda: bool(client.get(f"/sessions/{session_id}/branches").json()["branches"]))
+            repeats = [client.post(f"/sessions/{session_id}/branch", json=asked) for _ in range(PREVIEWS_EACH + 1)]
+        finally:
+            model.is_slow.clear()
+        assert {(each.status_code, each.json()["type"].rpartition(":")[2]) for each in repeats} == {(409, "busy")}
+        assert first.result().status_code == 201
+
+
 def test_a_preview_needs_the_scope_to_read(driving_api: ApiServer) -> None:
     session_id = driving_api.open_session("main:web:write-only")
     with driving_api.client() as client:

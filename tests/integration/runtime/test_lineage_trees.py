@@ -29,7 +29,7 @@ from consolidator.service.sessions.forks import fork_session
 from consolidator.settings import Settings
 from consolidator.store.log import events, lease, lineage, sessions
 from tests.nights import query_number, run_next_night
-from tests.support import assert_invariants, assistant_response, call_and_result, user_message
+from tests.support import FULL, assert_invariants, assistant_response, call_and_result, user_message
 
 _numbers = itertools.count()
 SMALL_WINDOW = 6  # events
@@ -57,9 +57,9 @@ actions = st.lists(
     max_size=9,
 )
 bounded = examples(
-    max_examples=12,
+    max_examples=100 if FULL else 12,
     deadline=None,
-    derandomize=True,
+    derandomize=not FULL,
     phases=(Phase.explicit, Phase.generate),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
