@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from consolidator.api import problems
+from consolidator.api import examples, problems
 from consolidator.api.problems import ProblemKind
 from consolidator.api.schemas.problem import ProblemDocument
 
@@ -43,8 +43,18 @@ def describe(app: FastAPI) -> dict[str, Any]:
     document["security"] = [{"token": []}]
     for methods in document["paths"].values():
         for method, described in methods.items():
+            _add_example(described)
             _add_problems(described, with_body=method in _BODY_METHODS, changes=method != "get")
     return document
+
+
+def _add_example(described: dict[str, Any]) -> None:
+    """Add to a request body the example of its schema, where it is one of JSON."""
+    content = described.get("requestBody", {}).get("content", {}).get("application/json")
+    if content is not None:
+        schema = content["schema"]
+        named = schema if "$ref" in schema else schema["anyOf"][0]
+        content["example"] = examples.BODIES[named["$ref"].rpartition("/")[2]]
 
 
 def _add_problems(described: dict[str, Any], *, with_body: bool, changes: bool) -> None:

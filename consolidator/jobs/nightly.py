@@ -112,7 +112,7 @@ class JobRunner:
         run = await self._start_run(ledger, job, scheduled_at, trigger, arguments)
         if run is None:
             return None
-        log.info("%s %s for %s", job, run.id, scheduled_at.isoformat())
+        log.info("%s for %s", job, f"{scheduled_at:%Y-%m-%d %H:%M %Z}")
         try:
             attributes = {"consolidator.job": job, "consolidator.run": run.id, "consolidator.trigger": trigger}
             with open_span("run", f"run {job}", attributes) as span:

@@ -50,6 +50,8 @@ def recall_command(
     """
     if everywhere and project:
         raise UsageError("--project and --everywhere are different places: give one of them")
+    if not " ".join(words).strip():
+        raise UsageError("a question is missing: `consolidator recall 'how do we deploy?'`")
 
     async def work() -> tuple[str | None, RecallResult]:
         async with open_configured() as (database, settings):

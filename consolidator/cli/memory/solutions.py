@@ -17,6 +17,7 @@ from consolidator.cli.output import (
     pluralize,
     print_entry,
     print_json,
+    print_line,
     print_table,
     short_id,
 )
@@ -76,6 +77,9 @@ def solutions_command(
         for solution in solutions:
             confirmed, sessions = "confirmed" if solution.confirmed else "", pluralize(solution.sessions, "session")
             print_entry(solution.body["line"], confirmed, sessions, _owner(solution), short_id(solution.id))
+        return
+    if error is not None and not solutions:
+        print_line("nothing known about this error")
         return
     print_table(
         "solutions",

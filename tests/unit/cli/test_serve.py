@@ -13,7 +13,9 @@ def test_five_lines_say_what_it_will_do_and_where_its_page_and_token_are(tmp_pat
     lines = describe_service(settings)
     assert len(lines) == 5
     text = "\n".join(lines)
-    for part in ("import 02:45", "prune by `*/5 * * * *`", ":8377/v1/docs", ":8377/healthz", ":8377/mcp"):
+    for part in ("import 02:45", "prune by `*/5 * * * *`", ":8377/ui", "/v1/docs", ":8377/healthz", ":8377/mcp"):
         assert part in text
     assert str(tmp_path / "token") in text
-    assert "none" in describe_service(Settings(home=tmp_path, http_docs=False))[1]
+    without_docs = "\n".join(describe_service(Settings(home=tmp_path, health_port=8377, http_docs=False)))
+    assert ":8377/ui" in without_docs
+    assert "/v1/docs" not in without_docs
