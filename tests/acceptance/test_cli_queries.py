@@ -129,7 +129,7 @@ def test_filters_count_wherever_they_are_taken(cli: CommandLine, dsn: str) -> No
         assert cli(*words, "--agent", agent, "--project", project)[1].strip(), words
         nothing = "" if "--rejected" in words else "nothing known about this error\n"
         assert cli(*words, "--agent", "nobody")[:2] == (0, nothing), words
-        assert cli(*words, "--project", "/nowhere")[:2] == (0, ""), words
+        assert cli(*words, "--project", "/nowhere")[:2] == (0, nothing), words
     assert cli("facts", "--rejected", "secret word")[1].strip()
     assert cli("facts", "--rejected", "--peer", "ann")[1].strip()
     assert cli("facts", "search", "--rejected", "elephant")[:2] == (0, "")

@@ -21,7 +21,7 @@ def list_bodies() -> list[tuple[str, str, Any]]:
         (method.lower(), route.path, route.body_field.field_info.annotation)
         for route in routes
         if route.body_field is not None
-        for method in route.methods
+        for method in route.methods or ()
     ]
 
 
