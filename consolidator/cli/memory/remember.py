@@ -10,7 +10,7 @@ import typer
 from consolidator.cli.common import open_configured, run_async
 from consolidator.cli.output import AsJson, owner_name, print_json, print_line
 from consolidator.errors import UsageError
-from consolidator.formats.common.project import derive_project
+from consolidator.service.log.working_directory import find_project
 from consolidator.service.memory.remember import Remembered, forget, remember
 
 Project = Annotated[
@@ -45,7 +45,7 @@ def remember_command(
             return await remember(
                 database,
                 " ".join(words),
-                project=_find_project() if is_of_place else project,
+                project=await find_project(database, Path.cwd()) if is_of_place else project,
                 agent=agent,
                 peer=peer,
             )
@@ -79,9 +79,3 @@ def forget_command(
         print_json(forgotten.as_json())
     else:
         print_line(f"no longer believed: {forgotten.statement}")
-
-
-def _find_project() -> str | None:
-    """Return the project of the working directory; None in a home directory, which is no project."""
-    place = Path.cwd()
-    return None if place in (Path.home(), Path("/")) else derive_project(str(place))

@@ -7,8 +7,9 @@ and those that hold for its agent or owner wherever; turns of the project's own 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from pathlib import PurePath
 from typing import Any
 
 from consolidator.database import Database
@@ -30,6 +31,7 @@ from consolidator.models.fact import FactRow
 from consolidator.models.injection import Moment
 from consolidator.models.solution import SolutionRow
 from consolidator.service.hooks.payload import HookCall
+from consolidator.service.log.working_directory import find_project
 from consolidator.service.memory.recall import MAX_QUERY_WORDS, rank_documents
 from consolidator.service.memory.solutions import find_solutions
 from consolidator.store.memory import injections
@@ -67,8 +69,9 @@ async def answer_hook(
     """Return what to show at a hook; None for nothing. `shown` is what the session has seen (`HookAnswer.shown`).
 
     A session whose start nobody answered (`was_briefed`), as while the service was starting, is briefed at its first
-    prompt.
+    prompt. The project is the one that the call's directory is in.
     """
+    call = replace(call, project=await find_project(database, PurePath(call.project)) or call.project)
     match call.moment:
         case "session_start":
             return await _brief_session(database, call)

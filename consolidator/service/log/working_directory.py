@@ -12,17 +12,21 @@ MAX_PARENTS = 40  # directories above one that may be its project
 
 
 async def find_project(database: Database, directory: PurePath) -> str | None:
-    """Return the nearest directory at or above one that sessions worked in, else the directory's own project.
+    """Return the nearest directory at or above one that sessions worked in, else its repository, else the directory.
 
-    None for a home directory and the root, which are no projects.
+    Not above the repository: what lies beside it is another project. None for a home directory and the root, which are
+    no projects.
     """
     places = [place for place in (directory, *directory.parents)[:MAX_PARENTS] if not _is_no_project(place)]
-    if not places:
+    if not places or _is_no_project(directory):
         return None
+    repository = next((place for place in places if (Path(place) / ".git").exists()), None)
+    if repository is not None:
+        places = places[: places.index(repository) + 1]
     projects = [project for place in places if (project := derive_project(str(place)))]
     async with database.connection() as conn:
         known = await find_known(conn, projects)
-    return next((project for project in projects if project in known), projects[0])
+    return next((project for project in projects if project in known), projects[-1 if repository is not None else 0])
 
 
 def _is_no_project(place: PurePath) -> bool:

@@ -1,0 +1,53 @@
+"""Which project a directory is in is the same for whoever asks: recall, what is remembered, and hooks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from consolidator.database import Database
+from consolidator.service.hooks.answers import answer_hook
+from consolidator.service.hooks.payload import parse_hook
+from consolidator.service.log.working_directory import find_project
+from consolidator.service.memory.remember import remember
+from tests.support import log_events, user_message
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """A directory with another one below it."""
+    (tmp_path / "shop" / "src").mkdir(parents=True)
+    return tmp_path / "shop"
+
+
+async def test_a_directory_belongs_to_the_nearest_one_that_sessions_worked_in(database: Database, shop: Path) -> None:
+    assert await find_project(database, shop / "src") == str(shop / "src")
+    await log_events(database, "s", [user_message("hello")], project=str(shop))
+    assert await find_project(database, shop / "src") == str(shop)
+    assert await find_project(database, shop.parent) == str(shop.parent)
+    assert await find_project(database, Path.home()) is None
+
+
+async def test_a_repository_is_a_project_and_nothing_above_it(database: Database, shop: Path) -> None:
+    await log_events(database, "s", [user_message("hello")], project=str(shop.parent))
+    assert await find_project(database, shop / "src") == str(shop.parent)
+    (shop / ".git").mkdir()
+    assert await find_project(database, shop / "src") == str(shop)
+    await log_events(database, "t", [user_message("hello")], project=str(shop / "src"))
+    assert await find_project(database, shop / "src") == str(shop / "src")
+
+
+async def test_a_session_that_starts_in_a_subfolder_is_told_what_holds_in_its_project(
+    database: Database, shop: Path
+) -> None:
+    project = await find_project(database, shop)
+    await log_events(database, "s", [user_message("hello")], agent="codex", project=str(shop))
+    await remember(database, "we indent with tabs", project=project, agent="codex")
+    payload = {"hook_event_name": "SessionStart", "session_id": "x1", "cwd": str(shop / "src"), "source": "startup"}
+    call = parse_hook("codex", "SessionStart", json.dumps(payload).encode(), "")
+    assert call is not None
+    answer = await answer_hook(database, call)
+    assert answer is not None
+    assert "indent with tabs" in answer.block.text
