@@ -102,8 +102,11 @@ def test_recall_is_about_the_project_of_the_working_directory(
         assert f"port {port}" in out
         assert out.count("proxy") == 1
     assert cli("recall", "which port does the proxy listen on?", "--everywhere")[1].count("proxy") == 2
-    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
     assert cli("recall", "which port does the proxy listen on?")[1].startswith("nothing known\nin the project ")
+    monkeypatch.chdir(tmp_path)  # a home directory is no project
+    assert cli("recall", "which port does the proxy listen on?")[1].count("proxy") == 2
 
 
 async def fill_projects(dsn: str, folder: Path) -> None:
