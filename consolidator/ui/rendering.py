@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from consolidator.models.audience import describe_peer
 from consolidator.service.memory.facts import UNKNOWN_START
 from consolidator.service.visible_text import mark_invisible
 
@@ -65,5 +66,5 @@ def make_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"when": show_time, "cut": show_text, "count_of": count_of}
+    environment.filters |= {"when": show_time, "cut": show_text, "count_of": count_of, "person": describe_peer}
     return environment

@@ -14,7 +14,7 @@ from consolidator.errors import UsageError
 from consolidator.models.session import SessionRow
 from consolidator.service.agents.context import rebuild_context
 from consolidator.service.agents.costs import load_costs
-from consolidator.service.memory.recall import recall
+from consolidator.service.memory.recall import answer_query
 from consolidator.service.sessions import checkpoints, lifecycle, listing, lookup, messages
 from consolidator.service.sessions.listing import SessionCursor, SessionFilter
 from consolidator.service.sessions.messages import MessageMode
@@ -48,7 +48,7 @@ async def show_sessions(request: Request) -> Response:
     if filters["status"] not in (None, *STATUSES):
         raise UsageError(f"a status is one of: {', '.join(STATUSES)}")
     if filters["query"]:
-        found = await recall(
+        found = await answer_query(
             services.database,
             filters["query"],
             agent=filters["agent"],

@@ -1,4 +1,9 @@
-"""One service and one browser for each module of tests: Debian's chromium, which skips them where it is missing."""
+"""One service and one browser for all tests of the page: Debian's chromium, which skips them where it is missing.
+
+Each module uses sessions and facts of its own, or leaves those of all as it found them. The scope is the package and
+not the session, because a browser that stays open keeps an event loop running, in which other tests could not start
+theirs.
+"""
 
 from __future__ import annotations
 
@@ -56,15 +61,15 @@ def answer(request: dict[str, Any]) -> ScriptedReply:
     return ScriptedReply(text="An answer.")
 
 
-@pytest.fixture(scope="module")
-def module_dsn(server_dsn: str, template: str) -> Iterator[str]:
-    """A migrated database of the module's own."""
+@pytest.fixture(scope="package")
+def package_dsn(server_dsn: str, template: str) -> Iterator[str]:
+    """A migrated database of the package's own."""
     with database_copy(server_dsn, template) as address:
         yield address
 
 
-@pytest.fixture(scope="module")
-def served(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+@pytest.fixture(scope="package")
+def served(package_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """The service, on what a night learned and a person said."""
     settings = Settings(home=tmp_path_factory.mktemp("night"), workers=2, health_port=0)
 
@@ -89,12 +94,14 @@ def served(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         await remember(database, "The release branch is called trunk.", agent="coder", project="/srv/shop")
 
     home = tmp_path_factory.mktemp("ui")
-    ApiServer("", module_dsn, home, None, home).run(work, FrozenClock(NOON))  # type: ignore[arg-type]
+    ApiServer("", package_dsn, home, None, home).run(work, FrozenClock(NOON))  # type: ignore[arg-type]
     (home / "mytools.py").write_text(TOOLS)
     now = (NOON + timedelta(hours=2)).isoformat()
     with (
         answer_models(answer) as models,
-        serve(module_dsn, home, "--tools", str(home / "mytools.py"), CONSOLIDATOR_CLOCK=now, **use_model(models)) as it,
+        serve(
+            package_dsn, home, "--tools", str(home / "mytools.py"), CONSOLIDATOR_CLOCK=now, **use_model(models)
+        ) as it,
     ):
         yield it
 
@@ -109,7 +116,7 @@ def hostile_events() -> list[NewEvent]:
     ]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     """A browser. Where CONSOLIDATOR_TEST_BROWSER is set there must be one."""
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -135,7 +142,7 @@ def make_link(served: ApiServer) -> str:
     return str(json.loads(printed)["url"])
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def person(served: ApiServer, browser: Browser) -> Iterator[Page]:
     """A page of a logged-in person; it fails the test for an error of a script, or a request to another host."""
     context = browser.new_context(timezone_id="America/New_York", locale="en-US")

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from consolidator.ui.registry import NAVIGATION
+from consolidator.ui.rendering import make_environment
 from tests.acceptance.api.server import ApiServer
 from tests.acceptance.ui.conftest import check_looks, make_link
 from tests.support import PATIENCE
@@ -41,6 +42,17 @@ def test_dates_are_in_the_readers_zone(person: Page, served: ApiServer) -> None:
     moment = person.locator("time").first
     assert "UTC" not in moment.inner_text()
     assert str(moment.get_attribute("title")).endswith("UTC")
+
+
+def test_today_leads_to_pages_and_names_no_command(person: Page, served: ApiServer) -> None:
+    person.goto(f"{served.address}/ui/today?days=30")
+    expect(person.locator("main .entry").first).to_be_visible()
+    expect(person.locator("main code")).to_have_count(0)
+
+
+def test_somebody_without_a_name_is_shown_in_words() -> None:
+    shown = make_environment().from_string("{{ 'stranger:0123456789abcdef' | person }}").render()
+    assert shown.startswith("somebody unnamed, session 0123")
 
 
 def test_hostile_words_are_shown_as_text(person: Page, served: ApiServer) -> None:

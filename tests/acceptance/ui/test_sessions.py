@@ -74,6 +74,15 @@ def test_a_search_leads_to_where_it_was_said(person: Page, served: ApiServer) ->
         assert answer.status in (400, 404), wrong
 
 
+def test_a_search_counts_nothing_as_recalled(person: Page, served: ApiServer) -> None:
+    with served.client() as client:
+        before = [fact["recalled"] for fact in client.get("/facts", params={"query": "trunk"}).json()["facts"]]
+        person.goto(f"{served.address}/ui/sessions?query=What+is+the+release+branch+called")
+        after = [fact["recalled"] for fact in client.get("/facts", params={"query": "trunk"}).json()["facts"]]
+    assert before
+    assert after == before
+
+
 def test_the_replay_works_without_scripts(served: ApiServer, browser: Browser) -> None:
     session_id = served.open_session("coder:web:eve")
     context = browser.new_context(java_script_enabled=False)
