@@ -65,6 +65,15 @@ async def _explain_reached(conn: Connection, memory_id: str, scope: Viewer, view
     return explanation if await _is_evidence_reached(conn, explanation, viewer) else None
 
 
+async def list_fact_history(database: Database, fact: FactRow, *, viewer: Viewer = OWNER) -> list[FactRow]:
+    """Return what was believed of the same attribute and owner, the fact among it, in order of time."""
+    async with database.connection() as conn:
+        scope = viewer.narrow()
+        history = await lookup.load_fact_history(conn, fact)
+        visible = await _visible_facts(conn, {other.id for other in history}, scope)
+    return [_cut(other) for other in history if other.id in visible] if _is_cut(scope) else history
+
+
 def _is_of_scope(row: FactRow | ProcedureRow | SolutionRow | CitedCandidateRow, viewer: Viewer) -> bool:
     """Whether something learned belongs to the viewer's agent and project; a fact of none is judged by its quotes."""
     projects = (None, viewer.project) if isinstance(row, FactRow | CitedCandidateRow) else (viewer.project,)

@@ -117,6 +117,8 @@ async def list_facts(
     agent: str | None = None,
     project: str | None = None,
     peer: str | None = None,
+    kind: str | None = None,
+    trust: str | None = None,
     superseded_too: bool = False,
     flagged: bool = False,
     as_of: datetime | None = None,
@@ -163,6 +165,10 @@ async def list_facts(
         statement = statement.where(FactTable.project == project)
     if peer:
         statement = statement.where(FactTable.peer == peer)
+    if kind:
+        statement = statement.where(FactTable.kind == kind)
+    if trust:
+        statement = statement.where(FactTable.trust == trust)
     if flagged:
         statement = statement.where(col(FactTable.flagged).is_not(None))
     for condition in fact_conditions(peer=visible_to, project=of_project):

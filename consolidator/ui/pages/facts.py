@@ -11,7 +11,7 @@ from starlette.routing import Route
 from consolidator.errors import UsageError
 from consolidator.models.fact import FactRow
 from consolidator.service.memory import facts
-from consolidator.service.memory.explain import explain
+from consolidator.service.memory.explain import explain, list_fact_history
 from consolidator.service.memory.remember import remember
 from consolidator.ui.view import (
     Entry,
@@ -25,11 +25,19 @@ from consolidator.ui.view import (
     viewer_of,
 )
 
+KINDS = ("preference", "profile", "environment", "project", "decision", "constraint", "relation")
+TRUST = ("person", "user", "agent", "tool")
+
 
 async def show_facts(request: Request) -> Response:
     """List the facts that a filter lets through."""
     database, viewer = services_of(request).database, viewer_of(request)
-    filters = read_filter(request, "query", "agent", "project", "peer", "as_of", "valid_at", "superseded", "flagged")
+    filters = read_filter(
+        request, "query", "agent", "project", "peer", "kind", "trust", "as_of", "valid_at", "superseded", "flagged"
+    )
+    for name, values in (("kind", KINDS), ("trust", TRUST)):
+        if filters[name] not in (None, *values):
+            raise UsageError(f"{name} is one of: {', '.join(values)}")
     size = read_size(request)
     rows = await facts.list_facts(
         database,
@@ -37,6 +45,8 @@ async def show_facts(request: Request) -> Response:
         agent=filters["agent"],
         project=filters["project"],
         peer=filters["peer"],
+        kind=filters["kind"],
+        trust=filters["trust"],
         superseded_too=filters["superseded"] is not None,
         flagged=filters["flagged"] is not None,
         as_of=_parse_day(filters["as_of"]),
@@ -45,19 +55,22 @@ async def show_facts(request: Request) -> Response:
         viewer=viewer,
     )
     waiting = await facts.list_quarantined(database, limit=20, viewer=viewer)
-    return show_page(request, "facts.html", filters=filters, waiting=waiting, **list_values(size, rows))
+    return show_page(
+        request, "facts.html", filters=filters, kinds=KINDS, trusts=TRUST, waiting=waiting, **list_values(size, rows)
+    )
 
 
 async def show_memory(request: Request) -> Response:
     """Show anything that was learned, by its id: what it rests on, and what a person can do about it."""
     database, viewer = services_of(request).database, viewer_of(request)
     explanation = await explain(database, request.path_params["memory_id"], viewer=viewer)
-    before = None
+    before, row = None, explanation["row"]
+    history = await list_fact_history(database, row, viewer=viewer) if isinstance(row, FactRow) else []
     if explanation["kind"] == "fact" and (corrected := request.query_params.get("corrected")):
         replaced = (await explain(database, corrected, viewer=viewer))["row"]
         if isinstance(replaced, FactRow) and replaced.superseded_by == explanation["row"].id:
             before = replaced
-    return show_page(request, "memory.html", memory=explanation, row=explanation["row"], before=before)
+    return show_page(request, "memory.html", memory=explanation, row=row, before=before, history=history)
 
 
 async def forget(request: Request) -> Response:
