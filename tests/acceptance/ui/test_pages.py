@@ -90,6 +90,25 @@ def test_a_fact_is_forgotten_and_believed_again(person: Page, served: ApiServer)
         assert len(client.get("/facts", params={"query": "trunk"}).json()["facts"]) == 1
 
 
+def test_facts_are_filtered_by_kind_and_by_whose_word_they_are(person: Page, served: ApiServer) -> None:
+    with served.client() as client:
+        facts = client.get("/facts", params={"limit": 100}).json()["facts"]
+    kind, trust = facts[0]["kind"], facts[0]["trust"]
+    for name, value in (("kind", kind), ("trust", trust)):
+        person.goto(f"{served.address}/ui/facts?{name}={value}")
+        fitting = [fact for fact in facts if fact[name] == value]
+        expect(person.locator("main > .entries > li")).to_have_count(min(len(fitting), 50))
+    person.goto(f"{served.address}/ui/facts?kind=odd")
+    expect(person.locator("h1")).to_have_text("This cannot be done")
+
+
+def test_a_quote_leads_to_where_it_was_said(person: Page, served: ApiServer) -> None:
+    person.goto(f"{served.address}/ui/facts?trust=user")
+    person.locator("main > .entries a").first.click()
+    person.locator("figcaption a").first.click()
+    expect(person.get_by_role("heading", name="What the model was shown")).to_be_visible()
+
+
 def test_a_search_that_finds_nothing_says_what_to_do(person: Page, served: ApiServer) -> None:
     person.goto(f"{served.address}/ui/facts?query=zzzzqqqq")
     expect(person.get_by_role("link", name="show all facts")).to_be_visible()
