@@ -80,7 +80,7 @@ class Overrides:
         if self.prompt_patch is not None:
             changed["system"] = patch_prompt(config.get("system"), self.prompt_patch)
         if self.tools is not None:
-            changed["tools"] = changed["allowed_tools"] = list(self.tools)
+            changed["tools"] = changed["allowed_tools"] = list(dict.fromkeys(self.tools))
         return changed
 
 

@@ -14,6 +14,7 @@ from consolidator.api.problems import Problem
 from consolidator.api.replies import reply
 from consolidator.api.schemas.branch import Branch, BranchList, Comparison, NewBranch
 from consolidator.api.schemas.session import SessionId
+from consolidator.models.session import SessionRow
 from consolidator.service.database import Database
 from consolidator.service.requests import Answer
 from consolidator.service.sessions import branches
@@ -47,9 +48,17 @@ async def create_branch(call: Writing, session_id: SessionId, body: NewBranch) -
             driver_tools=call.driver_tools,
             viewer=call.viewer,
         )
-        return to_answer(Branch.of(row), row.id, status=201, location=f"/v1/sessions/{row.id}")
+        return to_answer(_show(call, row), row.id, status=201, location=f"/v1/sessions/{row.id}")
 
     return await call.answer_once(work)
+
+
+def _show(call: Writing, row: SessionRow) -> Branch:
+    """Return a branch as the API shows it; who may not read it is not shown what went wrong in it."""
+    shown = Branch.of(row)
+    if not call.viewer.may("read"):
+        shown.error = None
+    return shown
 
 
 async def _preview(call: Writing, session_id: str, body: NewBranch) -> Response:
@@ -102,7 +111,7 @@ async def commit_branch(call: Writing, session_id: SessionId, branch_id: BranchI
 
     async def work(database: Database) -> Answer:
         row, _ = await branches.commit_steer(database, branch_id, main=session_id, viewer=call.viewer)
-        return to_answer(Branch.of(row), row.id)
+        return to_answer(_show(call, row), row.id)
 
     return await call.answer_once(work)
 
@@ -113,6 +122,6 @@ async def discard_branch(call: Writing, session_id: SessionId, branch_id: Branch
 
     async def work(database: Database) -> Answer:
         row = await branches.discard_branch(database, branch_id, main=session_id, viewer=call.viewer)
-        return to_answer(Branch.of(row), row.id)
+        return to_answer(_show(call, row), row.id)
 
     return await call.answer_once(work)

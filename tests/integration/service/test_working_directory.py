@@ -51,3 +51,15 @@ async def test_a_session_that_starts_in_a_subfolder_is_told_what_holds_in_its_pr
     answer = await answer_hook(database, call)
     assert answer is not None
     assert "indent with tabs" in answer.block.text
+
+
+async def test_a_client_without_a_history_is_told_what_was_remembered_for_it(database: Database, shop: Path) -> None:
+    await remember(database, "we indent with tabs", project=str(shop), agent="cursor")
+    await remember(database, "we indent with spaces", project=str(shop), agent="codex")
+    payload = {"hook_event_name": "sessionStart", "conversation_id": "x1", "session_id": "x1"}
+    call = parse_hook("cursor", "sessionStart", json.dumps({**payload, "workspace_roots": [str(shop)]}).encode(), "")
+    assert call is not None
+    answer = await answer_hook(database, call)
+    assert answer is not None
+    assert "with tabs" in answer.block.text
+    assert "with spaces" not in answer.block.text
