@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,7 @@ def test_the_lines_of_the_readme_open_a_session_and_stream_an_answer(
     with free_port() as port, answer_models(lambda _: ScriptedReply(text="Good day to you.")) as model:
         own = {
             **environment,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}",
             "CONSOLIDATOR_DATABASE_URL": dsn,
             "CONSOLIDATOR_HEALTH_PORT": str(port),
             "CONSOLIDATOR_MODEL": "stand-in",
