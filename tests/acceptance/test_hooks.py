@@ -15,7 +15,7 @@ import pytest
 
 from consolidator.hooks import program
 from consolidator.hooks.client import is_running, stop_service
-from tests.acceptance.claude_home import NO_UPSTREAM, ClaudeCode, ClaudeSession, push_session, wait_for
+from tests.acceptance.claude_home import NO_UPSTREAM, PROJECT, ClaudeCode, ClaudeSession, push_session, wait_for
 from tests.support import run_cli
 
 SETTINGS = '{\n  // by hand\n  "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}\n}\n'
@@ -71,6 +71,14 @@ def test_the_right_memory_comes_at_the_right_moment_and_nothing_else(claude: Cla
     assert claude.run("PostToolUseFailure", **{**FAILED_PUSH, "is_interrupt": True}) == ""
 
     assert claude.run("UserPromptSubmit", prompt="what is the weather in Paris?") == ""
+    run_cli("remember", "We use pnpm for packages", "--project", PROJECT, environment=claude.environment)
+    about_prompt = claude.run_until_answered("UserPromptSubmit", prompt="install the packages with pnpm please")
+    assert "We use pnpm for packages" in about_prompt
+    assert about_prompt.count("[fact:") == 1
+    for source in ("compact", "resume"):  # the context begins anew: what it held is told again
+        told_again = claude.run_until_answered("SessionStart", source=source, model="m")
+        assert {line for line in brief.splitlines() if "[" in line} <= set(told_again.splitlines())
+        assert "pnpm" in told_again
     other_project = ClaudeCode(claude.environment, claude.home, "else", "/work/museum")
     assert "Fridays" not in other_project.run("SessionStart", source="startup")
 
@@ -98,16 +106,17 @@ def test_a_session_whose_start_nobody_answered_is_briefed_at_its_first_prompt(cl
     assert other.run("UserPromptSubmit", prompt="hello, push it") == ""
 
 
-def test_a_session_that_ends_where_no_service_runs_is_imported_by_the_one_that_it_starts(claude: ClaudeCode) -> None:
+def test_a_session_is_imported_as_it_ends_where_no_service_runs_and_before_compaction(claude: ClaudeCode) -> None:
+    def list_sessions() -> str:
+        return run_cli("sessions", "--json", environment=claude.environment).stdout
+
     ClaudeSession("now", day=4).say("Remember the heron.").write(claude.home)
-    assert claude.run("SessionEnd", reason="other") == ""
-    shown = wait_for(
-        lambda: (
-            "now" in run_cli("sessions", "--json", environment=claude.environment).stdout.partition('"now"')[1]
-            or "claude-code:now" in run_cli("sessions", "--json", environment=claude.environment).stdout
-        )
-    )
-    assert shown
+    assert claude.run("SessionEnd", reason="other") == ""  # this starts the service, which imports it
+    assert wait_for(lambda: "claude-code:now" in list_sessions())
+    compacted = ClaudeCode(claude.environment, claude.home, "long")
+    ClaudeSession("long", day=4).say("Remember the egret.").write(claude.home)
+    assert compacted.run("PreCompact", trigger="auto", custom_instructions="") == ""  # and this asks it
+    assert wait_for(lambda: "claude-code:long" in list_sessions())
 
 
 def test_the_private_socket_is_its_owners_alone(claude: ClaudeCode) -> None:

@@ -24,6 +24,7 @@ MIN_FACT_COVERAGE = 0.28  # a fact is short: one of three words ("tabs or spaces
 MAX_ANSWERS_READ = 20  # of the best items
 NEAR = 4  # turns of a session on each side that are read with one
 MIN_DOCUMENTS = 1000  # that a log is taken to have: of a few, most words seem to tell nothing
+MIN_DOCUMENTS_OF_PROMPT = 100  # the same where nobody asked: fewer, since words that are common in it must tell little
 _MONTHS = frozenset(
     split_words("january february march april may june july august september october november december")
 )

@@ -22,7 +22,7 @@ from consolidator.memory.recall.injected_block import InjectedBlock, Section, re
 from consolidator.memory.recall.lasting_words import lasting_sentences, tells_more, without_directories
 from consolidator.memory.recall.postings import FACT, TURN
 from consolidator.memory.recall.query import looks_like_error
-from consolidator.memory.recall.relevance import PromptWords
+from consolidator.memory.recall.relevance import MIN_DOCUMENTS_OF_PROMPT, PromptWords
 from consolidator.memory.solutions.error_line import headline
 from consolidator.memory.solutions.fingerprint import family_fingerprint, fingerprint
 from consolidator.memory.text.words import query_words, word_key
@@ -176,7 +176,7 @@ async def _weigh_words(database: Database, call: HookCall, words: Sequence[str])
     counts: dict[str, int] = {}
     for key, _, count in hits:
         counts[keys[key]] = counts.get(keys[key], 0) + count
-    return PromptWords.weigh(words, counts, sums.turns + sums.facts)
+    return PromptWords.weigh(words, counts, max(sums.turns + sums.facts, MIN_DOCUMENTS_OF_PROMPT))
 
 
 async def _of_project(database: Database, call: HookCall, items: Sequence[RecallItem]) -> list[RecallItem]:

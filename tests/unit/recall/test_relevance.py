@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from consolidator.memory.recall.block import RecallItem
-from consolidator.memory.recall.relevance import MIN_DOCUMENTS, PromptWords, has_answer, subject_words
+from consolidator.memory.recall.relevance import (
+    MIN_DOCUMENTS,
+    MIN_DOCUMENTS_OF_PROMPT,
+    PromptWords,
+    has_answer,
+    subject_words,
+)
 from consolidator.memory.text.words import query_words, split_words
 
 COUNTS = {"push": 300, "commit": 280, "fix": 400, "test": 350, "bug": 200, "branch": 120}
@@ -41,6 +47,13 @@ def test_a_prompt_about_something_else_is_not(prompt: str) -> None:
 
 def test_words_that_every_session_has_tell_nothing() -> None:
     assert not covers("commit and push", "commit the fix and push the branch")
+
+
+@pytest.mark.parametrize(("found_in", "is_about"), [(1, True), (4, True), (80, False)])
+def test_in_a_small_log_rare_words_are_relevant_and_common_ones_are_not(found_in: int, is_about: bool) -> None:
+    words = query_words("install the packages with pnpm please")
+    weighed = PromptWords.weigh(words, dict.fromkeys(words[1:], found_in), MIN_DOCUMENTS_OF_PROMPT)
+    assert weighed.covers("We use pnpm for packages.") is is_about
 
 
 def test_an_empty_log_is_about_nothing() -> None:
