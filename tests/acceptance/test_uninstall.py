@@ -10,6 +10,7 @@ import sys
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -131,16 +132,25 @@ def test_memory_for_one_project_comes_in_that_project_alone(environment: Mapping
     wait_for(lambda: not is_running(Path(environment["CONSOLIDATOR_HOME"])))
 
 
+def find_check(checks: list[dict[str, Any]], name: str) -> str:
+    """What a check of a name has found."""
+    return next(str(check["found"]) for check in checks if check["name"] == name)
+
+
 def test_doctor_says_what_is_missing_and_what_to_do(environment: Mapping[str, str], tmp_path: Path) -> None:
     (tmp_path / ".codex").mkdir()
     before = json.loads(run_cli("doctor", "--json", environment=environment, code=2).stdout)
     assert {check["name"] for check in before if not check["passed"]} == {"coding agents", "last night"}
     assert all(check["advice"] for check in before if not check["passed"])
+    assert "no client is installed" in find_check(before, "hook service")
     run_cli("install", "codex", "--yes", "--no-history", environment=environment)
     run_cli("run", "consolidation", environment=environment)
     after = json.loads(run_cli("doctor", "--json", environment=environment).stdout)
     assert {"codex: hooks", "codex: MCP server", "hook program", "database", "dead letters"} <= {
         check["name"] for check in after
     }
-    run_cli("uninstall", "--yes", environment=environment)  # ends the hook service, which the check has started
-    wait_for(lambda: not is_running(Path(environment["CONSOLIDATOR_HOME"])))
+    assert find_check(after, "hook service") == "not running: the next hook starts it"
+    assert "no service was asked" in find_check(after, "hook program")
+    assert not is_running(Path(environment["CONSOLIDATOR_HOME"]))  # a check starts nothing
+    run_cli("uninstall", "--yes", environment=environment)
+    assert "no client is installed" in run_cli("status", environment=environment).stdout.replace("\n", " ")

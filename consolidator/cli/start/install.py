@@ -36,6 +36,7 @@ from consolidator.service.clients.installation import (
     describe_install,
     find_installed_places,
     find_place,
+    has_installed_hooks,
     import_history,
     learn_history,
     plan_install,
@@ -165,7 +166,7 @@ def status_command(as_json: AsJson = False) -> None:
         print_line(f"{name}: hooks installed {where}" if where else f"{name}: no hooks installed")
         if not (states[name].server or here[name].server):
             print_line(f"{name}: no MCP server registered")
-    print_line("the hook service is running" if running else "the hook service is not running: the next hook starts it")
+    print_line(f"the hook service is {_describe_service(settings, is_running=running)}")
     for moment, words in _MOMENTS.items():
         if sums := shown.get(moment):
             tokens = sums["tokens"] // max(sums["times"], 1)
@@ -180,8 +181,10 @@ def status_command(as_json: AsJson = False) -> None:
 def doctor_command(as_json: AsJson = False) -> None:
     """Check that what install set up works, and what it needs to be of use. Exits with 2 if something fails."""
     settings = load_settings()
-    checks = run_checks(settings, [place for name in CLIENTS if _is_touched(place := find_place(name, None))])
-    found = "running" if is_running(settings.home) else "not running: the next hook starts it"
+    running = is_running(settings.home)
+    places = [place for name in CLIENTS if _is_touched(place := find_place(name, None))]
+    checks = run_checks(settings, places, asks_service=running)
+    found = _describe_service(settings, is_running=running)
     checks += [Check("hook service", True, found), check_serve(settings)]
 
     async def work() -> list[Check]:
@@ -201,6 +204,15 @@ def doctor_command(as_json: AsJson = False) -> None:
                 print_line(f"     {check.advice}")
     if not all(check.passed for check in checks):
         raise typer.Exit(2)
+
+
+def _describe_service(settings: Settings, *, is_running: bool) -> str:
+    """Say whether the hook service runs, and what would start it."""
+    if is_running:
+        return "running"
+    if has_installed_hooks(settings):
+        return "not running: the next hook starts it"
+    return "not running, and no hook starts it: no client is installed (`consolidator install claude-code`)"
 
 
 def _is_touched(place: Place) -> bool:

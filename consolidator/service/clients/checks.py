@@ -30,15 +30,18 @@ class Check:
     advice: str = ""
 
 
-def run_checks(settings: Settings, places: Sequence[Place]) -> list[Check]:
-    """Return what is checked of the home and of each client's settings, in order."""
+def run_checks(settings: Settings, places: Sequence[Place], *, asks_service: bool) -> list[Check]:
+    """Return what is checked of the home and of each client's settings, in order.
+
+    `asks_service` says that the hook service runs: a hook asks it then, and starts none.
+    """
     checks = [_check_directory(settings)]
     if not places:
         advice = "run `consolidator install claude-code`, or codex, or cursor"
         checks.append(Check("coding agents", False, "memory is installed in none", advice))
     for place in places:
         checks += _check_settings(place)
-        checks.append(_check_program(place, settings))
+        checks.append(_check_program(place, settings.home if asks_service else None))
     return checks
 
 
@@ -65,8 +68,11 @@ def _check_settings(place: Place) -> list[Check]:
         return [Check("settings", False, str(error), "put the file right, then run install again")]
 
 
-def _check_program(place: Place, settings: Settings) -> Check:
-    """Run the hook as the agent would, with a payload about a place that nothing is known of."""
+def _check_program(place: Place, home: Path | None) -> Check:
+    """Run the hook as the agent would, with a payload about a place that nothing is known of.
+
+    Without the home of a service that runs it gets a path that is none, so that a check starts nothing.
+    """
     event = place.client.hooks[0].event
     payload = {
         "session_id": "doctor",
@@ -75,7 +81,8 @@ def _check_program(place: Place, settings: Settings) -> Check:
         "hook_event_name": event,
         "source": "startup",
     }
-    command = [sys.executable, "-I", "-S", str(PROGRAM), str(settings.home.absolute()), event, place.client.name]
+    asked = os.devnull if home is None else str(home.absolute())  # which is no directory
+    command = [sys.executable, "-I", "-S", str(PROGRAM), asked, event, place.client.name]
     try:
         done = subprocess.run(
             command,
@@ -88,4 +95,5 @@ def _check_program(place: Place, settings: Settings) -> Check:
     except (OSError, subprocess.TimeoutExpired) as error:
         return Check("hook program", False, str(error), "reinstall consolidator, then run install again")
     passed = done.returncode == 0 and not done.stdout and not done.stderr
-    return Check("hook program", passed, "ends with 0 and is silent" if passed else "it says something", "see the log")
+    quiet = "ends with 0 and is silent" + (", run by itself: no service was asked" if home is None else "")
+    return Check("hook program", passed, quiet if passed else "it says something", "see the log")

@@ -90,6 +90,18 @@ def find_installed_places(settings: Settings) -> list[Place]:
     return places
 
 
+def has_installed_hooks(settings: Settings) -> bool:
+    """Tell whether a hook of ours stands anywhere, or may stand in settings that cannot be read."""
+    try:
+        return any(
+            change.is_change and change.path == place.settings
+            for place in find_installed_places(settings)
+            for change in plan_uninstall(place, settings)
+        )
+    except UsageError:
+        return True
+
+
 def plan_install(place: Place, settings: Settings) -> list[FileChange]:
     """Return the changes that put our hooks and our MCP server into a client's settings."""
     client, home = place.client, settings.home.absolute()
