@@ -75,6 +75,12 @@ UNAVAILABLE = _kind("unavailable", 503, "The service cannot answer now", _LATER)
 OVER_BUDGET = _kind("over-budget", 409, "A cap on costs is reached", "Raise the cap of the session, then repeat it.")
 DISK_FULL = _kind("disk-full", 507, "A disk of the service is full", "Have its operator make room, then repeat it.")
 
+UNANSWERED = _kind(
+    "unanswered", 503, "Nobody can answer the message now",
+    "Do not send it again. It is answered once the session has a model (`POST /v1/sessions` with its key and a model), or "
+    "the service is started with a model and the tools.",
+)  # fmt: skip
+
 KINDS = tuple(value for value in list(globals().values()) if isinstance(value, ProblemKind))
 
 # Every error is mapped here once: by its class, or else the nearest one that it is a kind of.
@@ -135,6 +141,18 @@ def describe(error: errors.ConsolidatorError) -> str:
     return kind.title if kind.status >= 500 else str(error)
 
 
+def problem_document(kind: ProblemKind, detail: str, instance: str) -> dict[str, Any]:
+    """Return a problem as JSON can hold it; `instance` is the path of the request."""
+    return {
+        "type": TYPE_PREFIX + kind.slug,
+        "title": kind.title,
+        "status": kind.status,
+        "detail": redact(_printable(detail))[:_MAX_DETAIL],
+        "instance": redact(_printable(instance))[:_MAX_DETAIL],
+        "next": kind.next_step,
+    }
+
+
 def problem_response(
     kind: ProblemKind,
     detail: str,
@@ -143,15 +161,8 @@ def problem_response(
     headers: Mapping[str, str] | None = None,
     errors: list[dict[str, str]] | None = None,
 ) -> JSONResponse:
-    """Return a problem document; `instance` is the path of the request, `errors` are the fields that do not fit."""
-    document: dict[str, Any] = {
-        "type": TYPE_PREFIX + kind.slug,
-        "title": kind.title,
-        "status": kind.status,
-        "detail": redact(_printable(detail))[:_MAX_DETAIL],
-        "instance": redact(_printable(instance))[:_MAX_DETAIL],
-        "next": kind.next_step,
-    }
+    """Return an answer with a problem document; `errors` are the fields that do not fit."""
+    document = problem_document(kind, detail, instance)
     if errors is not None:
         document["errors"] = errors
     sent = dict(headers or {})

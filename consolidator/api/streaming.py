@@ -20,6 +20,7 @@ from consolidator.api.replies import to_document
 from consolidator.api.schemas.event import Event
 from consolidator.api.schemas.spawn import SubAgent
 from consolidator.errors import DatabaseUnavailable
+from consolidator.runtime.harness import waits_for_driver
 from consolidator.service.sessions import lookup, spawning
 from consolidator.service.sessions.following import Cursor, FollowedItem, SessionMarks, follow
 from consolidator.service.viewer import Scope
@@ -121,13 +122,20 @@ async def _follow(
     whole: bool = False,
     history: bool = False,
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the frames of a session; with a message only until that one is settled."""
+    """Yield the frames of a session; with a message only until that one is settled, or nobody here can answer it."""
+    error: str | None = None
     following = follow(call.services.hub, session_id, after=after, whole=whole, history=history, viewer=call.viewer)
     async with aclosing(following) as items:
         async for item in items:
             if item.marks is None:
                 yield format_frame(item.kind, _frame_data(item), str(item.cursor))
-            elif (reason := _end_reason(item.marks, message_seq)) is not None:
+                continue
+            if (waiting := _awaited(item.marks)) is not None and waiting != error:
+                detail = f"the message is stored and nobody answers it yet: {waiting}"
+                path = call.request.url.path
+                yield format_frame("error", problems.problem_document(problems.UNANSWERED, detail, path))
+            error = waiting
+            if (reason := _end_reason(item.marks, message_seq)) is not None:
                 yield format_frame("end", {"reason": reason, "head": item.marks.head})
                 return
     yield format_frame("end", {"reason": "ended"})
@@ -162,4 +170,11 @@ def _end_reason(marks: SessionMarks, message_seq: int | None) -> str | None:
         return None
     if marks.waiting_calls:
         return "attention"
-    return "settled" if marks.settled_to >= message_seq and not marks.pending else None
+    if marks.settled_to >= message_seq and not marks.pending:
+        return "settled"
+    return None if _awaited(marks) is None else "unanswered"
+
+
+def _awaited(marks: SessionMarks) -> str | None:
+    """Return which model or tools a session's message waits for; None where it is not held up by that."""
+    return marks.error if marks.pending and waits_for_driver(marks.error) else None

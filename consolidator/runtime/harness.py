@@ -21,6 +21,12 @@ DEFAULT_CHANNEL = "direct"  # the channel of a session that names none
 MODEL_MISSING = "it waits for a model: this service has none; set CONSOLIDATOR_MODEL, or the session's or agent's own"
 TOOLS_MISSING = "it waits for tools that no driver has here: "  # what a session's error begins with, until it is driven
 
+
+def waits_for_driver(error: str | None) -> bool:
+    """Tell whether a session's error says that no driver here has its model or its tools."""
+    return error is not None and error.startswith((MODEL_MISSING, TOOLS_MISSING))
+
+
 FinishReason = Literal["stop", "tool_calls", "approval", "budget", "error", "idle", "interrupted"]
 
 

@@ -18,8 +18,9 @@ from consolidator.models.principal import Role, name_principal
 from consolidator.models.session import SessionRow
 from consolidator.runtime.boundaries import boundary
 from consolidator.runtime.changes import PlannedChange, apply_change
+from consolidator.runtime.harness import waits_for_driver
 from consolidator.runtime.sub_agents import cancel_sub_agents, finish_sub_agent
-from consolidator.store.log import events, sessions
+from consolidator.store.log import driving, events, sessions
 from consolidator.store.log import lease as store
 from consolidator.store.log.lease import AttentionRow
 
@@ -90,6 +91,8 @@ async def append_message(conn: Connection, session_id: str, message: NewEvent, *
     appended = await events.append(conn, session_id, [message], now=now, open_task=session.open_task)
     if not await store.mark_pending(conn, session_id, now=now):
         raise session_ended(session_id)
+    if session.error is not None and waits_for_driver(session.error):  # of the message before: a driver looks anew
+        await driving.clear_missing(conn, session_id, session.error)
     return appended.last_seq
 
 

@@ -16,7 +16,7 @@ from consolidator.errors import ConsolidatorError, SessionBusy, StaleEpoch, Usag
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
 from consolidator.runtime.boundaries import boundary
 from consolidator.runtime.fold import OpenState
-from consolidator.runtime.harness import MODEL_MISSING, TOOLS_MISSING, Harness, StepResult, Usage
+from consolidator.runtime.harness import Harness, StepResult, Usage, waits_for_driver
 from consolidator.runtime.lease import hold_session
 from consolidator.runtime.sessions import check_driven_here
 from consolidator.runtime.spawn_request import SpawnRequest, SpawnResult
@@ -61,7 +61,7 @@ async def drive_session(harness: Harness, session_id: str) -> AsyncIterator[Sess
         if missing:
             raise UsageError(f"session {session_id} uses tools that are missing here: {', '.join(missing)}")
         error = lease.session.error
-        if error is not None and error.startswith((MODEL_MISSING, TOOLS_MISSING)):
+        if error is not None and waits_for_driver(error):
             async with harness.database.connection() as conn:
                 await driving.clear_missing(conn, session_id, error)
         stepper = SessionStepper(harness, lease, partial(_spawn_for_call, harness, session_id))

@@ -77,7 +77,7 @@ class FollowedItem:
             return item | {"message_id": piece.message_id, "piece": piece.number, "text": piece.text}
         if self.marks is not None:
             marks = self.marks
-            names = ("head", "status", "pending", "settled_to", "waiting_calls")
+            names = ("head", "status", "pending", "settled_to", "waiting_calls", "error")
             return item | {name: getattr(marks, name) for name in names}
         if self.message_id is not None:
             item["message_id"] = self.message_id

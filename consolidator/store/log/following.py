@@ -50,6 +50,7 @@ class SessionMarks:
     settled_to: int
     waiting_calls: list[str]  # ids of the calls that wait for a person
     is_imported: bool  # its log may grow after its end
+    error: str | None  # in which its last turn ended, or what the open one waits for
 
     @property
     def is_over(self) -> bool:

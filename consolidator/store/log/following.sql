@@ -7,7 +7,7 @@ where session.id = locked.id
 returning session.id
 
 -- name: read_marks
-select id, head, status, pending, settled_to, origin is not null as is_imported,
+select id, head, status, pending, settled_to, error, origin is not null as is_imported,
        array(select jsonb_object_keys(attention) order by 1) as waiting_calls
 from session where id = any(%(ids)s::text[])
 

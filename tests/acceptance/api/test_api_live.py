@@ -105,6 +105,16 @@ def test_pieces_come_as_they_are_committed_and_a_void_after_a_reconnect(live_api
             assert next(read_frames(stream.iter_lines()))[2]["data"]["text"] == "whole text"
 
 
+def test_an_answer_is_streamed_until_it_is_complete(live_api: ApiServer) -> None:
+    path = f"/sessions/{live_api.open_session('live:web:asked')}/messages"
+    with live_api.client(**STREAM) as client, client.stream("POST", path, json={"text": "Tabs?"}) as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        frames = list(read_frames(stream.iter_lines()))
+    assert (frames[-1][0], frames[-1][2]["reason"]) == ("end", "settled")
+    assert any(kind == "piece" for kind, _, _ in frames)
+    assert frames[-2][2]["type"] == "AssistantResponse"
+
+
 def test_a_replaced_answer_is_void_for_who_saw_its_pieces(live_api: ApiServer) -> None:
     session_id = live_api.open_session("live:web:ines")
     write(live_api, session_id, "begin", "Goo", "replace")

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -363,18 +364,37 @@ def test_a_page_of_another_site_reaches_nothing(api: ApiServer, owner: httpx2.Cl
     assert preflight.status_code == 405
 
 
-def test_an_answer_is_streamed_until_it_is_complete(api: ApiServer, owner: httpx2.Client) -> None:
-    session_id = api.open_session("streams:web:mara")
-    driver = threading.Timer(0.3, drive, (api, session_id, "Tabs."))
-    driver.start()
-    accept = {"accept": "text/event-stream"}
-    with owner.stream("POST", f"/sessions/{session_id}/messages", json={"text": "Tabs?"}, headers=accept) as stream:
-        assert stream.headers["content-type"].startswith("text/event-stream")
-        frames = list(read_frames(stream.iter_lines()))
-    driver.join()
-    assert frames[-1][0] == "end"
-    assert frames[-1][2]["reason"] == "settled"
-    assert "Tabs." in str(frames)
+def test_a_streamed_message_that_nobody_can_answer_ends_with_an_error_and_is_answered_later(api: ApiServer) -> None:
+    def read_stream(session_id: str) -> list[Any]:
+        headers = {"accept": "text/event-stream", "idempotency-key": f"unanswered-{session_id}"}
+        path = f"/sessions/{session_id}/messages"
+        with api.client() as client, client.stream("POST", path, json={"text": "Tabs?"}, headers=headers) as stream:
+            assert stream.headers["content-type"].startswith("text/event-stream")
+            return list(read_frames(stream.iter_lines()))
+
+    def follow(session_id: str) -> Any:
+        path, headers = f"/sessions/{session_id}/events", {"accept": "text/event-stream"}
+        with api.client() as client, client.stream("GET", path, headers=headers) as stream:
+            return next(data for kind, _, data in read_frames(stream.iter_lines()) if kind == "error")
+
+    asked = api.open_session("unanswered:web:mara")
+    needy = api.open_session("unanswered:web:omar", model="gpt-4o-mini", tools=["look"])
+    with ThreadPoolExecutor() as pool:
+        streams = list(pool.map(read_stream, (asked, needy)))
+    for session_id, frames, words in zip((asked, needy), streams, ("set CONSOLIDATOR_MODEL", "here: look"), strict=True):
+        assert [kind for kind, _, _ in frames] == ["event", "error", "end"]
+        assert frames[0][2]["data"]["text"] == "Tabs?"
+        problem = frames[1][2]
+        assert (problem["status"], problem["type"]) == (503, "urn:consolidator:problem:unanswered")
+        assert problem["detail"].startswith("the message is stored and nobody answers it yet: it waits for ")
+        assert words in problem["detail"]
+        assert "Do not send it again" in problem["next"]
+        assert frames[2][2] == {"reason": "unanswered", "head": 2}
+    assert follow(asked)["instance"] == f"/v1/sessions/{asked}/events"  # the stream of what comes goes on
+    drive(api, asked, "Tabs.")
+    frames = read_stream(asked)  # the same request: the message is not said again
+    assert [frame[0] for frame in frames] == ["event", "event", "piece", "event", "end"]
+    assert (frames[2][2]["text"], frames[-1][2]["reason"]) == ("Tabs.", "settled")
 
 
 def test_streams_of_one_token_are_bounded_and_told_when_the_service_stops(
