@@ -4,6 +4,7 @@ ConsolidatorError                exit code of the command line
 ├── UsageError                   2   a command's arguments or the settings are wrong
 │   ├── Forbidden                2   the credential lacks the scope that this needs
 │   ├── SessionClosed            2   the session has ended, or is driven elsewhere
+│   ├── SessionDiffers           2   a session that exists began with other values than are asked for
 │   ├── KeyReused                2   an idempotency key came with another request
 │   └── InvalidCursor            2   a cursor is none that was given out
 ├── NotFound                     3   nothing has that name or id
@@ -66,6 +67,10 @@ class Forbidden(UsageError):
 
 class SessionClosed(UsageError):
     """The session has ended, or its log is the record of another harness: nothing more happens in it here."""
+
+
+class SessionDiffers(UsageError):
+    """A session that exists began with other values than are asked for; nothing was set."""
 
 
 class KeyReused(UsageError):

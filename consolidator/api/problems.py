@@ -54,7 +54,7 @@ NOT_FOUND = _kind("not-found", 404, "There is nothing there", "List what there i
 METHOD_NOT_ALLOWED = _kind(
     "method-not-allowed", 405, "This method is not one of the resource's", "Use a method that the header Allow names."
 )
-CONFLICT = _kind("conflict", 409, "The session has moved on", _READ_AGAIN)
+CONFLICT = _kind("conflict", 409, "The session is not as the request takes it to be", _READ_AGAIN)
 SESSION_CLOSED = _kind(
     "session-closed", 409, "Nothing more happens in this session", "Read it, or open its key again for a new one."
 )
@@ -77,8 +77,8 @@ DISK_FULL = _kind("disk-full", 507, "A disk of the service is full", "Have its o
 
 UNANSWERED = _kind(
     "unanswered", 503, "Nobody can answer the message now",
-    "Do not send it again. It is answered once the session has a model (`POST /v1/sessions` with its key and a model), or "
-    "the service is started with a model and the tools.",
+    "Do not send it again. It is answered once the session has a model (`POST /v1/sessions` with its key and a model), "
+    "or the service is started with a model and the tools.",
 )  # fmt: skip
 
 KINDS = tuple(value for value in list(globals().values()) if isinstance(value, ProblemKind))
@@ -89,6 +89,7 @@ BY_ERROR: Mapping[type[errors.ConsolidatorError], ProblemKind] = {
     errors.UsageError: INVALID,
     errors.Forbidden: FORBIDDEN,
     errors.SessionClosed: SESSION_CLOSED,
+    errors.SessionDiffers: CONFLICT,
     errors.KeyReused: KEY_REUSED,
     errors.InvalidCursor: INVALID_CURSOR,
     errors.NotFound: NOT_FOUND,

@@ -148,7 +148,8 @@ class Consolidator:
 
         A new session takes what is not named from its agent's defaults (`consolidator agent`). Arguments that are not
         None are set on a session that exists; the others stay as they were. Raises UsageError for a cap that cannot be
-        enforced, an unknown strategy, and a size below 1.
+        enforced, an unknown strategy, and a size below 1, and SessionDiffers for another project, conversation, trigger
+        or seeds than a session that exists began with.
         """
         request = session_request(model, max_cost_usd, wanted)
         row = await creation.open_session(

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from datetime import UTC
+from typing import Any, cast
 
 from ulid import ULID
 
 from consolidator.database import Connection, Database
 from consolidator.database.jsonb import escape
-from consolidator.errors import UsageError
+from consolidator.errors import SessionDiffers, UsageError
 from consolidator.llm.prices import context_window
 from consolidator.models.agent import AUTO, AgentRow
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role
+from consolidator.models.seed import Seed, SeedRole, SeedRow
 from consolidator.models.session import SessionRow
 from consolidator.models.session_key import SessionKey
 from consolidator.runtime.boundaries import boundary
 from consolidator.runtime.budget import check_cap
 from consolidator.runtime.routing import candidate_models
-from consolidator.runtime.session_request import SessionRequest, SessionSetup, changed_config, set_up_session
+from consolidator.runtime.session_request import (
+    SessionRequest,
+    SessionSetup,
+    changed_config,
+    changed_metadata,
+    set_up_session,
+)
 from consolidator.settings import Settings
 from consolidator.store.log import agents, events, seeds, sessions
 
@@ -48,7 +56,8 @@ async def open_session(
     """Return the session that a key names now; create it if there is none. What the request names is set on it.
 
     `tools` are those that drive it here, where the session has no list of its own. Raises UsageError for an invalid
-    key, for a cap in money that cannot be enforced, and for parameters that do not fit the agent's template.
+    key, for a cap in money that cannot be enforced, and for parameters that do not fit the agent's template, and
+    SessionDiffers where the session began with another project, conversation, trigger or seeds.
     """
     agent_name, channel, peer = parse_key(key)
     values = {"id": str(ULID()), "key": key, "agent": agent_name, "channel": channel, "peer": peer}
@@ -66,6 +75,7 @@ async def open_session(
         async with database.transaction() as conn:
             await sessions.lock(conn, [session_id])  # so that two concurrent openings do not overwrite each other
             session = await sessions.get(conn, session_id)
+            await _check_beginning(conn, session, request)
             if session.head == 0:
                 setup = setup or set_up_session(request, agent)
                 await _begin(conn, database, session, request, _with_tools(setup, tools), principal)
@@ -142,7 +152,7 @@ async def _change(
     tools: tuple[str, ...] | None,
     principal: str,
 ) -> None:
-    """Set what a request names and that differs, and log it."""
+    """Set what a request names and that differs, and log it; labels and metadata are added to those that stand."""
     wanted = changed_config(request, agent)
     if tools is not None and "allowed_tools" not in {**session.config, **wanted}:
         wanted["tools"] = list(tools)
@@ -155,6 +165,9 @@ async def _change(
     labels = {name: value for name, value in (request.labels or {}).items() if session.labels.get(name) != value}
     if labels:
         changed["labels"] = labels
+    metadata = changed_metadata(request, session.details.get("metadata") or {})
+    if metadata:
+        changed["metadata"] = metadata
     if not changed:
         return
     config = {**session.config, **wanted}
@@ -162,12 +175,42 @@ async def _change(
     columns: dict[str, Any] = {
         "context_window": find_window(model or session.model, config),
         "labels": labels,
+        "metadata": metadata,
         "ttl_seconds": request.session_ttl_seconds,
     }
     now = database.clock.now()
     await sessions.describe(conn, session.id, columns, now=now)
     decision = {"decision": "configuration_changed", "changed": changed}
     await events.append(conn, session.id, [NewEvent(EventType.POLICY_DECISION, decision, principal=principal)], now=now)
+
+
+async def _check_beginning(conn: Connection, session: SessionRow, request: SessionRequest) -> None:
+    """Raise SessionDiffers for what a request names of a session's beginning and that is not what stands."""
+    wanted: dict[str, object] = {"project": request.project, "conversation_id": request.conversation_id}
+    if session.head > 0:
+        wanted |= {"trigger_type": request.trigger_type, "trigger_id": request.trigger_id}
+    differing = [name for name, value in wanted.items() if value is not None and value != getattr(session, name)]
+    if session.head > 0 and request.seeds:
+        thread = [_stored_seed(row) for row in await seeds.read(conn, session.id) if row.role != "system"]
+        if thread != [_as_stored(seed) for seed in request.seeds]:
+            differing.append("seeds")
+    if differing:
+        raise SessionDiffers(
+            f"session {session.id} began with other values of {', '.join(differing)}, and these stay: leave them out "
+            "to go on with it, or create a new session, which the key names from then on (`POST /v1/sessions` with "
+            "`new`, `agent.create(key=...)` or `consolidator session create --key`)"
+        )
+
+
+def _stored_seed(row: SeedRow) -> Seed:
+    return Seed(cast(SeedRole, row.role), row.content, row.is_new, row.occurred_at, row.details)
+
+
+def _as_stored(seed: Seed) -> Seed:
+    """Return a seed as it comes back from the database: a time without a zone is in UTC."""
+    at = seed.occurred_at
+    at = at if at is None or at.tzinfo is not None else at.replace(tzinfo=UTC)
+    return replace(seed, occurred_at=at, details=dict(seed.details or {}))
 
 
 def check_affordable(settings: Settings, model: str | None, cap: Any) -> None:

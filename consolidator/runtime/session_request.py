@@ -33,7 +33,8 @@ _CONFIG = ("max_steps", "answer_tokens", "strategy", "budget", "last", "compacti
 class SessionRequest:
     """What a caller asks for of a session; None leaves it to the agent's defaults, and these to the settings.
 
-    The last block counts only for a new session. Raises UsageError for what no session could run with.
+    The last block belongs to a session's beginning: one that exists is not opened with other values of it. Raises
+    UsageError for what no session could run with.
     """
 
     model: str | None = None
@@ -52,13 +53,13 @@ class SessionRequest:
     session_ttl_seconds: int | None = None
     checkpoint_ttl_seconds: int | None = None
     labels: Mapping[str, Any] | None = None
+    metadata: Mapping[str, Any] | None = None
 
     project: str | None = None
     conversation_id: str | None = None
     trigger_type: str | None = None
     trigger_id: str | None = None
     seeds: Sequence[Seed] = ()  # the earlier thread, in order
-    metadata: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if self.system is not None and (self.template is not None or self.parameters is not None):
@@ -76,8 +77,7 @@ class SessionRequest:
         for what, name in (("trigger", self.trigger_id), ("conversation", self.conversation_id)):
             if name is not None and (not name.strip() or len(name) > _MAX_ID_LENGTH or escape(name) != name):
                 raise UsageError(f"{name[:80]!r} is no id of a {what}: at most {_MAX_ID_LENGTH} characters")
-        if len(json.dumps(dict(self.metadata or {}), default=str)) > MAX_METADATA_BYTES:
-            raise UsageError(f"the metadata is larger than {MAX_METADATA_BYTES:,} bytes")
+        _check_metadata(self.metadata or {})
         _check_seeds(self.seeds)
 
 
@@ -190,6 +190,14 @@ def changed_config(request: SessionRequest, agent: AgentRow | None) -> dict[str,
     return {name: value for name, value in config.items() if value is not None}
 
 
+def changed_metadata(request: SessionRequest, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a request adds to the metadata of a session that exists, name by name. Raises UsageError."""
+    added = {name: value for name, value in (request.metadata or {}).items() if stored.get(name, ...) != value}
+    if added:
+        _check_metadata({**stored, **added})
+    return added
+
+
 def render_system(request: SessionRequest, agent: AgentRow | None) -> str | None:
     """Return the system prompt: the caller's, or the rendered template, or the agent's."""
     if request.system is not None:
@@ -241,6 +249,11 @@ def _check_labels(labels: Mapping[str, Any]) -> None:
         is_plain = value is not None and isinstance(value, (str, int, float, bool))
         if not name.strip() or len(name) > 100 or not is_plain or len(text) > MAX_LABEL_LENGTH:
             raise UsageError(f"label {name[:80]!r}: a name, and a text or number of at most {MAX_LABEL_LENGTH}")
+
+
+def _check_metadata(metadata: Mapping[str, Any]) -> None:
+    if len(json.dumps(dict(metadata), default=str)) > MAX_METADATA_BYTES:
+        raise UsageError(f"the metadata is larger than {MAX_METADATA_BYTES:,} bytes")
 
 
 def _check_seeds(seeds: Sequence[Seed]) -> None:

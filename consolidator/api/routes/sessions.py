@@ -36,8 +36,8 @@ Name = Annotated[str | None, Query(min_length=1, max_length=1000)]
 async def open_session(call: Writing, body: OpenSession) -> Response:
     """Return the session that a key names now, or create one: with `new`, without a key, or where the key names none.
 
-    What the request leaves out is the agent's. On a session that exists, what is not null is set,
-    but for what belongs to its beginning and stays: project, conversation, trigger, metadata and seeds.
+    What the request leaves out is the agent's. On a session that exists, what is not null is set, labels and metadata
+    are added name by name, and another project, conversation, trigger or seeds than it began with are a 409 `conflict`.
     """
 
     async def work(database: Database) -> Answer:

@@ -133,7 +133,10 @@ class Seed(Input):
 
 
 class OpenSession(Input):
-    """What a session begins with; what is null is the agent's, or stays as it is."""
+    """What a session begins with; what is null is the agent's, or stays as it is.
+
+    A session that exists has its beginning: another project, conversation, trigger or seeds is refused (409).
+    """
 
     key: str | None = Field(
         default=None, min_length=1, max_length=300, description="agent:channel:peer", examples=["main:web:mara"]
@@ -159,7 +162,7 @@ class OpenSession(Input):
     checkpoint_ttl_seconds: int | None = Field(default=None, ge=1, le=MAX_SECONDS)
     labels: dict[str, str | int | float | bool] | None = Field(default=None, examples=[{"space_id": "s1"}])
     project: str | None = Field(default=None, min_length=1, max_length=1000)
-    conversation_id: str | None = Field(default=None, min_length=1, max_length=1000, description="of a new session")
+    conversation_id: str | None = Field(default=None, min_length=1, max_length=1000, description="its thread")
     trigger_type: str | None = Field(default=None, min_length=1, max_length=64, description="such as email")
     trigger_id: str | None = Field(default=None, min_length=1, max_length=1000)
     seeds: list[Seed] = Field(default_factory=list, max_length=MAX_SEEDS, description="the earlier thread, in order")

@@ -127,7 +127,8 @@ update session
 set context_window = coalesce(%(context_window)s, context_window), trigger_type = coalesce(%(trigger_type)s, trigger_type),
     trigger_id = coalesce(%(trigger_id)s, trigger_id), labels = labels || %(labels)s::jsonb,
     details = case when %(metadata)s::jsonb = '{}'::jsonb then details
-                   else details || jsonb_build_object('metadata', %(metadata)s::jsonb) end,
+                   else details || jsonb_build_object(
+                       'metadata', coalesce(details -> 'metadata', '{}'::jsonb) || %(metadata)s::jsonb) end,
     expires_at = coalesce(%(now)s::timestamptz + make_interval(secs => %(ttl_seconds)s::integer), expires_at)
 where id = %(id)s
 

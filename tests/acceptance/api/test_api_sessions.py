@@ -82,6 +82,18 @@ def test_a_session_is_opened_talked_to_read_and_ended(api: ApiServer, owner: htt
     assert owner.post("/sessions", json={"key": "main:web:ines"}).json()["id"] != session["id"]
 
 
+def test_a_key_is_not_opened_with_another_beginning(api: ApiServer, owner: httpx2.Client) -> None:
+    begun = {"key": "main:mail:ines", "project": "/src", "trigger_type": "email", "trigger_id": "42"}
+    first = owner.post("/sessions", json=begun).json()
+    assert owner.post("/sessions", json=begun).json() == first
+    refused = owner.post("/sessions", json={**begun, "trigger_id": "43", "metadata": {"subject": "Invoice"}})
+    assert (refused.status_code, refused.json()["type"]) == (409, "urn:consolidator:problem:conflict")
+    assert "other values of trigger_id, and these stay" in refused.json()["detail"]
+    assert owner.get(f"/sessions/{first['id']}").json()["trigger_id"] == "42"
+    with api.client(api.make_token("mailer", "write", project="/src", agent="main")) as mailer:  # its project is meant
+        assert mailer.post("/sessions", json={"key": "main:mail:ines"}).json()["id"] == first["id"]
+
+
 def test_who_speaks_is_the_credential_and_never_what_a_body_says(api: ApiServer) -> None:
     session_id = api.open_session("main:chat:mara")
     with api.client(api.make_token("web-chat", "write", peer="mara")) as client:
@@ -381,7 +393,7 @@ def test_a_streamed_message_that_nobody_can_answer_ends_with_an_error_and_is_ans
     needy = api.open_session("unanswered:web:omar", model="gpt-4o-mini", tools=["look"])
     with ThreadPoolExecutor() as pool:
         streams = list(pool.map(read_stream, (asked, needy)))
-    for session_id, frames, words in zip((asked, needy), streams, ("set CONSOLIDATOR_MODEL", "here: look"), strict=True):
+    for frames, words in zip(streams, ("set CONSOLIDATOR_MODEL", "here: look"), strict=True):
         assert [kind for kind, _, _ in frames] == ["event", "error", "end"]
         assert frames[0][2]["data"]["text"] == "Tabs?"
         problem = frames[1][2]

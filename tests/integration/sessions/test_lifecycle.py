@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,8 @@ import pytest
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.errors import Forbidden, NotFound, UsageError
+from consolidator.errors import Forbidden, NotFound, SessionDiffers, UsageError
+from consolidator.models.seed import Seed
 from consolidator.models.session import SessionRow
 from consolidator.runtime import sessions
 from consolidator.service.sessions.lifecycle import SessionRequest, create_session, end_session, open_session
@@ -26,6 +27,7 @@ from tests.support import log_events, user_message
 
 __all__ = ["dsn", "emptied"]  # fixtures
 SETTINGS = Settings(home=Path("/nonexistent"), model="gpt-4o-mini")
+NAIVE = datetime(2026, 3, 1, 12, tzinfo=UTC).replace(tzinfo=None)
 MAIL: dict[str, Any] = {
     "trigger_type": "email",
     "trigger_id": "<42@example.org>",
@@ -60,6 +62,46 @@ async def test_a_session_is_created_with_all_that_its_caller_says(database: Data
     assert start.data["trigger"] == {"type": "email", "id": "<42@example.org>"}
     assert start.principal == "operator"
     assert (session.head, session.settled_to, session.pending) == (1, 1, False)
+
+
+async def test_a_session_that_exists_is_not_opened_with_another_beginning(database: Database) -> None:
+    key = "desk:email:ines"
+    seeds = [
+        Seed("user", "Where is my invoice?", occurred_at=NAIVE, details={"speaker": "Ines"}),
+        Seed("assistant", "Which one?", is_new=True, occurred_at=datetime(2026, 3, 1, 13, tzinfo=UTC)),
+    ]
+    begun: dict[str, Any] = {
+        "project": "/src", "conversation_id": "thread-9", "trigger_type": "email", "trigger_id": "42", "seeds": seeds,
+    }  # fmt: skip
+    first = await open_session(database, SETTINGS, key, SessionRequest(**begun))
+    for wanted in (begun, {}, {"project": "/src"}, {"trigger_type": "email"}):  # what stands, or nothing
+        same = await open_session(database, SETTINGS, key, SessionRequest(**wanted))
+        assert (same.id, same.head) == (first.id, first.head)
+    others: dict[str, Any] = {
+        "project": "/doc", "conversation_id": "thread-1", "trigger_type": "cron", "seeds": seeds[:1],
+    }  # fmt: skip
+    for name, value in others.items():
+        with pytest.raises(SessionDiffers, match=f"other values of {name}, and these stay: leave them out to go on"):
+            await open_session(database, SETTINGS, key, SessionRequest(**{name: value}, max_steps=7))
+    with pytest.raises(SessionDiffers, match=r"project, conversation_id, trigger_type, trigger_id, seeds, and"):
+        await open_session(database, SETTINGS, key, SessionRequest(**others, trigger_id="43"))
+    assert await open_session(database, SETTINGS, key, SessionRequest()) == same  # nothing of it was set
+    new = await create(database, key, **others)
+    assert (new.id != first.id, new.project, new.conversation_id) == (True, "/doc", "thread-1")
+
+
+async def test_metadata_is_added_name_by_name_and_logged(database: Database) -> None:
+    key = "desk:email:ines"
+    await open_session(database, SETTINGS, key, SessionRequest(metadata={"subject": "Invoice", "tries": 1}))
+    await open_session(database, SETTINGS, key, SessionRequest(metadata={"subject": "Invoice"}))
+    session = await open_session(database, SETTINGS, key, SessionRequest(metadata={"tries": 2, "open": None}))
+    assert session.details["metadata"] == {"subject": "Invoice", "tries": 2, "open": None}
+    [_, change] = await read_log(database, session.id)
+    assert change.data["changed"] == {"metadata": {"tries": 2, "open": None}}
+    half = {"a": "x" * 40_000}
+    await open_session(database, SETTINGS, key, SessionRequest(metadata=half))
+    with pytest.raises(UsageError, match="the metadata is larger"):
+        await open_session(database, SETTINGS, key, SessionRequest(metadata={"b": half["a"]}))
 
 
 async def test_a_run_of_a_key_continues_its_conversation_and_its_runs_are_listed_in_order(
