@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from consolidator.models.event import Event, NewEvent
     from consolidator.models.payload import EventType
     from consolidator.models.seed import Seed
-    from consolidator.runtime.agent import Consolidator, Session, step, wake
+    from consolidator.runtime.agent import Consolidator, step, wake
+    from consolidator.runtime.agent_session import Session
     from consolidator.runtime.harness import Delta, StepResult
     from consolidator.runtime.routing import RouteDecision, RouteRequest
     from consolidator.runtime.tools.outcome import Outcome
@@ -65,7 +66,7 @@ _MODULE_OF = {
     "RouteDecision": "runtime.routing",
     "RouteRequest": "runtime.routing",
     "Seed": "models.seed",
-    "Session": "runtime.agent",
+    "Session": "runtime.agent_session",
     "Settings": "settings",
     "StepResult": "runtime.harness",
     "Tool": "runtime.tools.tool",

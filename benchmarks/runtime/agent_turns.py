@@ -21,7 +21,7 @@ from consolidator.database import Database
 from consolidator.llm.client import ModelClient
 from consolidator.models.payload import EventType
 from consolidator.runtime import sessions
-from consolidator.runtime.agent import Session
+from consolidator.runtime.agent_session import Session
 from consolidator.store.log import events
 
 ROUNDS = {"tiny": 2, "small": 30, "full": 150}

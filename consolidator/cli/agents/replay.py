@@ -9,7 +9,7 @@ import typer
 from consolidator.cli.common import SessionName, open_configured, run_async
 from consolidator.cli.output import AsJson, print_json_line, sanitize
 from consolidator.cli.streams import write_now
-from consolidator.runtime.agent import VOID_NOTICE
+from consolidator.runtime.agent_session import VOID_NOTICE
 from consolidator.service.agents.replay import replay_session
 
 

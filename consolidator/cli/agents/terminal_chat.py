@@ -25,7 +25,8 @@ from consolidator.cli.streams import write_now
 from consolidator.errors import ConsolidatorError, UsageError
 from consolidator.models.session import SessionRow
 from consolidator.runtime import sessions
-from consolidator.runtime.agent import VOID_NOTICE, Consolidator, Message, Session
+from consolidator.runtime.agent import Consolidator
+from consolidator.runtime.agent_session import VOID_NOTICE, Message, Session
 from consolidator.runtime.attention import load_pending_calls
 from consolidator.runtime.harness import Delta
 from consolidator.runtime.tools.arguments import BoundCall
