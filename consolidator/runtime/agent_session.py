@@ -79,7 +79,7 @@ class Session:
                 self._agent.database, self.id, text, mode=mode, surface=self._agent.surface
             )
         )
-        answers = AnswerStream(self._agent.harness, self.id, seq, self._agent.hub)
+        answers = AnswerStream(self._agent.harness, self.id, seq, load_session=self.info, open_hub=self._agent.hub)
         async for delta in answers.deltas():
             yield delta
         self.result = answers.result

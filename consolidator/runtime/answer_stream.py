@@ -8,13 +8,12 @@ from contextlib import aclosing, suppress
 
 from consolidator.errors import SessionBusy, StaleEpoch
 from consolidator.models.session import SessionRow
+from consolidator.runtime import wake as waking
 from consolidator.runtime.delta_queue import DeltaQueue
 from consolidator.runtime.harness import Delta, Harness, StepResult
 from consolidator.runtime.live.hub import FollowHub
 from consolidator.runtime.live.items import Cursor, FollowedItem
-from consolidator.runtime.wake import wake_session
 from consolidator.store.log import generation as store
-from consolidator.store.log import sessions
 
 _POLL_SECONDS = 0.1  # between two attempts to drive a session that is not settled
 _FOLLOW_SECONDS = 0.5  # between two attempts to drive a session that another process drives
@@ -23,16 +22,24 @@ _FOLLOW_SECONDS = 0.5  # between two attempts to drive a session that another pr
 class AnswerStream:
     """Drives a session until a message is answered, or with None until nothing is open, and yields what comes of it.
 
-    `result` tells afterwards why it ended; `open_hub` returns what follows sessions that other processes drive.
+    `result` tells afterwards why it ended; `load_session` returns the session's row as it is, and `open_hub` what
+    follows sessions that other processes drive.
     """
 
     def __init__(
-        self, harness: Harness, session_id: str, message_seq: int | None, open_hub: Callable[[], Awaitable[FollowHub]]
+        self,
+        harness: Harness,
+        session_id: str,
+        message_seq: int | None,
+        *,
+        load_session: Callable[[], Awaitable[SessionRow]],
+        open_hub: Callable[[], Awaitable[FollowHub]],
     ) -> None:
         self.result: StepResult | None = None
         self._harness = harness
         self._session_id = session_id
         self._message_seq = message_seq
+        self._load_session = load_session
         self._open_hub = open_hub
 
     async def deltas(self) -> AsyncIterator[Delta]:
@@ -59,11 +66,10 @@ class AnswerStream:
         while True:
             heard_all = listeners.setdefault(self._session_id, queue) is queue and heard_all
             try:
-                result = await wake_session(self._harness, self._session_id)
+                result = await waking.wake_session(self._harness, self._session_id)
             except (SessionBusy, StaleEpoch):
                 result = None
-            async with self._harness.database.connection() as conn:
-                session = await sessions.get(conn, self._session_id)
+            session = await self._load_session()
             if not session.pending or (message_seq is not None and session.settled_to >= message_seq):
                 break
             if session.status != "open" or (result is not None and result.finish_reason not in ("stop", "idle")):
