@@ -224,6 +224,7 @@ class FactTable(AssertionColumns, table=True):
     __table_args__ = (
         Index("fact_group", "agent", "subject", "predicate", text("coalesce(project, peer, '')")),
         Index("fact_stated", "agent", postgresql_where=text("trust = 'person'")),
+        Index("fact_superseded", "superseded_by", postgresql_where=text("superseded_by is not null")),
         Index("fact_search", text("to_tsvector('simple', sentence)"), postgresql_using="gin"),
         Index(
             "fact_standing",

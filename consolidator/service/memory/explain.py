@@ -65,15 +65,6 @@ async def _explain_reached(conn: Connection, memory_id: str, scope: Viewer, view
     return explanation if await _is_evidence_reached(conn, explanation, viewer) else None
 
 
-async def list_fact_history(database: Database, fact: FactRow, *, viewer: Viewer = OWNER) -> list[FactRow]:
-    """Return what was believed of the same attribute and owner, the fact among it, in order of time."""
-    async with database.connection() as conn:
-        scope = viewer.narrow()
-        history = await lookup.load_fact_history(conn, fact)
-        visible = await _visible_facts(conn, {other.id for other in history}, scope)
-    return [_cut(other) for other in history if other.id in visible] if _is_cut(scope) else history
-
-
 def _is_of_scope(row: FactRow | ProcedureRow | SolutionRow | CitedCandidateRow, viewer: Viewer) -> bool:
     """Whether something learned belongs to the viewer's agent and project; a fact of none is judged by its quotes."""
     projects = (None, viewer.project) if isinstance(row, FactRow | CitedCandidateRow) else (viewer.project,)
@@ -107,13 +98,14 @@ async def _is_visible(
 ) -> bool:
     """Whether a scope's person and project may see it; procedures and solutions are found only where they may."""
     if isinstance(row, FactRow):
-        return row.id in await _visible_facts(conn, {row.id}, scope)
+        return row.id in await find_scoped_facts(conn, {row.id}, scope)
     if isinstance(row, ProcedureRow | SolutionRow):
         return True
     return row.session_id in await _reached_sessions(conn, {row.session_id}, scope)
 
 
-async def _visible_facts(conn: Connection, ids: set[str], scope: Viewer) -> set[str]:
+async def find_scoped_facts(conn: Connection, ids: set[str], scope: Viewer) -> set[str]:
+    """Return which of some facts a scope's person and project may see."""
     if scope.peer is not None:
         ids = await find_visible_facts(conn, ids, scope.peer)
     return ids if scope.project is None else await find_project_facts(conn, ids, scope.project)
@@ -143,7 +135,7 @@ async def _explain_fact(conn: Connection, fact: FactRow, scope: Viewer) -> dict[
     if _is_cut(scope):
         fact = _cut(fact)
         own = await _reached_sessions(conn, {candidate.session_id for candidate in cited}, scope)
-        visible = await _visible_facts(conn, {other.id for other in history}, scope)
+        visible = await find_scoped_facts(conn, {other.id for other in history}, scope)
         cited = [_cut(candidate) for candidate in cited if candidate.session_id in own]
         history = [other for other in history if other.id in visible]
     lines = [

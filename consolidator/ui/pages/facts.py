@@ -11,8 +11,10 @@ from starlette.routing import Route
 from consolidator.errors import UsageError
 from consolidator.models.fact import FactRow
 from consolidator.service.memory import facts
-from consolidator.service.memory.explain import explain, list_fact_history
+from consolidator.service.memory.explain import explain
+from consolidator.service.memory.fact_chain import load_fact_chain
 from consolidator.service.memory.remember import remember
+from consolidator.ui.fact_timeline import draw_timeline, list_rewordings
 from consolidator.ui.view import (
     Entry,
     PageModule,
@@ -65,12 +67,26 @@ async def show_memory(request: Request) -> Response:
     database, viewer = services_of(request).database, viewer_of(request)
     explanation = await explain(database, request.path_params["memory_id"], viewer=viewer)
     before, row = None, explanation["row"]
-    history = await list_fact_history(database, row, viewer=viewer) if isinstance(row, FactRow) else []
+    chain = await load_fact_chain(database, row, viewer=viewer) if isinstance(row, FactRow) else None
     if explanation["kind"] == "fact" and (corrected := request.query_params.get("corrected")):
         replaced = (await explain(database, corrected, viewer=viewer))["row"]
         if isinstance(replaced, FactRow) and replaced.superseded_by == explanation["row"].id:
             before = replaced
-    return show_page(request, "memory.html", memory=explanation, row=row, before=before, history=history)
+    timeline, rewordings = None, {}
+    if chain is not None and chain.facts:
+        rewordings = {each.id: list_rewordings(each, chain.versions[each.id]) for each in chain.facts}
+        if len(chain.facts) > 1 or any(chain.versions.values()):
+            timeline = draw_timeline(chain.facts, chain.versions, database.clock.now())
+    return show_page(
+        request,
+        "memory.html",
+        memory=explanation,
+        row=row,
+        before=before,
+        chain=chain,
+        timeline=timeline,
+        rewordings=rewordings,
+    )
 
 
 async def forget(request: Request) -> Response:
