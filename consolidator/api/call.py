@@ -16,7 +16,6 @@ from starlette.responses import Response
 from consolidator.api import limits, problems, replies
 from consolidator.api.guard import EVENT_STREAM
 from consolidator.api.problems import Problem
-from consolidator.errors import RequestUnderWay
 from consolidator.runtime.harness import Harness
 from consolidator.service.bearer import BearerTokens
 from consolidator.service.database import Database
@@ -41,7 +40,6 @@ class ApiServices:
     stopping: asyncio.Event
     runs: RequestedRuns  # of the nights' jobs, on their connections
     open_hub: FollowHub | None = None  # follows sessions for all streams
-    under_way: set[KeyedRequest] = field(default_factory=set)  # whose work may wait for a model
     previews: limits.Places = field(default_factory=lambda: limits.Places(limits.PREVIEWS_EACH, limits.PREVIEWS))
 
     @property
@@ -91,20 +89,8 @@ class Call:
         return to_response(await self.do_once(work))
 
     async def answer_again(self, work: Work) -> Response:
-        """Do what a request asks for outside of any transaction, and answer it.
-
-        Raises RequestUnderWay while this process does the same one: a repeat takes no place of other work.
-        """
-        under_way, keyed = self.services.under_way, self.keyed
-        if keyed is None:
-            return to_response(await answer_again(self.database, None, work))
-        if keyed in under_way:
-            raise RequestUnderWay("the same request is being done: ask again for its answer")
-        under_way.add(keyed)
-        try:
-            return to_response(await answer_again(self.database, keyed, work))
-        finally:
-            under_way.discard(keyed)
+        """Do what a request asks for outside of any transaction, and answer it."""
+        return to_response(await answer_again(self.database, self.keyed, work))
 
 
 def to_answer(

@@ -15,10 +15,12 @@ from consolidator.models.columns import (
     timestamp_column,
 )
 
+UNDER_WAY = 102  # the status of a request whose work has begun; its answer is the name of the process, see `has_ended`
+
 
 @dataclass(frozen=True, slots=True)
 class ApiRequestRow:
-    """A request that was done, and its answer."""
+    """A request that was done, and its answer; or one that is under way."""
 
     credential: str  # whose key it is
     key: str
@@ -31,7 +33,7 @@ class ApiRequestRow:
 
 
 class ApiRequestTable(SQLModel, table=True):
-    """One row for each request with a key, written in the transaction of its effect and kept for a day."""
+    """One row for each request with a key, written with its effect, or before it, and kept for a day."""
 
     __tablename__ = "api_request"
     __table_args__ = (Index("api_request_created", "created_at"), Index("api_request_session", "session_id"))

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
 from consolidator.database import Connection, Database
 from consolidator.database.one_transaction import open_one_transaction
-from consolidator.errors import KeyReused, RequestUnderWay
-from consolidator.models.api_request import ApiRequestRow
+from consolidator.errors import ConsolidatorError, KeyReused, RequestUnderWay
+from consolidator.llm.redaction.redact import redact
+from consolidator.models.api_request import UNDER_WAY, ApiRequestRow
+from consolidator.process import has_ended, owner_name
 from consolidator.store.log import api_requests as store
 
+log = logging.getLogger("consolidator.api")
 ANSWERS_FOUND = timedelta(days=1)  # after this a key may be used for something else
+LONGEST_WORK = timedelta(minutes=3)  # after this a request is not under way any more: its process was cut off
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +41,7 @@ class Answer:
     repeated: bool = False  # whether the request was done before
 
 
+_ASK_AGAIN = "the same request is being done: ask again for its answer"
 Work = Callable[[Database], Awaitable[Answer]]
 
 
@@ -48,8 +55,6 @@ async def answer_once(database: Database, request: KeyedRequest | None, work: Wo
         if request is None:
             return await work(inner)
         async with inner.connection() as conn:
-            if not await store.try_lock(conn, request.credential, request.key):
-                raise RequestUnderWay("the same request is being done: ask again for its answer")
             answered = await _find(inner, conn, request)
             if answered is not None:
                 return answered
@@ -61,27 +66,51 @@ async def answer_once(database: Database, request: KeyedRequest | None, work: Wo
 async def answer_again(database: Database, request: KeyedRequest | None, work: Work) -> Answer:
     """Do a request's work outside of any transaction, as it may wait for a model; keep the answer afterwards.
 
-    A crash between the two has the work done again: it must find nothing left to do then.
+    Meanwhile a row says that it is under way, for every process; no lock is held. A crash has the work done again: it
+    must find nothing left to do then. Raises as `answer_once` does.
     """
     if request is None:
         return await work(database)
-    async with database.connection() as conn:
+    owner = owner_name()
+    async with database.transaction() as conn:
         answered = await _find(database, conn, request)
-    if answered is not None:
-        return answered
-    answer = await work(database)
-    async with database.connection() as conn:
-        await _keep(database, conn, request, answer)
+        if answered is not None:
+            return answered
+        await _keep(database, conn, request, Answer(UNDER_WAY, owner))
+    try:
+        answer = await work(database)
+        async with database.connection() as conn:
+            await _keep(database, conn, request, answer)
+    except BaseException:  # also where it took too long
+        await asyncio.shield(_give_up(database, request, owner))
+        raise
     return answer
 
 
+async def _give_up(database: Database, request: KeyedRequest, owner: str) -> None:
+    """Let a request that failed be done again at once; where the database is away, a while later."""
+    try:
+        async with database.connection() as conn:
+            await store.remove_under_way(conn, request.credential, request.key, owner)
+    except ConsolidatorError as error:
+        log.warning("a request that failed can be sent again in %s: %s", LONGEST_WORK, redact(str(error)))
+
+
 async def _find(database: Database, conn: Connection, request: KeyedRequest) -> Answer | None:
-    since = database.clock.now() - ANSWERS_FOUND
-    row = await store.find(conn, request.credential, request.key, since=since)
+    """Return what a request was answered; None where it is to be done, by this transaction alone."""
+    if not await store.try_lock(conn, request.credential, request.key):
+        raise RequestUnderWay(_ASK_AGAIN)
+    now = database.clock.now()
+    row = await store.find(conn, request.credential, request.key, since=now - ANSWERS_FOUND)
     if row is None:
+        return None
+    is_under_way = row.status == UNDER_WAY
+    if is_under_way and (has_ended(row.answer) or row.created_at < now - LONGEST_WORK):
         return None
     if bytes(row.request_hash) != request.request_hash:
         raise KeyReused("this idempotency key came with another request: use a new key for each")
+    if is_under_way:
+        raise RequestUnderWay(_ASK_AGAIN)
     return Answer(row.status, row.answer, row.location, row.session_id, repeated=True)
 
 

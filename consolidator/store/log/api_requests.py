@@ -6,7 +6,7 @@ from dataclasses import asdict
 from datetime import datetime
 
 from consolidator.database.partitions import Connection
-from consolidator.models.api_request import ApiRequestRow
+from consolidator.models.api_request import UNDER_WAY, ApiRequestRow
 from consolidator.store.queries import execute, fetch_one, fetch_value, load
 
 _SQL = load("log/api_requests")
@@ -22,6 +22,12 @@ async def find(conn: Connection, credential: str, key: str, *, since: datetime) 
     return await fetch_one(conn, ApiRequestRow, _SQL["find"], {"credential": credential, "key": key, "since": since})
 
 
+async def remove_under_way(conn: Connection, credential: str, key: str, owner: str) -> None:
+    """Remove the row by which a request was under way in a process."""
+    values = {"credential": credential, "key": key, "status": UNDER_WAY, "owner": owner}
+    await execute(conn, _SQL["remove_under_way"], values)
+
+
 async def add(conn: Connection, answered: ApiRequestRow) -> None:
-    """Store an answer; it takes the place of one that is too old to be found."""
+    """Store an answer; it takes the place of one under way, or too old to be found."""
     await execute(conn, _SQL["add"], asdict(answered))

@@ -5,6 +5,10 @@ select pg_try_advisory_xact_lock(hashtextextended('api_request:' || %(credential
 -- name: find
 select * from api_request where credential = %(credential)s and key = %(key)s and created_at > %(since)s
 
+-- name: remove_under_way
+delete from api_request
+where credential = %(credential)s and key = %(key)s and status = %(status)s and answer = %(owner)s
+
 -- name: add
 insert into api_request (credential, key, request_hash, status, answer, location, session_id, created_at)
 values (%(credential)s, %(key)s, %(request_hash)s, %(status)s, %(answer)s, %(location)s, %(session_id)s, %(created_at)s)

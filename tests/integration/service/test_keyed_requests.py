@@ -9,12 +9,14 @@ import pytest
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.errors import KeyReused, RequestUnderWay
+from consolidator.errors import KeyReused, RequestUnderWay, UsageError
 from consolidator.jobs.retention import prune
+from consolidator.models.api_request import UNDER_WAY, ApiRequestRow
+from consolidator.process import machine_prefix
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
-from consolidator.service.requests import Answer, KeyedRequest, answer_again, answer_once
+from consolidator.service.requests import LONGEST_WORK, Answer, KeyedRequest, answer_again, answer_once
 from consolidator.settings import Settings
-from consolidator.store.log import sessions
+from consolidator.store.log import api_requests, sessions
 from tests.databases import fetch_dicts
 from tests.support import SimulatedKill, log_events
 
@@ -82,6 +84,53 @@ async def test_work_outside_of_a_transaction_keeps_its_answer_too(database: Data
     assert not (await answer_again(database, REQUEST, open_a_session)).repeated
     assert (await answer_again(database, REQUEST, open_a_session)).repeated
     assert await count_sessions(database) == 1
+
+
+async def test_while_work_waits_for_a_model_its_key_is_taken_in_every_process(database: Database) -> None:
+    begun, may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def wait(inner: Database) -> Answer:
+        begun.set()
+        await may_go_on.wait()
+        return await open_a_session(inner)
+
+    async def fail(_: Database) -> Answer:
+        raise UsageError("it went wrong")
+
+    other_process = Database(database.dsn, database.clock)
+    another = KeyedRequest("web", "k1", b"another body")
+    first = asyncio.create_task(answer_again(database, REQUEST, wait))
+    await begun.wait()
+    for do in (answer_again, answer_once):
+        with pytest.raises(RequestUnderWay):
+            await do(other_process, REQUEST, open_a_session)
+        with pytest.raises(KeyReused):
+            await do(other_process, another, open_a_session)
+    may_go_on.set()
+    await first
+    assert (await answer_again(other_process, REQUEST, open_a_session)).repeated
+    await other_process.close()
+    failing = KeyedRequest("web", "k2", b"hash")
+    with pytest.raises(UsageError):
+        await answer_again(database, failing, fail)
+    assert not (await answer_again(database, failing, open_a_session)).repeated  # a failure takes no key
+    assert await count_sessions(database) == 2
+
+
+@pytest.mark.parametrize("is_dead", [True, False])
+async def test_work_whose_process_was_killed_is_done_again(
+    database: Database, clock: FrozenClock, is_dead: bool
+) -> None:
+    owner = f"{machine_prefix()}4194999/7/of-a-process-that-ended" if is_dead else "other-machine/1/2/x"
+    async with database.connection() as conn:
+        now = clock.now()
+        await api_requests.add(conn, ApiRequestRow("web", "k1", b"hash", UNDER_WAY, owner, None, None, now))
+    if not is_dead:
+        with pytest.raises(RequestUnderWay):
+            await answer_again(database, REQUEST, open_a_session)
+        clock.advance(LONGEST_WORK + timedelta(seconds=1))  # no request takes so long
+    assert not (await answer_again(database, REQUEST, open_a_session)).repeated
+    assert (await answer_again(database, REQUEST, open_a_session)).repeated
 
 
 async def test_an_answer_is_forgotten_after_a_day_and_goes_with_its_session(
