@@ -235,8 +235,11 @@ async def list_solutions(
 
 
 @router.post("/solutions/lookup", **operation("read", SolutionList))
-async def lookup_solutions(call: Reading, body: ErrorLookup) -> Response:
-    """Look an error up: the fix bound to this case, what was done last time, how often it worked. Changes nothing."""
+async def lookup_solutions(call: Writing, body: ErrorLookup) -> Response:
+    """Look an error up: the fix bound to this case, what was done last time, how often it worked. Changes nothing.
+
+    It takes an Idempotency-Key as every POST does, keeps no answer, and looks up again what is sent again.
+    """
     rows = await find_solutions(
         call.database,
         body.error,

@@ -73,6 +73,10 @@ def test_the_owner_is_told_everything_with_its_evidence(api: ApiServer, learned:
         assert explained["evidence"][0]["session_id"] in learned["session"]
         looked_up = owner.post("/solutions/lookup", json={"error": ERRORS[0], "tool": "Bash"}).json()
         assert looked_up["solutions"][0]["body"]["line"]
+        for _ in range(2):  # a key is taken, and the lookup is made again
+            key = {"idempotency-key": "lookup-1"}
+            keyed = owner.post("/solutions/lookup", json={"error": ERRORS[0], "tool": "Bash"}, headers=key)
+            assert (keyed.json(), "idempotency-replayed" in keyed.headers) == (looked_up, False)
         assert owner.get("/next", params={"session": "ada-0"}).json()["suggestions"]
         believed = owner.get("/facts", params={"as_of": NOON.isoformat()}).json()
         assert believed == {"facts": []}
