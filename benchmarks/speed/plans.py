@@ -19,7 +19,7 @@ from consolidator.database.partitions import Connection
 from consolidator.jobs.nightly import JobRunner
 from consolidator.store import select
 from consolidator.store.log import events, sessions
-from consolidator.store.memory import lookup
+from consolidator.store.memory import listing, lookup
 from consolidator.store.nights import runs
 from consolidator.store.queries import fetch_one, load
 
@@ -190,5 +190,5 @@ async def _capture_solution_queries(conn: Connection) -> list[HotQuery]:
 async def _capture_fact_query(conn: Connection, name: str, words: str, agent: str | None) -> HotQuery:
     """Return the query that listing facts by words composes and runs first."""
     with patch.object(select, "fetch_all", AsyncMock(return_value=[])) as fetch_all:
-        await lookup.list_facts(conn, query=words, agent=agent)
+        await listing.list_facts(conn, query=words, agent=agent)
     return HotQuery(name, *fetch_all.await_args_list[0].args[2:])

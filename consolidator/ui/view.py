@@ -45,7 +45,7 @@ class PageModule:
         return any(path == begin or path.startswith(begin + "/") for begin in (self.entry.path, *self.also))
 
 
-PAGE_SIZE, MAX_ROWS = 50, 500  # rows of a list
+PAGE_SIZE = 50  # rows of a list
 MAX_WORDS = 1000  # characters of a filter
 
 
@@ -104,53 +104,28 @@ def read_filter(request: Request, *names: str) -> dict[str, str | None]:
     return words
 
 
-@dataclass(frozen=True, slots=True)
-class ListSize:
-    """How many rows of a list are shown, and the address of the page that shows more of them."""
-
-    rows: int
-    request: Request
-
-    @property
-    def wanted(self) -> int:
-        """How many rows to ask for: one more tells whether there are more."""
-        return self.rows + 1
-
-    def more_address(self, found: int) -> str | None:
-        """Return where more is shown; None where all is, or where the list is as long as a page can be."""
-        if found <= self.rows or self.rows >= MAX_ROWS:
-            return None
-        return "?" + urlencode(
-            dict(self.request.query_params) | {"rows": str(min(self.rows + PAGE_SIZE * 2, MAX_ROWS))}
-        )
-
-    def is_cut(self, found: int) -> bool:
-        """Tell whether there is more than a page can show."""
-        return found > self.rows and self.rows >= MAX_ROWS
-
-
-def read_size(request: Request) -> ListSize:
-    """Return how many rows a list shows."""
-    text = request.query_params.get("rows", "")
-    rows = int(text) if text.isdecimal() and len(text) < 5 else PAGE_SIZE
-    return ListSize(max(1, min(rows, MAX_ROWS)), request)
-
-
-def read_cursor(request: Request, of: str, *kinds: type) -> list[Any] | None:
+def read_cursor(request: Request, of: str, *kinds: type, name: str = "cursor") -> list[Any] | None:
     """Return the position that the address of a list's page names, of values of these kinds; None on the first page.
 
-    `of` names the list and whatever it was narrowed to. Raises InvalidCursor.
+    `of` names the list and whatever it was narrowed to, `name` the word of the address. Raises InvalidCursor.
     """
-    return decode_cursor(f"ui {of}", request.query_params.get("cursor") or None, *kinds)
+    return decode_cursor(f"ui {of}", request.query_params.get(name) or None, *kinds)
 
 
-def next_address(request: Request, of: str, position: list[Any] | None) -> str | None:
+def next_address(request: Request, of: str, position: list[Any] | None, name: str = "cursor") -> str | None:
     """Return the address of a list's next page, which begins after a position; None where there is none."""
     if position is None:
         return None
-    return "?" + urlencode(dict(request.query_params) | {"cursor": encode_cursor(f"ui {of}", position)})
+    return "?" + urlencode(dict(request.query_params) | {name: encode_cursor(f"ui {of}", position)})
 
 
-def list_values(size: ListSize, rows: list[Any]) -> Mapping[str, Any]:
-    """Return a list for its template: the rows, where more is, and whether it is cut for good."""
-    return {"rows": rows[: size.rows], "more": size.more_address(len(rows)), "is_cut": size.is_cut(len(rows))}
+def first_address(request: Request, name: str = "cursor") -> str | None:
+    """Return the address of a list's first page; None on that page."""
+    if not request.query_params.get(name):
+        return None
+    return "?" + urlencode({key: value for key, value in request.query_params.items() if key != name})
+
+
+def list_values(request: Request, of: str, rows: Sequence[Any], position: list[Any] | None) -> Mapping[str, Any]:
+    """Return a page of a list for its template: its rows, and the addresses of the next and the first page."""
+    return {"rows": rows, "next": next_address(request, of, position), "first_page": first_address(request)}

@@ -12,7 +12,7 @@ from consolidator.cli.app import main
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.settings import Settings
-from consolidator.store.memory import lookup
+from consolidator.store.memory import listing
 from tests.conftest import NOON
 from tests.support import (
     call_and_result,
@@ -67,9 +67,9 @@ async def fill_memory(dsn: str) -> dict[str, str]:
     report = await run_job(database, Settings(workers=2))
     async with database.connection() as conn:
         ids = {
-            "fact": (await lookup.list_facts(conn))[0].id,
-            "procedure": (await lookup.list_procedures(conn, everything=True))[0].id,
-            "solution": (await lookup.list_solutions(conn))[0].id,
+            "fact": (await listing.list_facts(conn))[0].id,
+            "procedure": (await listing.list_procedures(conn, everything=True))[0].id,
+            "solution": (await listing.list_solutions(conn))[0].id,
             "run": report["run"],
         }
     await database.close()

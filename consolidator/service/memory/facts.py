@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from consolidator.database import Connection, Database
 from consolidator.database.jsonb import escape
@@ -18,13 +18,15 @@ from consolidator.memory.facts.corrections import correction_id
 from consolidator.memory.facts.reconcile import UNKNOWN_START, normalize_value
 from consolidator.memory.facts.remembered import FORGOTTEN
 from consolidator.models.fact import CandidateRow, CitedCandidateRow, FactRow
+from consolidator.models.page import Page
 from consolidator.models.provenance import Provenance
 from consolidator.service.memory.decision_log import MemoryOwner, log_decision
 from consolidator.service.memory.ids import resolve_id
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.log.projects import resolve_project
-from consolidator.store.memory import agent_locks, facts, lookup
+from consolidator.store.memory import agent_locks, facts, listing, lookup
+from consolidator.store.memory.listing import FACT_POSITION
 from consolidator.store.memory.visibility import (
     find_own_sessions,
     find_project_facts,
@@ -34,6 +36,7 @@ from consolidator.store.memory.visibility import (
 
 F = TypeVar("F", bound=FactRow)
 __all__ = [
+    "FACT_POSITION",
     "UNKNOWN_START",
     "correct_fact",
     "cut_fact",
@@ -61,10 +64,11 @@ async def list_facts(
     flagged: bool = False,
     as_of: datetime | None = None,
     valid_at: datetime | None = None,
+    after: Sequence[Any] | None = None,
     limit: int = 50,
     viewer: Viewer = OWNER,
-) -> list[FactRow]:
-    """Return facts, those in use and with most sessions first: as believed at `as_of`, or as true at `valid_at`.
+) -> Page[FactRow]:
+    """Return a page of facts, those in use and with most sessions first: as believed or as true at a time.
 
     A viewer for one person or project gets what that person may see, and what rests on that project's sessions alone,
     without what others' words decided about it. Such a viewer cannot ask for another time than now's belief: raises
@@ -75,7 +79,7 @@ async def list_facts(
         raise UsageError("this credential is for one peer or project: leave as_of out")
     async with database.connection() as conn:
         scope = await narrow_scope(conn, viewer, agent=agent, project=project, peer=peer)
-        rows = await lookup.list_facts(
+        rows = await listing.list_facts(
             conn,
             query=query,
             agent=scope.agent,
@@ -90,9 +94,10 @@ async def list_facts(
             unused_since=database.clock.now() - UNUSED_AFTER if as_of is None and valid_at is None else None,
             visible_to=viewer.peer,
             of_project=viewer.project,
+            after=after,
             limit=limit,
         )
-    return [cut_fact(row) for row in rows] if is_cut else rows
+    return Page((cut_fact(row) for row in rows), rows.position) if is_cut else rows
 
 
 def cut_fact(fact: F) -> F:
@@ -117,16 +122,27 @@ async def list_rejected(
 
 
 async def list_quarantined(
-    database: Database, *, agent: str | None = None, limit: int = 50, viewer: Viewer = OWNER
-) -> list[CitedCandidateRow]:
-    """Return the candidates that wait for a person's review, the latest first: those that the viewer may decide."""
+    database: Database,
+    *,
+    agent: str | None = None,
+    after: tuple[datetime, str] | None = None,
+    limit: int = 50,
+    viewer: Viewer = OWNER,
+) -> Page[CitedCandidateRow]:
+    """Return a page of the candidates that wait for a person's review, the latest first: what the viewer may decide.
+
+    `after` is when the last one of the page before was said, and its id; so is a position.
+    """
     agent = viewer.narrow(agent=agent).agent
     async with database.connection() as conn:
         if not viewer.is_narrowed:
-            return await facts.list_quarantined(conn, agent=agent, limit=limit)
-        rows = await facts.list_quarantined(conn, agent=agent, limit=MAX_QUARANTINED_READ)
-        decidable = await _find_decidable(conn, rows, viewer)
-        return [row for row in rows if row.id in decidable][:limit]
+            rows = await facts.list_quarantined(conn, agent=agent, after=after, limit=limit + 1)
+        else:
+            rows = await facts.list_quarantined(conn, agent=agent, after=after, limit=MAX_QUARANTINED_READ)
+            decidable = await _find_decidable(conn, rows, viewer)
+            rows = [row for row in rows if row.id in decidable]
+    last = rows[limit - 1] if 0 < limit < len(rows) else None
+    return Page(rows[:limit], None if last is None else [last.occurred_at.isoformat(), last.id])
 
 
 async def forget_fact(database: Database, fact_id: str, *, viewer: Viewer = OWNER) -> FactRow:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import sqrt
+from typing import Any
 
 from consolidator.database import Database
+from consolidator.models.page import Page
 from consolidator.models.procedure import ProcedureRow
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.memory import lookup
+from consolidator.store.memory import listing
+from consolidator.store.memory.listing import PROCEDURE_POSITION
 
+__all__ = ["PROCEDURE_POSITION", "SuccessInterval", "describe_purpose", "list_procedures", "success_interval"]
 _NINETY_PERCENT = 1.645  # standard deviations on each side
 
 
@@ -23,16 +27,17 @@ async def list_procedures(
     project: str | None = None,
     peer: str | None = None,
     everything: bool = False,
+    after: Sequence[Any] | None = None,
     limit: int = 50,
     viewer: Viewer = OWNER,
-) -> list[ProcedureRow]:
-    """Return the procedures that are worth telling, or `everything`, the best first.
+) -> Page[ProcedureRow]:
+    """Return a page of the procedures that are worth telling, or `everything`, the best first.
 
     For a peer those of its own sessions, and what enough people share; for a viewer of one project that project's.
     """
     async with database.connection() as conn:
         scope = await narrow_scope(conn, viewer, agent=agent, project=project, peer=peer)
-        return await lookup.list_procedures(
+        return await listing.list_procedures(
             conn,
             query=query,
             agent=scope.agent,
@@ -40,6 +45,7 @@ async def list_procedures(
             peer=scope.peer,
             project_alone=viewer.is_of_project,
             everything=everything,
+            after=after,
             limit=limit,
         )
 

@@ -24,6 +24,7 @@ from consolidator.memory.facts.remembered import (
     read_statement,
 )
 from consolidator.models.fact import FactRow
+from consolidator.models.page import Page
 from consolidator.models.provenance import Provenance
 from consolidator.service.memory.decision_log import MemoryOwner, log_decision
 from consolidator.service.scope import narrow_scope
@@ -41,7 +42,8 @@ __all__ = [
     "list_accepted_rules",
     "list_rules",
 ]
-MAX_PROPOSALS = 500
+MAX_PROPOSALS = 500  # that are read at once
+RULE_POSITION = (int, str, str, str, str, str)  # the kinds of a position's values, as a cursor has them
 MAX_QUOTES = 5  # of one proposal
 MAX_ACCEPTED = 100  # rules of one block
 
@@ -69,14 +71,16 @@ async def list_rules(
     *,
     agent: str | None = None,
     project: str | None = None,
+    after: Sequence[Any] | None = None,
     limit: int = 50,
     viewer: Viewer = OWNER,
-) -> list[RuleProposal]:
-    """Return what waits for a person's word, the most often asked first, with quotes of some sessions."""
+) -> Page[RuleProposal]:
+    """Return a page of what waits for a person's word, the most often asked first, with quotes of some sessions."""
     viewer.check_may("read")
     async with database.connection() as conn:
-        rows = await _list_visible(conn, viewer, agent=agent, project=project)
-        return [await _propose(conn, row) for row in rows[:limit]]
+        rows = await _list_visible(conn, viewer, agent=agent, project=project, after=after)
+        page = [await _propose(conn, row) for row in rows[:limit]]
+    return Page(page, rows[limit - 1].position if 0 < limit < len(rows) else None)
 
 
 async def count_rules(conn: Connection) -> int:
@@ -144,14 +148,21 @@ async def list_accepted_rules(
 
 
 async def _list_visible(
-    conn: Connection, viewer: Viewer, *, agent: str | None, project: str | None
+    conn: Connection, viewer: Viewer, *, agent: str | None, project: str | None, after: Sequence[Any] | None = None
 ) -> list[RepeatedRow]:
+    """Return the proposals after a position that nobody dismissed, at most `MAX_PROPOSALS`."""
     scope = await narrow_scope(conn, viewer, agent=agent, project=project, peer=None)
     level, owner = (None, None) if scope.project is None else ("project", scope.project)
     if scope.peer is not None:  # what several people asked is for who sees them all
         level, owner = "peer", scope.peer
     rows = await rules.list_repeated(
-        conn, min_sessions=STANDING_COUNT, agent=scope.agent, level=level, owner=owner, limit=MAX_PROPOSALS
+        conn,
+        min_sessions=STANDING_COUNT,
+        agent=scope.agent,
+        level=level,
+        owner=owner,
+        after=after,
+        limit=MAX_PROPOSALS,
     )
     tombstones = {
         correction.fact_id

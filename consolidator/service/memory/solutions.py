@@ -20,10 +20,14 @@ from consolidator.memory.solutions.fix_suggestion import (
     suggest_family_fix,
     suggest_fix,
 )
+from consolidator.models.page import Page
 from consolidator.models.solution import SolutionRow
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.memory import lookup
+from consolidator.store.memory import listing, lookup
+from consolidator.store.memory.listing import SOLUTION_POSITION
+
+__all__ = ["SOLUTION_POSITION", "answer_error", "find_solutions", "list_solutions"]
 
 
 async def list_solutions(
@@ -34,16 +38,17 @@ async def list_solutions(
     project: str | None = None,
     peer: str | None = None,
     unsolved_too: bool = False,
+    after: Sequence[Any] | None = None,
     limit: int = 50,
     viewer: Viewer = OWNER,
-) -> list[SolutionRow]:
-    """Return solutions, confirmed ones first; errors without a known fix only if asked for.
+) -> Page[SolutionRow]:
+    """Return a page of solutions, confirmed ones first; errors without a known fix only if asked for.
 
     For a peer those of its own sessions, and what enough people share; for a viewer of one project that project's.
     """
     async with database.connection() as conn:
         scope = await narrow_scope(conn, viewer, agent=agent, project=project, peer=peer)
-        return await lookup.list_solutions(
+        return await listing.list_solutions(
             conn,
             query=query,
             agent=scope.agent,
@@ -51,6 +56,7 @@ async def list_solutions(
             peer=scope.peer,
             project_alone=viewer.is_of_project,
             unsolved_too=unsolved_too,
+            after=after,
             limit=limit,
         )
 

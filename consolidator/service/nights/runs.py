@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ from consolidator.jobs.model.model_report import model_line
 from consolidator.jobs.nightly import JOBS, Job, JobRunner
 from consolidator.jobs.retention import prune
 from consolidator.jobs.scheduler import summarize
+from consolidator.models.page import Page
 from consolidator.service.memory.ids import resolve_id
 from consolidator.service.nights.night_digest import send_night_digest
 from consolidator.settings import Settings
@@ -67,10 +68,17 @@ async def preview_retention(
     return {"job": "retention", **report.as_json()}
 
 
-async def list_runs(database: Database, *, job: str | None = None, limit: int = 20) -> list[ListedRun]:
-    """Return runs with their sums, the latest first."""
+async def list_runs(
+    database: Database, *, job: str | None = None, after: tuple[datetime, str] | None = None, limit: int = 20
+) -> Page[ListedRun]:
+    """Return a page of runs with their sums, the latest first.
+
+    `after` is when the last one of the page before started, and its id; so is a position.
+    """
     async with database.connection() as conn:
-        return await runs.list_runs(conn, job=job, limit=limit)
+        rows = await runs.list_runs(conn, job=job, after=after, limit=limit + 1)
+    last = rows[limit - 1] if 0 < limit < len(rows) else None
+    return Page(rows[:limit], None if last is None else [last.started_at.isoformat(), last.id])
 
 
 async def load_run(database: Database, run_id: str, *, limit: int = 200) -> dict[str, Any]:

@@ -305,9 +305,13 @@ async def find_ids(conn: Connection, prefix: str, *, limit: int) -> list[str]:
     return await fetch_column(conn, _SQL["ids_by_prefix"], {"prefix": prefix, "limit": limit})
 
 
-async def list_quarantined(conn: Connection, *, agent: str | None = None, limit: int = 50) -> list[CitedCandidateRow]:
-    """Return the candidates that a person has to review, the latest first."""
-    return await fetch_all(conn, CitedCandidateRow, _SQL["quarantined"], {"agent": agent, "limit": limit})
+async def list_quarantined(
+    conn: Connection, *, agent: str | None = None, after: tuple[datetime, str] | None = None, limit: int = 50
+) -> list[CitedCandidateRow]:
+    """Return the candidates that a person has to review, the latest first, those after a moment and an id."""
+    at, last_id = after or (None, None)
+    values = {"agent": agent, "at": at, "last_id": last_id, "limit": limit}
+    return await fetch_all(conn, CitedCandidateRow, _SQL["quarantined"], values)
 
 
 async def get_quarantined(conn: Connection, candidate_id: str) -> CandidateRow | None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from consolidator.database.partitions import Connection
 from consolidator.store.queries import fetch_all, load
 
 _SQL = load("memory/rules")
+_POSITION = ("after_sessions", "after_at", "after_agent", "after_level", "after_owner", "after_value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,11 @@ class RepeatedRow:
     words: str  # as it was said last
     sessions: int
     last_at: datetime
+
+    @property
+    def position(self) -> list[Any]:
+        """Where it is in the list, as JSON."""
+        return [self.sessions, self.last_at.isoformat(), self.agent, self.level, self.owner, self.value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +63,12 @@ async def list_repeated(
     agent: str | None = None,
     level: str | None = None,
     owner: str | None = None,
+    after: Sequence[Any] | None = None,
     limit: int,
 ) -> list[RepeatedRow]:
-    """Return what was asked in `min_sessions` sessions or more, the most often asked first."""
+    """Return what was asked in `min_sessions` sessions or more, the most often asked first, those after a position."""
     values = {"agent": agent, "level": level, "owner": owner, "min_sessions": min_sessions, "limit": limit}
+    values |= dict(zip(_POSITION, after or [None] * len(_POSITION), strict=True))
     return await fetch_all(conn, RepeatedRow, _SQL["repeated"], values)
 
 

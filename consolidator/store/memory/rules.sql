@@ -1,6 +1,7 @@
 -- name: repeated
 -- What people asked of an agent in several sessions, and no person accepted or dismissed: instructions, which are
 -- believed only once they are accepted, and rules that are believed already.
+select * from (
 select c.agent, c.level, c.owner, c.subject, c.predicate, c.value, null::text as fact_id,
        (array_agg(c.quote order by c.occurred_at desc, c.session_id, c.seq))[1] as words,
        count(distinct s.root_id) as sessions, max(c.occurred_at) as last_at
@@ -20,6 +21,12 @@ where f.superseded_at is null and f.trust in ('person', 'user') and f.kind = 'co
   and (%(agent)s::text is null or f.agent = %(agent)s)
   and (%(level)s::text is null or (f.level, coalesce(f.project, f.peer, '')) = (%(level)s, %(owner)s))
   and not exists (select from candidate c where c.id = any(f.evidence) and c.extractor = 'accepted:1')
+) repeated
+where %(after_sessions)s::bigint is null or sessions < %(after_sessions)s
+   or sessions = %(after_sessions)s and (
+       last_at < %(after_at)s::timestamptz
+       or last_at = %(after_at)s::timestamptz
+          and (agent, level, owner, value) > (%(after_agent)s, %(after_level)s, %(after_owner)s, %(after_value)s))
 order by sessions desc, last_at desc, agent, level, owner, value limit %(limit)s
 
 -- name: quotes

@@ -271,9 +271,13 @@ async def finish(
     return await execute(conn, _SQL["finish"], values) == 1
 
 
-async def list_runs(conn: Connection, *, job: str | None = None, limit: int = 20) -> list[ListedRun]:
-    """Return runs with their sums, the latest first."""
-    return await fetch_all(conn, ListedRun, _SQL["list_runs"], {"job": job, "limit": limit})
+async def list_runs(
+    conn: Connection, *, job: str | None = None, after: tuple[datetime, str] | None = None, limit: int = 20
+) -> list[ListedRun]:
+    """Return runs with their sums, the latest first, those before one that started at a moment and has an id."""
+    at, last_id = after or (None, None)
+    values = {"job": job, "at": at, "last_id": last_id, "limit": limit}
+    return await fetch_all(conn, ListedRun, _SQL["list_runs"], values)
 
 
 async def list_units(conn: Connection, run_id: str, *, limit: int = 200) -> list[ClaimRow]:

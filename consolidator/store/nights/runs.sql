@@ -147,7 +147,10 @@ select run.*,
        coalesce((run.report ->> 'dead')::bigint, c.dead, 0)::bigint as dead,
        coalesce((run.report ->> 'units')::bigint, c.units) as units
 from (
-    select * from run where %(job)s::text is null or job = %(job)s order by started_at desc, id desc limit %(limit)s
+    select * from run
+    where (%(job)s::text is null or job = %(job)s)
+      and (%(at)s::timestamptz is null or (started_at, id) < (%(at)s, %(last_id)s))
+    order by started_at desc, id desc limit %(limit)s
 ) run cross join lateral (
     select sum(seen) as seen, sum(learned) as learned, sum(nothing) as nothing, sum(deferred) as deferred,
            sum(dead) as dead, count(*) filter (where phase = 0) as units

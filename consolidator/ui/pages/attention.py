@@ -14,9 +14,9 @@ from consolidator.errors import UsageError
 from consolidator.service.memory import facts
 from consolidator.service.sessions import decisions
 from consolidator.ui.view import (
-    PAGE_SIZE,
     Entry,
     PageModule,
+    first_address,
     next_address,
     read_cursor,
     redirect,
@@ -25,7 +25,7 @@ from consolidator.ui.view import (
     viewer_of,
 )
 
-STATEMENTS = 20  # that are shown; the page of facts has them, too
+STATEMENTS, SESSIONS = 20, 20  # on a page
 _DONE = {"granted": "Granted", "denied": "Denied", "settled": "Settled", "accepted": "Accepted", "rejected": "Rejected"}
 
 
@@ -34,16 +34,21 @@ async def show_attention(request: Request) -> Response:
     services, viewer = services_of(request), viewer_of(request)
     cursor = read_cursor(request, "attention", str, str)
     after = None if cursor is None else (datetime.fromisoformat(cursor[0]), str(cursor[1]))
-    found = await decisions.list_attention(services.database, after=after, limit=PAGE_SIZE + 1, viewer=viewer)
-    rows = found[:PAGE_SIZE]
-    position = [rows[-1].last_event_at.isoformat(), rows[-1].id] if len(found) > PAGE_SIZE else None
-    waiting = await facts.list_quarantined(services.database, limit=STATEMENTS, viewer=viewer)
+    found = await decisions.list_attention(services.database, after=after, limit=SESSIONS + 1, viewer=viewer)
+    rows = found[:SESSIONS]
+    position = [rows[-1].last_event_at.isoformat(), rows[-1].id] if len(found) > SESSIONS else None
+    cursor = read_cursor(request, "statements", str, str, name="statements")
+    after = None if cursor is None else (datetime.fromisoformat(cursor[0]), str(cursor[1]))
+    waiting = await facts.list_quarantined(services.database, after=after, limit=STATEMENTS, viewer=viewer)
     return show_page(
         request,
         "attention.html",
         sessions=[(row, [(call, _show_call(asked)) for call, asked in row.attention.items()]) for row in rows],
         statements=waiting,
         more=next_address(request, "attention", position),
+        first_page=first_address(request),
+        more_statements=next_address(request, "statements", waiting.position, "statements"),
+        first_statements=first_address(request, "statements"),
         done=_DONE.get(request.query_params.get("done", "")),
         done_session=request.query_params.get("session", "")[:200],
         is_driven=services.settings.drive_concurrency > 0,

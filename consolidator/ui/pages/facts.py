@@ -16,11 +16,12 @@ from consolidator.service.memory.fact_chain import load_fact_chain
 from consolidator.service.memory.remember import remember
 from consolidator.ui.fact_timeline import draw_timeline, list_rewordings
 from consolidator.ui.view import (
+    PAGE_SIZE,
     Entry,
     PageModule,
     list_values,
+    read_cursor,
     read_filter,
-    read_size,
     redirect,
     services_of,
     show_page,
@@ -28,6 +29,7 @@ from consolidator.ui.view import (
 )
 
 KINDS = ("preference", "profile", "environment", "project", "decision", "constraint", "relation")
+STATEMENTS = 5  # that are shown of those that wait; the page Attention has all
 TRUST = ("person", "user", "agent", "tool")
 
 
@@ -40,7 +42,7 @@ async def show_facts(request: Request) -> Response:
     for name, values in (("kind", KINDS), ("trust", TRUST)):
         if filters[name] not in (None, *values):
             raise UsageError(f"{name} is one of: {', '.join(values)}")
-    size = read_size(request)
+    of = f"facts {filters}"
     rows = await facts.list_facts(
         database,
         query=filters["query"],
@@ -53,12 +55,19 @@ async def show_facts(request: Request) -> Response:
         flagged=filters["flagged"] is not None,
         as_of=_parse_day(filters["as_of"]),
         valid_at=_parse_day(filters["valid_at"]),
-        limit=size.wanted,
+        after=read_cursor(request, of, *facts.FACT_POSITION),
+        limit=PAGE_SIZE,
         viewer=viewer,
     )
-    waiting = await facts.list_quarantined(database, limit=20, viewer=viewer)
+    waiting = await facts.list_quarantined(database, limit=STATEMENTS, viewer=viewer)
     return show_page(
-        request, "facts.html", filters=filters, kinds=KINDS, trusts=TRUST, waiting=waiting, **list_values(size, rows)
+        request,
+        "facts.html",
+        filters=filters,
+        kinds=KINDS,
+        trusts=TRUST,
+        waiting=waiting,
+        **list_values(request, of, rows, rows.position),
     )
 
 

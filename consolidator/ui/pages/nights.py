@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
@@ -16,9 +16,19 @@ from starlette.routing import Route
 from consolidator.service.nights import runs
 from consolidator.service.nights.runs import ListedRun
 from consolidator.ui.guard import PageProblem
-from consolidator.ui.view import Entry, PageModule, redirect, services_of, show_page, viewer_of
+from consolidator.ui.view import (
+    Entry,
+    PageModule,
+    list_values,
+    read_cursor,
+    redirect,
+    services_of,
+    show_page,
+    viewer_of,
+)
 
-RUNS_READ = 500
+RUNS_READ = 500  # for the calendar
+RUNS_LISTED = 30  # on a page
 WEEKS = 8
 OUTCOMES = (
     ("learned", "learned from"),
@@ -51,12 +61,15 @@ async def show_nights(request: Request) -> Response:
     services = services_of(request)
     viewer_of(request).check_may("admin")
     nights = await runs.list_runs(services.database, job="consolidation", limit=RUNS_READ)
-    latest = await runs.list_runs(services.database, limit=30)
+    cursor = read_cursor(request, "runs", str, str)
+    after = None if cursor is None else (datetime.fromisoformat(cursor[0]), str(cursor[1]))
+    latest = await runs.list_runs(services.database, after=after, limit=RUNS_LISTED)
     zone = ZoneInfo(services.settings.timezone)
     today = services.database.clock.now().astimezone(zone).date()
     calendar = make_calendar(nights, today, zone, is_nightly=_is_nightly(services.settings.consolidation_cron))
     missed = [night for week in calendar for night in week if night.state == "missed"]
-    return show_page(request, "nights.html", calendar=calendar, latest=latest, missed=missed, last=nights[:1])
+    listed = list_values(request, "runs", latest, latest.position)
+    return show_page(request, "nights.html", calendar=calendar, missed=missed, last=nights[:1], **listed)
 
 
 def make_calendar(nights: Sequence[ListedRun], today: date, zone: ZoneInfo, *, is_nightly: bool) -> list[list[Night]]:

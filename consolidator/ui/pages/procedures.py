@@ -12,14 +12,15 @@ from starlette.routing import Route
 from consolidator.errors import NotFound
 from consolidator.models.procedure import ProcedureRow
 from consolidator.service.memory.explain import explain
-from consolidator.service.memory.procedures import list_procedures, success_interval
+from consolidator.service.memory.procedures import PROCEDURE_POSITION, list_procedures, success_interval
 from consolidator.service.memory.skills import skill_name, skill_text
 from consolidator.ui.view import (
+    PAGE_SIZE,
     Entry,
     PageModule,
     list_values,
+    read_cursor,
     read_filter,
-    read_size,
     services_of,
     show_page,
     viewer_of,
@@ -41,18 +42,19 @@ class Source:
 async def show_procedures(request: Request) -> Response:
     """List procedures, the best first."""
     filters = read_filter(request, "query", "agent", "project", "everything")
-    size = read_size(request)
+    of = f"procedures {filters}"
     rows = await list_procedures(
         services_of(request).database,
         query=filters["query"],
         agent=filters["agent"],
         project=filters["project"],
         everything=filters["everything"] is not None,
-        limit=size.wanted,
+        after=read_cursor(request, of, *PROCEDURE_POSITION),
+        limit=PAGE_SIZE,
         viewer=viewer_of(request),
     )
     shown = [(row, success_interval(row)) for row in rows]
-    return show_page(request, "procedures.html", filters=filters, **list_values(size, shown))
+    return show_page(request, "procedures.html", filters=filters, **list_values(request, of, shown, rows.position))
 
 
 async def show_procedure(request: Request) -> Response:

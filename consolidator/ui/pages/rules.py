@@ -12,22 +12,29 @@ from consolidator.ui.view import (
     Entry,
     PageModule,
     list_values,
+    read_cursor,
     read_filter,
-    read_size,
     redirect,
     services_of,
     show_page,
     viewer_of,
 )
 
+PROPOSALS = 20  # on a page
+
 
 async def show_rules(request: Request) -> Response:
     """List the proposals, and for a project its accepted rules with the difference that they make in its file."""
     database, viewer = services_of(request).database, viewer_of(request)
     filters = read_filter(request, "agent", "project")
-    size = read_size(request)
+    of = f"rules {filters}"
     proposals = await rules.list_rules(
-        database, agent=filters["agent"], project=filters["project"], limit=size.wanted, viewer=viewer
+        database,
+        agent=filters["agent"],
+        project=filters["project"],
+        after=read_cursor(request, of, *rules.RULE_POSITION),
+        limit=PROPOSALS,
+        viewer=viewer,
     )
     accepted, diff = [], None
     if filters["project"] is not None:
@@ -36,7 +43,12 @@ async def show_rules(request: Request) -> Response:
         )
         diff = await rules_file.preview_rules(accepted)
     return show_page(
-        request, "rules.html", filters=filters, accepted=accepted, diff=diff, **list_values(size, proposals)
+        request,
+        "rules.html",
+        filters=filters,
+        accepted=accepted,
+        diff=diff,
+        **list_values(request, of, proposals, proposals.position),
     )
 
 

@@ -25,6 +25,7 @@ from consolidator.ui.view import (
     PAGE_SIZE,
     Entry,
     PageModule,
+    list_values,
     next_address,
     read_cursor,
     read_filter,
@@ -60,7 +61,7 @@ async def show_sessions(request: Request) -> Response:
             viewer=viewer,
         )
         hits = [(item, item.events[0]) for item in found.items if item.events]
-        return show_page(request, "sessions.html", filters=filters, statuses=STATUSES, hits=hits, rows=[], more=None)
+        return show_page(request, "sessions.html", filters=filters, statuses=STATUSES, hits=hits)
     wanted = SessionFilter(
         agent=filters["agent"],
         project=filters["project"],
@@ -73,8 +74,9 @@ async def show_sessions(request: Request) -> Response:
     page = await listing.list_sessions(services.database, wanted, after=after, limit=PAGE_SIZE, viewer=viewer)
     now = services.database.clock.now()
     rows = [(row, page.titles.get(row.id), listing.session_status(row, now)) for row in page.sessions]
-    more = next_address(request, of, None if page.next is None else [page.next.at.isoformat(), page.next.id])
-    return show_page(request, "sessions.html", filters=filters, statuses=STATUSES, hits=None, rows=rows, more=more)
+    last = None if page.next is None else [page.next.at.isoformat(), page.next.id]
+    listed = list_values(request, of, rows, last)
+    return show_page(request, "sessions.html", filters=filters, statuses=STATUSES, hits=None, **listed)
 
 
 async def show_session(request: Request) -> Response:
@@ -97,6 +99,7 @@ async def show_session(request: Request) -> Response:
     after = session.head - EVENTS_SHOWN if from_end else (session.base_seq if position is None else position[0])
     _, events = await lookup.load_events(database, session.id, after=after, limit=EVENTS_SHOWN, viewer=viewer)
     last = events[-1].seq if events else session.head
+    first = max(session.base_seq, session.pruned_to) + 1
     more = [last] if last < session.head else None
     _, total = await load_costs(database, "model", session_id=session.id)
     family = await _load_family(request, session)
@@ -109,6 +112,7 @@ async def show_session(request: Request) -> Response:
         first=events[0].seq if events else 0,
         last=last,
         more=next_address(request, of, more),
+        beginning=None if not events or events[0].seq <= first else next_address(request, of, [session.base_seq]),
         cost=total,
         family=family,
         can_speak=is_open,

@@ -13,13 +13,14 @@ from consolidator.errors import NotFound
 from consolidator.models.event import parse_timestamp
 from consolidator.models.solution import SolutionRow
 from consolidator.service.memory.explain import explain
-from consolidator.service.memory.solutions import list_solutions
+from consolidator.service.memory.solutions import SOLUTION_POSITION, list_solutions
 from consolidator.ui.view import (
+    PAGE_SIZE,
     Entry,
     PageModule,
     list_values,
+    read_cursor,
     read_filter,
-    read_size,
     services_of,
     show_page,
     viewer_of,
@@ -31,17 +32,18 @@ WIDTH, EDGE = 900, 20  # units of the line in time
 async def show_solutions(request: Request) -> Response:
     """List solutions, confirmed ones first."""
     filters = read_filter(request, "query", "agent", "project", "unsolved")
-    size = read_size(request)
+    of = f"solutions {filters}"
     rows = await list_solutions(
         services_of(request).database,
         query=filters["query"],
         agent=filters["agent"],
         project=filters["project"],
         unsolved_too=filters["unsolved"] is not None,
-        limit=size.wanted,
+        after=read_cursor(request, of, *SOLUTION_POSITION),
+        limit=PAGE_SIZE,
         viewer=viewer_of(request),
     )
-    return show_page(request, "solutions.html", filters=filters, **list_values(size, rows))
+    return show_page(request, "solutions.html", filters=filters, **list_values(request, of, rows, rows.position))
 
 
 async def show_solution(request: Request) -> Response:

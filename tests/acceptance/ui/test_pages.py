@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 import httpx2
+import psycopg
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
@@ -108,6 +109,31 @@ def test_facts_are_filtered_by_kind_and_by_whose_word_they_are(person: Page, ser
         expect(person.locator("main > .entries > li")).to_have_count(min(len(fitting), 50))
     person.goto(f"{served.address}/ui/facts?kind=odd")
     expect(person.locator("h1")).to_have_text("This cannot be done")
+
+
+PROCEDURES = """
+insert into procedure (id, agent, title, body, support, worth, rank, learned_at, updated_at, audience, cause)
+select 'procedure_' || n, 'pager', 'Build ' || n, '{"success": {"alpha": 1, "beta": 1}}', 3, 1, 1, now(), now(), 'all',
+       'person' from generate_series(1, 60) as n"""
+
+
+def test_a_long_list_is_read_page_by_page_with_its_filter(person: Page, served: ApiServer) -> None:
+    with psycopg.connect(served.dsn) as conn:
+        conn.execute(PROCEDURES)
+    person.goto(f"{served.address}/ui/procedures?agent=pager&query=build")
+    expect(person.locator("main > .entries > li")).to_have_count(50)
+    first = set(person.locator("main > .entries a").all_inner_texts())
+    person.get_by_role("link", name="Next page").click()
+    expect(person.locator("main > .entries > li")).to_have_count(10)
+    assert first.isdisjoint(person.locator("main > .entries a").all_inner_texts())
+    expect(person.get_by_role("link", name="Next page")).to_have_count(0)
+    person.goto(person.url.replace("query=build", "query=it"))
+    expect(person.locator("h1")).to_have_text("This cannot be done")  # a cursor is of the list that gave it
+    person.go_back()
+    person.get_by_role("link", name="First page").click()
+    expect(person.locator("main > .entries > li")).to_have_count(50)
+    with psycopg.connect(served.dsn) as conn:
+        conn.execute("delete from procedure where agent = 'pager'")
 
 
 def test_a_quote_leads_to_where_it_was_said(person: Page, served: ApiServer) -> None:

@@ -242,6 +242,11 @@ async def test_runs_are_listed_without_a_look_at_the_units_of_those_that_have_en
         listed = await runs.list_runs(conn)
         assert [(run.seen, run.learned, run.units) for run in listed] == [(2000, 2000, 1000)] * 3
         assert [run.status for run in listed] == ["running", "done", "done"]
-        plan = await plan_of(conn, load("nights/runs")["list_runs"], {"job": None, "limit": 20}, analyze=True)
+        plan = await plan_of(
+            conn,
+            load("nights/runs")["list_runs"],
+            {"job": None, "at": None, "last_id": None, "limit": 20},
+            analyze=True,
+        )
         (units,) = [node for node in plan if node.get("Relation Name") == "claim"]
         assert round(units["Actual Rows"] * units["Actual Loops"]) == 1000

@@ -23,7 +23,7 @@ from consolidator.models.event import NewEvent
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory.facts import correct_fact, forget_fact
 from consolidator.settings import Settings
-from consolidator.store.memory import agent_locks, lookup
+from consolidator.store.memory import agent_locks, listing
 from consolidator.store.memory import revisions as store
 from consolidator.store.queries import execute
 from consolidator.testing import ModelServer, ScriptedReply
@@ -143,7 +143,7 @@ async def test_a_promoted_draft_is_believed_and_what_was_before_can_be_restored(
     await assert_invariants(database)
     async with database.connection() as conn:  # what was believed at each of these moments is still told
         for moment, facts in history:
-            assert {row.sentence for row in await lookup.list_facts(conn, as_of=moment)} == facts
+            assert {row.sentence for row in await listing.list_facts(conn, as_of=moment)} == facts
 
 
 async def draft_without_facts(database: Database, clock: FrozenClock, settings: Settings) -> int:

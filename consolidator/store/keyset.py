@@ -1,0 +1,97 @@
+"""Reads a long list page by page: a page begins after the sort key of the last row, not after a count of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from sqlalchemy import ColumnElement, func, literal, literal_column, or_, tuple_
+
+from consolidator.database.jsonb import escape
+from consolidator.database.partitions import Connection
+from consolidator.errors import InvalidCursor
+from consolidator.models.page import Page
+from consolidator.store.select import fetch_selected
+
+T = TypeVar("T")
+Condition = ColumnElement[bool]
+_SIMPLE: Any = literal_column("'simple'::regconfig")
+
+
+@dataclass(frozen=True, slots=True)
+class SortKey(Generic[T]):
+    """What a list is sorted by: some columns, the largest first, then the id."""
+
+    columns: Sequence[Any]
+    id: Any
+    read: Callable[[T], Sequence[Any]]  # the columns' values of a row
+
+    def order(self) -> list[Any]:
+        """Return what ORDER BY takes."""
+        return [*(column.desc() for column in self.columns), self.id]
+
+    def after(self, values: Sequence[Any], last_id: str) -> list[Condition]:
+        """Return the conditions of the rows after one; the first of them is what an index is asked for."""
+        place = tuple_(*self.columns)
+        mark = tuple_(
+            *(
+                literal(datetime.fromisoformat(value) if isinstance(value, str) else value, column.type)
+                for column, value in zip(self.columns, values, strict=True)
+            )
+        )
+        return [place <= mark, or_(place < mark, self.id > last_id)]
+
+    def position(self, row: T) -> list[Any]:
+        """Return a row's place in the list, as JSON."""
+        values = [value.isoformat() if isinstance(value, datetime) else value for value in self.read(row)]
+        return [*values, row.id]  # type: ignore[attr-defined] # every row has one
+
+
+async def fetch_page(
+    conn: Connection,
+    row_type: type[T],
+    parts: Sequence[Any],
+    key: SortKey[T],
+    *,
+    searched: Any,
+    query: str | None,
+    after: Sequence[Any] | None,
+    limit: int,
+) -> Page[T]:
+    """Return a page of a list in several parts, each a select whose rows come after those of the part before.
+
+    `query` narrows it to the rows whose column `searched` holds its words, by the index; if no row does, to those that
+    hold it as a substring. A position is [which of these two, the part, *the key, the id]. Raises InvalidCursor.
+    """
+    ways = _list_ways(searched, query)
+    way, part, mark = 0, 0, None
+    if after is not None:
+        way, part, *mark = after
+        if not (0 <= way < len(ways) and 0 <= part < len(parts)):
+            raise InvalidCursor("the cursor is of another list")
+    for number in range(way, len(ways)):
+        rows: list[T] = []
+        for place in range(part, len(parts)):
+            statement = parts[place].where(*ways[number]).order_by(*key.order()).limit(limit + 1 - len(rows))
+            if mark is not None:
+                statement, mark = statement.where(*key.after(mark[:-1], mark[-1])), None
+            rows_of_part = await fetch_selected(conn, row_type, statement)
+            if len(rows) + len(rows_of_part) > limit:
+                last_of_part = place if len(rows) < limit else place - 1
+                page = [*rows, *rows_of_part][:limit]
+                return Page(page, [number, last_of_part, *key.position(page[-1])] if page else None)
+            rows += rows_of_part
+        if rows or after is not None:
+            return Page(rows)
+    return Page()
+
+
+def _list_ways(searched: Any, query: str | None) -> list[list[Condition]]:
+    """Return the conditions of the ways to search, in turn."""
+    if not query:
+        return [[]]
+    query = escape(query)
+    words = func.to_tsvector(_SIMPLE, searched).op("@@")(func.plainto_tsquery(_SIMPLE, query))
+    return [[words], [searched.icontains(query, autoescape=True)]]

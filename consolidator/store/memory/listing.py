@@ -1,0 +1,244 @@
+"""The lists of memory: facts, procedures and solutions by filters and text, page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import case, exists, func, not_
+from sqlmodel import and_, col, or_, select
+
+from consolidator.database.partitions import Connection
+from consolidator.models.audience import ALL, audiences_for
+from consolidator.models.fact import CandidateTable, FactRow, FactTable, FactVersionTable, TombstoneTable
+from consolidator.models.page import Page
+from consolidator.models.procedure import ProcedureRow, ProcedureTable
+from consolidator.models.solution import SolutionRow, SolutionTable
+from consolidator.store.keyset import SortKey, fetch_page
+from consolidator.store.memory.visibility import fact_conditions
+
+_VERSIONED = (
+    "value",
+    "sentence",
+    "valid_from",
+    "valid_to",
+    "superseded_at",
+    "superseded_by",
+    "superseded_reason",
+)  # the columns of a fact that `fact_version` keeps
+FACT_POSITION = (str, int, int, int, int, str, str)  # the kinds of a position's values, as a cursor has them
+PROCEDURE_POSITION = (int, int, float, float, str)
+SOLUTION_POSITION = (int, int, bool, int, int, str)
+
+
+def _is_unused(since: datetime) -> Any:
+    """Return the condition that nobody has said or recalled a fact since a time, and memory knew it before."""
+    latest = col(FactTable.evidence)[func.cardinality(col(FactTable.evidence))]
+    was_said = exists().where(col(CandidateTable.id) == latest, col(CandidateTable.occurred_at) >= since)
+    return and_(
+        col(FactTable.trust) != "person",
+        col(FactTable.recorded_at) < since,
+        func.coalesce(col(FactTable.last_recalled_at), col(FactTable.recorded_at)) < since,
+        not_(was_said),
+    )
+
+
+async def list_facts(
+    conn: Connection,
+    *,
+    query: str | None = None,
+    agent: str | None = None,
+    project: str | None = None,
+    peer: str | None = None,
+    kind: str | None = None,
+    trust: str | None = None,
+    superseded_too: bool = False,
+    flagged: bool = False,
+    as_of: datetime | None = None,
+    valid_at: datetime | None = None,
+    unused_since: datetime | None = None,
+    visible_to: str | None = None,
+    of_project: str | None = None,
+    after: Sequence[Any] | None = None,
+    limit: int = 50,
+) -> Page[FactRow]:
+    """Return a page of facts, those that most sessions support first.
+
+    Those not used since `unused_since` come after the others. `as_of` selects what was believed at a time, in the words
+    it had then. `valid_at` selects what was true at a time, by what is known now (or at `as_of`). `flagged` selects
+    facts that were kept beside similar ones because neither code nor model could decide. `visible_to` selects what that
+    person may see, `of_project` what rests on that project's sessions alone. A position is [`unused_since`, *what
+    `fetch_page` says]. Raises InvalidCursor.
+    """
+    if after is not None:  # what counts as unused stays the same from page to page
+        unused_since = datetime.fromisoformat(after[0]) if after[0] else None
+    statement, columns_as_of = _select_facts(as_of)
+    superseded_at, valid_to = columns_as_of["superseded_at"], columns_as_of["valid_to"]
+    if as_of is not None:
+        statement = statement.where(
+            col(FactTable.recorded_at) <= as_of, or_(superseded_at.is_(None), superseded_at > as_of)
+        )
+    if valid_at is not None:
+        forgotten = select(col(TombstoneTable.fact_id))
+        statement = statement.where(
+            columns_as_of["valid_from"] <= valid_at, or_(valid_to.is_(None), valid_to > valid_at)
+        )
+        statement = statement.where(col(FactTable.id).not_in(forgotten))
+        # A fact that was merged into another one, or that another revision reads otherwise, is not known now.
+        statement = statement.where(or_(superseded_at.is_(None), valid_to.is_not(None)))
+        statement = statement.where(columns_as_of["superseded_reason"].is_distinct_from("revision"))
+    if not superseded_too and as_of is None and valid_at is None:
+        statement = statement.where(superseded_at.is_(None))
+    if agent:
+        statement = statement.where(FactTable.agent == agent)
+    if project:
+        statement = statement.where(FactTable.project == project)
+    if peer:
+        statement = statement.where(FactTable.peer == peer)
+    if kind:
+        statement = statement.where(FactTable.kind == kind)
+    if trust:
+        statement = statement.where(FactTable.trust == trust)
+    if flagged:
+        statement = statement.where(col(FactTable.flagged).is_not(None))
+    for condition in fact_conditions(peer=visible_to, project=of_project):
+        statement = statement.where(condition)
+    is_unused = None if unused_since is None else _is_unused(unused_since)
+    page = await fetch_page(
+        conn,
+        FactRow,
+        [statement] if is_unused is None else [statement.where(not_(is_unused)), statement.where(is_unused)],
+        SortKey(
+            (
+                col(FactTable.sessions),
+                col(FactTable.steers_succeeded) - col(FactTable.steers_failed),
+                columns_as_of["valid_from"],
+            ),
+            col(FactTable.id),
+            lambda row: (row.sessions, row.steers_succeeded - row.steers_failed, row.valid_from),
+        ),
+        searched=columns_as_of["sentence"],
+        query=query,
+        after=None if after is None else after[1:],
+        limit=limit,
+    )
+    if page.position is not None:
+        page.position.insert(0, "" if unused_since is None else unused_since.isoformat())
+    return page
+
+
+def _select_facts(as_of: datetime | None) -> tuple[Any, dict[str, Any]]:
+    """Return a select of facts as they were at a time (None: now), and the expressions of its versioned columns."""
+    current_columns = {name: col(getattr(FactTable, name)) for name in _VERSIONED}
+    if as_of is None:
+        return select(FactTable), current_columns
+    fact_id, until = col(FactVersionTable.fact_id), col(FactVersionTable.until)
+    first = select(fact_id, func.min(until).label("until")).where(until > as_of).group_by(fact_id).subquery("first")
+    version = (
+        select(FactVersionTable)
+        .join(first, and_(fact_id == first.c.fact_id, until == first.c.until))
+        .subquery("version")
+    )
+    columns_as_of = {
+        name: case((version.c.fact_id.is_not(None), version.c[name]), else_=current_columns[name])
+        for name in _VERSIONED
+    }
+    columns = [
+        columns_as_of[field.name].label(field.name)
+        if field.name in columns_as_of
+        else col(getattr(FactTable, field.name))
+        for field in fields(FactRow)
+    ]
+    statement: Any = select(*columns).select_from(FactTable)
+    return statement.outerjoin(version, version.c.fact_id == FactTable.id), columns_as_of
+
+
+async def list_procedures(
+    conn: Connection,
+    *,
+    query: str | None = None,
+    agent: str | None = None,
+    project: str | None = None,
+    peer: str | None = None,
+    project_alone: bool = False,
+    everything: bool = False,
+    retired_too: bool = False,
+    after: Sequence[Any] | None = None,
+    limit: int = 50,
+) -> Page[ProcedureRow]:
+    """Return a page of the procedures that are worth telling, or `everything`, the best first.
+
+    Those of an agent as a whole belong to each of its projects. `peer` selects what that person may see, here
+    and in the other lists; None is the owner of the machine, who sees what all sessions taught. So does
+    `project_alone`: it leaves out what an agent learned from several projects, or from sessions without one.
+    """
+    statement: Any = select(ProcedureTable)
+    if not everything:
+        statement = statement.where(col(ProcedureTable.worth) > 0)
+    if not retired_too:
+        statement = statement.where(col(ProcedureTable.retired_at).is_(None))
+    scoped = _in_scope(statement, ProcedureTable, agent, project, peer, project_alone)
+    return await fetch_page(
+        conn,
+        ProcedureRow,
+        [scoped],
+        SortKey(
+            (col(ProcedureTable.worth), col(ProcedureTable.rank)),
+            col(ProcedureTable.id),
+            lambda row: (row.worth, row.rank),
+        ),
+        searched=col(ProcedureTable.title),
+        query=query,
+        after=after,
+        limit=limit,
+    )
+
+
+async def list_solutions(
+    conn: Connection,
+    *,
+    query: str | None = None,
+    agent: str | None = None,
+    project: str | None = None,
+    peer: str | None = None,
+    project_alone: bool = False,
+    unsolved_too: bool = False,
+    after: Sequence[Any] | None = None,
+    limit: int = 50,
+) -> Page[SolutionRow]:
+    """Return a page of solutions: confirmed ones first, then those of errors that most sessions met."""
+    statement: Any = select(SolutionTable).where(col(SolutionTable.retired_at).is_(None))
+    if not unsolved_too:
+        statement = statement.where(func.jsonb_array_length(col(SolutionTable.body)["fixes"]) > 0)
+    scoped = _in_scope(statement, SolutionTable, agent, project, peer, project_alone)
+    return await fetch_page(
+        conn,
+        SolutionRow,
+        [scoped],
+        SortKey(
+            (col(SolutionTable.confirmed), col(SolutionTable.sessions), col(SolutionTable.occurrences)),
+            col(SolutionTable.id),
+            lambda row: (row.confirmed, row.sessions, row.occurrences),
+        ),
+        searched=col(SolutionTable.search),
+        query=query,
+        after=after,
+        limit=limit,
+    )
+
+
+def _in_scope(
+    statement: Any, table: Any, agent: str | None, project: str | None, peer: str | None, project_alone: bool
+) -> Any:
+    audiences = audiences_for(peer)
+    audience = col(table.audience)
+    statement = statement.where(audience.startswith(ALL) if audiences is None else audience.in_(audiences))
+    if agent:
+        statement = statement.where(table.agent == agent)
+    if project_alone:
+        return statement.where(table.project == project)
+    if project:
+        statement = statement.where(or_(table.project.is_(None), table.project == project))
+    return statement
