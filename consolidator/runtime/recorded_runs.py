@@ -11,6 +11,7 @@ from consolidator.database import Database
 from consolidator.llm.prices import calculate_cost
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
+from consolidator.models.session import SessionRow
 from consolidator.runtime.comparison import RecordedTurn, RunFold
 from consolidator.runtime.recorded_changes import RecordedChange, RecordedSteer, parse_change
 from consolidator.runtime.tools.outcome import Outcome
@@ -58,6 +59,29 @@ async def read_past(
         position = page_end
 
 
+async def find_own_start(database: Database, session: SessionRow) -> int | None:
+    """Return the seq of the person's message that a session answered first itself; None if there is none.
+
+    Of a child that is its own first message, or the one that was open where it began; what its ancestors answered is
+    not its own.
+    """
+    answered_first = False
+    own: int | None = None
+    async for event in read_past(database, session.id, after=session.base_seq):
+        if _is_from_person(event):
+            own = event.seq
+            break
+        answered_first = answered_first or event.type is EventType.THINKING_START
+    low = session.base_seq if answered_first else 0
+    while low > 0:  # back to the message that was open, which is near in any case
+        low, upto = max(low - _PAGE, 0), low
+        page = read_past(database, session.id, after=low, upto=upto)
+        asked = [event.seq async for event in page if _is_from_person(event)]
+        if asked:
+            return asked[-1]
+    return own
+
+
 async def read_turns(
     database: Database, session_id: str, *, after: int | None = None, upto: int | None = None
 ) -> list[RecordedTurn]:
@@ -85,7 +109,7 @@ async def read_recording(database: Database, session_id: str, *, after: int) -> 
     calls: dict[str, list[Event]] = {}  # without a result, by call_id: logs may reuse one
     async for event in read_past(database, session_id, after=after):
         data = event.data
-        if event.type is EventType.USER_MESSAGE and data.get("origin", "user") == "user":
+        if _is_from_person(event):
             text, speaker = str(data.get("text") or ""), data.get("speaker")
             if is_at_work and data.get("mode") == "steer" and messages:
                 steers.append(RecordedSteer(event.seq, text, speaker))
@@ -104,6 +128,10 @@ async def read_recording(database: Database, session_id: str, *, after: int) -> 
         elif (change := parse_change(event)) is not None:
             changes.append(change)
     return RecordedRun(messages, changes, steers, recording)
+
+
+def _is_from_person(event: Event) -> bool:
+    return event.type is EventType.USER_MESSAGE and event.data.get("origin", "user") == "user"
 
 
 def _to_outcome(event: Event) -> Outcome:

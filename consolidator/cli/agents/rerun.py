@@ -39,7 +39,7 @@ def rerun_command(
     source: Source,
     from_seq: Annotated[
         int | None,
-        typer.Option("--from", help="The person's message (seq) to begin with; by default the first."),
+        typer.Option("--from", help="The person's message (seq) to begin with; by default its own first."),
     ] = None,
     model: Model = None,
     system: Annotated[

@@ -19,7 +19,7 @@ from consolidator.runtime.comparison import CallDifference, Comparison, Figures,
 from consolidator.runtime.harness import Harness, StepResult
 from consolidator.runtime.overrides import Overrides
 from consolidator.runtime.recorded_changes import SURFACE, ChangeReplay, RecordedChange, RecordedSteer
-from consolidator.runtime.recorded_runs import RecordedMessage, read_recording, read_turns
+from consolidator.runtime.recorded_runs import RecordedMessage, find_own_start, read_recording, read_turns
 from consolidator.runtime.sessions import send_message
 from consolidator.runtime.tools.builtin import BUILTIN_GROUPS, builtin_tools
 from consolidator.runtime.tools.recorded import RecordedToolbox, stand_in
@@ -143,7 +143,9 @@ async def rerun_session(
     live_tools: bool = False,
     viewer: Viewer = OWNER,
 ) -> Rerun:
-    """Run a session, or the one in a bundle, again from a person's message on, and compare; by default from the first.
+    """Run a session, or the one in a bundle, again from a person's message on, and compare.
+
+    By default from the first that it answered itself: what a fork reads of its ancestors, others answered.
 
     It runs in a branch that is never evidence. Calls that the recording has are answered from it, others are dry runs;
     with `live_tools` those of tools without side effects are run. Without `tools` the recorded names stand in for them.
@@ -153,8 +155,13 @@ async def rerun_session(
     """
     viewer.check_may("write")
     recorded = await open_source(database, source, viewer=viewer)
-    after = 0 if from_seq is None else from_seq - 1
-    run = await read_recording(database, recorded.id, after=after)
+    start = await find_own_start(database, recorded) if from_seq is None else from_seq
+    if start is None:
+        past = (
+            f"; from_seq (--from) names one of its ancestors', up to {recorded.base_seq}" if recorded.base_seq else ""
+        )
+        raise UsageError(f"session {recorded.id} answered no person's message: there is nothing to run again{past}")
+    run = await read_recording(database, recorded.id, after=start - 1)
     messages, recording = run.messages, run.calls
     first = _first_message(messages, from_seq)
     offered = await _offered_tools(database, settings, recorded, tools)

@@ -197,6 +197,34 @@ async def test_a_rerun_begins_at_the_message_that_is_named(database: Database, s
         await rerun(database, settings, session_id, from_seq=asked[1] - 1)
 
 
+async def test_a_fork_is_run_again_from_what_it_answered_itself(database: Database, settings: Settings) -> None:
+    def answer(request: dict[str, Any]) -> ScriptedReply:
+        return ScriptedReply(text=f"{request['model']} says {request['messages'][-1]['content']}")
+
+    async with ModelServer(answers=answer) as server, open_agent(database, server) as agent:
+        session = await agent.open(KEY)
+        for text in ("one", "two"):
+            await send_and_collect(session, text)
+        asked = [event.seq for event in await read_log(database, session.id) if event.type is EventType.USER_MESSAGE]
+        other = Overrides(model="gpt-4o")
+        late = await session.fork(overrides=other)
+        silent = await session.fork(overrides=other)
+        await send_and_collect(late, "three")
+        await send_and_collect(late, "four")
+        again = await session.fork(asked[1], overrides=other)  # it answers the second message anew
+        assert "".join([part async for part in again.resume()]) == "gpt-4o says two"
+        configured = create_settings(server, settings.home)
+        own = [event.seq for event in await read_log(database, late.id) if event.type is EventType.USER_MESSAGE]
+        for fork, start, turns in ((late, own[0], 2), (again, asked[1], 1)):
+            done = await rerun_session(database, configured, fork.id)
+            assert done.comparison.as_json()["differences"] == []
+            assert (done.from_seq, len(done.comparison.turns)) == (start, turns)
+        reached_back = await rerun_session(database, configured, late.id, from_seq=asked[0])
+        assert (len(reached_back.comparison.turns), reached_back.comparison.is_empty) == (4, False)
+        with pytest.raises(UsageError, match="answered no person's message"):
+            await rerun_session(database, configured, silent.id)
+
+
 async def test_another_prompt_model_and_answer_show_in_the_difference(database: Database, settings: Settings) -> None:
     session_id = await record(database)
     ran = list(RAN)
