@@ -46,7 +46,8 @@ def model() -> Iterator[ModelServer]:
 def api(module_dsn: str, model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """A service whose nights ask a model."""
     folder: Path = tmp_path_factory.mktemp("nights")
-    with serve(module_dsn, folder, **use_model(model), CONSOLIDATOR_HTTP_REQUESTS_PER_SECOND="100000") as server:
+    variables = {"CONSOLIDATOR_HTTP_REQUESTS_PER_SECOND": "100000", "CONSOLIDATOR_QUIET_MINUTES": "0"}
+    with serve(module_dsn, folder, **use_model(model), **variables) as server:
         yield server
 
 
@@ -134,6 +135,53 @@ def test_a_draft_of_another_model_is_compared_promoted_restored_and_discarded(ap
         ] == ["discarded"]
         assert start(owner, f"{path}/promote", {}, "promote-3").status_code == 422
         assert likes(owner) == {"The user likes tea."}
+
+
+def test_what_is_repeated_becomes_a_fact_or_stays_away_once_a_person_decides(api: ApiServer) -> None:
+    asked = ("read src/a.ts in full", "ok, read @docs/b.md in full please", "Read it in full, then go")
+    also = "Never commit generated files."
+
+    def work_a_day(number: int, *texts: str) -> None:
+        for agent in ("reader", "skimmer"):
+            events = [{"type": "UserMessage", "data": {"text": text}} for text in texts]
+            batch = {"session_key": f"{agent}:day{number}:mara", "events": events, "project": "/src/shop"}
+            person.post("/events", json=batch).raise_for_status()
+        run = wait_for_run(owner, start(owner, "/runs", {"job": "consolidation"}, f"rules-night-{number}"))
+        assert run["status"] == "done"
+
+    def proposals(agent: str) -> dict[str, Json]:
+        rules = owner.get("/rules", params={"agent": agent}).raise_for_status().json()["rules"]
+        return {rule["rule"]: rule for rule in rules}
+
+    with api.client() as owner, api.client(api.make_token("rules-person", "read", "write")) as person:
+        for number, text in enumerate(asked[:2]):
+            work_a_day(number, text, also)
+        assert proposals("reader") == {}
+        work_a_day(2, asked[2], also)
+        waiting = proposals("reader")
+        assert {rule: found["believed"] for rule, found in waiting.items()} == {
+            "Read files in full.": False,
+            also: True,
+        }
+        demand = waiting["Read files in full."]
+        assert demand["sessions"] == 3
+        assert {quote["quote"].rstrip(".") for quote in demand["quotes"]} == {text.rstrip(".") for text in asked}
+
+        key = {"idempotency-key": "accept-1"}
+        accepted, again = (person.post(f"/rules/{demand['id']}/accept", json={}, headers=key) for _ in range(2))
+        assert accepted.raise_for_status().json() == again.json() == {"id": demand["id"], "believed": True}
+        for path, query in (("/facts", "files in full"), ("/recall", "should I read files in full?")):
+            found = owner.get(path, params={"query": query, "agent": "reader", "project": "/src/shop"})
+            assert "Read files in full." in found.text, path
+        for rule in (proposals("skimmer")["Read files in full."]["id"], waiting[also]["id"]):
+            dismissed = person.post(f"/rules/{rule}/dismiss")
+            assert dismissed.raise_for_status().json() == {"id": rule, "believed": False}
+        work_a_day(3, asked[0], also)
+        assert proposals("reader") == {}, "neither what was accepted nor what was dismissed is proposed again"
+        assert set(proposals("skimmer")) == {also}
+        believed = owner.get("/facts", params={"agent": "reader"}).json()["facts"]
+        assert [fact["id"] for fact in believed] == [demand["id"]]
+        assert person.post(f"/rules/{waiting[also]['id']}/accept", json={}).status_code == 404
 
 
 def test_options_that_do_not_fit_are_refused(api: ApiServer) -> None:
