@@ -35,7 +35,8 @@ def answer(request: Json) -> ScriptedReply:
     ]
     whole = str(request["messages"])
     if last["role"] != "tool":
-        return ScriptedReply.calling(("look", {"what": "the oven" if "oven" in str(last["content"]) else "the door"}))
+        name = "peek" if "'peek'" in str(request.get("tools")) else "look"
+        return ScriptedReply.calling((name, {"what": "the oven" if "oven" in str(last["content"]) else "the door"}))
     seen = " and ".join(name for name in ("closed on Mondays", "be bold") if name in whole)
     return ScriptedReply(text=f"{request['model']}: {last['content']}, {seen}")
 
@@ -92,4 +93,20 @@ def test_a_bundle_by_http_is_run_again_and_a_difference_is_named(
     shown = run_cli("rerun", str(bundle), "--model", "gpt-4o", environment=configured).stdout
     assert "2 of 2 turns differ" in shown
     assert "+ gpt-4o: the oven is as it was" in shown
+    (home / "othertools.py").write_text(TOOLS.replace("def look(", "def peek("))
+    with api.client() as owner:
+        said = owner.get(f"{path}/events").raise_for_status().json()["events"]
+        second = next(event["seq"] for event in said if event["data"].get("text") == "And the door?")
+        part = rerun(session_id, "--from", str(second), "--tools", str(home / "othertools.py"))
+        assert part["from"] == second
+        (turn,) = part["diff"]["differences"]
+        assert [call["status"] for call in turn["calls"]] == ["changed"]
+        assert turn["calls"][0]["right"]["result"].startswith("Dry run: peek was not run")
+        # What HTTP alone has for one message: a branch that begins at it, and its comparison.
+        body = {"kind": "sim", "at": second, "overrides": {"model": "gpt-4o"}}
+        branch = owner.post(f"{path}/branch", json=body).raise_for_status().json()
+        wait_for(owner, f"/sessions/{branch['id']}", lambda session: not session["pending"])
+        (turn,) = owner.get(f"{path}/branches/{branch['id']}/compare").json()["diff"]["differences"]
+        assert (turn["message"], turn["status"]) == ("And the door?", "changed")
+        assert turn["right"]["answers"][0].startswith("gpt-4o: Dry run: look was not run")
     assert (home / "looked").read_text() == "the oven;the door;"  # no tool ran again
