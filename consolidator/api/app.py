@@ -46,8 +46,8 @@ from consolidator.api.routes import (
 from consolidator.errors import ConsolidatorError, as_disk_full
 from consolidator.llm.redaction.redact import redact
 from consolidator.runtime.harness import Harness
-from consolidator.service.bearer import BearerTokens, load_token
-from consolidator.service.credentials import find_viewer
+from consolidator.service.bearer import BearerTokens
+from consolidator.service.credentials import open_tokens
 from consolidator.service.database import Database
 from consolidator.service.nights.requested import RequestedRuns
 from consolidator.service.sessions.following import FollowHub
@@ -115,7 +115,7 @@ def build_app(
         database,
         settings,
         harness,
-        tokens or BearerTokens(load_token(settings.home), partial(find_viewer, database)),
+        tokens or open_tokens(database, settings.home),
         stopping,
         runs or RequestedRuns(database, settings, stopping),
         hub,

@@ -126,7 +126,8 @@ class ApiGuard:
             self.wrong_tokens.add_wrong(address)
         if viewer is None:
             wrong = ', error="invalid_token"' if "authorization" in headers else ""
-            raise Problem(problems.UNAUTHORIZED, problems.UNAUTHORIZED.title, {"www-authenticate": _CHALLENGE + wrong})
+            refusal = await self.tokens.explain(scope["headers"]) or problems.UNAUTHORIZED.title
+            raise Problem(problems.UNAUTHORIZED, refusal, {"www-authenticate": _CHALLENGE + wrong})
         return viewer
 
     async def _work(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:

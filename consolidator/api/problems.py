@@ -12,6 +12,7 @@ from typing import Any
 from starlette.responses import JSONResponse
 
 from consolidator import errors
+from consolidator.api.advice import name_routes
 from consolidator.llm.redaction.redact import redact
 
 MEDIA_TYPE = "application/problem+json"
@@ -139,7 +140,7 @@ def find_kind(error: errors.ConsolidatorError) -> ProblemKind:
 def describe(error: errors.ConsolidatorError) -> str:
     """Return the detail of an error for whoever asked; an error of the server itself keeps its details."""
     kind = find_kind(error)
-    return kind.title if kind.status >= 500 else str(error)
+    return kind.title if kind.status >= 500 else name_routes(str(error))
 
 
 def problem_document(kind: ProblemKind, detail: str, instance: str) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -30,8 +29,8 @@ from consolidator.mcp_server.argument_errors import describe_invalid_arguments, 
 from consolidator.mcp_server.client_project import ClientProject
 from consolidator.mcp_server.queries import MemoryQueries
 from consolidator.mcp_server.tools import MemoryTools
-from consolidator.service.bearer import BearerTokens, load_token
-from consolidator.service.credentials import find_viewer
+from consolidator.service.bearer import BearerTokens
+from consolidator.service.credentials import open_tokens
 from consolidator.service.database import Database
 from consolidator.service.log.record import RECORDER
 from consolidator.service.request_limits import RequestLimits
@@ -147,7 +146,7 @@ def mount_http(database: Database, settings: Settings) -> HttpMount:
             yield
 
     limited: dict[frozenset[Scope], ASGIApp] = {scopes: RequestLimits(app) for scopes, app in apps.items()}
-    guard = BearerTokenGuard(limited, BearerTokens(load_token(settings.home), partial(find_viewer, database)))
+    guard = BearerTokenGuard(limited, open_tokens(database, settings.home))
     return HttpMount([Mount("/", app=guard)], lifespan)
 
 
@@ -172,8 +171,9 @@ class BearerTokenGuard:
             viewer = RECORDER
         app = None if viewer is None else self.apps.get(_tool_scopes(viewer))
         if viewer is None or app is None:
-            message = "the bearer token is missing or wrong; the owner's is in the file `token` of CONSOLIDATOR_HOME"
-            challenge = {"www-authenticate": "Bearer"}
+            message = await self._explain(scope, viewer)
+            wrong = ' error="invalid_token"' if any(name == b"authorization" for name, _ in scope["headers"]) else ""
+            challenge = {"www-authenticate": "Bearer" + wrong}
             await JSONResponse({"error": message}, status_code=401, headers=challenge)(scope, receive, send)
             return
         caller = _CALLER.set(viewer)
@@ -181,6 +181,18 @@ class BearerTokenGuard:
             await app(scope, receive, send)
         finally:
             _CALLER.reset(caller)
+
+    async def _explain(self, scope: AsgiScope, viewer: Viewer | None) -> str:
+        """Return why a request is refused, and what to do."""
+        if viewer is not None:
+            return (
+                "this credential may neither read nor record, which is all that the tools of MCP do: take another one"
+            )
+        refusal = await self.tokens.explain(scope["headers"])
+        return refusal or (
+            "the bearer token is missing or wrong: send `Authorization: Bearer TOKEN`; `consolidator token create` "
+            "makes a token, and the owner's is in the file `token` of CONSOLIDATOR_HOME"
+        )
 
 
 def _tool_scopes(viewer: Viewer) -> frozenset[Scope]:

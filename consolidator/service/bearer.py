@@ -22,16 +22,31 @@ class BearerTokens:
 
     owners: str
     find_viewer: Callable[[str], Awaitable[Viewer | None]]
+    find_refusal: Callable[[str], Awaitable[str | None]] | None = None  # why a token that was right once is not taken
 
     async def authorize(self, headers: Iterable[tuple[bytes, bytes]]) -> Viewer | None:
         """Return who a request's token belongs to: OWNER for the owner's; None without one right token."""
-        values = [value for name, value in headers if name == b"authorization"]
-        if len(values) != 1 or not values[0].startswith(b"Bearer "):
+        token = _read_header(headers)
+        if token is None:
             return None
-        token = values[0].removeprefix(b"Bearer ")
         if hmac.compare_digest(token, self.owners.encode()):
             return OWNER
         return await self.find_viewer(token.decode("latin-1"))
+
+    async def explain(self, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+        """Return why the token of a request is not taken, where it was right once: it has expired or was revoked."""
+        token = _read_header(headers)
+        if token is None or self.find_refusal is None:
+            return None
+        return await self.find_refusal(token.decode("latin-1"))
+
+
+def _read_header(headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
+    """Return the one bearer token of a request; None without exactly one."""
+    values = [value for name, value in headers if name == b"authorization"]
+    if len(values) != 1 or not values[0].startswith(b"Bearer "):
+        return None
+    return values[0].removeprefix(b"Bearer ")
 
 
 def load_token(home: Path) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Collection
-from datetime import timedelta
+from datetime import UTC, timedelta
+from functools import partial
+from pathlib import Path
 from typing import cast
 
 from consolidator.database import Database
@@ -13,11 +15,13 @@ from consolidator.database.jsonb import escape
 from consolidator.errors import NotFound, UsageError
 from consolidator.models.credential import CredentialRow
 from consolidator.models.principal import check_name
+from consolidator.service.bearer import BearerTokens, load_token
 from consolidator.service.viewer import OWNER_NAME, SCOPES, Scope, Viewer
 from consolidator.store.log import credentials
 from consolidator.store.log.projects import resolve_project
 
 _RESERVED = (OWNER_NAME, "import")
+_NEW_TOKEN = "the machine's owner makes another one with `consolidator token create`"
 
 
 def parse_scopes(scopes: Collection[str]) -> frozenset[Scope]:
@@ -104,14 +108,35 @@ async def revoke_credential(database: Database, name: str) -> None:
             raise NotFound(f"no credential is named {name!r}; `consolidator token list` shows them")
 
 
+def open_tokens(database: Database, home: Path) -> BearerTokens:
+    """Return what knows the owner's token, in a data directory, and those of credentials."""
+    return BearerTokens(load_token(home), partial(find_viewer, database), partial(explain_refusal, database))
+
+
 async def find_viewer(database: Database, token: str) -> Viewer | None:
     """Return what a token may do; None for a wrong, revoked or expired one."""
-    async with database.connection() as conn:
-        found = await credentials.find(conn, _hash_token(token), now=database.clock.now())
-    if found is None:
+    found = await _find(database, token)
+    if found is None or found.status(database.clock.now()) != "valid":
         return None
     scopes = cast(frozenset[Scope], frozenset(found.scopes) & frozenset(SCOPES))
     return Viewer(found.name, scopes, found.agent, found.project, found.peer)
+
+
+async def explain_refusal(database: Database, token: str) -> str | None:
+    """Return why a token that was right once is not taken; None for one that is right, or that never was."""
+    found = await _find(database, token)
+    status = "valid" if found is None else found.status(database.clock.now())
+    if found is None or status == "valid":
+        return None
+    at = found.revoked_at if status == "revoked" else found.expires_at
+    since = "" if at is None else f" at {at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    what = "was revoked" if status == "revoked" else "expired"
+    return f"the bearer token {what}{since}; {_NEW_TOKEN}"
+
+
+async def _find(database: Database, token: str) -> CredentialRow | None:
+    async with database.connection() as conn:
+        return await credentials.find(conn, _hash_token(token))
 
 
 def _hash_token(token: str) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -17,7 +18,13 @@ from mcp.client.streamable_http import streamable_http_client
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import UsageError
-from consolidator.service.credentials import create_credential, find_viewer, list_credentials, revoke_credential
+from consolidator.service.credentials import (
+    create_credential,
+    explain_refusal,
+    find_viewer,
+    list_credentials,
+    revoke_credential,
+)
 from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
 from tests.acceptance.test_mcp import READS, TOOLS, WRITES, call_tool, run_service
@@ -117,6 +124,15 @@ async def test_each_credential_may_do_what_its_scopes_say_for_whom_it_is_for(
                 assert answer.status_code == 401, header
             answer = await plain.post(f"{address}/mcp", json=LIST, headers={"authorization": f"Bearer {reader}"})
             assert answer.status_code == 200
+            gone = await plain.post(f"{address}/mcp", json=LIST, headers={"authorization": f"Bearer {writer}"})
+            assert re.fullmatch(
+                r"the bearer token was revoked at \S+ \S+ UTC; the machine's owner makes another one with .*",
+                gone.json()["error"],
+            )
+            assert "invalid_token" in gone.headers["www-authenticate"]
+            admin = await make_token(environment, "admin", "--scope", "admin")
+            unfit = await plain.post(f"{address}/mcp", json=LIST, headers={"authorization": f"Bearer {admin}"})
+            assert (unfit.status_code, "neither read nor record" in unfit.text) == (401, True)
             twice = [("authorization", f"Bearer {writer}"), ("authorization", f"Bearer {reader}")]
             assert (await plain.post(f"{address}/mcp", json=LIST, headers=twice)).status_code == 401
         listed = await in_thread(run_cli, "token", "list", "--json", environment=environment)
@@ -146,6 +162,9 @@ async def test_an_expired_token_is_refused_and_listed_as_such(database: Database
     assert await find_viewer(database, token) is not None
     clock.set(later(clock.now(), seconds=1))
     assert await find_viewer(database, token) is None
+    assert "the bearer token expired at 20" in str(await explain_refusal(database, token))
+    for never in (lasting, f"{token}x"):
+        assert await explain_refusal(database, never) is None
     assert await find_viewer(database, lasting) is not None
     statuses = {row.name: row.status(clock.now()) for row in await list_credentials(database)}
     assert statuses == {"laptop": "expired", "server": "valid"}

@@ -47,7 +47,7 @@ async def revoke(conn: Connection, name: str, *, now: datetime) -> bool:
     return await fetch_value(conn, _SQL["revoke"], {"name": name, "now": now}) is not None
 
 
-async def find(conn: Connection, token_hash: bytes, *, now: datetime) -> CredentialRow | None:
-    """Return the credential of a token that is neither revoked nor expired."""
-    found = await fetch_one(conn, _FoundCredential, _SQL["find"], {"token_hash": token_hash, "now": now})
+async def find(conn: Connection, token_hash: bytes) -> CredentialRow | None:
+    """Return the credential of a token, also one that is revoked or has expired."""
+    found = await fetch_one(conn, _FoundCredential, _SQL["find"], {"token_hash": token_hash})
     return found if found is not None and hmac.compare_digest(bytes(found.token_hash), token_hash) else None

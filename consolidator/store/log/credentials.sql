@@ -12,4 +12,4 @@ update credential set revoked_at = coalesce(revoked_at, %(now)s) where name = %(
 
 -- name: find
 select name, scopes, agent, project, peer, created_at, revoked_at, expires_at, token_hash from credential
-where token_hash = %(token_hash)s and revoked_at is null and (expires_at is null or expires_at > %(now)s)
+where token_hash = %(token_hash)s

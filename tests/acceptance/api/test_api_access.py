@@ -86,6 +86,8 @@ def test_no_route_answers_without_a_right_token(api: ApiServer, session_id: str,
         check_problem(answer, "unauthorized")
         assert answer.headers["www-authenticate"].startswith("Bearer")
         assert "marker" not in answer.text
+        told = {"expired": "expired at 20", "revoked": "was revoked at 20"}.get(kind, "missing, wrong, expired or")
+        assert told in answer.json()["detail"]
     assert show(api, session_id) == before
 
 

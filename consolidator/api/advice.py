@@ -1,0 +1,43 @@
+"""Names the route that does the same beside each command that an error advises: HTTP has no command line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_COMMAND = re.compile(r"`consolidator ([^`]+)`")
+ROUTES: Mapping[str, str] = {
+    "agent list": "GET /v1/agents",
+    "branch create": "POST /v1/sessions/{id}/branch",
+    "checkpoint list": "GET /v1/sessions/{id}/checkpoints",
+    "facts": "GET /v1/facts",
+    "facts --all": "GET /v1/facts?superseded=true",
+    "facts review": "GET /v1/facts/quarantined",
+    "forget": "POST /v1/forget",
+    "learned": "GET /v1/learned",
+    "replay": "GET /v1/sessions/{id}/events",
+    "revisions": "GET /v1/revisions",
+    "rules": "GET /v1/rules",
+    "run": "POST /v1/runs",
+    "runs": "GET /v1/runs",
+    "session create": "POST /v1/sessions",
+    "sessions": "GET /v1/sessions",
+    "sessions --attention": "GET /v1/attention",
+}  # by the beginning of the command
+
+
+def find_route(command: str) -> str | None:
+    """Return the route for a command, without its program's name; None for what only the machine's owner does there."""
+    words = command.split()
+    beginnings = (" ".join(words[:count]) for count in range(len(words), 0, -1))
+    return next((ROUTES[beginning] for beginning in beginnings if beginning in ROUTES), None)
+
+
+def name_routes(text: str) -> str:
+    """Return an error's text with the route beside each command that it advises, unless it names the route itself."""
+
+    def add(match: re.Match[str]) -> str:
+        route = find_route(match[1])
+        return match[0] if route is None or route in text else f"{match[0]} (here `{route}`)"
+
+    return _COMMAND.sub(add, text)
