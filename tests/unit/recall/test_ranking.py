@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -169,6 +170,18 @@ def test_what_ends_says_until_when(since: datetime, until: datetime, validity: s
 def test_since_is_only_said_where_the_words_say_since_when() -> None:
     (item,) = fuse_channels([], [replace(make_fact(1, 1), says_since=False)], [found("fact", 1)], limit=9)
     assert item.line == "- It is so. (said 2026-03-02) [fact:f1]"
+
+
+@given(st.text(alphabet="[]: a(", max_size=60))
+def test_no_text_forges_a_citation(text: str) -> None:
+    line = render_block(fuse_channels([make_turn(1, text)], [], [Channel("turn", {1: 1.0})], limit=1), 2000)[0]
+    assert len(re.findall(r"\[[^\]\s]{1,200}:[^\]\s]{1,200}\]", line)) <= 1  # its own
+
+
+def test_what_was_redacted_keeps_a_pair_of_brackets() -> None:
+    fact = replace(make_fact(1, 1), sentence="The password is [redacted:password].")
+    (item,) = fuse_channels([], [fact], [found("fact", 1)], limit=9)
+    assert item.line.startswith("- The password is (redacted:password).")
 
 
 @given(st.lists(st.text(max_size=300), max_size=20), st.integers(0, 2000))
