@@ -23,8 +23,10 @@ from consolidator.cli.output import (
     shorten,
 )
 from consolidator.errors import UsageError
+from consolidator.models.session import SessionRow
 from consolidator.runtime.sessions import list_attention
 from consolidator.service.log.sessions import find_session_id
+from consolidator.service.memory.decision_log import CHANNEL as MEMORY_CHANNEL
 from consolidator.service.sessions.listing import (
     SessionFilter,
     SessionOrder,
@@ -122,7 +124,7 @@ def _print_sessions(page: SessionPage, now: datetime) -> None:
                 short_id(session.id),
                 session.agent,
                 *([session.kind] * has_kinds),
-                owner_name(session.project, session.key, session.agent),
+                _owner_of(session),
                 session_status(session, now),
                 *([session.trigger_type] * has_trigger),
                 session.head,
@@ -137,6 +139,12 @@ def _print_sessions(page: SessionPage, now: datetime) -> None:
         right=("events", "learned", "pruned"),
         main="title",
     )
+
+
+def _owner_of(session: SessionRow) -> str:
+    """Return whom a session is of; the key of what memory was told is a name for programs alone."""
+    is_memory = session.channel == MEMORY_CHANNEL
+    return owner_name(session.project, session.peer if is_memory else session.key, session.agent)
 
 
 def parse_labels(texts: Sequence[str]) -> dict[str, str] | None:

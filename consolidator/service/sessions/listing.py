@@ -122,7 +122,8 @@ async def read_titles(conn: Connection, ids: Sequence[str]) -> dict[str, str]:
     messages: dict[str, list[tuple[bool, str]]] = defaultdict(list)
     for message in await session_store.list_first_messages(conn, ids):
         is_persons = is_persons_word(message.principal, message.data)
-        messages[message.session_id].append((not is_persons, message.first_words))
+        words = f"said: {message.first_words}" if message.is_statement else message.first_words
+        messages[message.session_id].append((not is_persons, words))
     ordered = {session: [text for _, text in sorted(texts, key=itemgetter(0))] for session, texts in messages.items()}
     titles = {session: title_of(texts, redact) for session, texts in ordered.items()}
     return {session: title for session, title in titles.items() if title is not None}

@@ -54,12 +54,13 @@ class SessionMatch:
 
 @dataclass(frozen=True, slots=True)
 class FirstMessage:
-    """One of the first messages of a session, its text cut to MAX_FIRST_CHARACTERS (in a blob: bytes)."""
+    """An early message of a session or statement to memory, its text cut to MAX_FIRST_CHARACTERS (in a blob: bytes)."""
 
     session_id: str
     principal: str | None
     data: dict[str, Any]  # without its text
     text: str | None
+    is_statement: bool  # what memory was told to remember
     blob_head: bytes | None  # the beginning of the text, if it is in a blob
 
     @property

@@ -25,16 +25,19 @@ select * from session where key = %(key)s and current and recorded_by is null
 select * from session where id = any(%(ids)s)
 
 -- name: first_messages
--- The first messages of sessions, cut: of the first events of their own, written in the first days. The text of a large
+-- The first messages of sessions, and what memory was told there, cut: of the first events of their own, written in the first days. The text of a large
 -- one is in a blob.
 select m.* from session s cross join lateral (
-    select e.session_id, e.principal, e.data - 'text' as data, left(e.data ->> 'text', %(characters)s) as text,
+    select e.session_id, e.principal, e.data - 'text' - 'statement' as data,
+           left(e.data ->> case when e.event_type = 'UserMessage' then 'text' else 'statement' end, %(characters)s) as text,
+           e.event_type <> 'UserMessage' as is_statement,
            substring(b.body from 1 for %(characters)s) as blob_head
     from event e
     left join blob b on b.sha256 = decode(substr(e.data #>> '{data_ref,text,ref}', length('blob://sha256/') + 1), 'hex')
     where e.session_id = s.id and e.seq > s.base_seq and e.seq <= s.base_seq + %(events)s
       and e.created_at >= s.created_at and e.created_at <= least(s.last_event_at, s.created_at + interval '7 days')
-      and e.event_type = 'UserMessage'
+      and (e.event_type = 'UserMessage'
+           or e.event_type = 'PolicyDecision' and e.data ->> 'decision' = 'fact_stated' and e.data ? 'statement')
     order by e.seq limit %(messages)s
 ) as m
 where s.id = any(%(ids)s)
