@@ -10,7 +10,7 @@ import typer
 from consolidator.cli.common import open_configured, run_async
 from consolidator.cli.output import AsJson, owner_name, print_json, print_line
 from consolidator.errors import UsageError
-from consolidator.service.log.working_directory import find_project
+from consolidator.service.log.working_directory import find_named_project, find_project
 from consolidator.service.memory.remember import Remembered, forget, remember
 
 Project = Annotated[
@@ -42,10 +42,14 @@ def remember_command(
 
     async def work() -> Remembered:
         async with open_configured() as (database, _):
+            if is_of_place:
+                owner = await find_project(database, Path.cwd())
+            else:
+                owner = await find_named_project(database, project, Path.cwd()) if project else None
             return await remember(
                 database,
                 " ".join(words),
-                project=await find_project(database, Path.cwd()) if is_of_place else project,
+                project=owner,
                 agent=agent,
                 peer=peer,
             )

@@ -38,6 +38,11 @@ async def find_known(conn: Connection, projects: Sequence[str]) -> set[str]:
     return set(await fetch_column(conn, _SQL["known"], {"projects": [escape(project) for project in projects]}))
 
 
+async def list_projects(conn: Connection) -> list[str]:
+    """Return every project that has a session, in order."""
+    return sorted(await fetch_column(conn, _SQL["projects"], {"agent": None, "peer": None}))
+
+
 async def find_latest_agent(conn: Connection, project: str | None, *, but_channel: str) -> str | None:
     """Return the agent of the latest session of a project, else of the latest one anywhere; not of one channel."""
     values = {"project": project, "channel": but_channel}

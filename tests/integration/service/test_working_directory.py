@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from consolidator.database import Database
+from consolidator.errors import UsageError
 from consolidator.service.hooks.answers import answer_hook
 from consolidator.service.hooks.payload import parse_hook
-from consolidator.service.log.working_directory import find_project
+from consolidator.service.log.working_directory import find_named_project, find_project
 from consolidator.service.memory.remember import remember
 from tests.support import log_events, user_message
 
@@ -63,3 +64,18 @@ async def test_a_client_without_a_history_is_told_what_was_remembered_for_it(dat
     assert answer is not None
     assert "with tabs" in answer.block.text
     assert "with spaces" not in answer.block.text
+
+
+async def test_a_path_names_its_directory_and_a_name_a_project_that_there_is(database: Database, shop: Path) -> None:
+    with pytest.raises(UsageError, match="there is none yet: give a path"):
+        await find_named_project(database, "shop", shop)
+    await log_events(database, "s", [user_message("hello")], project=str(shop))
+    await log_events(database, "t", [user_message("hello")], project="django/django")
+    for name in (".", "./", "../shop", "src/..", str(shop), "shop", "shop/"):
+        assert await find_named_project(database, name, shop) == str(shop), name
+    assert await find_named_project(database, "../blog", shop) == str(shop.parent / "blog")
+    assert await find_named_project(database, "~/blog", shop) == str(Path.home() / "blog")
+    assert await find_named_project(database, "C:\\work\\blog", shop) == "C:/work/blog"
+    assert await find_named_project(database, "django/django", shop) == "django/django"
+    with pytest.raises(UsageError, match=r"no project is called 'shpo': .*/shop.*give a path"):
+        await find_named_project(database, "shpo", shop)
