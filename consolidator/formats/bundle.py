@@ -146,6 +146,17 @@ _FIELDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
 }
 
 
+# What a redacted bundle has as it is: ids that lines refer to, words of ours, and pieces of a text that is redacted as
+# a whole before it is written. Every other field of every line is redacted, also one that is added here some day.
+VERBATIM: Mapping[str, frozenset[str]] = {
+    "session": frozenset({"id", "parent_id", "root_id", "chain"}),
+    "event": frozenset({"seq", "type", "principal"}),
+    "lineage": frozenset({"ranges"}),
+    "chunk": frozenset({"message_id", "delta"}),
+    "delivery": frozenset({"message_id"}),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class ChainHash:
     """The hash of an event in the log that a bundle was exported from first."""
@@ -179,32 +190,40 @@ BundleItem = ForeignSession | ForeignEvent | BundleRecord
 
 
 class BundleWriter:
-    """Encodes the lines of one bundle and sums them up."""
+    """Encodes the lines of one bundle and sums them up; with `redact` every value but those in VERBATIM passes it."""
 
-    def __init__(self, session_id: str, *, redacted: bool) -> None:
-        self._first: dict[str, Any] | None = {"session": session_id, "redacted": redacted}
+    def __init__(self, session_id: str, *, redact: Callable[[Any], Any] | None) -> None:
+        self._first: dict[str, Any] | None = {"session": session_id, "redacted": redact is not None}
+        self._redact = redact
         self._lines = 0
         self._digest = hashlib.sha256()
 
     def session(self, header: Mapping[str, Any]) -> str:
         """Return the line that begins a session."""
-        line = {native.NAME: VERSION, "session": _sorted(header)}
+        line = {native.NAME: VERSION, "session": _sorted(self._redacted("session", header))}
         if self._first is not None:
             line["bundle"], self._first = self._first, None
         return self._encode(line)
 
     def event(self, event: Event) -> str:
         """Return the line of an event."""
-        line = native.build_event_line(event)
+        line = self._redacted("event", native.build_event_line(event))
         return self._encode({**line, "data": _sorted(line["data"])})
 
     def record(self, kind: str, values: Mapping[str, Any]) -> str:
         """Return the line of a record."""
-        return self._encode({kind: dict(values)})
+        return self._encode({kind: self._redacted(kind, values)})
 
     def end(self) -> str:
         """Return the last line."""
         return encode_line({"end": {"lines": self._lines, "sha256": self._digest.hexdigest()}}, canonical=True)
+
+    def _redacted(self, kind: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a line's values without credentials; each by itself, as their names here are no credentials' names."""
+        redact, kept = self._redact, VERBATIM.get(kind, frozenset())
+        if redact is None:
+            return dict(values)
+        return {name: value if name in kept else redact(value) for name, value in values.items()}
 
     def _encode(self, value: Mapping[str, Any]) -> str:
         # Not canonical: a model is shown a result's keys in the order in which the log has them.

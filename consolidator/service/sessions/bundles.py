@@ -34,9 +34,6 @@ from consolidator.store.log.lineage import load_lineage
 __all__ = ["ImportedBundle", "load_bundle", "load_bundle_file", "stream_bundle"]
 _PAGE = 500  # events read at once
 _MAX_CHECKPOINTS = 1000
-_VERBATIM = frozenset(
-    {"id", "parent_id", "root_id", "chain"}
-)  # of a header: what is made here, never written by others
 _PAGE_BYTES = 16 * 1024 * 1024  # of large values that are in memory at once
 
 
@@ -63,7 +60,7 @@ async def stream_bundle(
     exporters = [_SessionExporter(database, row, exact=exact, upto=upto) for row, upto in parts]
     exporters.append(_SessionExporter(database, session, exact=exact))
     names = {exporter.session.id: exporter.name for exporter in exporters}
-    writer = BundleWriter(exporters[-1].name, redacted=not exact)
+    writer = BundleWriter(exporters[-1].name, redact=None if exact else redact_json)
     for exporter in exporters:
         async for line in exporter.lines(writer, names):
             yield line
@@ -133,7 +130,7 @@ class _SessionExporter:
             header.pop("status", None)
         elif self._exact and (chain := self._find_chain()) is not None:
             header["chain"] = chain
-        return {name: value if name in _VERBATIM else self._redact(value) for name, value in header.items()}
+        return header
 
     def _find_chain(self) -> Any:
         """Return the hash of the last event in the log that the session was exported from first.
@@ -182,31 +179,19 @@ class _SessionExporter:
         if self._is_whole:
             yield writer.record("columns", self._columns())
         for seed in seed_rows:
-            yield writer.record("seed", self._seed_values(seed))
+            yield writer.record("seed", _seed_values(seed))
         if view is not None and view.upto <= self._upto:
-            yield writer.record("view", self._redact(asdict(view)))
+            yield writer.record("view", asdict(view))
         for checkpoint in points:
             if not checkpoint.has_expired(self._database.clock.now()):
-                yield writer.record("checkpoint", self._checkpoint_values(checkpoint))
-
-    def _checkpoint_values(self, checkpoint: CheckpointRow) -> dict[str, Any]:
-        expires_at = checkpoint.expires_at
-        return {
-            "seq": checkpoint.seq,
-            "label": self._redact(checkpoint.label),
-            "metadata": self._redact(checkpoint.metadata),
-            "delta": checkpoint.delta,
-            "fold": self._redact(checkpoint.fold),
-            "created_at": checkpoint.created_at.isoformat(),
-            "expires_at": None if expires_at is None else expires_at.isoformat(),
-        }
+                yield writer.record("checkpoint", _checkpoint_values(checkpoint))
 
     def _columns(self) -> dict[str, Any]:
         session = self.session
         open_task = None if session.open_task is None else unescape(session.open_task)
-        return ({} if open_task is None else {"open_task": self._redact(open_task)}) | {
-            "state": self._redact(session.state),
-            "config": self._redact(session.config),
+        return ({} if open_task is None else {"open_task": open_task}) | {
+            "state": session.state,
+            "config": session.config,
             "max_cost": None if session.max_cost is None else str(session.max_cost),
             "cost": str(session.cost),
             "turns": session.turns,
@@ -215,20 +200,10 @@ class _SessionExporter:
             "cached_tokens": session.cached_tokens,
             "compactions": session.compactions,
             "context_window": session.context_window,
-            "labels": self._redact(session.labels),
-            "trigger_type": self._redact(session.trigger_type),
-            "trigger_id": self._redact(session.trigger_id),
+            "labels": session.labels,
+            "trigger_type": session.trigger_type,
+            "trigger_id": session.trigger_id,
             "completed_at": None if session.completed_at is None else session.completed_at.isoformat(),
-        }
-
-    def _seed_values(self, seed: SeedRow) -> dict[str, Any]:
-        return {
-            "ordinal": seed.ordinal,
-            "role": seed.role,
-            "content": self._redact(seed.content),
-            "is_new": seed.is_new,
-            "occurred_at": None if seed.occurred_at is None else seed.occurred_at.isoformat(),
-            "details": self._redact(seed.details),
         }
 
     async def _page(self, writer: BundleWriter, order: ChunkOrder[ChunkRow], span: Span) -> AsyncIterator[str]:
@@ -256,16 +231,35 @@ class _SessionExporter:
     ) -> Iterator[str]:
         for chunk in order.before(event):
             yield writer.record("chunk", _chunk_values(chunk))
-        names = {"task_id": self._redact(event.task_id), "tool_name": self._redact(event.tool_name)}
-        yield writer.event(replace(event, data=self._redact(event.data), **names))
+        yield writer.event(event)
         for chunk in order.after(event):
             yield writer.record("chunk", _chunk_values(chunk))
         for delivery in deliveries:
-            values = {**asdict(delivery), "channel": self._redact(delivery.channel)}
-            yield writer.record("delivery", {**values, "sent_at": delivery.sent_at.isoformat()})
+            yield writer.record("delivery", {**asdict(delivery), "sent_at": delivery.sent_at.isoformat()})
 
-    def _redact(self, value: Any) -> Any:
-        return value if self._exact else redact_json(value)
+
+def _checkpoint_values(checkpoint: CheckpointRow) -> dict[str, Any]:
+    expires_at = checkpoint.expires_at
+    return {
+        "seq": checkpoint.seq,
+        "label": checkpoint.label,
+        "metadata": checkpoint.metadata,
+        "delta": checkpoint.delta,
+        "fold": checkpoint.fold,
+        "created_at": checkpoint.created_at.isoformat(),
+        "expires_at": None if expires_at is None else expires_at.isoformat(),
+    }
+
+
+def _seed_values(seed: SeedRow) -> dict[str, Any]:
+    return {
+        "ordinal": seed.ordinal,
+        "role": seed.role,
+        "content": seed.content,
+        "is_new": seed.is_new,
+        "occurred_at": None if seed.occurred_at is None else seed.occurred_at.isoformat(),
+        "details": seed.details,
+    }
 
 
 def redact_chunks(chunks: Sequence[ChunkRow]) -> list[ChunkRow]:
