@@ -254,7 +254,7 @@ async def compare_branch(database: Database, branch: SessionRow, main_id: str | 
     main = main_id or branch.parent_id
     assert main is not None
     async with database.connection() as conn:
-        begin = await _find_begin(conn, branch)
+        begin = await find_begin(conn, branch)
         main_row = await sessions.get(conn, main)
     sides, upto = (main_row, branch), begin + MAX_COMPARED
     is_whole = all(side.head <= upto and side.pruned_to <= branch.base_seq for side in sides)
@@ -263,7 +263,7 @@ async def compare_branch(database: Database, branch: SessionRow, main_id: str | 
     return BranchComparison(branch, main, compare_runs(left, right), is_whole)
 
 
-async def _find_begin(conn: Connection, branch: SessionRow) -> int:
+async def find_begin(conn: Connection, branch: SessionRow) -> int:
     """Return after which event to compare: the point, or before it where a message stands there that both answer."""
     lineage = await store.load_lineage(conn, branch.id, branch)
     at_point = await store.find_event(conn, lineage, branch.base_seq)

@@ -13,7 +13,6 @@ from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.llm.client import create_client
 from consolidator.models.session import SessionRow
-from consolidator.runtime import branches
 from consolidator.runtime.children import ChildRequest, create_child
 from consolidator.runtime.comparison import CallDifference, Comparison, Figures, TurnDifference, compare_runs
 from consolidator.runtime.harness import Harness, StepResult
@@ -34,13 +33,11 @@ from consolidator.store.log import sessions
 
 __all__ = [
     "CallDifference",
-    "ComparedPair",
     "Comparison",
     "Figures",
     "Overrides",
     "Rerun",
     "TurnDifference",
-    "compare_pair",
     "compare_sessions",
     "rerun_session",
 ]
@@ -78,43 +75,6 @@ async def compare_sessions(database: Database, left: str, right: str, *, viewer:
         session = await open_source(database, name, viewer=viewer)
         runs.append(await read_turns(database, session.id))
     return compare_runs(*runs)
-
-
-@dataclass(frozen=True, slots=True)
-class ComparedPair:
-    """Two sessions side by side: a branch or a rerun stands right of what it came from."""
-
-    left: SessionRow
-    right: SessionRow
-    after: int  # the position of both from which they are compared; 0 for whole sessions
-    comparison: Comparison
-    is_whole: bool = True  # False: one of them has more events than are compared, or some are pruned
-
-
-async def compare_pair(database: Database, left: str, right: str, *, viewer: Viewer = OWNER) -> ComparedPair:
-    """Compare two sessions of the log, by ids or names; one that came of the other only from there on.
-
-    Without `right`, `left` is compared with what it came from. Raises NotFound and Forbidden, and UsageError where
-    that is nothing.
-    """
-    async with database.connection() as conn:
-        one = await find_session(conn, viewer, left, "read")
-        other_name = right or one.parent_id
-        if not other_name:
-            raise UsageError(f"session {one.id} came of no other: name a second one to compare it with")
-        other = await find_session(conn, viewer, other_name, "read")
-    if one.id == other.id:
-        raise UsageError("this is one session twice: name another one")
-    if one.parent_id == other.id:
-        one, other = other, one
-    if other.parent_id != one.id:
-        runs = [await read_turns(database, session.id) for session in (one, other)]
-        return ComparedPair(one, other, 0, compare_runs(*runs))
-    if other.kind == "branch":
-        compared = await branches.compare_branch(database, other)
-        return ComparedPair(one, other, other.base_seq, compared.comparison, compared.is_whole)
-    runs = [await read_turns(database, session.id, after=other.base_seq) for session in (one, other)]
-    return ComparedPair(one, other, other.base_seq, compare_runs(*runs))
 
 
 async def open_source(database: Database, name: str, *, viewer: Viewer = OWNER) -> SessionRow:
