@@ -248,12 +248,9 @@ def progress_callbacks(bar: Progress) -> _ProgressCallbacks:
     label = bar.tasks[0].description
 
     def show(unit: str) -> None:
-        # Merges are named by their agents, all others by ids, which tell a person nothing.
-        merged = unit.removeprefix("merge ")
-        bar.update(
-            task,
-            advance=int(merged == unit),
-            description=label if merged == unit else f"{label} · {shorten(merged, 30)}",
-        )
+        # Sessions are named by their projects, merges by their agents, all others by ids, which tell a person nothing.
+        doing, _, name = unit.partition(" ")
+        what = {"in": name, "merge": f"merging {name}"}.get(doing, "")
+        bar.update(task, advance=int(doing != "merge"), description=f"{label} · {shorten(what, 30)}" if what else label)
 
     return {"started": lambda count: bar.update(task, total=count), "progress": show}

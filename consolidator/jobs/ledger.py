@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
@@ -62,6 +63,12 @@ class Unit:
         return UnitProgress(self.kind, self.name, done, learned, nothing, deferred, dead)
 
 
+def session_title(agent: str, project: str | None) -> str:
+    """Return what progress calls a session: `in` its project, or its agent where it is of none."""
+    parts = re.split(r"[\\/]", (project or "").rstrip("\\/"))
+    return f"in {parts[-1] or agent}"
+
+
 async def record_progress(conn: Connection, units: Sequence[Unit], steps: Sequence[UnitProgress]) -> None:
     """Add the counts of steps in the transaction that commits them; raise LostClaim if a unit was taken over."""
     first = units[0]
@@ -84,7 +91,8 @@ class Ledger:
     run_id: str
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     owner: str = field(default_factory=owner_name)
-    progress: Callable[[str], None] | None = None  # called with the label of each unit that ended
+    progress: Callable[[str], None] | None = None  # called with the title or label of each unit that ended
+    titles: dict[str, str] = field(default_factory=dict)  # what people call a unit, by its name, until it has ended
     unit_ended: asyncio.Event = field(default_factory=asyncio.Event)  # set when a worker of this replica ended a unit
 
     async def add_units(self, kind: UnitKind, names: Sequence[str], *, phase: int = 0, reopen: bool = False) -> None:
@@ -189,7 +197,7 @@ class Ledger:
     def _report_progress(self, ended: Sequence[Unit]) -> None:
         for unit in ended:
             if self.progress:
-                self.progress(unit.label)
+                self.progress(self.titles.pop(unit.name, unit.label))
 
     async def _fail(self, unit: Unit, reason: str, count_unlearned: CountUnlearned) -> None:
         log.error("unit %s failed (attempt %d): %s", unit.label, unit.attempts, reason)

@@ -8,8 +8,11 @@ import typer
 
 from consolidator.cli.common import open_configured, parse_moment, run_async, stop_on_signals
 from consolidator.cli.memory.revisions import print_comparison
+from consolidator.cli.nights.runs import print_night
 from consolidator.cli.output import (
+    OUT,
     AsJson,
+    pluralize,
     print_json,
     print_line,
     print_warning,
@@ -77,6 +80,8 @@ def backfill_command(
         _print_draft(report)
     elif rehearse:
         _print_rehearsal(report, again=again)
+    elif OUT.is_terminal:
+        print_night(report)
     else:
         print_line(f"backfill: {summarize(report)}", style="bold")
     if report.get("error"):
@@ -113,7 +118,9 @@ def _print_draft(report: dict[str, Any]) -> None:
 
 def _print_rehearsal(report: dict[str, Any], *, again: bool) -> None:
     print_line(
-        f"would read {report['events']} events of {report['sessions']} sessions; nothing was written", style="bold"
+        f"would read {pluralize(report['events'], 'event')} of {pluralize(report['sessions'], 'session')}; "
+        "nothing was written",
+        style="bold",
     )
     for kind, changes in report["memory"].items():
         if any(changes.values()):

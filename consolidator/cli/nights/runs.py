@@ -14,7 +14,6 @@ from consolidator.cli.output import (
     AsJson,
     Limit,
     pluralize,
-    print_entry,
     print_json,
     print_line,
     print_table,
@@ -106,7 +105,7 @@ def _parse_job(job: str, older_than: str | None, *, dry_run: bool, force: bool) 
 
 def _print_report(report: dict[str, Any], *, dry_run: bool) -> None:
     if report["job"] == "consolidation" and OUT.is_terminal:
-        _print_night(report)
+        print_night(report)
         return
     print_line(f"{report['job']}{' (dry run)' if dry_run else ''}: {summarize(report)}", style="bold")
     if report["job"] == "retention" and report["partitions"]:
@@ -119,14 +118,21 @@ def _print_report(report: dict[str, Any], *, dry_run: bool) -> None:
         print_line(f"not understood: {problem}", style="yellow")
 
 
-def _print_night(report: dict[str, Any]) -> None:
-    """Print what a night read and what it changed: a row for each agent."""
+def print_night(report: dict[str, Any]) -> None:
+    """Print what a night read, and a table of what it changed: a row for each agent, a column for each kind."""
     read = pluralize(report["seen"], "event") + " in " + pluralize(report["units"], "session")
     counts = {name: report[name] for name in ("learned", "nothing", "deferred", "dead") if report[name]}
     outcome = ", ".join(f"{count} {_OUTCOMES[name]}" for name, count in counts.items())
-    print_line(f"The night read {read}{f': {outcome}' if outcome else ''}.", style="bold")
-    for agent, changes in report.get("memory", {}).items():
-        print_entry(agent, *str(changes).split("; "))
+    who = "night" if report["job"] == "consolidation" else report["job"]
+    print_line(f"The {who} read {read}{f': {outcome}' if outcome else ''}.", style="bold")
+    changes = {
+        agent: dict(change.split(": ", 1) for change in str(line).split("; "))
+        for agent, line in report.get("memory", {}).items()
+    }
+    kinds = sorted({kind for by_kind in changes.values() for kind in by_kind})
+    if changes:
+        rows = [(agent, *(by_kind.get(kind, "") for kind in kinds)) for agent, by_kind in changes.items()]
+        print_table("what it changed", ("agent", *kinds), rows, main="agent")
     if not isinstance(report.get("model"), str) and (line := model_line(report)) is not None:
         print_line(line)
     if report.get("memory"):

@@ -21,7 +21,7 @@ from consolidator.jobs.consolidation.persistence import lock_for_rederiving, sav
 from consolidator.jobs.consolidation.pipeline import SESSIONS, consolidate, load_memory_report, merge_agents
 from consolidator.jobs.consolidation.safe_point import safe_point_finder
 from consolidator.jobs.consolidation.session_window import learn_windows
-from consolidator.jobs.ledger import Ledger, Unit, manual_run, no_events_left, record_progress
+from consolidator.jobs.ledger import Ledger, Unit, manual_run, no_events_left, record_progress, session_title
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.merging.deciding import CandidateDecider
 from consolidator.settings import Settings
@@ -78,7 +78,7 @@ class Backfill:
                 )
                 events += step.learned + step.nothing + step.dead
                 if self.progress:
-                    self.progress(session.id)
+                    self.progress(session_title(session.agent, session.project))
             for agent in sorted(agents.intersection(await scopes.list_agents_with_news(conn))):
                 await merge_agent(conn, agent, run_id="rehearsal", now=now, settings=self.settings)
                 await rederive.delete_unsupported(conn, agent)
@@ -89,7 +89,9 @@ class Backfill:
     async def run(self) -> dict[str, Any]:
         """Do it in the ledger, or resume an interrupted run of the same backfill; return the run's report."""
         ledger = Ledger(self.database, self.settings, "", self.stop, progress=self.progress)
-        names = [session.id for session in await self._find_sessions()]  # may raise, so before there is a run
+        matching = await self._find_sessions()  # may raise, so before there is a run
+        names = [session.id for session in matching]
+        ledger.titles.update((session.id, session_title(session.agent, session.project)) for session in matching)
         await resume_or_start_run(ledger, self.session_filter.to_json())
         async with manual_run(ledger):
             if not self.session_filter.rederives:

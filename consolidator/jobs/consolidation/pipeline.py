@@ -51,7 +51,7 @@ async def consolidate(
             await settle_waiting(database, ledger.run_id, only)
         else:
             await _extract_late(ledger, reader, only)
-        worker = SessionWorker(database, settings, salt, ledger.stop, reader)
+        worker = SessionWorker(database, settings, salt, ledger.stop, reader, ledger.titles)
         with open_span("phase", "phase sessions", {"consolidator.units": len(due)}):
             await ledger.run_phase(SESSIONS, worker.run, worker.count_unlearned)
         await merge_agents(ledger, CandidateDecider(database, calls, settings.model or extraction_model(settings)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from consolidator.database import Connection, Database
@@ -21,7 +21,7 @@ from consolidator.jobs.consolidation.session_window import (
     load_background,
 )
 from consolidator.jobs.gather import gather
-from consolidator.jobs.ledger import Unit
+from consolidator.jobs.ledger import Unit, session_title
 from consolidator.jobs.model.extraction import FactReader
 from consolidator.memory.procedures.digest import DIGEST_VERSION
 from consolidator.models.digest import DigestRow
@@ -40,6 +40,7 @@ class SessionWorker:
     salt: bytes
     stop: asyncio.Event
     reader: FactReader | None = None
+    titles: dict[str, str] = field(default_factory=dict)  # gets what people call each session, by its id
 
     async def run(self, units: list[Unit]) -> None:
         """Consolidate sessions up to their safe points; one window of each of them is committed together."""
@@ -63,6 +64,8 @@ class SessionWorker:
         if self.reader is not None:  # no connection is held while a model is asked
             await gather(*(self._extract(self.reader, window) for window in windows))
         await asyncio.to_thread(self._learn, windows)
+        for row in (window.session for window in windows):
+            self.titles[row.id] = session_title(row.agent, row.project)
         steps = [window.progress() for window in windows]
         existing = {step.unit for step in steps}
         steps += [unit.progress() for unit in units if unit.name not in existing]  # erased since they were added

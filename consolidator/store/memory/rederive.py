@@ -20,6 +20,7 @@ class MatchingSession:
 
     id: str
     agent: str
+    project: str | None
 
 
 async def list_sessions(

@@ -146,10 +146,16 @@ async def test_an_interrupted_rehearsal_has_written_nothing(
 ) -> None:
     await log_workdays(database, 2)
     before = await dump_tables(database)
-    stop = asyncio.Event()
-    job = Backfill(database, settings, SessionFilter(), stop, progress=lambda _: stop.set())
+    stop, reported = asyncio.Event(), list[str]()
+
+    def report(title: str) -> None:
+        reported.append(title)
+        stop.set()
+
+    job = Backfill(database, settings, SessionFilter(), stop, progress=report)
     with pytest.raises(Interrupted):
         await job.rehearse()
+    assert reported == ["in shop"]
     assert await dump_tables(database) == before
 
 
