@@ -69,6 +69,7 @@ _PANELS: dict[str, dict[str, tuple[str, str]]] = {
         "checkpoint": ("agents.checkpoint", "labelled points of sessions, to go on from"),
         "steer": ("agents.steer", "say something to a session now, in mid-answer too"),
         "follow-up": ("agents.steer", "say something for when its turn has ended"),
+        "stop": ("agents.steer", "end what a session is doing; it stays open"),
         "wake": ("agents.wake", "finish what a crash left open"),
         "approve": ("agents.approvals", "allow a call that waits for approval"),
         "deny": ("agents.approvals", "deny a call that waits for approval"),

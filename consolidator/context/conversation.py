@@ -177,6 +177,8 @@ class _ConversationFold:
             )
         elif decision == "turn_interrupted":
             self._add_user_turn(event, "[harness: the user interrupted the answer]")
+        elif decision == "turn_stopped":
+            self._add_user_turn(event, "[harness: the user stopped the turn]")
 
     def _add_user_turn(self, event: Event, text: str, *, from_person: bool = False) -> None:
         self.turns.append(Turn(event.seq, "user", text, from_person=from_person))

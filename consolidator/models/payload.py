@@ -118,6 +118,7 @@ class PolicyDecision(Payload):
         "call_started",
         "call_settled",
         "turn_interrupted",
+        "turn_stopped",  # a person asked that what is under way ends, and nothing said before is answered any more
         "instructions_added",
         "command_run",
         "delivered",

@@ -6,7 +6,7 @@ counts only if its principal may say it: the principal is the door's word, the p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, assert_never
 
@@ -59,7 +59,7 @@ class OpenState:
     unanswered: tuple[Event, ...] = ()  # messages of people that the model has not seen
     unseen_results: tuple[int, ...] = ()  # seqs of tool results that the model has not seen
     settled_to: int = 0
-    steer_seq: int = 0  # of the latest steer that the model has not seen
+    steer_seq: int = 0  # of the latest steer that the model has not seen, or of the stop of what is open
     last_error: str | None = None  # the error that people were told last, if the same request is to be made again
     routed_model: str | None = None  # to which the policy sent the current turn
     routed_seq: int = 0  # of that decision
@@ -82,6 +82,39 @@ class OpenState:
 
 
 @dataclass(slots=True)
+class _Stop:
+    """What a person stopped last: the calls and messages that were under way, whose results nobody waits for."""
+
+    seq: int = 0  # of the stop; 0: there was none
+    began_at: int = 0  # from where on the log is needed to know what it stopped
+    calls: set[str] = field(default_factory=set)
+    messages: set[str] = field(default_factory=set)
+
+    def begin(self, seq: int, calls: Mapping[str, OpenCall], generation: OpenGeneration | None) -> None:
+        """Stop what is open at an event."""
+        open_seqs = [call.seq for call in calls.values()] + ([generation.seq] if generation else [])
+        before = [self.began_at] if self.holds(list(calls.values()), generation) else []
+        self.seq, self.began_at = seq, min([*before, *open_seqs, seq])
+        self.calls.update(calls)
+        self.messages.update([generation.message_id] if generation else [])
+
+    def add_message(self, generation: OpenGeneration) -> None:
+        """Stop a message that was begun without having seen the stop."""
+        if generation.upto_seq < self.seq:
+            self.messages.add(generation.message_id)
+
+    def add_call(self, call: OpenCall) -> None:
+        """Stop a call of a message that is stopped."""
+        if call.message_id in self.messages:
+            self.calls.add(call.call_id)
+
+    def holds(self, calls: Sequence[OpenCall], generation: OpenGeneration | None) -> bool:
+        """Tell whether something that is open was stopped."""
+        is_writing = generation is not None and generation.message_id in self.messages
+        return is_writing or any(call.call_id in self.calls for call in calls)
+
+
+@dataclass(slots=True)
 class _OpenStateFold:
     """The fold's accumulator."""
 
@@ -98,6 +131,7 @@ class _OpenStateFold:
     routed_model: str | None = None
     routed_seq: int = 0
     turn: TurnUse = field(default_factory=TurnUse)
+    stop: _Stop = field(default_factory=_Stop)
 
     def feed(self, event: Event) -> None:
         self.turn.feed(event)
@@ -109,13 +143,16 @@ class _OpenStateFold:
             case EventType.THINKING_START:
                 if data.get("message_id"):
                     self.generation = _open_generation(event)
+                    self.stop.add_message(self.generation)
             case EventType.ASSISTANT_RESPONSE | EventType.ERROR:
                 self._end_generation(event)
             case EventType.TOOL_CALL:
                 self.calls[str(data["call_id"])] = _open_call(event)
+                self.stop.add_call(self.calls[str(data["call_id"])])
             case EventType.TOOL_RESULT:
                 self.calls.pop(str(data["call_id"]), None)
-                self.results.append(event.seq)
+                if str(data["call_id"]) not in self.stop.calls:
+                    self.results.append(event.seq)
             case EventType.APPROVAL_REQUESTED | EventType.APPROVAL_GRANTED | EventType.APPROVAL_DENIED:
                 if data.get("call_id") is not None:  # a foreign log may not say of which call
                     self._feed_approval(str(data["call_id"]), event)
@@ -145,6 +182,9 @@ class _OpenStateFold:
                 self.started.update(map(str, event.data.get("call_ids") or ()))
             case "generation_replaced" | "turn_interrupted" | "budget_stop":
                 self._end_generation(event)
+            case "turn_stopped":
+                self.seen_to, self.withheld = max(self.seen_to, event.seq), ()
+                self.stop.begin(event.seq, self.calls, self.generation)
             case "model_routed":
                 self.feed_route(event)
             case _:
@@ -166,7 +206,8 @@ class _OpenStateFold:
         if data.get("decision") == "generation_replaced" or data.get("again"):
             return
         if is_named and generation is not None:
-            self.seen_to, self.withheld = max(self.seen_to, generation.upto_seq), generation.withheld
+            withheld = () if generation.message_id in self.stop.messages else generation.withheld
+            self.seen_to, self.withheld = max(self.seen_to, generation.upto_seq), withheld
         elif isinstance(data.get("upto_seq"), int):
             self.seen_to, self.withheld = max(self.seen_to, data["upto_seq"]), tuple(data.get("held") or ())
 
@@ -191,6 +232,9 @@ def fold_open_state(events: Sequence[Event], *, settled_to: int, head: int, earl
     open_seqs = [*(call.seq for call in calls), *(event.seq for event in unanswered), *unseen_results]
     if fold.generation is not None:
         open_seqs.append(fold.generation.seq)
+    stop_seq = fold.stop.seq if fold.stop.holds(calls, fold.generation) else 0
+    if stop_seq:
+        open_seqs.append(fold.stop.began_at)
     return OpenState(
         head=head,
         calls=calls,
@@ -198,7 +242,7 @@ def fold_open_state(events: Sequence[Event], *, settled_to: int, head: int, earl
         unanswered=tuple(unanswered),
         unseen_results=tuple(unseen_results),
         settled_to=min(open_seqs) - 1 if open_seqs else head,
-        steer_seq=max(steers, default=0),
+        steer_seq=max([*steers, stop_seq]),
         last_error=fold.last_error,
         routed_model=fold.routed_model,
         routed_seq=fold.routed_seq,

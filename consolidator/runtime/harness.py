@@ -53,7 +53,7 @@ class StepResult:
 
     `finish_reason`: `tool_calls` (there is more to do at once), `stop` (the model has answered), `approval` (a person
     must decide), `budget` (the session's cap is reached), `error` (the model server failed), `interrupted` (a person
-    steered), `idle` (there was nothing to do).
+    steered or stopped the turn), `idle` (there was nothing to do).
     """
 
     to_seq: int

@@ -96,6 +96,30 @@ async def append_message(conn: Connection, session_id: str, message: NewEvent, *
     return appended.last_seq
 
 
+async def stop_turn(database: Database, session_id: str, *, surface: str = LIBRARY) -> int | None:
+    """Ask that what is under way in a session ends, and return the seq of that; None where nothing is.
+
+    It is in the log when this returns: whoever drives the session stops within a second, or at its next wake if the
+    process dies. What was written of an answer stays, calls that did not run are aborted, and nothing that was said
+    before is answered any more, follow-ups included; what is said next goes on from there. Raises SessionClosed.
+    """
+    with boundary("commit verdict"):
+        async with database.transaction() as conn:
+            session = await sessions.get(conn, session_id)
+            check_open(session)
+            if not (session.pending or session.attention or session.lease_owner):
+                return None
+            stop = NewEvent(
+                EventType.POLICY_DECISION, {"decision": "turn_stopped"}, principal=name_principal(Role.USER, surface)
+            )
+            now = database.clock.now()
+            appended = await events.append(conn, session_id, [stop], now=now, open_task=session.open_task)
+            if not await store.mark_pending(conn, session_id, now=now):
+                raise session_ended(session_id)
+            await store.add_turns(conn, session_id, 0)  # the error of a turn that is given up
+            return appended.last_seq
+
+
 async def decide_approval(
     database: Database,
     call_id: str,

@@ -184,6 +184,8 @@ class SessionStepper:
                 message = await self._prepare_retry(message, error)
                 if message is None:  # it may have waited: look for newer events
                     session, state = await self.load()
+                    if not state.needs_model:  # a person stopped the turn
+                        return StepResult(state.head, "interrupted")
                     self._open_state, route = None, None
                 continue
             return await self._finish(session, plan, message, answer, call_id, state)

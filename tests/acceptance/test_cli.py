@@ -217,7 +217,7 @@ JSON_COMMANDS_TESTED_ELSEWHERE = {
     ("doctor",),
     ("ui",),
     ("checkpoint", "restore"),
-    *((word,) for word in ("compare", "diff", "follow-up", "rerun", "spawn", "steer")),
+    *((word,) for word in ("compare", "diff", "follow-up", "rerun", "spawn", "steer", "stop")),
     *(("branch", word) for word in ("commit", "discard")),
     *(("revisions", word) for word in ("show", "promote", "discard", "restore")),
 }  # tests of their own

@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from consolidator.api.call import Writing, operation, to_answer, to_response
-from consolidator.api.schemas.message import NewMessage, SentMessage
+from consolidator.api.schemas.message import NewMessage, SentMessage, StoppedTurn
 from consolidator.api.schemas.session import SessionId
 from consolidator.api.streaming import ALSO_READ, STREAMED, stream_turn
 from consolidator.runtime.sessions import MessageMode
@@ -44,6 +44,21 @@ async def steer(call: Writing, session_id: SessionId, body: NewMessage) -> Respo
 async def follow_up(call: Writing, session_id: SessionId, body: NewMessage) -> Response:
     """Send a message that is answered after the current turn."""
     return to_response(await _send(call, session_id, body, "follow_up"))
+
+
+@router.post("/sessions/{session_id}/stop", **operation("write", StoppedTurn, 202))
+async def stop_turn(call: Writing, session_id: SessionId) -> Response:
+    """End what is under way, without a message: an answer stays as far as it was written, the session stays open.
+
+    Calls that did not run are aborted, one that ran may be uncertain; what was said before is answered no more,
+    follow-ups included. The stop is in the log when this answers: a driver that dies meanwhile stops at the next wake.
+    """
+
+    async def work(database: Database) -> Answer:
+        seq = await messages.stop_turn(database, session_id, viewer=call.viewer)
+        return to_answer(StoppedTurn(session_id=session_id, seq=seq), session_id, status=202)
+
+    return await call.answer_once(work)
 
 
 async def _send(call: Writing, session_id: str, body: NewMessage, mode: MessageMode) -> Answer:

@@ -23,6 +23,13 @@ class SentMessage(BaseModel):
     seq: int
 
 
+class StoppedTurn(BaseModel):
+    """What was under way in a session, and is to end."""
+
+    session_id: str
+    seq: int | None = Field(description="of the stop in the log; null where nothing was under way")
+
+
 class Verdict(Input):
     """A person's word about a call that waits for approval."""
 

@@ -1,4 +1,4 @@
-"""consolidator steer and follow-up: what a person says to a session that somebody else drives."""
+"""consolidator steer, follow-up and stop: what a person says to a session that somebody else drives."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 from consolidator.cli.common import SessionName, open_configured, run_async
 from consolidator.cli.output import AsJson, print_json, print_line
 from consolidator.service.log.sessions import find_session_id
-from consolidator.service.sessions.messages import MessageMode, send_message
+from consolidator.service.sessions.messages import MessageMode, send_message, stop_turn
 
 Text = Annotated[str, typer.Argument(help="What to say.")]
 
@@ -18,6 +18,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command("steer")(steer_command)
     app.command("follow-up")(follow_up_command)
+    app.command("stop")(stop_command)
 
 
 def steer_command(session: SessionName, text: Text, as_json: AsJson = False) -> None:
@@ -34,6 +35,27 @@ def follow_up_command(session: SessionName, text: Text, as_json: AsJson = False)
     Whoever drives the session answers, such as `consolidator serve` or a chat; `consolidator wake` does it at once.
     """
     _say(session, text, "follow_up", as_json=as_json)
+
+
+def stop_command(session: SessionName, as_json: AsJson = False) -> None:
+    """End what a session is doing, without a message: what was written stays, and the session is open for the next one.
+
+    Whoever drives the session stops within a second, such as `consolidator serve` or a chat; what was said before and
+    not answered yet is not answered any more.
+    """
+
+    async def work() -> tuple[str, int | None]:
+        async with open_configured() as (database, _):
+            session_id = await find_session_id(database, session)
+            return session_id, await stop_turn(database, session_id)
+
+    session_id, seq = run_async(work())
+    if as_json:
+        print_json({"session": session_id, "seq": seq})
+    elif seq is None:
+        print_line("nothing is under way in it")
+    else:
+        print_line(f"stopped, as event {seq}; the session stays open")
 
 
 def _say(session: str, text: str, mode: MessageMode, *, as_json: bool) -> None:

@@ -33,6 +33,7 @@ from consolidator.runtime.tools.arguments import BoundCall
 from consolidator.runtime.tools.tool import CallContext, Tool
 from consolidator.service.log.sessions import find_session_id
 from consolidator.service.sessions.listing import SessionFilter, list_sessions
+from consolidator.service.sessions.messages import stop_turn
 from consolidator.service.sessions.scratchpad import ScratchpadEdit, change_scratchpad
 from consolidator.service.sessions.state import read_state
 from consolidator.service.sessions.tasks import OUTCOMES, finish_task, start_task
@@ -173,7 +174,7 @@ class TerminalChat:
             self._line_open = not delta.text.endswith("\n")
 
     async def _steer_while(self, printing: asyncio.Task[None]) -> None:
-        """Handle what is typed while an answer is streamed: text steers, /quit leaves, other commands wait."""
+        """Handle what is typed while an answer is streamed: text steers, /stop ends it, /quit leaves, others wait."""
         later: list[str] = []
         while not printing.done():
             line = asyncio.create_task(self.lines.next())
@@ -185,7 +186,9 @@ class TerminalChat:
             text = line.result()
             if text is None or text.strip() == "/quit":
                 raise UserLeft
-            if text.startswith("/"):
+            if text.strip() == "/stop":
+                await stop_turn(self._agent.database, self._session.id)
+            elif text.startswith("/"):
                 later.append(text)
             elif text.strip() and not printing.done():
                 await self._session.steer(text)
@@ -333,6 +336,10 @@ class TerminalChat:
     async def _state(self, _: str) -> None:
         print_state(await read_state(self._agent.database, self._session.id))
 
+    async def _stop(self, _: str) -> None:
+        if await stop_turn(self._agent.database, self._session.id) is None:
+            print_line("nothing is under way", "dim")
+
     async def _quit(self, _: str) -> None:
         raise UserLeft
 
@@ -357,6 +364,7 @@ COMMANDS: dict[str, tuple[Callable[[TerminalChat, str], Awaitable[None]], str]] 
     "new": (TerminalChat._new, "start a new session; this one is kept"),
     "sessions": (TerminalChat._list, "list this agent's sessions, the latest first"),
     "switch": (TerminalChat._switch, "KEY or ID: go to another session, also to an older one of the same key"),
+    "stop": (TerminalChat._stop, "end the answer that is under way; what was written stays"),
     "history": (TerminalChat._history, "N: show the last turns"),
     "delete": (TerminalChat._delete, "end this session and hide it; only `consolidator erase` removes it"),
     "cost": (TerminalChat._cost, "tokens and money of this session"),

@@ -12,7 +12,7 @@ from consolidator.service.sessions.access import get_session
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.log import lease, sessions
 
-__all__ = ["MessageMode", "may_speak_as", "request_wake", "send_message"]
+__all__ = ["MessageMode", "may_speak_as", "request_wake", "send_message", "stop_turn"]
 
 
 async def send_message(
@@ -38,6 +38,16 @@ async def send_message(
 def may_speak_as(viewer: Viewer, speaker: str | None) -> bool:
     """Tell whether a speaker may be named: who speaks for one person names nobody else; a group has many speakers."""
     return speaker is None or viewer.peer is None or is_group(viewer.peer) or speaker == viewer.peer
+
+
+async def stop_turn(database: Database, session_id: str, *, viewer: Viewer = OWNER) -> int | None:
+    """Ask that what is under way in a session ends, as `user:NAME` of the credential.
+
+    Returns the seq of that in the log; None where nothing is under way. Raises SessionClosed.
+    """
+    async with database.connection() as conn:
+        session = await get_session(conn, viewer, session_id, "write")
+    return await runtime.stop_turn(database, session.id, surface=viewer.name)
 
 
 async def request_wake(database: Database, session_id: str, *, viewer: Viewer = OWNER) -> SessionRow:

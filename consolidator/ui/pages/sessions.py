@@ -179,6 +179,13 @@ async def say(request: Request) -> Response:
     return redirect(f"/sessions/{quote(session_id)}#end")
 
 
+async def stop(request: Request) -> Response:
+    """End what is under way in a session; it stays open."""
+    session_id = request.path_params["session_id"]
+    await messages.stop_turn(services_of(request).database, session_id, viewer=viewer_of(request))
+    return redirect(f"/sessions/{quote(session_id)}#end")
+
+
 async def end(request: Request) -> Response:
     """End a session; its log stays."""
     session_id = request.path_params["session_id"]
@@ -208,6 +215,7 @@ PAGE = PageModule(
         Route("/sessions/{session_id}", show_session),
         Route("/sessions/{session_id}/live", watch),
         Route("/sessions/{session_id}/say", say, methods=["POST"]),
+        Route("/sessions/{session_id}/stop", stop, methods=["POST"]),
         Route("/sessions/{session_id}/end", end, methods=["POST"]),
     ),
 )

@@ -76,7 +76,7 @@ def test_a_session_is_opened_talked_to_read_and_ended(api: ApiServer, owner: htt
     ended = owner.post(f"{path}/end", json={"reason": "done"})
     assert ended.json()["status"] == "ended"
     assert owner.post(f"{path}/end").json() == ended.json()
-    for action in ("messages", "steer", "follow-up", "wake"):
+    for action in ("messages", "steer", "follow-up", "stop", "wake"):
         refused = owner.post(f"{path}/{action}", json={"text": "More"})
         assert (refused.status_code, refused.json()["type"]) == (409, "urn:consolidator:problem:session-closed")
     assert owner.post("/sessions", json={"key": "main:web:ines"}).json()["id"] != session["id"]
@@ -118,7 +118,7 @@ def test_what_is_recorded_or_imported_is_read_and_never_driven(api: ApiServer, o
         assert surface.get(f"/sessions/{other}").status_code == 403
     assert owner.get(f"/sessions/{other}/events").json()["events"][0]["principal"] == "user:surface"
     assert owner.get(path).json()["driven_here"] is False
-    for action in ("messages", "steer", "follow-up", "wake", "compact", "end"):
+    for action in ("messages", "steer", "follow-up", "stop", "wake", "compact", "end"):
         refused = owner.post(
             f"{path}/{action}", json={"text": "Hi"} if action in ("messages", "steer", "follow-up") else None
         )
@@ -315,6 +315,7 @@ def test_every_post_takes_a_key_and_repeats_its_answer(api: ApiServer, owner: ht
             (f"/sessions/{session_id}/wake", None),
             (f"/sessions/{session_id}/compact", None),
             ("/calls/call_3/grant", None),
+            (f"/sessions/{session_id}/stop", None),
             (f"/sessions/{session_id}/end", None),
         ]
     ):

@@ -45,6 +45,13 @@ def test_a_session_is_watched_and_steered(person: Page, served: ApiServer) -> No
     expect(person.get_by_text("It is called trunk.")).to_be_visible()
     with served.client() as client:
         assert "part399" not in client.get(f"/sessions/{session_id}/events").text
+    person.get_by_label("Message").fill("Tell me another story.")
+    person.get_by_role("button", name="Send").click()
+    expect(person.locator(".said.agent").last).to_contain_text("part3")
+    person.get_by_role("button", name="Stop", exact=True).click()
+    expect(person.get_by_text("turn stopped")).to_be_visible()
+    with served.client() as client:
+        wait_for(client, f"/sessions/{session_id}", lambda found: found["activity"] == "idle")
     person.get_by_role("button", name="End the session").click()
     expect(person.locator("#status")).to_have_text("ended")
     expect(person.get_by_label("Message")).to_have_count(0)

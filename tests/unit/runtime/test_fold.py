@@ -137,6 +137,35 @@ def test_errors_of_imported_or_other_kinds_change_nothing() -> None:
     assert [event.seq for event in state.unanswered] == [1]
 
 
+def test_what_a_stop_ended_is_not_asked_again_wherever_it_came() -> None:
+    stop = decision("turn_stopped")
+    ends = [decision("turn_interrupted", message_id="m")]
+    for log in (
+        [user_message(), stop],
+        [user_message(), thinking("m", 1), stop, *ends],
+        [user_message(), thinking("m", 1), user_message("later", "follow_up"), stop, *ends],
+        [user_message(), thinking("m", 1), answer("m"), call("a"), stop, result("a")],
+        [user_message(), thinking("m", 1), stop, answer("m"), call("a"), result("a")],  # the answer came first
+        [user_message(), stop, thinking("m", 1), answer("m"), call("a"), result("a")],  # asked before it was seen
+    ):
+        state = fold(create_log(*log))
+        assert state.is_settled, log
+        assert state.settled_to == len(log)
+
+
+def test_a_stop_withdraws_the_calls_that_are_open_as_a_steer_does() -> None:
+    start = [user_message(), thinking("m", 1), answer("m"), call("a", 1)]
+    assert fold(create_log(*start, decision("turn_stopped"))).steer_seq == 5
+    over = [*start, decision("turn_stopped"), result("a")]
+    again = fold(create_log(*over, user_message(), thinking("n", 7), answer("n"), call("b", 2, "n")))
+    assert (again.steer_seq, states(again)) == (0, {"b": "maybe_ran"})  # what is said next runs
+
+
+def test_what_is_said_after_a_stop_is_answered() -> None:
+    state = fold(create_log(user_message(), decision("turn_stopped"), user_message("go on"), thinking("m", 1)))
+    assert [event.seq for event in state.unanswered] == [3]
+
+
 @st.composite
 def logs(draw: st.DrawFn) -> list[Event]:
     """Return what turns of a session may leave, whole or cut anywhere."""
@@ -145,11 +174,13 @@ def logs(draw: st.DrawFn) -> list[Event]:
         entries.append(user_message(mode=draw(st.sampled_from(["message", "steer", "follow_up"]))))
         name = f"m{turn}"
         entries.append(thinking(name, len(entries)))
+        entries += [decision("turn_stopped")] * draw(st.integers(0, 1))
         if draw(st.booleans()):
             entries.append(user_message())
         entries.append(answer(name))
         count = draw(st.integers(0, 3))
         entries += [call(f"{name}{n}", n, name) for n in range(count)]
+        entries += [decision("turn_stopped")] * draw(st.integers(0, 1))
         entries += [result(f"{name}{n}") for n in range(draw(st.integers(0, count)))]
     return create_log(*entries)[: draw(st.integers(0, len(entries)))]
 
@@ -158,6 +189,8 @@ def logs(draw: st.DrawFn) -> list[Event]:
 def test_looking_from_any_settled_mark_finds_the_same(events: list[Event], data: st.DataObject) -> None:
     whole = fold_open_state(events, settled_to=0, head=len(events))
     cut = data.draw(st.integers(0, len(events)))
+    while cut < len(events) and events[cut].type is E.TOOL_CALL:  # an answer and its calls are appended as one
+        cut += 1
     mark = fold_open_state(events[:cut], settled_to=0, head=cut).settled_to
     again = fold_open_state(events[mark:], settled_to=mark, head=len(events))
     assert (again.calls, again.generation, again.unanswered, again.unseen_results) == (
