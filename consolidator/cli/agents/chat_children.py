@@ -1,13 +1,15 @@
-"""Commands of the chat for what comes of a session: forks, checkpoints, branches, sub-agents, tasks."""
+"""Commands of the chat for what comes of a session: forks, checkpoints, branches, sub-agents, tasks, its bundle."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ulid import ULID
 
 from consolidator.cli.agents.branch import print_branches, print_compared
-from consolidator.cli.output import format_usd, print_line, print_table, shorten
+from consolidator.cli.agents.rerun import print_comparison
+from consolidator.cli.output import format_usd, print_line, print_table, replace_file, shorten
 from consolidator.errors import NotFound, UsageError
 from consolidator.service.sessions.branches import (
     BRANCH_KINDS,
@@ -18,7 +20,9 @@ from consolidator.service.sessions.branches import (
     list_branches,
     run_branch,
 )
+from consolidator.service.sessions.bundles import stream_bundle
 from consolidator.service.sessions.checkpoints import create_checkpoint, list_checkpoints, restore_checkpoint
+from consolidator.service.sessions.comparing import compare_pair
 from consolidator.service.sessions.forks import fork_session
 from consolidator.service.sessions.spawning import SpawnRequest, spawn
 from consolidator.service.sessions.tasks import list_tasks
@@ -103,6 +107,16 @@ async def discard(chat: TerminalChat, name: str) -> None:
     print_line(f"branch {row.id} has ended", "dim")
 
 
+def _new_file(name: str) -> Path:
+    """Return the path of a file that is not there yet."""
+    path = Path(name).expanduser()
+    if not name:
+        raise UsageError("/export FILE: a new file")
+    if path.exists():
+        raise UsageError(f"{path} exists: /export takes a new file")
+    return path
+
+
 async def _find_branch(chat: TerminalChat, name: str) -> str:
     """Return the name of a branch; without one, the session's latest."""
     if name:
@@ -111,6 +125,23 @@ async def _find_branch(chat: TerminalChat, name: str) -> str:
     if not latest:
         raise NotFound("this session has no branches: /branch TEXT makes one")
     return latest[0].id
+
+
+async def diff(chat: TerminalChat, name: str) -> None:
+    """Show how this session differs from another one, by default from the one that it came from."""
+    pair = await compare_pair(chat.agent.database, chat.session.id, name)
+    print_comparison(pair.comparison, (pair.left.id, pair.right.id))
+    if pair.next is not None:
+        print_line(f"this is the first part: `consolidator diff {pair.left.id} {pair.right.id}` compares all", "dim")
+
+
+async def export(chat: TerminalChat, name: str) -> None:
+    """Write this session's bundle to a new file, without credentials."""
+    path = _new_file(name)
+    with replace_file(path) as file:
+        async for line in stream_bundle(chat.agent.database, chat.session.id):
+            file.write(line)
+    print_line(f"session {chat.session.id} is in {path}, without credentials: `consolidator import {path}`", "dim")
 
 
 async def spawn_agent(chat: TerminalChat, task: str) -> None:

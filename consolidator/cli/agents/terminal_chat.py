@@ -380,6 +380,8 @@ COMMANDS: dict[str, tuple[Callable[[TerminalChat, str], Awaitable[None]], str]] 
     "compare": (children.compare, "ID: a branch, by default the latest, beside this session"),
     "commit": (children.commit, "ID: send the steer of a pre_steer branch, by default of the latest one"),
     "discard": (children.discard, "ID: end a branch, by default the latest"),
+    "diff": (children.diff, "ID: how this session differs from another one, by default from what it came from"),
+    "export": (children.export, "FILE: write this session to a new file, without credentials"),
     "spawn": (children.spawn_agent, "TASK: give it to a sub-agent, which sees nothing else"),
     "tasks": (children.tasks, "list this session's tasks"),
     "task": (TerminalChat._task, "the open task; start TITLE: open one; success, failure or cancelled NOTE: end it"),

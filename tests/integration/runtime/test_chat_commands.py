@@ -19,6 +19,7 @@ from consolidator.cli.stdin import StdinLines
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import UsageError
+from consolidator.formats.bundle import check_bundle
 from consolidator.models.payload import EventType
 from consolidator.runtime import sessions as people
 from consolidator.runtime.agent import Consolidator
@@ -160,6 +161,23 @@ async def test_an_older_session_of_the_key_can_be_gone_back_to_and_deleted(
     seen, warned = await run_chat("/sessions", f"/switch {older}")
     assert older not in seen
     assert "has ended: `consolidator replay" in warned
+
+
+async def test_a_person_writes_the_session_to_a_file_and_compares_it(run_chat: ChatRunner, tmp_path: Path) -> None:
+    path, secret = tmp_path / "session.jsonl", "ghp_" + "Zk3" * 12
+    (tmp_path / "mine.txt").write_text("mine")
+    seen, warned = await run_chat(
+        f"hello {secret}", "/diff", f"/export {path}", "/export", f"/export {tmp_path}/mine.txt", "/fork 2", "/diff"
+    )
+    assert f"is in {path}, without credentials" in seen
+    lines = path.read_text().splitlines()
+    assert check_bundle(path).redacted
+    assert [secret in line for line in lines] == [False] * len(lines)
+    assert "came of no other" in warned
+    assert "/export FILE" in warned
+    assert "mine.txt exists" in warned
+    assert (tmp_path / "mine.txt").read_text() == "mine"
+    assert "no difference in 1 turn" in seen  # the fork has answered the same message again
 
 
 async def test_a_person_says_what_is_worked_at_and_how_it_went(run_chat: ChatRunner) -> None:
