@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -64,6 +64,16 @@ class WallClockTrigger(BaseTrigger):
             if fires_at <= moment:
                 last = fires_at if last is None else max(last, fires_at)
         return last
+
+    def days_between(self, first: date, last: date) -> Iterator[date]:
+        """Yield the days, the first and last among them, on which it fires, in the configured time zone."""
+        day: date | None = first
+        while day is not None and day <= last:
+            wall = self._cron.get_next_fire_time(None, datetime.combine(day, time(), UTC))
+            day = None
+            if wall is not None and wall.date() <= last:
+                yield wall.date()
+                day = wall.date() + timedelta(days=1)
 
     def _firings(self, moment: datetime) -> Iterator[tuple[datetime, datetime]]:
         """Yield the wall-clock time (as UTC) of each firing from a moment on, and its actual time."""

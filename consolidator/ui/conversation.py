@@ -6,10 +6,12 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, Literal
 
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
+from consolidator.service.agents.costs import price_answer
 
 Kind = Literal["person", "harness", "agent", "call", "result", "thought", "error", "note"]
 _MAX_TEXT = 100_000  # characters that are kept of a text before it is cut for showing
@@ -75,6 +77,7 @@ def to_entry(event: Event) -> Entry | None:
         case EventType.ASSISTANT_RESPONSE:
             marks = [str(data["model"])] if data.get("model") else []
             marks += _describe_usage(data.get("usage"))
+            marks += _describe_cost(data.get("model"), data.get("usage"))
             marks += ["interrupted"] if data.get("finish") == "interrupted" else []
             return Entry("agent", seq, at, "agent", to_text(data.get("text")), marks)
         case EventType.TOOL_CALL:
@@ -118,6 +121,12 @@ def _describe_usage(usage: Any) -> list[str]:
         return []
     sizes = {name: usage.get(name) for name in ("input", "cached", "output")}
     return [f"{size:,} {name}" for name, size in sizes.items() if isinstance(size, int) and size]
+
+
+def _describe_cost(model: Any, usage: Any) -> list[str]:
+    """Return what an answer cost, by its model's price now; nothing where that is not known."""
+    cost = price_answer(model, usage)
+    return [] if cost is None else [f"${cost:.4f}" if cost >= Decimal("0.0001") or not cost else "below $0.0001"]
 
 
 def to_text(value: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from urllib.parse import quote
@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from consolidator.service.nights import runs
+from consolidator.service.nights.due import due_days
 from consolidator.service.nights.runs import ListedRun
 from consolidator.ui.guard import PageProblem
 from consolidator.ui.view import (
@@ -66,14 +67,18 @@ async def show_nights(request: Request) -> Response:
     latest = await runs.list_runs(services.database, after=after, limit=RUNS_LISTED)
     zone = ZoneInfo(services.settings.timezone)
     today = services.database.clock.now().astimezone(zone).date()
-    calendar = make_calendar(nights, today, zone, is_nightly=_is_nightly(services.settings.consolidation_cron))
+    due = due_days(services.settings, today - timedelta(weeks=WEEKS), today)
+    calendar = make_calendar(nights, today, zone, due)
     missed = [night for week in calendar for night in week if night.state == "missed"]
     listed = list_values(request, "runs", latest, latest.position)
     return show_page(request, "nights.html", calendar=calendar, missed=missed, last=nights[:1], **listed)
 
 
-def make_calendar(nights: Sequence[ListedRun], today: date, zone: ZoneInfo, *, is_nightly: bool) -> list[list[Night]]:
-    """Return the last weeks, each from Monday on; a night is missed where none ran since the first one that did."""
+def make_calendar(nights: Sequence[ListedRun], today: date, zone: ZoneInfo, due: Collection[date]) -> list[list[Night]]:
+    """Return the last weeks, each from Monday on.
+
+    A night is missed where one was due and none ran, since the first one that did.
+    """
     by_day: dict[date, list[ListedRun]] = defaultdict(list)
     for run in nights:
         by_day[run.started_at.astimezone(zone).date()].append(run)
@@ -81,16 +86,16 @@ def make_calendar(nights: Sequence[ListedRun], today: date, zone: ZoneInfo, *, i
     monday = today - timedelta(days=today.weekday(), weeks=WEEKS - 1)
     days = [monday + timedelta(days=number) for number in range(7 * WEEKS)]
     cells = [
-        Night(day, by_day.get(day, []), _state(by_day.get(day, []), day, first, today, is_nightly)) for day in days
+        Night(day, by_day.get(day, []), _state(by_day.get(day, []), day, first, today, day in due)) for day in days
     ]
     return [cells[start : start + 7] for start in range(0, len(cells), 7)]
 
 
-def _state(of_day: Sequence[ListedRun], day: date, first: date, today: date, is_nightly: bool) -> str:
+def _state(of_day: Sequence[ListedRun], day: date, first: date, today: date, is_due: bool) -> str:
     if not of_day:
         if day > today:
             return "coming"
-        return "missed" if is_nightly and first < day < today else "before"
+        return "missed" if is_due and first < day < today else "before"
     states = {run.status for run in of_day}
     if "failed" in states:
         return "failed"
@@ -99,10 +104,6 @@ def _state(of_day: Sequence[ListedRun], day: date, first: date, today: date, is_
     if any(run.dead for run in of_day):
         return "dead"
     return "learned" if any(run.seen for run in of_day) else "empty"
-
-
-def _is_nightly(cron: str) -> bool:
-    return cron.split()[2:] == ["*", "*", "*"]
 
 
 async def show_night(request: Request) -> Response:

@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 from playwright.sync_api import Page, expect
 
+from consolidator.jobs.cron import WallClockTrigger
 from consolidator.ui.pages.nights import make_calendar
 from tests.acceptance.api.server import ApiServer
 from tests.acceptance.ui.conftest import check_looks
@@ -35,11 +36,12 @@ def test_a_day_without_a_night_is_missed() -> None:
         def __init__(self, days: int) -> None:
             self.started_at = NOON - timedelta(days=days)
 
-    runs = [Run(1), Run(3)]
-    calendar = make_calendar(runs, NOON.date(), ZoneInfo("UTC"), is_nightly=True)  # type: ignore[arg-type]
+    runs, today = [Run(1), Run(3)], NOON.date()
+    every_day = list(WallClockTrigger("0 3 * * *", "UTC").days_between(today - timedelta(weeks=8), today))
+    calendar = make_calendar(runs, today, ZoneInfo("UTC"), every_day)  # type: ignore[arg-type]
     states = {night.day: night.state for week in calendar for night in week}
-    today = NOON.date()
     found = [states[today - timedelta(days=days)] for days in range(5)]
     assert found == ["before", "learned", "missed", "learned", "before"]
-    by_the_week = make_calendar(runs, today, ZoneInfo("UTC"), is_nightly=False)  # type: ignore[arg-type]
-    assert all(night.state != "missed" for week in by_the_week for night in week)
+    weekly = [today - timedelta(days=days) for days in (2, 9)]  # the latter before the first night
+    calendar = make_calendar([Run(1), Run(7)], today, ZoneInfo("UTC"), weekly)  # type: ignore[list-item]
+    assert [night.day for week in calendar for night in week if night.state == "missed"] == weekly[:1]

@@ -20,6 +20,7 @@ def test_a_session_is_read_and_replayed_to_what_the_model_was_shown(person: Page
     person.goto(f"{served.address}/ui/sessions")
     person.get_by_role("link", name="What is the release branch?").last.click()
     expect(person.get_by_text("It is called trunk.")).to_be_visible()
+    expect(person.locator(".said.agent .mark", has_text="$0.00")).to_be_visible()  # what the answer cost
     expect(person.locator("svg .lane")).to_have_count(2)
     expect(person.locator("svg .checkpoint")).to_have_count(1)
     check_looks(person, "session")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -117,3 +117,18 @@ def test_what_is_no_cron_expression_is_refused(expression: str) -> None:
 def test_a_day_that_never_comes_is_never_owed() -> None:
     assert last_due("0 3 31 2 *", "UTC", at("2026-03-01T12:00")) is None
     assert next_due("0 3 31 2 *", "UTC", at("2026-03-01T12:00")) is None
+
+
+@pytest.mark.parametrize(
+    ("expression", "days"),
+    [
+        ("0 3 * * *", [1, 2, 3, 4, 5, 6, 7, 8]),
+        ("* * * * *", [1, 2, 3, 4, 5, 6, 7, 8]),
+        ("30 23 * * mon,thu", [2, 5]),
+        ("0 3 8,20 * *", [8]),
+        ("0 3 30 2 *", []),
+    ],
+)
+def test_the_days_on_which_a_job_is_due(expression: str, days: list[int]) -> None:
+    trigger = WallClockTrigger(expression, "Europe/Berlin")
+    assert [day.day for day in trigger.days_between(date(2026, 3, 1), date(2026, 3, 8))] == days
