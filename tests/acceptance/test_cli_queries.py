@@ -58,9 +58,10 @@ def test_several_words_are_one_query_with_and_without_quotes(cli: CommandLine, d
     for name, query in queries.items():
         quoted = cli(name, query, "--agent", "coder")
         assert quoted[1].strip(), name
-        search = [name, "search"] if name == "facts" else [name]
-        assert cli(*search, *query.split(), "--agent", "coder") == quoted, name
-        assert cli(*search, "--agent", "coder", *query.split()) == quoted, name
+        forms = {"facts": [["facts", "search"]], "solutions": [["solutions"], ["solutions", "search"]]}
+        for search in forms.get(name, [[name]]):
+            assert cli(*search, *query.split(), "--agent", "coder") == quoted, name
+            assert cli(*search, "--agent", "coder", *query.split()) == quoted, name
 
 
 def test_a_word_that_is_no_command_is_an_error_that_says_what_to_type(cli: CommandLine) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from consolidator.cli.common import open_configured, run_async
-from consolidator.cli.output import AsJson, Limit, print_json, print_line, print_note, print_table, shorten
+from consolidator.cli.output import AsJson, Limit, pluralize, print_json, print_line, print_note, print_table, shorten
 from consolidator.errors import Interrupted, UsageError
 from consolidator.hooks.client import stop_service
 from consolidator.service.clients.rules_file import list_rule_files
@@ -83,7 +83,8 @@ def _erase_everything(*, is_agreed: bool) -> None:
             return await erase_everything(database, settings)
 
     found = run_async(prepare())
-    print_note(f"{found.sessions} sessions with {found.events} events, and all that was learned from them")
+    size = f"{pluralize(found.sessions, 'session')} with {pluralize(found.events, 'event')}"
+    print_note(f"{size}, and all that was learned from them")
     print_note(f"the database in {found.data}, and the rest of {found.home}: token, hook service, backups of files")
     if found.config is not None:
         print_note(f"the settings in {found.config}")
@@ -119,7 +120,7 @@ def _confirm(plan: ErasurePlan) -> None:
     """Show sessions and ask whether to erase them; raise Interrupted if the answer is no or there is none."""
     for session in plan.sessions[:20]:
         print_note(f"{session.id}  {session.kind:<9} {session.events:>7} events  {shorten(session.origin, 80)}")
-    _ask(f"Erase {len(plan.sessions)} sessions with {plan.events} events, for good?")
+    _ask(f"Erase {pluralize(len(plan.sessions), 'session')} with {pluralize(plan.events, 'event')}, for good?")
 
 
 def _ask(question: str) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from consolidator.cli.commands import SEARCH
 from consolidator.cli.common import open_configured, run_async
 from consolidator.cli.output import (
     OUT,
@@ -31,7 +32,10 @@ def register(app: typer.Typer) -> None:
 
 
 def solutions_command(
-    words: Annotated[list[str] | None, typer.Argument(metavar="[QUERY]", help="Words to look for.")] = None,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[QUERY]", help="What to look for: words; `search` before them is left out."),
+    ] = None,
     error: Annotated[str | None, typer.Option(help="The text of an error: what is known about it.")] = None,
     tool: Annotated[str | None, typer.Option(help="With --error: the tool that failed.")] = None,
     command: Annotated[str | None, typer.Option(help="With --error: the command that failed, as it was given.")] = None,
@@ -58,7 +62,8 @@ def solutions_command(
                     unsolved_too=unsolved_too,
                     limit=limit,
                 )
-            query = " ".join(words or []) or None
+            asked = words or []
+            query = " ".join(asked[1:] if asked[:1] == [SEARCH] else asked) or None  # as of facts and procedures
             return await list_solutions(
                 database,
                 query=query,

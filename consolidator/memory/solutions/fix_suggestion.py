@@ -143,6 +143,8 @@ def concerns_error(known_line: str, error_line: str) -> bool:
 
     "No module named pip" is not the error of "No module named 'requests'", nor "lodash" that of "lodash-es".
     """
+    if not error_names(known_line) and any(not name.startswith("-") for name in error_names(error_line)):
+        return False  # the missing file './config.js' is not the missing module 'express'; an option may be a hint
     names_in_error = _whole_names(error_line) | _whole_names(_NAME_MASK.sub(" ", mask_line(error_line)))
     known_names = _whole_names(_NAME_MASK.sub(" ", mask_line(known_line)))
     return bool(known_names) and known_names <= names_in_error

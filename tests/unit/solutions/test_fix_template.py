@@ -273,6 +273,9 @@ def test_a_slot_takes_no_word_of_the_sentence_nor_a_piece_of_a_name() -> None:
 def test_a_name_inside_another_one_is_another_name() -> None:
     assert not concerns_error("Cannot find module 'lodash'", "Error: Cannot find module 'lodash-es'")
     assert not concerns_error("Cannot find module 'express'", "Error: Cannot find module './express-router'")
+    assert not concerns_error("Error: Cannot find module './src/config.js'", "Error: Cannot find module 'express'")
+    assert concerns_error("Error: Cannot find module './src/config.js'", "Error: Cannot find module '../lib/x.js'")
+    assert concerns_error("fatal: no upstream branch", "fatal: no upstream branch, see '--set-upstream'")
     assert concerns_error("Cannot find module 'lodash'", "Error: Cannot find module 'lodash'.")
 
 
