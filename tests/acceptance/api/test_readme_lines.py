@@ -1,4 +1,4 @@
-"""The README's lines for the HTTP API do what they say, typed into a shell as they stand there."""
+"""The README's lines for the HTTP API and for programs do what they say, run as they stand there."""
 
 from __future__ import annotations
 
@@ -16,9 +16,22 @@ from tests.acceptance.api.server import answer_models
 from tests.support import PATIENCE, free_port
 
 README = Path(__file__).parents[3] / "README.md"
-pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 
 
+def test_the_lines_for_programs_print_what_they_were_told(
+    environment: dict[str, str], dsn: str, tmp_path: Path
+) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    (script,) = (block for block in blocks if "from consolidator import Memory" in block)
+    own = {**environment, "CONSOLIDATOR_DATABASE_URL": dsn}
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=own, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    assert "- We deploy on Tuesdays. (said " in done.stdout, done.stderr
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_the_lines_of_the_readme_open_a_session_and_stream_an_answer(
     environment: dict[str, str], dsn: str, tmp_path: Path
 ) -> None:
