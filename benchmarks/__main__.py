@@ -1,4 +1,4 @@
-"""python -m benchmarks [NAME...] [--scale tiny|small|full] [--json FILE]: each prints a table and a line of JSON."""
+"""python -m benchmarks [NAME...] [--scale tiny|small|full] [--json FILE] [--keep DIR]: tables and lines of JSON."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ MODULES = {
     "mining": "benchmarks.speed.mining",
     "plans": "benchmarks.speed.plans",
     "recall": "benchmarks.speed.recall",
+    "ui": "benchmarks.speed.ui",
     "start": "benchmarks.speed.start",
     "hooks": "benchmarks.speed.hooks",
     "models": "benchmarks.model_use.models",
@@ -33,10 +34,10 @@ MODULES = {
 }  # by name of the benchmark; each has `measure(server, scale)`
 
 
-async def run(names: list[str], scale: str) -> list[dict[str, Any]]:
+async def run(names: list[str], scale: str, keep: Path | None = None) -> list[dict[str, Any]]:
     """Run benchmarks one after another on one server, print each report, and return all of them as JSON."""
     results = []
-    async with open_server() as server:
+    async with open_server(keep) as server:
         for name in names:
             started = time.perf_counter()
             report = await importlib.import_module(MODULES[name]).measure(server, scale)
@@ -54,12 +55,13 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"benchmarks to run, of {names} (default: all)")
     parser.add_argument("--scale", choices=SCALES, default="small", help="sizes; small takes 1 to 3 minutes each")
     parser.add_argument("--json", type=Path, help="also write all figures to this file")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep there what takes long to make, and use it again")
     parser.add_argument("--strict", action="store_true", help="exit with 1 if a target is missed")
     options = parser.parse_args()
     unknown = sorted(set(options.names) - set(MODULES))
     if unknown:
         parser.error(f"no benchmark is called {unknown[0]!r}; choose from {names}")
-    results = asyncio.run(run(options.names or list(MODULES), options.scale))
+    results = asyncio.run(run(options.names or list(MODULES), options.scale, options.keep))
     if options.json is not None:
         options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     missed = any(not target["reached"] for result in results for target in result["targets"].values())

@@ -9,7 +9,7 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -26,8 +26,10 @@ from consolidator.settings import Settings
 class BenchmarkServer:
     """A server with the databases that benchmarks created on it."""
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn: str, *, keeps: bool = False) -> None:
+        """Take the server's address, and whether databases with data that takes long to make stay for another time."""
         self.dsn = dsn
+        self.keeps = keeps
         self.home = Path(tempfile.mkdtemp(prefix="consolidator-bench-"))
         self._database_names: list[str] = []
         self._template: str | None = None
@@ -48,6 +50,38 @@ class BenchmarkServer:
         finally:
             await database.close()
             await self.drop_database(name)
+
+    @asynccontextmanager
+    async def open_kept_database(
+        self, name: str, clock: Clock, fill: Callable[[Database], Awaitable[None]]
+    ) -> AsyncIterator[Database]:
+        """Yield a migrated database that `fill` filled, now or another time where this server keeps it."""
+        if not self.keeps:
+            async with self.open_database(clock) as database:
+                await fill(database)
+                yield database
+            return
+        name = f"consolidator_bench_{name}"
+        dsn = make_conninfo(self.dsn, dbname=name)
+        filled = "filled"  # the database's comment, once it is
+        async with await psycopg.AsyncConnection.connect(self.dsn, autocommit=True) as conn:
+            found = await conn.execute(
+                "select shobj_description(oid, 'pg_database') from pg_database where datname = %s", [name]
+            )
+            is_filled = await found.fetchone() == (filled,)
+        if not is_filled:
+            await self._execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
+            await self._execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+        await upgrade.upgrade(dsn, Clock())
+        database = Database(dsn, clock)
+        try:
+            if not is_filled:
+                await fill(database)
+                comment = sql.SQL("comment on database {} is {}").format(sql.Identifier(name), sql.Literal(filled))
+                await self._execute(comment)
+            yield database
+        finally:
+            await database.close()
 
     async def create_database(self, *, template: str | None = None) -> str:
         """Create a database and return its name."""
@@ -91,8 +125,11 @@ class BenchmarkServer:
 
 
 @asynccontextmanager
-async def open_server() -> AsyncIterator[BenchmarkServer]:
-    """Yield the server to measure on; at the end, remove everything that was created."""
+async def open_server(keep: Path | None = None) -> AsyncIterator[BenchmarkServer]:
+    """Yield the server to measure on; at the end, remove everything that was created.
+
+    `keep` is a directory for an embedded server that stays there, with the databases whose data take long to make.
+    """
     dsn = os.environ.get("CONSOLIDATOR_TEST_DATABASE_URL")
     if dsn:
         server = BenchmarkServer(dsn)
@@ -100,6 +137,15 @@ async def open_server() -> AsyncIterator[BenchmarkServer]:
             yield server
         finally:
             await server.close()
+        return
+    if keep is not None:
+        embedded = await EmbeddedServer.start(keep)
+        server = BenchmarkServer(embedded.dsn, keeps=True)
+        try:
+            yield server
+        finally:
+            await server.close()
+            await embedded.stop()
         return
     home = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="consolidator-bench-"))
     embedded = await EmbeddedServer.start(home)

@@ -170,6 +170,12 @@ class CandidateTable(AssertionColumns, table=True):
             postgresql_where=text("predicate = 'instruction' and rejected is null"),
         ),
         Index("candidate_quarantined", "agent", postgresql_where=text("quarantined is not null")),
+        Index(
+            "candidate_waiting",
+            text("occurred_at desc"),
+            "id",
+            postgresql_where=text("quarantined is not null and rejected is null"),
+        ),
     )
 
     id: str = text_column(primary_key=True)
@@ -225,6 +231,15 @@ class FactTable(AssertionColumns, table=True):
         Index("fact_group", "agent", "subject", "predicate", text("coalesce(project, peer, '')")),
         Index("fact_stated", "agent", postgresql_where=text("trust = 'person'")),
         Index("fact_superseded", "superseded_by", postgresql_where=text("superseded_by is not null")),
+        Index(
+            "fact_list",
+            text("sessions desc"),
+            text("(steers_succeeded - steers_failed) desc"),
+            text("valid_from desc"),
+            "id",
+        ),
+        Index("fact_recorded", "recorded_at"),
+        Index("fact_flagged", "id", postgresql_where=text("flagged is not null and superseded_at is null")),
         Index("fact_search", text("to_tsvector('simple', sentence)"), postgresql_using="gin"),
         Index(
             "fact_standing",

@@ -64,6 +64,12 @@ def fold_entries(events: Iterable[Event]) -> list[Entry]:
     return entries
 
 
+def list_texts(entries: Iterable[Entry]) -> list[str]:
+    """Return the texts of entries that may be long."""
+    shown = [each for entry in entries for each in (entry, entry.result) if each is not None]
+    return [text for each in shown for text in (each.text, each.arguments) if text]
+
+
 def to_entry(event: Event) -> Entry | None:
     """Return what people read of an event; None for one that says nothing to them."""
     data, seq, at = event.data, event.seq, event.occurred_at

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from consolidator.models.audience import describe_peer
 from consolidator.service.memory.facts import UNKNOWN_START
 from consolidator.service.visible_text import mark_invisible
 
-MAX_SHOWN = 4000  # characters of one text; a line of a log may have millions
+MAX_SHOWN, MIN_SHOWN = 4000, 200  # characters of one text; a line of a log may have millions
 
 
 class _Shown(str):
@@ -27,6 +28,14 @@ def show_text(value: object, most: int = MAX_SHOWN) -> str:
     text = str(value)
     shown = mark_invisible(text[:most].replace("\r\n", "\n"))
     return _Shown(shown if len(text) <= most else f"{shown}… ({len(text):,} characters in all)")
+
+
+def fit_texts(texts: Iterable[str], kilobytes: int) -> int:
+    """Return how many characters of each text can be shown so that all of them take no more than this as markup."""
+    shown, most = list(texts), MAX_SHOWN
+    while most > MIN_SHOWN and sum(len(escape(show_text(text, most)).encode()) for text in shown) > kilobytes * 1000:
+        most = most * 2 // 3
+    return max(most, MIN_SHOWN)
 
 
 def show_time(moment: datetime | str | None) -> Markup:

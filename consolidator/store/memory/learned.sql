@@ -82,9 +82,11 @@ from solution s cross join lateral (
                    r.status = 'resolved' and not stamp.is_new as is_known
             from error_record r cross join lateral (
                 select r.session_id in (select id from read_session) and exists (
-                    select from event e
-                    where e.session_id = r.session_id and e.seq = r.seq and e.consolidated_at >= %(since)s
+                    select from session o join event e on e.session_id = o.id and e.seq = r.seq
+                    where o.id = r.session_id and e.consolidated_at >= %(since)s
+                      and e.created_at >= o.created_at and e.created_at <= o.last_event_at  -- only the days of the session
                 ) as is_new
+                offset 0  -- once, though it is used twice
             ) stamp
             where r.agent = s.agent and r.status <> 'noise'
               and (r.fingerprint = s.fingerprint or r.family = s.fingerprint and not exists (

@@ -7,7 +7,7 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import case, exists, func, not_
+from sqlalchemy import case, exists, func, not_, true
 from sqlmodel import and_, col, or_, select
 
 from consolidator.database.partitions import Connection
@@ -134,13 +134,9 @@ def _select_facts(as_of: datetime | None) -> tuple[Any, dict[str, Any]]:
     current_columns = {name: col(getattr(FactTable, name)) for name in _VERSIONED}
     if as_of is None:
         return select(FactTable), current_columns
-    fact_id, until = col(FactVersionTable.fact_id), col(FactVersionTable.until)
-    first = select(fact_id, func.min(until).label("until")).where(until > as_of).group_by(fact_id).subquery("first")
-    version = (
-        select(FactVersionTable)
-        .join(first, and_(fact_id == first.c.fact_id, until == first.c.until))
-        .subquery("version")
-    )
+    until = col(FactVersionTable.until)
+    of_fact = select(FactVersionTable).where(col(FactVersionTable.fact_id) == col(FactTable.id), until > as_of)
+    version = of_fact.order_by(until).limit(1).lateral("version")
     columns_as_of = {
         name: case((version.c.fact_id.is_not(None), version.c[name]), else_=current_columns[name])
         for name in _VERSIONED
@@ -152,7 +148,7 @@ def _select_facts(as_of: datetime | None) -> tuple[Any, dict[str, Any]]:
         for field in fields(FactRow)
     ]
     statement: Any = select(*columns).select_from(FactTable)
-    return statement.outerjoin(version, version.c.fact_id == FactTable.id), columns_as_of
+    return statement.outerjoin(version, true()), columns_as_of
 
 
 async def list_procedures(

@@ -81,7 +81,8 @@ with requested as (
     select tsvector_to_array(to_tsvector('simple', %(text)s)) as words
 )
 select solution.* from solution, requested,
-     lateral (select tsvector_to_array(to_tsvector('simple', case when %(error)s then headline else search end)) as words) as solution_text,
+     lateral (select tsvector_to_array(to_tsvector('simple', case when %(error)s then headline else search end)) as words
+             offset 0) as solution_text,  -- once for each solution, not for each word
      lateral (select count(*) as shared from unnest(requested.words) as word where word = any (solution_text.words)) as overlap
 where retired_at is null and (%(audiences)s::text[] is null and starts_with(audience, 'all') or audience = any(%(audiences)s)) and cardinality(requested.words) > 0
   and not coalesce((body ->> 'names')::int, 0) > 0  -- a family needs a name

@@ -18,9 +18,10 @@ from consolidator.service.memory.recall import answer_query
 from consolidator.service.sessions import checkpoints, lifecycle, listing, lookup, messages
 from consolidator.service.sessions.listing import SessionCursor, SessionFilter
 from consolidator.service.sessions.messages import MessageMode
-from consolidator.ui.conversation import fold_entries, to_text
+from consolidator.ui.conversation import fold_entries, list_texts, to_text
 from consolidator.ui.family import draw_family
 from consolidator.ui.live import stream_session
+from consolidator.ui.rendering import fit_texts
 from consolidator.ui.view import (
     PAGE_SIZE,
     Entry,
@@ -37,6 +38,7 @@ from consolidator.ui.view import (
 
 EVENTS_SHOWN = 100  # of a conversation on one page
 EVENTS_BEFORE = 20  # a point of it, when it is replayed
+CONVERSATION_KB, REPLAY_KB = 110, 60  # that its texts take of a page; a replay has them twice
 MAX_SEQ = 2**53 - 1
 STATUSES = ("open", "running", "waiting", "pending", "failed", "ended")
 _MODES: dict[str, MessageMode] = {"message": "message", "steer": "steer", "follow_up": "follow_up"}
@@ -103,12 +105,14 @@ async def show_session(request: Request) -> Response:
     more = [last] if last < session.head else None
     _, total = await load_costs(database, "model", session_id=session.id)
     family = await _load_family(request, session)
+    entries = fold_entries(events)
     return show_page(
         request,
         "session.html",
         details=details,
         session=session,
-        entries=fold_entries(events),
+        entries=entries,
+        most=fit_texts(list_texts(entries), CONVERSATION_KB),
         first=events[0].seq if events else 0,
         last=last,
         more=next_address(request, of, more),
@@ -133,7 +137,8 @@ async def _show_at(request: Request, details: listing.SessionDetails, at: int) -
         limit=EVENTS_BEFORE,
         viewer=viewer,
     )
-    readable = [event for event in events if event.seq <= shown.at]
+    entries = fold_entries(event for event in events if event.seq <= shown.at)
+    parts = [] if shown.context is None else _to_parts(shown.context.messages)
     return show_page(
         request,
         "replay.html",
@@ -142,8 +147,10 @@ async def _show_at(request: Request, details: listing.SessionDetails, at: int) -
         at=shown.at,
         first=max(session.base_seq, session.pruned_to) + 1,
         shown=shown,
-        parts=[] if shown.context is None else _to_parts(shown.context.messages),
-        entries=fold_entries(readable),
+        parts=parts,
+        most_shown=fit_texts([text for _, text in parts], REPLAY_KB),
+        entries=entries,
+        most=fit_texts(list_texts(entries), REPLAY_KB),
     )
 
 

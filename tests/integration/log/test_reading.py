@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
+from unittest.mock import AsyncMock, patch
 
 import pytest
 from psycopg import AsyncClientCursor
@@ -14,8 +15,9 @@ from psycopg import AsyncClientCursor
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.database.partitions import Connection
+from consolidator.store import select
 from consolidator.store.log import events, sessions
-from consolidator.store.memory import rederive
+from consolidator.store.memory import listing, rederive
 from consolidator.store.nights import runs
 from consolidator.store.queries import load
 from tests.support import learn_nothing, log_events, user_message
@@ -116,6 +118,11 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield plan
     for inner in plan.get("Plans", []):
         yield from nodes(inner)
+
+
+def indexes(plan: list[dict[str, Any]]) -> set[str]:
+    """The indexes that a plan uses."""
+    return {node["Index Name"] for node in plan if "Index Name" in node}
 
 
 def relations(plan: list[dict[str, Any]]) -> dict[str, str]:
@@ -250,3 +257,36 @@ async def test_runs_are_listed_without_a_look_at_the_units_of_those_that_have_en
         )
         (units,) = [node for node in plan if node.get("Relation Name") == "claim"]
         assert round(units["Actual Rows"] * units["Actual Loops"]) == 1000
+
+
+async def test_facts_are_listed_in_the_order_of_an_index_as_they_were_at_a_time_too(
+    database: Database, clock: FrozenClock
+) -> None:
+    async with database.transaction() as conn:
+        await conn.execute(
+            "insert into fact (agent, level, subject, predicate, value, sentence, kind, confidence, trust, id,"
+            " valid_from, recorded_at, sessions, cause) select 'coder', 'agent', 's' || n, 'uses', 'v', 'I', 'project',"
+            " 'explicit', 'user', 'fact_' || n, %(now)s, %(now)s - n * interval '1 minute', n %% 9, 'person'"
+            " from generate_series(1, 3000) as n",
+            {"now": clock.now()},
+        )
+        await conn.execute("analyze fact")
+    now = clock.now()
+    for filters in ({}, {"unused_since": now}, {"as_of": now}, {"valid_at": now}, {"superseded_too": True}):
+        with patch.object(select, "fetch_all", AsyncMock(return_value=[])) as fetch_all:
+            async with database.connection() as conn:
+                await listing.list_facts(conn, limit=20, **filters)  # type: ignore[arg-type]
+        query, values = fetch_all.await_args_list[0].args[2:]
+        async with database.connection() as conn:
+            assert "fact_list" in indexes(await plan_of(conn, query, values)), filters
+
+
+async def test_what_is_new_since_a_moment_is_found_by_an_index(database: Database, clock: FrozenClock) -> None:
+    async with database.transaction() as conn:
+        await conn.execute("set local enable_seqscan = off")  # the table is empty
+        plan = await plan_of(
+            conn, load("memory/daily")["by_day"], {"since": clock.now() - timedelta(days=14), "now": clock.now()}
+        )
+        assert "fact_recorded" in indexes(plan)
+        waiting = {"agent": None, "at": None, "last_id": None, "limit": 20}
+        assert "candidate_waiting" in indexes(await plan_of(conn, load("memory/facts")["quarantined"], waiting))

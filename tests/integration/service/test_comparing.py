@@ -10,6 +10,7 @@ from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
+from consolidator.runtime.recorded_runs import read_turns
 from consolidator.service.sessions import comparing
 from consolidator.service.sessions.comparing import ComparedPair, compare_pair
 from tests.support import log_events, user_message
@@ -30,7 +31,7 @@ def turn(number: int, calls: int) -> list[NewEvent]:
 async def compare_all(database: Database, limit: int) -> list[ComparedPair]:
     """Compare two sessions part by part, and look that each part reads no more than its bound."""
     parts: list[ComparedPair] = []
-    read_turns, positions = comparing.read_turns, None
+    positions = None
 
     async def read_bounded(*arguments: object, after: int, upto: int) -> object:
         assert upto - after <= limit

@@ -59,7 +59,7 @@ async def insert(database: Database, *statements: str) -> None:
     """Write rows as a night would have."""
     async with database.transaction() as conn:
         for statement in statements:
-            await conn.execute(statement, {"now": database.clock.now()})  # type: ignore[call-overload]
+            await conn.execute(statement, {"now": database.clock.now()})
 
 
 async def read_pages(

@@ -29,6 +29,7 @@ RATIOS = {
     "increment": {"night with 1% new / full backfill"},
     "retention": {"dropping the day / DELETE", "the whole job / DELETE"},
     "mining": {"time", "peak of memory", "other orders that came out the same"},
+    "ui": {"Facts, p95", "Compare long sessions, p95", "the largest page"},
     "recall": {"1,000 facts: by text, p95", "vectors: 1,000, one scope, p95"},
     "models": {"all: ours, calls", "all: ours, tokens"},
     "runtime": {"append / INSERT", "context: 400 / 100 events", "waking: 400 / 100 events", "steps, one session"},
