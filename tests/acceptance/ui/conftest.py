@@ -37,6 +37,8 @@ SCREENSHOTS = Path(__file__).parent / "screenshots"
 LOOKS = {"light": (1280, "light"), "dark": (1280, "dark"), "narrow": (360, "light")}
 MARKUP = "Tests run <script>document.title = 'pwned'</script><img src=x onerror=alert(1)> \u202egnp.exe in CI."
 TOOLS = '''
+import asyncio
+
 from consolidator import tool
 
 
@@ -44,6 +46,13 @@ from consolidator import tool
 def publish(what: str) -> str:
     """Publish something."""
     return f"published {what}"
+
+
+@tool
+async def transfer(what: str) -> str:
+    """Transfer something, which takes long."""
+    await asyncio.sleep(120)
+    return f"transferred {what}"
 '''
 
 
@@ -54,6 +63,8 @@ def answer(request: dict[str, Any]) -> ScriptedReply:
         return ScriptedReply(text=f"It says: {last['content']}")
     if "publish" in str(last["content"]):
         return ScriptedReply.calling(("publish", {"what": "<b>the \u202e site</b>"}))
+    if "transfer" in str(last["content"]):
+        return ScriptedReply.calling(("transfer", {"what": "the money"}))
     if "story" in str(last["content"]):
         return ScriptedReply(text="Once upon a time " + " ".join(f"part{number}" for number in range(400)), pace=0.05)
     if "release branch" in str(last["content"]):
@@ -82,6 +93,7 @@ def served(package_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             ("read src/a.ts in full", "ok, read @docs/b.md in full please", "Read it in full")
         ):
             await log_events(database, f"asked-{number}", [user_message(text)], agent="coder", project=str(repository))
+            await log_events(database, f"also-{number}", [user_message(text)], agent="coder", project="/srv/other")
         assert isinstance(database.clock, FrozenClock)
         database.clock.set(NOON + timedelta(hours=1))
         await run_job(database, settings)

@@ -122,6 +122,46 @@ def test_two_sessions_stand_side_by_side(person: Page, served: ApiServer) -> Non
     expect(person.locator("h1")).to_have_text("There is nothing here")  # never a file of this machine
 
 
+def test_a_branch_stands_beside_what_it_came_from(person: Page, served: ApiServer) -> None:
+    session = served.open_session("main:web:branched")
+    with served.client() as client:
+        client.post(f"/sessions/{session}/messages", json={"text": "Hello."}).raise_for_status()
+        wait_for(client, f"/sessions/{session}", lambda found: found["activity"] == "idle")
+        asked = {"kind": "sim", "message": "What is the release branch?"}
+        branch = client.post(f"/sessions/{session}/branch", json=asked).raise_for_status().json()["id"]
+        wait_for(client, f"/sessions/{branch}/events", lambda found: "called trunk" in str(found))
+    person.goto(f"{served.address}/ui/compare")
+    person.get_by_label("Session").fill(branch)
+    person.get_by_role("button", name="Compare").click()
+    expect(person.locator(".differs").filter(has_text="It is called trunk.").first).to_be_visible()
+
+
+def test_an_uncertain_call_is_settled_and_the_agent_reads_it(person: Page, served: ApiServer) -> None:
+    session = served.open_session("main:web:settle", tools=["transfer"])
+    with served.client() as client:
+        client.post(f"/sessions/{session}/messages", json={"text": "Please transfer it."}).raise_for_status()
+        wait_for(client, f"/sessions/{session}/events", lambda found: "the money" in str(found))
+        person.goto(f"{served.address}/ui/sessions/{session}")
+        person.get_by_role("button", name="Stop", exact=True).click()
+        wait_for(client, f"/sessions/{session}", lambda found: bool(found["attention"]))
+        person.goto(f"{served.address}/ui/attention")
+        expect(person.get_by_role("heading", name="transfer: did it run?")).to_be_visible()
+        person.get_by_role("button", name="It did not").click()
+        expect(person.get_by_role("status")).to_contain_text("Settled")
+        shown = client.get(f"/sessions/{session}/context").json()
+    assert "a person found out how call" in str(shown)
+    person.goto(f"{served.address}/ui/attention")
+    expect(person.get_by_text("transfer: did it run?")).to_have_count(0)
+
+
+def test_a_dismissed_rule_is_proposed_no_more(person: Page, served: ApiServer) -> None:
+    person.goto(f"{served.address}/ui/rules?project=/srv/other")
+    expect(person.locator("main .entry").first).to_contain_text("read @docs/b.md in full")
+    person.get_by_role("button", name="Dismiss").click()
+    person.goto(f"{served.address}/ui/rules?project=/srv/other")
+    expect(person.get_by_text("Nothing is proposed.")).to_be_visible()
+
+
 def test_a_rule_is_accepted_and_stands_in_the_difference(person: Page, served: ApiServer) -> None:
     person.goto(f"{served.address}/ui/rules")
     proposal = person.locator("main .entry").first
