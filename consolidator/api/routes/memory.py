@@ -135,7 +135,9 @@ async def accept_rule(call: Writing, rule_id: MemoryId, body: Acceptance) -> Res
     """Believe a proposal as a rule. Answers the id of the fact."""
 
     async def work(database: Database) -> Answer:
-        fact = await rules.accept_rule(database, rule_id, words=body.words, viewer=call.viewer)
+        fact = await rules.accept_rule(
+            database, rule_id, words=body.words, everywhere=body.everywhere, viewer=call.viewer
+        )
         return to_answer(FactChange(id=fact.id, believed=True))
 
     return await call.answer_once(work)

@@ -291,6 +291,7 @@ class Acceptance(Input):
     words: str | None = Field(
         default=None, max_length=MAX_STATEMENT_CHARS, description="the rule in better words; else as it is proposed"
     )
+    everywhere: bool = Field(default=False, description="for every project of its agent, not for the one alone")
 
 
 class Correction(Input):

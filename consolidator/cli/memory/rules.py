@@ -87,17 +87,20 @@ def rules_command(
 def accept_command(
     rule_id: RuleId,
     words: Annotated[str | None, typer.Option(help="The rule in better words.")] = None,
+    me: Annotated[bool, typer.Option("--me", help="Of you: it holds in every project, not in this one alone.")] = False,
     write: File = None,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Believe a proposal as a rule. With --write it also goes into a file: shown as a diff first, with a backup."""
+    if me and write is not None:
+        raise UsageError("--write takes a project's rules, and --me is for every project: give one of them")
     if write is not None:
         plan_rules(parse_path(str(write)).absolute(), [])  # a wrong file is told before anything is believed
 
     async def work() -> tuple[FactRow, list[AcceptedRow]]:
         async with open_configured() as (database, _):
-            fact = await accept_rule(database, rule_id, words=words)
+            fact = await accept_rule(database, rule_id, words=words, everywhere=me)
             return fact, [] if fact.project is None else await list_accepted_rules(database, project=fact.project)
 
     fact, accepted = run_async(work())

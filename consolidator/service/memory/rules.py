@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 
 from consolidator.database import Connection, Database
@@ -31,6 +32,7 @@ from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.log import sessions
 from consolidator.store.memory import agent_locks, facts, lookup, rules
+from consolidator.store.memory.facts import OwnedAttribute
 from consolidator.store.memory.rules import AcceptedRow, RepeatedRow, RuleQuoteRow
 
 __all__ = [
@@ -88,14 +90,21 @@ async def count_rules(conn: Connection) -> int:
     return len(await _list_visible(conn, OWNER, agent=None, project=None))
 
 
-async def accept_rule(database: Database, rule_id: str, *, words: str | None = None, viewer: Viewer = OWNER) -> FactRow:
+async def accept_rule(
+    database: Database, rule_id: str, *, words: str | None = None, everywhere: bool = False, viewer: Viewer = OWNER
+) -> FactRow:
     """Believe a proposal as a rule, in other words if some are given; return the fact.
 
-    Raises NotFound for an id that no proposal has, and UsageError for one that several begin with.
+    With `everywhere` it holds in every project of its agent, in place of the one that it was asked in. Raises NotFound
+    for an id that no proposal has, and UsageError for one that several begin with.
     """
     viewer.check_may("write")
+    if everywhere and (viewer.project is not None or viewer.peer is not None):
+        raise UsageError("this credential is for one project or peer: it accepts no rule for every project")
     async with database.connection() as conn:
         row = await _find(conn, rule_id, viewer)
+    is_widened = everywhere and row.level == "project"
+    owner = MemoryOwner(row.agent) if is_widened else _owner_of(row)
     rule = clean_statement(_rule_of(row) if words is None else words, redact)
     if not rule or len(rule) > MAX_STATEMENT_CHARS:
         raise UsageError(f"a rule is one to {MAX_STATEMENT_CHARS} characters, not {len(rule)}")
@@ -103,13 +112,19 @@ async def accept_rule(database: Database, rule_id: str, *, words: str | None = N
     async with database.transaction() as conn:
         await agent_locks.lock_agent(conn, row.agent)
         now = database.clock.now()
-        event = await log_decision(conn, _owner_of(row), decision, now=now, viewer=viewer)
+        if is_widened:
+            await _forget(conn, row, now, viewer)
+        event = await log_decision(conn, owner, decision, now=now, viewer=viewer)
         candidate = read_statement(event, session_context(await sessions.get(conn, event.session_id)), redact)
         if candidate is None:
             raise UsageError("there is nothing to believe in it")
         await facts.save_candidates(conn, [asdict(candidate)], run_id="")
         await reconcile_agent(conn, row.agent, Provenance(None, "person", now), Changes())
-        fact = await lookup.load_fact(conn, row.fact_id or _id_of(row))
+        if is_widened:
+            attributes = [OwnedAttribute("agent", "", row.subject, name) for name in spellings_of(row.predicate)]
+            fact = await facts.load_fact_of(conn, row.agent, attributes, candidate.id)
+        else:
+            fact = await lookup.load_fact(conn, row.fact_id or _id_of(row))
     if fact is None:
         raise NotFound(f"what {rule_id!r} rests on was erased meanwhile")
     return fact
@@ -121,16 +136,21 @@ async def dismiss_rule(database: Database, rule_id: str, *, viewer: Viewer = OWN
     async with database.connection() as conn:
         row = await _find(conn, rule_id, viewer)
         proposal = await _propose(conn, row)
-    decision = {"decision": FORGOTTEN, "fact_id": proposal.id, **_attribute(row)}
     async with database.transaction() as conn:
         await agent_locks.lock_agent(conn, row.agent)
         now = database.clock.now()
-        event = await log_decision(conn, _owner_of(row), decision, now=now, viewer=viewer)
-        forgotten = read_forgetting(event, session_context(await sessions.get(conn, event.session_id)))
-        if forgotten is not None:
-            await facts.save_tombstones(conn, [(forgotten, spellings_of(forgotten.predicate))])
+        await _forget(conn, row, now, viewer)
         await reconcile_agent(conn, row.agent, Provenance(None, "person", now), Changes())
     return proposal
+
+
+async def _forget(conn: Connection, row: RepeatedRow, now: datetime, viewer: Viewer) -> None:
+    """Log that a proposal is neither to be proposed nor believed; the caller holds the agent's lock, and reconciles."""
+    decision = {"decision": FORGOTTEN, "fact_id": row.fact_id or _id_of(row), **_attribute(row)}
+    event = await log_decision(conn, _owner_of(row), decision, now=now, viewer=viewer)
+    forgotten = read_forgetting(event, session_context(await sessions.get(conn, event.session_id)))
+    if forgotten is not None:
+        await facts.save_tombstones(conn, [(forgotten, spellings_of(forgotten.predicate))])
 
 
 async def list_accepted_rules(

@@ -12,6 +12,10 @@ where c.predicate = 'instruction' and c.rejected is null and c.quarantined is nu
 group by c.agent, c.level, c.owner, c.subject, c.predicate, c.value
 having count(distinct s.root_id) filter (where c.extractor <> 'accepted:1') >= %(min_sessions)s
   and not bool_or(c.extractor = 'accepted:1')
+  and not exists (  -- accepted for every project
+      select from candidate a where a.predicate = 'instruction' and a.rejected is null and a.agent = c.agent
+        and a.level = 'agent' and a.owner = '' and a.subject = c.subject and a.value = c.value
+        and a.active and a.extractor = 'accepted:1')
 union all
 select f.agent, f.level, coalesce(f.project, f.peer, ''), f.subject, f.predicate, f.value, f.id, f.sentence, f.sessions,
        f.valid_from

@@ -8,7 +8,7 @@ import pytest
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.errors import Forbidden, NotFound
+from consolidator.errors import Forbidden, NotFound, UsageError
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.facts import list_facts
@@ -84,6 +84,31 @@ async def test_what_is_dismissed_is_not_proposed_again(
     assert await list_rules(database) == []
     with pytest.raises(NotFound):
         await accept_rule(database, proposal.id)
+
+
+async def test_a_rule_accepted_for_every_project_takes_the_place_of_its_projects(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await repeat(database, clock, settings)
+    for number, text in enumerate(READ):
+        await say(database, f"o{number}", text, project="/src/other")
+        await say(database, f"n{number}", "Never commit generated files.")
+    await night(database, clock, settings)
+    of_shop = {proposal.rule: proposal for proposal in await list_rules(database, project="/src/shop")}
+    assert len(await list_rules(database)) == 3
+    narrowed = Viewer(name="app", scopes=frozenset({"read", "write"}), project="/src/shop")
+    wide = []
+    for rule in ("Read files in full.", "Never commit generated files."):
+        with pytest.raises(UsageError, match="for one project"):
+            await accept_rule(database, of_shop[rule].id, everywhere=True, viewer=narrowed)
+        wide.append(await accept_rule(database, of_shop[rule].id, everywhere=True))
+    assert [(fact.level, fact.project, fact.sentence) for fact in wide] == [
+        ("agent", None, "Read files in full."), ("agent", None, "Never commit generated files.")
+    ]  # fmt: skip
+    await say(database, "later", READ[0])
+    await night(database, clock, settings)
+    assert await list_rules(database) == []  # nor for the other project
+    assert {fact.id for fact in await list_facts(database)} == {fact.id for fact in wide}
 
 
 async def test_a_believed_rule_of_three_sessions_is_proposed_too(
