@@ -13,6 +13,7 @@ from starlette.routing import Route
 from consolidator.errors import UsageError
 from consolidator.service.memory import facts
 from consolidator.service.sessions import decisions
+from consolidator.ui.rendering import fit_texts
 from consolidator.ui.view import (
     Entry,
     PageModule,
@@ -26,6 +27,8 @@ from consolidator.ui.view import (
 )
 
 STATEMENTS, SESSIONS = 20, 20  # on a page
+CALLS_KB = 90  # that the arguments of its calls take
+MAX_ARGUMENTS = 40  # that are shown of one call
 _DONE = {"granted": "Granted", "denied": "Denied", "settled": "Settled", "accepted": "Accepted", "rejected": "Rejected"}
 
 
@@ -39,11 +42,13 @@ async def show_attention(request: Request) -> Response:
     position = [rows[-1].last_event_at.isoformat(), rows[-1].id] if len(found) > SESSIONS else None
     cursor = read_cursor(request, "statements", str, str, name="statements")
     after = None if cursor is None else (datetime.fromisoformat(cursor[0]), str(cursor[1]))
+    calls = [(row, [(call, _show_call(asked)) for call, asked in row.attention.items()]) for row in rows]
     waiting = await facts.list_quarantined(services.database, after=after, limit=STATEMENTS, viewer=viewer)
     return show_page(
         request,
         "attention.html",
-        sessions=[(row, [(call, _show_call(asked)) for call, asked in row.attention.items()]) for row in rows],
+        sessions=calls,
+        most=fit_texts([text for _, shown in calls for _, call in shown for _, text in call["arguments"]], CALLS_KB),
         statements=waiting,
         more=next_address(request, "attention", position),
         first_page=first_address(request),
@@ -63,7 +68,13 @@ def _show_call(asked: dict[str, Any]) -> dict[str, Any]:
         (str(name), value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1))
         for name, value in items
     ]
-    return {"kind": asked.get("kind"), "tool": asked.get("tool"), "arguments": shown}
+    left_out = max(len(shown) - MAX_ARGUMENTS, 0)
+    return {
+        "kind": asked.get("kind"),
+        "tool": asked.get("tool"),
+        "arguments": shown[:MAX_ARGUMENTS],
+        "left_out": left_out,
+    }
 
 
 def _read_arguments(arguments: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from urllib.parse import urlsplit
 
 import httpx2
@@ -9,11 +11,16 @@ import psycopg
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.models.event import NewEvent
+from consolidator.models.payload import EventType
 from consolidator.ui.registry import NAVIGATION
 from consolidator.ui.rendering import make_environment
 from tests.acceptance.api.server import ApiServer
-from tests.acceptance.ui.conftest import check_looks, make_link
-from tests.support import PATIENCE
+from tests.acceptance.ui.conftest import MARKUP, check_looks, make_link
+from tests.conftest import NOON
+from tests.support import PATIENCE, log_events, user_message
 
 FIND_ADDRESSES = """all => all.map(each => new URL(each.getAttribute('href'), document.baseURI).href.split('#')[0])"""
 PAGES = [entry.path for entry in NAVIGATION]
@@ -134,6 +141,43 @@ def test_a_long_list_is_read_page_by_page_with_its_filter(person: Page, served: 
     expect(person.locator("main > .entries > li")).to_have_count(50)
     with psycopg.connect(served.dsn) as conn:
         conn.execute("delete from procedure where agent = 'pager'")
+
+
+HOSTILE_PROCEDURE = """
+insert into procedure (id, agent, title, body, support, worth, rank, learned_at, updated_at, audience, cause)
+values ('procedure_hostile', 'hostile', %s, '{"success": {"alpha": 1, "beta": 1}}', 3, 1, 1, now(), now(), 'all',
+        'person')"""
+HOSTILE_SOLUTION = """
+insert into solution (id, agent, tool, fingerprint, headline, body, search, sessions, occurrences, learned_at,
+                      updated_at, audience, cause)
+values ('solution_hostile', 'hostile', 'f', 'f|x', %s, jsonb_build_object('fixes', jsonb_build_array(jsonb_build_object(
+        'description', %s::text, 'worked', 1))), 'x', 1, 1, now(), now(), 'all', 'person')"""
+
+
+def test_hostile_memory_and_a_line_of_ten_megabytes_are_cut_text_on_every_page(person: Page, served: ApiServer) -> None:
+    huge = MARKUP + "\x07 " + "<i>long</i> " * 900_000
+
+    async def work(database: Database) -> None:
+        call = {"call_id": "1", "tool": huge[:500], "arguments": {"command": huge}}
+        await log_events(database, "huge", [user_message(huge), NewEvent(EventType.TOOL_CALL, call)], agent="hostile")
+
+    with ThreadPoolExecutor() as threads:  # an event loop runs in this one
+        threads.submit(served.run, work, FrozenClock(NOON + timedelta(hours=1))).result()
+    with psycopg.connect(served.dsn) as conn:
+        conn.execute(HOSTILE_PROCEDURE, [MARKUP * 50])
+        conn.execute(HOSTILE_SOLUTION, [MARKUP * 50, MARKUP * 50])
+    paths = ("procedures?agent=hostile", "solutions?agent=hostile", "sessions?agent=hostile", "sessions/huge")
+    for path in (*paths, "sessions/huge?at=2", "compare?left=hostile&right=huge"):
+        answer = person.goto(f"{served.address}/ui/{path}")
+        assert answer is not None
+        assert answer.status == 200, path
+        assert len(answer.body()) < 200_000, path
+        assert "onerror" in person.locator("main").inner_text(), path
+        assert person.locator("main img, main script, main i").count() == 0, path
+        assert not set(person.content()) & {"\u202e", "\x07"}, path
+    with psycopg.connect(served.dsn) as conn:
+        conn.execute("delete from procedure where agent = 'hostile'")
+        conn.execute("delete from solution where agent = 'hostile'")
 
 
 def test_a_quote_leads_to_where_it_was_said(person: Page, served: ApiServer) -> None:
