@@ -69,9 +69,12 @@ def test_nothing_is_left_behind(own_home: Mapping[str, str], tmp_path: Path) -> 
     assert "nothing of ours" in run_cli("uninstall", "--yes", environment=environment).stdout
 
     assert data.exists()
+    run_cli("install", "--service", "--yes", environment=environment)
     asked = run_cli("erase", "--all", environment=environment, code=2)
     assert {str(data), str(config)} <= set(asked.stderr.replace(",", " ").split())
+    assert "`consolidator uninstall --service`" in asked.stderr
     assert data.exists()
+    run_cli("uninstall", "--service", "--yes", environment=environment)
     run_cli("erase", "--all", "--yes", environment=environment)
     assert not data.parent.exists()
     assert not home.exists()

@@ -14,6 +14,7 @@ from consolidator.cli.output import AsJson, Limit, pluralize, print_json, print_
 from consolidator.errors import Interrupted, UsageError
 from consolidator.hooks.client import stop_service
 from consolidator.service.clients.rules_file import list_rule_files
+from consolidator.service.clients.user_service import plan_removal
 from consolidator.service.log.erasure import ErasurePlan, ErasureRow, erase_sessions, list_erasures, plan_erasure
 from consolidator.service.log.everything import Everything, describe_everything, erase_everything
 from consolidator.settings import load_settings
@@ -90,6 +91,11 @@ def _erase_everything(*, is_agreed: bool) -> None:
         print_note(f"the settings in {found.config}")
     for path in list_rule_files(load_settings()):
         print_note(f"(the rules in {path} stay: `consolidator rules write {path} --remove` takes them out, now)")
+    service = plan_removal()
+    if service.is_change:  # it would start again with an empty database
+        print_note(
+            f"(the service in {service.path} stays: `consolidator uninstall --service` takes it back, also later)"
+        )
     if not is_agreed:
         _ask("Delete all of this, for good?")
     left = run_async(erase())
