@@ -82,9 +82,12 @@ from solution s cross join lateral (
                    r.status = 'resolved' and not stamp.is_new as is_known
             from error_record r cross join lateral (
                 select r.session_id in (select id from read_session) and exists (
-                    select from session o join event e on e.session_id = o.id and e.seq = r.seq
-                    where o.id = r.session_id and e.consolidated_at >= %(since)s
-                      and e.created_at >= o.created_at and e.created_at <= o.last_event_at  -- only the days of the session
+                    select from session o cross join lateral (
+                        select from event e
+                        where e.session_id = o.id and e.seq = r.seq and e.consolidated_at >= %(since)s
+                          and e.created_at >= o.created_at and e.created_at <= o.last_event_at
+                        offset 0  -- a subquery by itself reads only the days of the session
+                    ) e where o.id = r.session_id
                 ) as is_new
                 offset 0  -- once, though it is used twice
             ) stamp
