@@ -62,6 +62,7 @@ async def show_solution(request: Request) -> Response:
 def place_moments(evidence: list[dict[str, Any]], learned_at: datetime) -> tuple[list[tuple[float, Any, bool]], float]:
     """Return (x, proof, whether the fix was known) of what is remembered of an error, and the x of when it was."""
     timed = [(when, proof) for proof in evidence if (when := _to_moment(proof["when"])) is not None]
+    timed.sort(key=lambda each: each[0])
     first = min([when for when, _ in timed] + [learned_at])
     span = (max([when for when, _ in timed] + [learned_at]) - first).total_seconds() or 1
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from playwright.sync_api import Page, expect
 
+from consolidator.ui.pages.solutions import place_moments
 from tests.acceptance.api.server import ApiServer
 from tests.acceptance.ui.conftest import check_looks
+from tests.conftest import NOON
 
 
 def test_a_procedure_is_drawn_and_exported(person: Page, served: ApiServer) -> None:
@@ -25,6 +29,14 @@ def test_a_solution_has_a_line_in_time(person: Page, served: ApiServer) -> None:
     person.locator(".entries a").first.click()
     expect(person.locator("svg circle").first).to_be_visible()
     check_looks(person, "solution")
+
+
+def test_the_times_of_an_error_are_listed_in_order() -> None:
+    evidence = [{"when": NOON + timedelta(days=days)} for days in (3, 1, 2)]
+    moments, known_at = place_moments(evidence, NOON + timedelta(days=2))
+    assert [(proof["when"] - NOON).days for _, proof, _ in moments] == [1, 2, 3]
+    assert [was_known for _, _, was_known in moments] == [False, False, True]
+    assert moments[1][0] == known_at
 
 
 def test_the_calendar_fits(person: Page, served: ApiServer) -> None:
