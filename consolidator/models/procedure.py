@@ -20,6 +20,8 @@ from consolidator.models.columns import (
     timestamp_column,
 )
 
+MIN_SUCCESS = 0.5  # expected share of a procedure's sessions or calls that work; what mostly fails is no advice
+
 
 @dataclass(frozen=True, slots=True)
 class ProcedureRow:
@@ -39,6 +41,11 @@ class ProcedureRow:
     run_id: str | None  # the run that wrote it, if the cause is a run
     cause: str  # run | person | review | erasure
     audience: str = ALL  # to whom it may be shown
+
+    @property
+    def mostly_fails(self) -> bool:
+        """Whether more of its sessions or calls failed than worked."""
+        return bool(self.body.get("success", {}).get("mean", 1.0) < MIN_SUCCESS)
 
 
 class ProcedureTable(SQLModel, table=True):

@@ -47,7 +47,7 @@ def test_procedures_are_asked_for_words_and_exported_by_the_same_command(
     for words in (["no such words"], ["git commit", "--agent", "nobody"], ["--", "export"]):
         assert cli("procedures", "--all", *words)[:2] == (0, ""), words
     code, out, _ = cli("procedures", "export", str(tmp_path / "skills"), "--limit", "1", "--all")
-    assert (code, out) == (0, f"1 skills in {tmp_path / 'skills'}\n")
+    assert (code, out) == (0, f"1 skill in {tmp_path / 'skills'}\n")
     (tmp_path / "file").touch()
     assert cli("procedures", "export", str(tmp_path / "file"))[0] == 2
 

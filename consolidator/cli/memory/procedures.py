@@ -24,9 +24,9 @@ from consolidator.cli.output import (
 )
 from consolidator.cli.query_group import QueryGroup
 from consolidator.errors import UsageError
-from consolidator.models.procedure import ProcedureRow
+from consolidator.models.procedure import MIN_SUCCESS, ProcedureRow
 from consolidator.service.memory.procedures import describe_purpose, list_procedures
-from consolidator.service.memory.skills import export_skills
+from consolidator.service.memory.skills import SkillExport, export_skills
 
 EverythingOption = Annotated[bool, typer.Option("--all", help="Also those that are not worth telling.")]
 procedures_app = typer.Typer(cls=QueryGroup, invoke_without_command=True)
@@ -120,11 +120,11 @@ def export_command(
     everything: EverythingOption = False,
     limit: Limit = 20,
 ) -> None:
-    """Export procedures as Agent Skills, which coding agents load by themselves."""
+    """Export procedures as Agent Skills, which coding agents load by themselves; not those that mostly fail."""
     if format_name != "skill":
         raise UsageError(f"--format takes skill, not {format_name!r}")
 
-    async def work() -> list[Path]:
+    async def work() -> SkillExport:
         async with open_configured() as (database, _):
             return await export_skills(
                 database, directory, agent=agent, project=project, peer=peer, everything=everything, limit=limit
@@ -132,7 +132,12 @@ def export_command(
 
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        written = run_async(work())
+        exported = run_async(work())
     except OSError as error:
         raise UsageError(f"cannot write to {directory}: {error.strerror}") from error
-    print_line(f"{len(written)} skills in {directory}")
+    print_line(f"{pluralize(len(exported.files), 'skill')} in {directory}")
+    if exported.failing:
+        print_line(
+            f"{pluralize(len(exported.failing), 'procedure')} left out: less than {MIN_SUCCESS:.0%} of the sessions or "
+            "calls with them worked (`--all` exports everything)"
+        )

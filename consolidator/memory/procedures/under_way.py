@@ -13,7 +13,6 @@ from itertools import groupby
 from consolidator.memory.calls.symbols import display_name
 from consolidator.models.procedure import ProcedureRow
 
-MIN_SUCCESS = 0.5  # share of a procedure's sessions or calls that worked; what mostly fails is no advice
 MIN_MATCH = 2  # calls in a row that say which procedure it is
 _FREE = re.compile(r"<(?:free|\d+)>")
 
@@ -35,7 +34,7 @@ def find_procedures_under_way(procedures: Iterable[ProcedureRow], symbols: Seque
         steps = [step["symbol"] for step in procedure.body["steps"]]
         matched, end = max(((_match_before(steps, end, recent), end) for end in range(1, len(steps))), default=(0, 0))
         left = procedure.body["steps"][end:]
-        if matched >= MIN_MATCH and procedure.body["success"]["mean"] >= MIN_SUCCESS:
+        if matched >= MIN_MATCH and not procedure.mostly_fails:
             names = [_FREE.sub("…", step.get("command") or display_name(step["symbol"])) for step in left]
             found.append(ProcedureUnderWay(procedure, tuple(names), matched))
     return sorted(found, key=lambda under_way: (-under_way.matched, -under_way.procedure.support))

@@ -19,6 +19,7 @@ from consolidator.memory.recall.postings import FACT, TURN
 from consolidator.memory.recall.query import looks_like_error, looks_like_question, query_coverage
 from consolidator.memory.recall.relevance import MIN_DOCUMENTS, PromptWords, has_answer, subject_words
 from consolidator.memory.text.words import query_words, split_words, word_key
+from consolidator.models.procedure import MIN_SUCCESS
 from consolidator.models.session import SessionRow
 from consolidator.models.solution import SolutionRow
 from consolidator.service.memory.procedures import describe_purpose
@@ -186,14 +187,14 @@ async def _find_solutions(database: Database, query: str, scope: Viewer, viewer:
 
 
 async def _find_procedures(database: Database, query: str, scope: Viewer, *, project_alone: bool) -> list[RecallItem]:
-    """Return the procedures whose goals or tools fit a request."""
+    """Return the procedures whose goals or tools fit a request: what mostly fails last."""
     words = split_words(query)
     async with database.connection() as conn:
         procedures = await lookup.find_procedures_for_request(
             conn, query, agent=scope.agent, project=scope.project, peer=scope.peer, project_alone=project_alone
         )
     scored = [(query_coverage(words, [row.title, *row.goals, *row.purpose]), row) for row in procedures]
-    scored.sort(key=lambda pair: (-pair[0], -pair[1].worth, pair[1].id))
+    scored.sort(key=lambda pair: (pair[1].success < MIN_SUCCESS, -pair[0], -pair[1].worth, pair[1].id))
     return [
         quoted_item("procedure", row.id, row.title + describe_purpose(row.purpose, " (", ")"), score)
         for score, row in scored[:MAX_LEADING_ITEMS]

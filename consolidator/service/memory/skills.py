@@ -1,11 +1,14 @@
 """Exports procedures as Agent Skills: one folder each with a SKILL.md, as the format's specification requires.
 
-A skill has the name of its folder: lower-case letters, digits and single hyphens, at most 64 characters.
+A skill has the name of its folder: lower-case letters, digits and single hyphens, at most 64 characters. Its title and
+when it is of use are what people asked for in the sessions it rests on.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +16,27 @@ import yaml
 
 from consolidator.database import Database
 from consolidator.llm.redaction.redact import redact
+from consolidator.memory.procedures.session_goals import order_goals
 from consolidator.memory.solutions.solution import count_support
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.models.procedure import ProcedureRow
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.procedures import describe_purpose, list_procedures
+from consolidator.service.sessions.listing import read_titles
 from consolidator.service.viewer import OWNER, Viewer
 
 MAX_NAME_LENGTH = 64
 MAX_DESCRIPTION_LENGTH = 1024
+MAX_GOALS = 3  # named in a description
 LEARNED_BY = "consolidator"
+
+
+@dataclass(frozen=True, slots=True)
+class SkillExport:
+    """What an export wrote, and what it left out."""
+
+    files: list[Path]
+    failing: list[ProcedureRow]  # that mostly fail, so that they are no advice
 
 
 async def export_skills(
@@ -35,20 +49,32 @@ async def export_skills(
     everything: bool = False,
     limit: int,
     viewer: Viewer = OWNER,
-) -> list[Path]:
-    """Write the best procedures into a directory, one folder each, and return the files."""
-    written = []
+) -> SkillExport:
+    """Write the best procedures into a directory, one folder each; those that mostly fail only with `everything`."""
+    written, failing = [], []
     listed = await list_procedures(
         database, agent=agent, project=project, peer=peer, everything=everything, limit=limit, viewer=viewer
     )
     for procedure in listed:
+        if procedure.mostly_fails and not everything:
+            failing.append(procedure)
+            continue
         explanation = await explain(database, procedure.id, peer=peer, viewer=viewer)
-        folder = directory / skill_name(procedure.title, procedure.id)
+        goals = await _load_goals(database, procedure, explanation)
+        folder = directory / skill_name(goals[0] if goals else procedure.title, procedure.id)
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / "SKILL.md"
-        file.write_text(skill_text(folder.name, procedure, explanation), encoding="utf-8")
+        file.write_text(skill_text(folder.name, procedure, explanation, goals), encoding="utf-8")
         written.append(file)
-    return written
+    return SkillExport(written, failing)
+
+
+async def _load_goals(database: Database, procedure: ProcedureRow, explanation: dict[str, Any]) -> list[str]:
+    """Return what people asked for in the sessions that are shown as evidence, the most typical first."""
+    ids = list(dict.fromkeys(proof["session_id"] for proof in explanation["evidence"]))
+    async with database.connection() as conn:
+        titles = await read_titles(conn, ids)
+    return order_goals((titles[id] for id in ids if id in titles), procedure.body.get("purpose", ()))
 
 
 def skill_name(title: str, procedure_id: str) -> str:
@@ -59,19 +85,23 @@ def skill_name(title: str, procedure_id: str) -> str:
     return f"{stem}-{suffix}"
 
 
-def skill_text(name: str, procedure: ProcedureRow, explanation: dict[str, Any]) -> str:
+def skill_text(name: str, procedure: ProcedureRow, explanation: dict[str, Any], goals: Sequence[str]) -> str:
     """Return a SKILL.md: front matter, then the steps, then what they rest on."""
-    title = procedure.title
+    title = _one_line(goals[0] if goals else procedure.title)
     support = count_support(procedure.support, procedure.body.get("people", 1))
-    where = procedure.project or f"any project of {procedure.agent}"
-    use = describe_purpose(procedure.body.get("purpose", ())) or "when doing this"
-    description = f"{title}. Use {use} in {where}; learned from {support}."
+    where = f"the project {_last_part(procedure.project)}" if procedure.project else f"any project of {procedure.agent}"
+    use = describe_purpose(procedure.body.get("purpose", ())) or ("" if goals else "when doing this")
+    if goals:
+        asked = "when somebody asks for something like " + ", ".join(f'"{goal}"' for goal in goals[:MAX_GOALS])
+        use = f"{use}, {asked}," if use else f"{asked},"
+    steps = f" ({_one_line(procedure.title)})" if goals else ""
+    description = f"{title}{steps}. Use {use} in {where}; learned from {support}."
     front_matter = {
         "name": name,
         "description": _one_line(description)[:MAX_DESCRIPTION_LENGTH],
         "metadata": {"learned-by": LEARNED_BY, "procedure": procedure.id, "sessions": str(procedure.support)},
     }
-    body = [f"# {_one_line(title)}", "", "## Steps", ""]
+    body = [f"# {title}", "", *([f"{_one_line(procedure.title)}", ""] if goals else []), "## Steps", ""]
     step_count = len(procedure.body["steps"])
     body += [_one_line(line) for line in explanation["lines"][:step_count]]
     body += ["", "## What it rests on", ""]
@@ -90,3 +120,8 @@ def skill_text(name: str, procedure: ProcedureRow, explanation: dict[str, Any]) 
 def _one_line(line: str) -> str:
     """Return a redacted, visible text on one line, so that it can neither end its list nor start a heading."""
     return " ".join(redact(strip_invisible(line)).split())
+
+
+def _last_part(project: str) -> str:
+    """Return a project's name without the folders or the owner before it."""
+    return re.split(r"[\\/]", project.rstrip("\\/"))[-1] or project

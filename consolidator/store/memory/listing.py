@@ -14,7 +14,7 @@ from consolidator.database.partitions import Connection
 from consolidator.models.audience import ALL, audiences_for
 from consolidator.models.fact import CandidateTable, FactRow, FactTable, FactVersionTable, TombstoneTable
 from consolidator.models.page import Page
-from consolidator.models.procedure import ProcedureRow, ProcedureTable
+from consolidator.models.procedure import MIN_SUCCESS, ProcedureRow, ProcedureTable
 from consolidator.models.solution import SolutionRow, SolutionTable
 from consolidator.store.keyset import SortKey, fetch_page
 from consolidator.store.memory.visibility import fact_conditions
@@ -29,8 +29,9 @@ _VERSIONED = (
     "superseded_reason",
 )  # the columns of a fact that `fact_version` keeps
 FACT_POSITION = (str, int, int, int, int, str, str)  # the kinds of a position's values, as a cursor has them
-PROCEDURE_POSITION = (int, int, float, float, str)
+PROCEDURE_POSITION = (int, int, bool, float, float, str)
 SOLUTION_POSITION = (int, int, bool, int, int, str)
+_WORKS = func.coalesce(col(ProcedureTable.body)["success"]["mean"].as_float() >= MIN_SUCCESS, True)
 
 
 def _is_unused(since: datetime) -> Any:
@@ -164,7 +165,7 @@ async def list_procedures(
     after: Sequence[Any] | None = None,
     limit: int = 50,
 ) -> Page[ProcedureRow]:
-    """Return a page of the procedures that are worth telling, or `everything`, the best first.
+    """Return a page of the procedures that are worth telling, or `everything`: the best first, what mostly fails last.
 
     Those of an agent as a whole belong to each of its projects. `peer` selects what that person may see, here
     and in the other lists; None is the owner of the machine, who sees what all sessions taught. So does
@@ -181,9 +182,9 @@ async def list_procedures(
         ProcedureRow,
         [scoped],
         SortKey(
-            (col(ProcedureTable.worth), col(ProcedureTable.rank)),
+            (_WORKS, col(ProcedureTable.worth), col(ProcedureTable.rank)),
             col(ProcedureTable.id),
-            lambda row: (row.worth, row.rank),
+            lambda row: (not row.mostly_fails, row.worth, row.rank),
         ),
         searched=col(ProcedureTable.title),
         query=query,

@@ -62,6 +62,7 @@ class FittingProcedureRow:
     worth: float
     goals: list[str]  # what people had asked for when its steps were taken
     purpose: list[str]  # words that the goals of its sessions have more often than others
+    success: float  # the expected share of its sessions or calls that work
 
 
 def _scope_values(agent: str | None, project: str | None, peer: str | None, project_alone: bool) -> dict[str, Any]:

@@ -99,13 +99,14 @@ where agent = %(agent)s and project = %(project)s
   and (%(audiences)s::text[] is null and starts_with(audience, 'all') or audience = any(%(audiences)s))
 
 -- name: procedures_for_request
--- Procedures worth telling: those whose tools have a word of the text, then the best of the scope, with what they are for.
+-- Procedures worth telling: those whose tools have a word of the text, then the best of the scope, with what they are for
+-- and how often they work.
 with requested as (
     select array_to_string(array(select quote_literal(w) from unnest(tsvector_to_array(to_tsvector('simple', %(text)s))) as w),
                            ' | ')::tsquery as words
 )
 select id, title, worth, jsonb_path_query_array(body, '$.evidence[*][2]') as goals,
-       coalesce(body -> 'purpose', '[]') as purpose
+       coalesce(body -> 'purpose', '[]') as purpose, coalesce((body #>> '{success,mean}')::float, 1) as success
 from procedure, requested
 where retired_at is null and worth > 0 and (%(audiences)s::text[] is null and starts_with(audience, 'all') or audience = any(%(audiences)s))
   and (%(agent)s::text is null or agent = %(agent)s)

@@ -152,8 +152,8 @@ async def _assert_answers_hide_secrets(database: Database, settings: Settings) -
 
 async def _assert_exports_hide_secrets(database: Database, tmp_path: Path) -> None:
     skills = await export_skills(database, tmp_path, agent=None, project=None, everything=True, limit=100)
-    assert skills
-    for file in skills:
+    assert skills.files
+    for file in skills.files:
         assert not find_leaked_kinds(file.name + file.read_text(encoding="utf-8"))
     exported: list[str] = []
     await export_sessions(database, "consolidator", exported.append)

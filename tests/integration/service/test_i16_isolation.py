@@ -160,8 +160,8 @@ async def ask_everything(database: Database, tmp_path: Path, peer: str, names: I
         except NotFound:
             continue
     folder = tmp_path / f"skills-{peer}"
-    files = await export_skills(database, folder, agent=None, project=None, peer=peer, everything=True, limit=1000)
-    answers += [file.parent.name + file.read_text() for file in files]
+    export = await export_skills(database, folder, agent=None, project=None, peer=peer, everything=True, limit=1000)
+    answers += [file.parent.name + file.read_text() for file in export.files]
     return json.dumps(answers, default=encode_json, ensure_ascii=False)
 
 

@@ -102,7 +102,8 @@ async def test_nothing_that_nobody_sees_is_remembered_or_told(
     told = json.dumps(to_json(answers), ensure_ascii=False)
     assert not find_hidden(told)
     assert "\\u001b" not in told
-    for file in await export_skills(database, tmp_path, agent="coder", project="shop", everything=True, limit=5):
+    export = await export_skills(database, tmp_path, agent="coder", project="shop", everything=True, limit=5)
+    for file in export.files:
         assert not find_hidden(file.read_text(encoding="utf-8"))
     logged = [event async for event in read_events(database, "s0")]
     assert any("\x1b" in str(event.data.get("text")) for event in logged if event.type is EventType.ASSISTANT_RESPONSE)

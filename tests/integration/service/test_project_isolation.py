@@ -112,10 +112,10 @@ async def test_a_credential_of_a_project_is_shown_that_project_alone(
         viewer = tools.viewer()
         listed = await list_facts(database, superseded_too=True, limit=1000, viewer=viewer)
         assert persons_in(json.dumps(listed, default=encode_json)) == {name}
-        files = await export_skills(
+        export = await export_skills(
             database, folder, agent=None, project=None, everything=True, limit=100, viewer=viewer
         )
-        assert persons_in("".join(file.read_text() for file in files)) <= {name}
+        assert persons_in("".join(file.read_text() for file in export.files)) <= {name}
     everything = await ask_all_tools(tools_of(database, settings), list(PROJECTS))
     assert persons_in(everything) == set(PROJECTS)
 
