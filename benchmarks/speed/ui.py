@@ -25,11 +25,11 @@ from consolidator.clock import FrozenClock
 
 TITLE = "the pages in the browser"
 DATA = {
-    "tiny": PageData(600, 100, 200),
+    "tiny": PageData(240, 60, 60),
     "small": PageData(20_000, 2_000, 2_000),
     "full": PageData(1_000_000, 100_000, 20_000),
 }
-ROUNDS = {"tiny": 2, "small": 30, "full": 40}
+ROUNDS = {"tiny": 1, "small": 30, "full": 40}
 MAX_MILLISECONDS, MAX_KILOBYTES = 150, 200
 PATIENCE = 60.0  # seconds
 PAGES = {
