@@ -210,5 +210,10 @@ def test_a_person_steers_a_session_and_follows_up_from_another_terminal(cli: Com
         ("Only the tests.", "steer"),
         ("Then the docs.", "follow_up"),
     ]
+    code, out, err = cli("stop", session_id, "--json")
+    assert (code, json.loads(out)) == (0, {"session": session_id, "seq": 4}), err
+    assert "the session stays open" in cli("stop", session_id)[1]
+    other = json.loads(cli("session", "create", "--agent", "desk", "--json")[1])["id"]
+    assert cli("stop", other)[1].strip() == "nothing is under way in it"
     assert cli("steer", session_id, " ")[0] == 2
     assert cli("steer", "nobody", "x")[0] == 3
