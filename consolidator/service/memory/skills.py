@@ -32,6 +32,14 @@ LEARNED_BY = "consolidator"
 
 
 @dataclass(frozen=True, slots=True)
+class Skill:
+    """A procedure as an Agent Skill."""
+
+    name: str  # of its folder, too
+    text: str  # of its SKILL.md
+
+
+@dataclass(frozen=True, slots=True)
 class SkillExport:
     """What an export wrote, and what it left out."""
 
@@ -60,13 +68,19 @@ async def export_skills(
             failing.append(procedure)
             continue
         explanation = await explain(database, procedure.id, peer=peer, viewer=viewer)
-        goals = await _load_goals(database, procedure, explanation)
-        folder = directory / skill_name(goals[0] if goals else procedure.title, procedure.id)
-        folder.mkdir(parents=True, exist_ok=True)
-        file = folder / "SKILL.md"
-        file.write_text(skill_text(folder.name, procedure, explanation, goals), encoding="utf-8")
+        skill = await create_skill(database, procedure, explanation)
+        file = directory / skill.name / "SKILL.md"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(skill.text, encoding="utf-8")
         written.append(file)
     return SkillExport(written, failing)
+
+
+async def create_skill(database: Database, procedure: ProcedureRow, explanation: dict[str, Any]) -> Skill:
+    """Return a procedure as a skill; `explanation` is what `explain` says of it."""
+    goals = await _load_goals(database, procedure, explanation)
+    name = skill_name(goals[0] if goals else procedure.title, procedure.id)
+    return Skill(name, skill_text(name, procedure, explanation, goals))
 
 
 async def _load_goals(database: Database, procedure: ProcedureRow, explanation: dict[str, Any]) -> list[str]:

@@ -13,7 +13,7 @@ from consolidator.errors import NotFound
 from consolidator.models.procedure import ProcedureRow
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.procedures import PROCEDURE_POSITION, list_procedures, success_interval
-from consolidator.service.memory.skills import skill_name, skill_text
+from consolidator.service.memory.skills import create_skill
 from consolidator.ui.view import (
     PAGE_SIZE,
     Entry,
@@ -100,10 +100,9 @@ def draw_sources(steps: list[dict[str, Any]]) -> list[Source]:
 async def export_skill(request: Request) -> Response:
     """Send a procedure as an Agent Skill's SKILL.md."""
     explanation = await _explain(request)
-    row: ProcedureRow = explanation["row"]
-    name = skill_name(row.title, row.id)
-    headers = {"content-disposition": f'attachment; filename="{name}.SKILL.md"'}
-    return PlainTextResponse(skill_text(name, row, explanation), headers=headers, media_type="text/markdown")
+    skill = await create_skill(services_of(request).database, explanation["row"], explanation)
+    headers = {"content-disposition": f'attachment; filename="{skill.name}.SKILL.md"'}
+    return PlainTextResponse(skill.text, headers=headers, media_type="text/markdown")
 
 
 async def _explain(request: Request) -> dict[str, Any]:

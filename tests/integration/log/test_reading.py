@@ -275,7 +275,7 @@ async def test_facts_are_listed_in_the_order_of_an_index_as_they_were_at_a_time_
     for filters in ({}, {"unused_since": now}, {"as_of": now}, {"valid_at": now}, {"superseded_too": True}):
         with patch.object(select, "fetch_all", AsyncMock(return_value=[])) as fetch_all:
             async with database.connection() as conn:
-                await listing.list_facts(conn, limit=20, **filters)  # type: ignore[arg-type]
+                await listing.list_facts(conn, limit=20, **filters)
         query, values = fetch_all.await_args_list[0].args[2:]
         async with database.connection() as conn:
             assert "fact_list" in indexes(await plan_of(conn, query, values)), filters

@@ -66,7 +66,7 @@ def session(database: Database) -> ConsolidatorSession:
 @pytest.fixture
 def shared_settings(dsn: str, tmp_path: Path) -> Settings:
     """Settings by which sessions open the test's database themselves, for any thread and event loop."""
-    return Settings(home=tmp_path, database_url=dsn)  # type: ignore[arg-type]
+    return Settings(home=tmp_path, database_url=dsn)
 
 
 @pytest.fixture(scope="module")
