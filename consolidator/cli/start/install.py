@@ -44,7 +44,7 @@ from consolidator.service.clients.installation import (
 )
 from consolidator.service.clients.registry import CLIENTS
 from consolidator.service.clients.rules_file import list_rule_files
-from consolidator.service.clients.state_checks import check_database, check_serve
+from consolidator.service.clients.state_checks import check_database, check_digest, check_serve
 from consolidator.service.clients.user_service import (
     plan_removal,
     plan_service,
@@ -185,7 +185,7 @@ def doctor_command(as_json: AsJson = False) -> None:
     places = [place for name in CLIENTS if _is_touched(place := find_place(name, None))]
     checks = run_checks(settings, places, asks_service=running)
     found = _describe_service(settings, is_running=running)
-    checks += [Check("hook service", True, found), check_serve(settings)]
+    checks += [Check("hook service", True, found), check_serve(settings), *check_digest(settings)]
 
     async def work() -> list[Check]:
         async with open_configured() as (database, _):

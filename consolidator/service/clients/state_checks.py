@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from consolidator.database import Database
 from consolidator.service.clients.checks import Check
+from consolidator.service.nights import receivers
 from consolidator.settings import Settings
 from consolidator.store.nights import runs
 
@@ -35,6 +36,16 @@ async def check_database(database: Database) -> list[Check]:
     found = f"{len(letters)} dead letters" if letters else "nothing was set aside"
     checks.append(Check("dead letters", not letters, found, "`consolidator runs` shows them; `retry` learns again"))
     return checks
+
+
+def check_digest(settings: Settings) -> list[Check]:
+    """Check the receivers of the digest without sending anything; nothing where there are none."""
+    if not settings.digest_to:
+        return []
+    wrong = receivers.check_each(settings.digest_to)
+    found = "; ".join(wrong) if wrong else f"{len(settings.digest_to)} receivers look right; nothing was sent"
+    advice = "put CONSOLIDATOR_DIGEST_TO right; `consolidator learned --send` sends one now"
+    return [Check("digest", not wrong, found, advice)]
 
 
 def check_serve(settings: Settings) -> Check:

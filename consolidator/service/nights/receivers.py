@@ -12,15 +12,20 @@ import re
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
 from consolidator.errors import UsageError
 
+if TYPE_CHECKING:
+    from apprise.plugins import NotifyBase
+
 SEND_SECONDS = 60.0  # for all receivers, which are asked at the same time
 RETRIES, RETRY_SECONDS = 2, 2.0
 MAX_FILE = 1 << 20  # bytes of a file of digests; then it becomes FILE.1, in place of an older one
 _FILE = "file:"
+_UNKNOWN = "not an address that Apprise knows; see https://appriseit.com/services/"
 _KIND = re.compile(r"([a-z][a-z0-9]{1,20})s?://", re.IGNORECASE)
 # What these write may quote an address.
 _LOGGERS = ("apprise", "urllib3", "requests", "requests_oauthlib", "oauthlib")
@@ -35,6 +40,28 @@ async def send_each(receivers: Sequence[SecretStr], title: str, body: str) -> li
         for number, (secret, reason) in enumerate(zip(receivers, reasons, strict=True), 1)
         if reason is not None
     ]
+
+
+def check_each(receivers: Sequence[SecretStr]) -> list[str]:
+    """Return what is wrong with receivers, a line for each, as far as can be told without sending anything."""
+    wrong = []
+    for number, secret in enumerate(receivers, 1):
+        try:
+            reason = _check(secret.get_secret_value())
+        except UsageError as error:
+            reason = str(error)
+        if reason is not None:
+            wrong.append(f"receiver {number} ({_kind(secret.get_secret_value())}): {reason}")
+    return wrong
+
+
+def _check(address: str) -> str | None:
+    if not address.startswith(_FILE):
+        return None if _load_apprise()(address) is not None else _UNKNOWN
+    path = Path(address.removeprefix(_FILE)).expanduser()
+    if path.is_dir():
+        return "it is a directory"
+    return None if os.access(path if path.exists() else path.parent, os.W_OK) else "it cannot be written"
 
 
 async def _send_in_thread(address: str, title: str, body: str) -> str | None:
@@ -68,7 +95,7 @@ def _settle(ended: asyncio.Future[str | None], reason: str | None) -> None:
 def _send(address: str, title: str, body: str) -> str | None:
     if address.startswith(_FILE):
         return _append(Path(address.removeprefix(_FILE)).expanduser(), f"# {title}\n\n{body}\n")
-    return _load_notifier()(address, title, body)
+    return _notify(address, title, body)
 
 
 def _append(path: Path, text: str) -> str | None:
@@ -83,10 +110,10 @@ def _append(path: Path, text: str) -> str | None:
     return None
 
 
-def _load_notifier() -> Callable[[str, str, str], str | None]:
-    """Return what sends by Apprise. Raises UsageError where it is not installed."""
+def _load_apprise() -> Callable[[str], NotifyBase | None]:
+    """Return what makes a receiver of an address that Apprise knows. Raises UsageError where it is not installed."""
     try:
-        from apprise import Apprise, AppriseAsset, NotifyFormat, OverflowMode
+        from apprise import Apprise, AppriseAsset
     except ImportError:
         raise UsageError("Apprise is not installed: `pip install 'consolidator[digest]'`") from None
     for name in _LOGGERS:
@@ -101,19 +128,21 @@ def _load_notifier() -> Callable[[str, str, str], str | None]:
         default_service_wait=RETRY_SECONDS,
         storage_mode="memory",
     )
+    return lambda address: Apprise.instantiate(address, asset=asset)
 
-    def notify(address: str, title: str, body: str) -> str | None:
-        receiver = Apprise.instantiate(address, asset=asset)
-        if receiver is None:
-            return "not an address that Apprise knows; see https://appriseit.com/services/"
-        if "overflow=" not in address:
-            receiver.overflow_mode = OverflowMode.SPLIT
-        sender = Apprise(asset=asset)
-        sender.add(receiver)
-        sent = sender.notify(body=body, title=title, body_format=NotifyFormat.MARKDOWN)
-        return None if sent else "it did not take the message"
 
-    return notify
+def _notify(address: str, title: str, body: str) -> str | None:
+    receiver = _load_apprise()(address)
+    if receiver is None:
+        return _UNKNOWN
+    from apprise import Apprise, NotifyFormat, OverflowMode
+
+    if "overflow=" not in address:
+        receiver.overflow_mode = OverflowMode.SPLIT
+    sender = Apprise(asset=receiver.asset)
+    sender.add(receiver)
+    sent = sender.notify(body=body, title=title, body_format=NotifyFormat.MARKDOWN)
+    return None if sent else "it did not take the message"
 
 
 def _kind(address: str) -> str:

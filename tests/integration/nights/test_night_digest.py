@@ -18,6 +18,7 @@ from pydantic import SecretStr
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import UsageError
+from consolidator.service.clients.state_checks import check_digest
 from consolidator.service.nights import night_digest, receivers
 from consolidator.service.nights.runs import run_job
 from consolidator.settings import Settings
@@ -202,3 +203,22 @@ def test_a_file_of_digests_has_a_bound(tmp_path: Path, monkeypatch: pytest.Monke
     assert sorted(path.name for path in tmp_path.iterdir()) == ["f", "f.1"]
     assert "night 8" in (tmp_path / "f").read_text()
     assert all(path.stat().st_size <= 100 for path in tmp_path.iterdir())
+
+
+def test_what_is_wrong_with_receivers_is_told_without_sending_anything_or_naming_an_address(
+    settings: Settings, webhook: Webhook, tmp_path: Path
+) -> None:
+    addresses = [
+        webhook.address, f"file:{tmp_path}/new.md", f"file:{tmp_path}/nowhere/{SECRET}", f"file:{tmp_path}",
+        f"quark://{SECRET}",
+    ]  # fmt: skip
+    (check,) = check_digest(settings.model_copy(update={"digest_to": list(map(SecretStr, addresses))}))
+    assert not check.passed
+    for wrong in ("3 (file): it cannot", "4 (file): it is a directory", "5 (quark): not an address"):
+        assert f"receiver {wrong}" in check.found
+    assert "receiver 1" not in check.found
+    assert SECRET not in check.found
+    (check,) = check_digest(settings.model_copy(update={"digest_to": list(map(SecretStr, addresses[:2]))}))
+    assert check.passed
+    assert webhook.messages == []
+    assert list(tmp_path.iterdir()) == []
