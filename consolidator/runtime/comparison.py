@@ -96,6 +96,7 @@ class RunFold:
         self.turns: list[RecordedTurn] = []
         self._price = price
         self._open: dict[str, list[RecordedCall]] = {}  # calls without a result, by call_id: logs may reuse one
+        self._answered: dict[str, RecordedTurn] = {}  # by message_id of the answer
 
     def feed(self, event: Event) -> None:
         """Take the next event."""
@@ -104,10 +105,10 @@ class RunFold:
             if data.get("origin", "user") == "user":
                 self.turns.append(RecordedTurn(event.seq, str(data.get("text") or "")))
         elif event.type is EventType.ASSISTANT_RESPONSE:
-            self._add_answer(self._turn(), event)
+            self._add_answer(self._turn_of(event), event)
         elif event.type is EventType.TOOL_CALL:
             call = RecordedCall(event.seq, str(data.get("tool")), canonical_arguments(data.get("arguments")))
-            turn = self._turn()
+            turn = self._turn_of(event)
             turn.calls.append(call)
             turn.figures += Figures(calls=1)
             self._open.setdefault(str(data.get("call_id")), []).append(call)
@@ -116,10 +117,20 @@ class RunFold:
             if waiting:
                 _add_result(waiting.pop(0), event)
 
-    def _turn(self) -> RecordedTurn:
-        if not self.turns:
-            self.turns.append(RecordedTurn(0, ""))
-        return self.turns[-1]
+    def _turn_of(self, event: Event) -> RecordedTurn:
+        """Return the turn of the latest message that the model had seen; of a log that does not say, the latest."""
+        message_id, upto, held = (event.data.get(name) for name in ("message_id", "upto_seq", "held"))
+        turn = self._answered.get(str(message_id))
+        if turn is None and isinstance(upto, int):
+            unseen = held if isinstance(held, list) else ()
+            turn = next((turn for turn in reversed(self.turns) if turn.seq <= upto and turn.seq not in unseen), None)
+        if turn is None:
+            if not self.turns:
+                self.turns.append(RecordedTurn(0, ""))
+            turn = self.turns[-1]
+        if message_id is not None:
+            self._answered[str(message_id)] = turn
+        return turn
 
     def _add_answer(self, turn: RecordedTurn, event: Event) -> None:
         text, usage = str(event.data.get("text") or ""), event.data.get("usage")

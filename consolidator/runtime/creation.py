@@ -187,11 +187,15 @@ async def _change(
 async def _check_beginning(conn: Connection, session: SessionRow, request: SessionRequest) -> None:
     """Raise SessionDiffers for what a request names of a session's beginning and that is not what stands."""
     wanted: dict[str, object] = {"project": request.project, "conversation_id": request.conversation_id}
-    if session.head > 0:
+    if session.head > 0 and session.kind == "root":  # others have no trigger of their own
         wanted |= {"trigger_type": request.trigger_type, "trigger_id": request.trigger_id}
     differing = [name for name, value in wanted.items() if value is not None and value != getattr(session, name)]
     if session.head > 0 and request.seeds:
-        thread = [_stored_seed(row) for row in await seeds.read(conn, session.id) if row.role != "system"]
+        thread = [
+            _stored_seed(row)
+            for row in await seeds.read(conn, session.config.get("seeds") or session.id)
+            if row.role != "system"
+        ]
         if thread != [_as_stored(seed) for seed in request.seeds]:
             differing.append("seeds")
     if differing:

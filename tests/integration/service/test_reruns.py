@@ -188,6 +188,30 @@ async def test_a_steer_is_said_again_in_the_middle_of_its_turn(database: Databas
     await assert_invariants(database)
 
 
+async def test_a_follow_up_said_during_an_answer_differs_in_nothing(database: Database, settings: Settings) -> None:
+    @tool(name="look")
+    async def look_and_follow_up(what: str) -> str:
+        """Look at something; a person sees it, and has more to say."""
+        await session.follow_up("and then?")
+        return f"view of {what}"
+
+    def answer(request: dict[str, Any]) -> ScriptedReply:
+        messages = request["messages"]
+        if str(messages[-1]["content"]).startswith("look"):
+            return ScriptedReply.calling(("look", {"what": "a"}))
+        return ScriptedReply(text="Then b." if "and then?" in str(messages[-1]["content"]) else "Seen.")
+
+    async with ModelServer(answers=answer) as server, open_agent(database, server, [look_and_follow_up]) as agent:
+        session = await agent.open(KEY)
+        await send_and_collect(session, "look")
+        async for _ in session.resume():
+            pass
+        configured = create_settings(server, settings.home)
+        done = await rerun_session(database, configured, session.id, tools=[look_and_follow_up])
+    assert done.comparison.as_json()["differences"] == []
+    assert done.comparison.left == done.comparison.right
+
+
 async def test_a_rerun_begins_at_the_message_that_is_named(database: Database, settings: Settings) -> None:
     session_id = await record(database)
     asked = [event.seq for event in await read_log(database, session_id) if event.type is EventType.USER_MESSAGE]

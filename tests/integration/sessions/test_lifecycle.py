@@ -16,6 +16,7 @@ from consolidator.errors import Forbidden, NotFound, SessionDiffers, UsageError
 from consolidator.models.seed import Seed
 from consolidator.models.session import SessionRow
 from consolidator.runtime import sessions
+from consolidator.runtime.children import ChildRequest, create_child
 from consolidator.service.sessions.lifecycle import SessionRequest, create_session, end_session, open_session
 from consolidator.service.sessions.listing import SessionFilter, list_sessions, session_status, show_session
 from consolidator.service.viewer import OWNER, Viewer
@@ -88,6 +89,17 @@ async def test_a_session_that_exists_is_not_opened_with_another_beginning(databa
     assert await open_session(database, SETTINGS, key, SessionRequest()) == same  # nothing of it was set
     new = await create(database, key, **others)
     assert (new.id != first.id, new.project, new.conversation_id) == (True, "/doc", "thread-1")
+
+
+async def test_a_fork_that_took_over_a_key_is_opened_as_the_session_before_it(database: Database) -> None:
+    key = "desk:email:ines"
+    seeds = [Seed("user", "Where is my invoice?")]
+    begun: dict[str, Any] = {"project": "/src", "trigger_type": "email", "trigger_id": "42", "seeds": seeds}
+    first = await open_session(database, SETTINGS, key, SessionRequest(**begun))
+    fork = await create_child(database, SETTINGS, first.id, ChildRequest(kind="fork", is_current=True))
+    assert (await open_session(database, SETTINGS, key, SessionRequest(**begun))).id == fork.id
+    with pytest.raises(SessionDiffers, match="other values of seeds"):
+        await open_session(database, SETTINGS, key, SessionRequest(seeds=[Seed("user", "Something else")]))
 
 
 async def test_metadata_is_added_name_by_name_and_logged(database: Database) -> None:

@@ -44,6 +44,23 @@ def resulted(call_id: str, content: Any) -> tuple[EventType, dict[str, Any]]:
 RUN = (asked("hi"), answered("hello"), called("c", what="a", where="b"), resulted("c", "view"), answered("done"))
 
 
+def test_an_answer_belongs_to_the_message_that_the_model_had_seen() -> None:
+    def says(text: str, **more: Any) -> tuple[EventType, dict[str, Any]]:
+        return EventType.ASSISTANT_RESPONSE, {**answered(text)[1], **more}
+
+    first, later = fold(
+        asked("hi"),
+        asked("and then?", mode="follow_up"),
+        says("looking", message_id="m", upto_seq=1),
+        (EventType.TOOL_CALL, {**called("c")[1], "message_id": "m"}),
+        resulted("c", "view"),
+        says("seen", message_id="n", upto_seq=5, held=[2]),
+        says("then this", message_id="o", upto_seq=6),
+    )
+    assert (first.answers, [call.tool for call in first.calls]) == (["looking", "seen"], ["look"])
+    assert (later.answers, later.calls) == (["then this"], [])
+
+
 def test_a_run_differs_in_nothing_from_itself() -> None:
     comparison = compare_runs(fold(*RUN), fold(*RUN))
     assert comparison.is_empty
