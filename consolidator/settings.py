@@ -148,7 +148,7 @@ class Settings(BaseSettings):
     model_timeout_seconds: float = Field(default=120, gt=0, le=3600, description="how long one call may take")
     chunk_tokens: int = Field(default=6000, ge=500, le=200_000, description="tokens of a session read in one call")
     extract_tool_output: bool = Field(
-        default=False, description="also ask about chunks of a session that hold no person's words"
+        default=False, description="also ask about the parts of a session that are not near a person's words"
     )
     batch: bool = Field(default=False, description="use the provider's batches: half the price, up to 24 h")
     turn_max_steps: int = Field(

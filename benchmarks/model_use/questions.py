@@ -23,7 +23,7 @@ from typing import Any
 from benchmarks.harness.report import Report
 from benchmarks.harness.server import BenchmarkServer, open_server
 from benchmarks.model_use.recorded_answers import RecordedAnswers, judge_saying
-from benchmarks.model_use.stand_in_model import ModelUsage, count_prompt_tokens
+from benchmarks.model_use.stand_in_model import ModelUsage, count_common_tokens, count_prompt_tokens
 from benchmarks.model_use.transcript_lines import parse_shown_lines, parse_statements
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
@@ -120,6 +120,8 @@ def _add_questions(report: Report, asked: QuestionLog) -> None:
     report.add("extract: characters of transcripts", sum(map(len, prompts)))
     report.add("extract: characters of relation names", sum(map(len, whole_prompts)) - sum(map(len, prompts)))
     report.add("extract: prompt tokens, instructions included", sum(map(count_prompt_tokens, asked.extract)))
+    repeated = sum(map(count_common_tokens, asked.extract, asked.extract[1:]))
+    report.add("extract: of these those with which the question before began, too", repeated)
     without = sum(not any(line.source in _PEOPLE and line.citable for line in shown) for shown in lines)
     report.add("extract: chunks without a person's word", without)
     total = max(sum(map(len, prompts)), 1)

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 from consolidator.llm.tokens import count_tokens
@@ -66,6 +67,21 @@ class ModelUsage:
         self.prompt_tokens += count_prompt_tokens(request)
         self.completion_tokens += count_tokens(text)
         return ScriptedReply(text=text)
+
+
+def count_common_tokens(first: dict[str, Any], second: dict[str, Any]) -> int:
+    """Count the tokens with which two requests begin alike, as a provider's cache sees them: schema, then messages."""
+    return count_tokens(common_start(_prompt_text(first), _prompt_text(second)))
+
+
+def common_start(first: str, second: str) -> str:
+    """Return the characters with which two texts begin alike."""
+    return "".join(char for char, _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
+
+
+def _prompt_text(request: dict[str, Any]) -> str:
+    schema = (request.get("response_format") or {}).get("json_schema")
+    return json.dumps(schema) + "".join(str(message["content"]) for message in request["messages"])
 
 
 def count_prompt_tokens(request: dict[str, Any]) -> int:

@@ -104,6 +104,12 @@ class ModelRequest:
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     @property
+    def cache_key(self) -> str:
+        """What questions have in common that begin alike; nothing of what they are about."""
+        start = json.dumps([self.model, self.system, self.schema], sort_keys=True)
+        return f"consolidator-{self.purpose}-{hashlib.sha256(start.encode()).hexdigest()[:16]}"
+
+    @property
     def messages(self) -> list[dict[str, str]]:
         """The messages to send, redacted once more, since what was sent cannot be taken back."""
         prompt = f"{self.hint}\n\n{self.prompt}" if self.hint else self.prompt
@@ -267,7 +273,10 @@ class ModelClient:
         return self._client
 
     def build_body(self, request: ModelRequest) -> dict[str, Any]:
-        """Return the request body of a question."""
+        """Return the request body of a question.
+
+        What all questions of a purpose share comes first, so that providers' caches find it: schema and system text.
+        """
         dialect = self.dialect
         body: dict[str, Any] = {
             "model": request.model,
@@ -276,6 +285,8 @@ class ModelClient:
         }
         if dialect.takes_temperature:
             body["temperature"] = 0
+        if dialect.takes_cache_key:
+            body["prompt_cache_key"] = request.cache_key
         if dialect.json_mode == "schema":
             schema = {"name": request.schema_name, "strict": True, "schema": request.schema}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
@@ -290,9 +301,10 @@ class ModelClient:
 
 def create_client(settings: Settings) -> ModelClient:
     """Return a client of the configured server."""
-    key = settings.openai_api_key
+    key, base_url = settings.openai_api_key, settings.openai_base_url
+    dialect = Dialect(takes_cache_key=urlsplit(base_url or _OPENAI_URL).hostname == urlsplit(_OPENAI_URL).hostname)
     return ModelClient(
-        settings.openai_base_url, key.get_secret_value() if key else None, timeout=settings.model_timeout_seconds
+        base_url, key.get_secret_value() if key else None, timeout=settings.model_timeout_seconds, dialect=dialect
     )
 
 

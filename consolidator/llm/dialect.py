@@ -15,6 +15,7 @@ class Dialect:
     max_tokens_name: str = "max_completion_tokens"  # or max_tokens
     takes_temperature: bool = True
     takes_stream_options: bool = True  # which ask for the usage of a stream
+    takes_cache_key: bool = False  # which says what questions begin alike; only OpenAI's own server is known to take it
 
     def without(self, refusal: str) -> Dialect | None:
         """Return the dialect without the option that a refusal is about; None if it is about none of them."""
@@ -25,6 +26,8 @@ class Dialect:
             return replace(self, takes_stream_options=False)
         if "temperature" in text and self.takes_temperature:
             return replace(self, takes_temperature=False)
+        if "prompt_cache_key" in text and self.takes_cache_key:
+            return replace(self, takes_cache_key=False)
         if self.json_mode != "prose" and any(
             word in text for word in ("response_format", "json_schema", "json_object")
         ):
@@ -38,4 +41,5 @@ class Dialect:
             self.max_tokens_name if self.max_tokens_name == other.max_tokens_name else "max_tokens",
             self.takes_temperature and other.takes_temperature,
             self.takes_stream_options and other.takes_stream_options,
+            self.takes_cache_key and other.takes_cache_key,
         )

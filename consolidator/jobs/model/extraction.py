@@ -31,7 +31,7 @@ from consolidator.memory.facts.candidates import Candidate, RejectedCandidate, S
 from consolidator.memory.facts.extraction_prompt import MAX_TOKENS, SCHEMA, SYSTEM, relations_hint
 from consolidator.memory.facts.model_extraction import FactExtractor, model_extractor, read_facts
 from consolidator.memory.facts.quote_repair import plan_repair
-from consolidator.memory.facts.transcript import TranscriptChunk, cut_chunks, transcript_lines
+from consolidator.memory.facts.transcript import TranscriptChunk, cut_chunks, lines_near_words, transcript_lines
 from consolidator.models.event import Event
 from consolidator.store.memory import relations
 
@@ -107,6 +107,8 @@ class FactReader:
     ) -> list[TranscriptChunk]:
         zone = ZoneInfo(self.calls.settings.timezone)
         lines = transcript_lines(events, session, redact, zone)
+        if not self.calls.settings.extract_tool_output:
+            lines = lines_near_words(lines)
         chunks = cut_chunks(
             lines, transcript_lines(before, session, redact, zone), budget=self.chunk_tokens, count=count_tokens
         )

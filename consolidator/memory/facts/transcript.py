@@ -33,6 +33,7 @@ MAX_LINE_CHARS = {"user": 6000, "tool": 400, "agent": 200, "approval": 400}
 MAX_FILE_CHARS = 200  # of a result that shows what files hold
 MAX_CALL_CHARS = 80  # of the call that a result belongs to
 CONTEXT_LINES = 4  # before a chunk, shown beside it
+LINES_BEFORE_WORD, LINES_AFTER_WORD = 3, 1  # of what surrounds a person's word: what it answers, and what came of it
 _GAP = " […] "  # stands for the omitted middle of a long text
 _LINE_OVERHEAD = 4  # tokens of a line beside what it shows
 _SPACES = re.compile(r"[^\S\n]+")
@@ -68,6 +69,11 @@ class TranscriptLine:
     def citable(self) -> bool:
         """Whether a fact may rest on it."""
         return self.trust is not None
+
+    @property
+    def is_said(self) -> bool:
+        """Whether somebody says in it what a fact may rest on: no tool's output."""
+        return self.citable and self.source != "tool"
 
     def find_quote(self, quote: str) -> tuple[str, ...]:
         """Return the passages of its shown words that a quote names, verbatim; none where it is not there."""
@@ -129,7 +135,7 @@ class TranscriptChunk:
     @property
     def has_persons_word(self) -> bool:
         """Whether a person says anything in it, however little."""
-        return any(line.citable and line.source != "tool" for line in self.lines)
+        return any(line.is_said for line in self.lines)
 
     def split(self) -> list[TranscriptChunk]:
         """Return the two halves of a chunk of more than one line."""
@@ -148,6 +154,15 @@ def transcript_lines(
     calls = _pair_calls(events)
     lines = ((event, _line_of_event(event, session, redact, events, calls)) for event in events)
     return [replace(line, local=event.to_local_time(zone)) for event, line in lines if line is not None]
+
+
+def lines_near_words(lines: Sequence[TranscriptLine]) -> list[TranscriptLine]:
+    """Return the lines in which somebody says something, each with a few around it: few of a coding session."""
+    near: set[int] = set()
+    for position, line in enumerate(lines):
+        if line.is_said:
+            near.update(range(position - LINES_BEFORE_WORD, position + LINES_AFTER_WORD + 1))
+    return [line for position, line in enumerate(lines) if position in near]
 
 
 def cut_chunks(

@@ -12,7 +12,7 @@ import pytest
 from consolidator.memory.facts.candidates import Proposals, SessionContext
 from consolidator.memory.facts.model_extraction import DATE_LEFT_OUT, FactExtractor, model_extractor, read_facts
 from consolidator.memory.facts.reconcile import reconcile_candidates
-from consolidator.memory.facts.transcript import MAX_FILE_CHARS, TranscriptChunk, transcript_lines
+from consolidator.memory.facts.transcript import MAX_FILE_CHARS, TranscriptChunk, lines_near_words, transcript_lines
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from tests.oracle import fact_json
@@ -273,3 +273,16 @@ def test_the_users_own_words_need_no_tool_beside_them() -> None:
         extractor = FactExtractor(HERE, model_extractor("m"))
         (candidate,) = read_facts(chunk, {"facts": [{**stated, "evidence": evidence}]}, extractor).candidates
         assert (candidate.trust, candidate.quarantined is not None) == (trust, quarantined)
+
+
+def test_only_what_surrounds_somebodys_words_is_kept_of_long_work() -> None:
+    work = [
+        (EventType.TOOL_RESULT, {"call_id": f"{number}", "content": f"part {number} of it"}, timedelta())
+        for number in range(12)
+    ]
+    talk = (EventType.USER_MESSAGE, {"text": "No, use pnpm."}, timedelta())
+    events = make_events(*work[:6], talk, *work[6:])
+    lines = transcript_lines(events, HERE, str)
+    assert [line.seq for line in lines] == list(range(1, 14))
+    assert [line.seq for line in lines_near_words(lines)] == [4, 5, 6, 7, 8]
+    assert lines_near_words(lines[:6]) == []
