@@ -31,6 +31,7 @@ MODULES = {
     "followers": "benchmarks.runtime.followers",
     "lineage": "benchmarks.runtime.lineage",
     "api": "benchmarks.runtime.api_appends",
+    "turns": "benchmarks.runtime.turn_peers",
 }  # by name of the benchmark; each has `measure(server, scale)`
 
 
