@@ -169,6 +169,7 @@ class CandidateTable(AssertionColumns, table=True):
             "value",
             postgresql_where=text("predicate = 'instruction' and rejected is null"),
         ),
+        Index("candidate_accepted", "agent", "level", "owner", postgresql_where=text("extractor = 'accepted:1'")),
         Index("candidate_quarantined", "agent", postgresql_where=text("quarantined is not null")),
         Index(
             "candidate_waiting",
@@ -231,6 +232,18 @@ class FactTable(AssertionColumns, table=True):
         Index("fact_group", "agent", "subject", "predicate", text("coalesce(project, peer, '')")),
         Index("fact_stated", "agent", postgresql_where=text("trust = 'person'")),
         Index("fact_superseded", "superseded_by", postgresql_where=text("superseded_by is not null")),
+        Index("fact_superseded_at", "superseded_at", postgresql_where=text("superseded_by is not null")),
+        Index("fact_project", "project", postgresql_where=text("project is not null")),
+        Index("fact_peer", "peer", postgresql_where=text("peer is not null")),
+        Index(
+            "fact_rule",
+            text("sessions desc"),
+            text("valid_from desc"),
+            postgresql_where=text(
+                "superseded_at is null and trust in ('person', 'user') and kind = 'constraint' "
+                "and predicate <> 'instruction'"
+            ),
+        ),
         Index(
             "fact_list",
             text("sessions desc"),

@@ -54,6 +54,7 @@ class ProcedureTable(SQLModel, table=True):
     __tablename__ = "procedure"
     __table_args__ = (
         Index("procedure_scope", "agent", "project"),
+        Index("procedure_worth", text("worth desc"), "id", postgresql_where=text("retired_at is null and worth > 0")),
         Index("procedure_search", text("to_tsvector('simple', title)"), postgresql_using="gin"),
     )
 

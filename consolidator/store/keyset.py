@@ -18,6 +18,7 @@ from consolidator.store.select import fetch_selected
 T = TypeVar("T")
 Condition = ColumnElement[bool]
 _SIMPLE: Any = literal_column("'simple'::regconfig")
+FEW = 1000  # rows with a text in them, up to which they are sorted; more of them are found soon in the list's order
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,35 +50,48 @@ class SortKey(Generic[T]):
         return [*values, row.id]  # type: ignore[attr-defined] # every row has one
 
 
+@dataclass(frozen=True, slots=True)
+class _Id:
+    id: str
+
+
 async def fetch_page(
     conn: Connection,
     row_type: type[T],
-    parts: Sequence[Any],
+    statement: Any,
     key: SortKey[T],
     *,
+    parts: Sequence[Condition] = (),
     searched: Any,
     query: str | None,
     after: Sequence[Any] | None,
     limit: int,
 ) -> Page[T]:
-    """Return a page of a list in several parts, each a select whose rows come after those of the part before.
+    """Return a page of a list; `parts` divide it, and the rows of each come after those of the part before.
 
     `query` narrows it to the rows whose column `searched` holds its words, by the index; if no row does, to those that
     hold it as a substring. A position is [which of these two, the part, *the key, the id]. Raises InvalidCursor.
     """
     ways = _list_ways(searched, query)
+    selects = [statement.where(condition) for condition in parts] or [statement]
     way, part, mark = 0, 0, None
     if after is not None:
         way, part, *mark = after
-        if not (0 <= way < len(ways) and 0 <= part < len(parts)):
+        if not (0 <= way < len(ways) and 0 <= part < len(selects)):
             raise InvalidCursor("the cursor is of another list")
     for number in range(way, len(ways)):
+        conditions = ways[number]
+        if number > 0:  # by a substring, which no index finds
+            ids = await _find_few(conn, statement.where(*conditions), key)
+            if ids == []:
+                break
+            conditions = conditions if ids is None else [key.id.in_(ids)]
         rows: list[T] = []
-        for place in range(part, len(parts)):
-            statement = parts[place].where(*ways[number]).order_by(*key.order()).limit(limit + 1 - len(rows))
+        for place in range(part, len(selects)):
+            select = selects[place].where(*conditions).order_by(*key.order()).limit(limit + 1 - len(rows))
             if mark is not None:
-                statement, mark = statement.where(*key.after(mark[:-1], mark[-1])), None
-            rows_of_part = await fetch_selected(conn, row_type, statement)
+                select, mark = select.where(*key.after(mark[:-1], mark[-1])), None
+            rows_of_part = await fetch_selected(conn, row_type, select)
             if len(rows) + len(rows_of_part) > limit:
                 last_of_part = place if len(rows) < limit else place - 1
                 page = [*rows, *rows_of_part][:limit]
@@ -86,6 +100,12 @@ async def fetch_page(
         if rows or after is not None:
             return Page(rows)
     return Page()
+
+
+async def _find_few(conn: Connection, statement: Any, key: SortKey[Any]) -> list[str] | None:
+    """Return the ids of the rows that a select finds; None if they are more than a few."""
+    found = await fetch_selected(conn, _Id, statement.with_only_columns(key.id.label("id")).limit(FEW))
+    return [row.id for row in found] if len(found) < FEW else None
 
 
 def _list_ways(searched: Any, query: str | None) -> list[list[Condition]]:

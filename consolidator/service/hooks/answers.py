@@ -172,7 +172,7 @@ async def _weigh_words(database: Database, call: HookCall, words: Sequence[str])
     keys = {word_key(kind, word): word for word in words for kind in (TURN, FACT)}
     async with database.connection() as conn:
         sums = await scope_sizes.load_corpus(conn, agent=call.agent, project=call.project, peer=OWNER)
-        hits = await postings.search_words(conn, list(keys), sums.scopes)
+        hits = await postings.search_words(conn, list(keys), sums.scopes, sums.documents)
     counts: dict[str, int] = {}
     for key, _, count in hits:
         counts[keys[key]] = counts.get(keys[key], 0) + count

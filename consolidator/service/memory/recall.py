@@ -259,10 +259,12 @@ async def _search_words(
     """
     keys = {kind: [word_key(kind, word) for word in words] for kind in (TURN, FACT)}
     if sums.turn_scopes == sums.scopes:
-        hits = await postings.search_words(conn, keys[TURN] + keys[FACT], sums.scopes)
+        hits = await postings.search_words(conn, keys[TURN] + keys[FACT], sums.scopes, sums.documents)
     else:
-        hits = await postings.search_words(conn, keys[TURN], sums.turn_scopes) if sums.turn_scopes else []
-        hits += await postings.search_words(conn, keys[FACT], sums.scopes)
+        hits = []
+        for kind, scopes in ((TURN, sums.turn_scopes), (FACT, sums.scopes)):
+            if scopes:
+                hits += await postings.search_words(conn, keys[kind], scopes, sums.documents)
     turns = _rank_hits(hits, keys[TURN], ranking.CorpusStatistics(sums.turns, sums.turn_words))
     facts = _rank_hits(hits, keys[FACT], ranking.CorpusStatistics(sums.facts, sums.fact_words))
     channels: list[Channel] = []

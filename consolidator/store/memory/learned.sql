@@ -23,29 +23,36 @@ where r.job in ('consolidation', 'backfill', 'retry') and r.started_at >= %(sinc
 
 -- name: facts
 -- Facts that are believed since then, but for those that replaced another fact: `changed` has them.
-select fact.*, count(*) over () as total from fact
-where fact.recorded_at >= %(since)s and fact.superseded_at is null
-  and not exists (
-      select from fact before
-      where before.superseded_by = fact.id and before.valid_to is not null and before.superseded_at >= %(since)s
-        and {before_visible})
-  and {fact_visible}
-  and (%(agent)s::text is null or fact.agent = %(agent)s)
-  and (%(project)s::text is null or fact.project = %(project)s or %(project_alone)s)
--- What holds beyond one session goes first: see `learned_sections`.
+select fact.*, new.total from (
+    select fact.id, count(*) over () as total from fact
+    where fact.recorded_at >= %(since)s and fact.superseded_at is null
+      and not exists (
+          select from fact before
+          where before.superseded_by = fact.id and before.valid_to is not null and before.superseded_at >= %(since)s
+            and {before_visible})
+      and {fact_visible}
+      and (%(agent)s::text is null or fact.agent = %(agent)s)
+      and (%(project)s::text is null or fact.project = %(project)s or %(project_alone)s)
+    -- What holds beyond one session goes first: see `learned_sections`.
+    order by (fact.sessions > 1 or fact.trust = 'person' or fact.kind = 'constraint') desc, fact.sessions desc,
+             fact.recorded_at desc, fact.id limit %(limit)s
+) new join fact using (id)
 order by (fact.sessions > 1 or fact.trust = 'person' or fact.kind = 'constraint') desc, fact.sessions desc,
-         fact.recorded_at desc, fact.id limit %(limit)s
+         fact.recorded_at desc, fact.id
 
 -- name: changed
 -- Facts that replaced another fact since then, with the replaced fact.
-select fact.*, before.id as instead_of, before.sentence as before, count(*) over () as total
-from fact before join fact on fact.id = before.superseded_by
-where before.superseded_at >= %(since)s and before.valid_to is not null
-  and {before_visible}
-  and {fact_visible}
-  and (%(agent)s::text is null or fact.agent = %(agent)s)
-  and (%(project)s::text is null or fact.project = %(project)s or %(project_alone)s)
-order by before.superseded_at desc, fact.id limit %(limit)s
+select fact.*, new.instead_of, before.sentence as before, new.total from (
+    select fact.id, before.id as instead_of, count(*) over () as total
+    from fact before join fact on fact.id = before.superseded_by
+    where before.superseded_at >= %(since)s and before.valid_to is not null
+      and {before_visible}
+      and {fact_visible}
+      and (%(agent)s::text is null or fact.agent = %(agent)s)
+      and (%(project)s::text is null or fact.project = %(project)s or %(project_alone)s)
+    order by before.superseded_at desc, fact.id limit %(limit)s
+) new join fact using (id) join fact before on before.id = new.instead_of
+order by before.superseded_at desc, fact.id
 
 -- name: procedures
 select p.*, count(*) over () as total from procedure p

@@ -7,7 +7,7 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import case, exists, func, not_, true
+from sqlalchemy import case, func, not_, true
 from sqlmodel import and_, col, or_, select
 
 from consolidator.database.partitions import Connection
@@ -37,12 +37,13 @@ _WORKS = func.coalesce(col(ProcedureTable.body)["success"]["mean"].as_float() >=
 def _is_unused(since: datetime) -> Any:
     """Return the condition that nobody has said or recalled a fact since a time, and memory knew it before."""
     latest = col(FactTable.evidence)[func.cardinality(col(FactTable.evidence))]
-    was_said = exists().where(col(CandidateTable.id) == latest, col(CandidateTable.occurred_at) >= since)
+    of_latest = col(CandidateTable.id) == latest
+    said_at = select(col(CandidateTable.occurred_at)).where(of_latest).scalar_subquery()  # by the key, for each fact
     return and_(
         col(FactTable.trust) != "person",
         col(FactTable.recorded_at) < since,
         func.coalesce(col(FactTable.last_recalled_at), col(FactTable.recorded_at)) < since,
-        not_(was_said),
+        func.coalesce(said_at < since, True),
     )
 
 
@@ -110,7 +111,7 @@ async def list_facts(
     page = await fetch_page(
         conn,
         FactRow,
-        [statement] if is_unused is None else [statement.where(not_(is_unused)), statement.where(is_unused)],
+        statement,
         SortKey(
             (
                 col(FactTable.sessions),
@@ -120,6 +121,7 @@ async def list_facts(
             col(FactTable.id),
             lambda row: (row.sessions, row.steers_succeeded - row.steers_failed, row.valid_from),
         ),
+        parts=() if is_unused is None else (not_(is_unused), is_unused),
         searched=columns_as_of["sentence"],
         query=query,
         after=None if after is None else after[1:],
@@ -180,7 +182,7 @@ async def list_procedures(
     return await fetch_page(
         conn,
         ProcedureRow,
-        [scoped],
+        scoped,
         SortKey(
             (_WORKS, col(ProcedureTable.worth), col(ProcedureTable.rank)),
             col(ProcedureTable.id),
@@ -213,7 +215,7 @@ async def list_solutions(
     return await fetch_page(
         conn,
         SolutionRow,
-        [scoped],
+        scoped,
         SortKey(
             (col(SolutionTable.confirmed), col(SolutionTable.sessions), col(SolutionTable.occurrences)),
             col(SolutionTable.id),

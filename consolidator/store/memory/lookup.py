@@ -99,10 +99,10 @@ async def find_solutions_for_error(
         "text": escape(text),
         "limit": limit,
     }
-    values |= {"error": True, "unsolved_too": unsolved_too, **_scope_values(agent, project, peer, project_alone)}
+    values |= {"unsolved_too": unsolved_too, **_scope_values(agent, project, peer, project_alone)}
     by_fingerprint = await fetch_all(conn, SolutionRow, _SQL["solutions_by_fingerprint"], values)
     if not by_fingerprint:
-        return await fetch_all(conn, SolutionRow, _SQL["solutions_by_shared_words"], values)
+        return await fetch_all(conn, SolutionRow, _SQL["solutions_by_headline"], values)
     return [row for row in by_fingerprint if unsolved_too or row.body["fixes"]]
 
 
@@ -135,7 +135,6 @@ async def find_solutions_for_request(
     """Return solutions that may fit a request: those with a fix that share the most words with it."""
     values = {
         "text": escape(text),
-        "error": False,
         "unsolved_too": False,
         **_scope_values(agent, project, peer, project_alone),
         "limit": MAX_FITTING_SOLUTIONS,

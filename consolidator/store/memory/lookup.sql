@@ -74,24 +74,53 @@ where retired_at is null and (%(audiences)s::text[] is null and starts_with(audi
   and (%(project)s::text is null or project = %(project)s or project is null and not %(project_alone)s)
 order by fingerprint = %(fingerprint)s desc nulls last, confirmed desc, sessions desc, occurrences desc, id limit %(limit)s
 
--- name: solutions_by_shared_words
--- The solutions that share the most words with a text. If the text is an error, at least half of its words must be in
--- their headline. For any other text the words of the failed and the fixing calls count too.
-with requested as (
+-- name: shared_words
+-- How many words of a text each solution has, where it has any: counted from the index, word by word, since making the
+-- words of each solution again would take longer than everything else here.
+requested as (
     select tsvector_to_array(to_tsvector('simple', %(text)s)) as words
+), overlap as (
+    select hit.id, count(*) as shared from requested, unnest(requested.words) as word, lateral (
+        select id from solution
+        where to_tsvector('simple', search) @@ quote_literal(word)::tsquery and retired_at is null
+          and (%(audiences)s::text[] is null and starts_with(audience, 'all') or audience = any(%(audiences)s))
+          and (%(agent)s::text is null or agent = %(agent)s)
+          and (%(project)s::text is null or project = %(project)s or project is null and not %(project_alone)s)
+    ) as hit group by hit.id
 )
-select solution.* from solution, requested,
-     lateral (select tsvector_to_array(to_tsvector('simple', case when %(error)s then headline else search end)) as words
-             offset 0) as solution_text,  -- once for each solution, not for each word
-     lateral (select count(*) as shared from unnest(requested.words) as word where word = any (solution_text.words)) as overlap
-where retired_at is null and (%(audiences)s::text[] is null and starts_with(audience, 'all') or audience = any(%(audiences)s)) and cardinality(requested.words) > 0
-  and not coalesce((body ->> 'names')::int, 0) > 0  -- a family needs a name
-  and to_tsvector('simple', search) @@ array_to_string(array(select quote_literal(word) from unnest(requested.words) as word), '|')::tsquery
-  and (not %(error)s or overlap.shared * 2 >= cardinality(requested.words))
-  and (%(unsolved_too)s or jsonb_array_length(body -> 'fixes') > 0)
-  and (%(agent)s::text is null or agent = %(agent)s)
-  and (%(project)s::text is null or project = %(project)s or project is null and not %(project_alone)s)
-order by overlap.shared desc, confirmed desc, sessions desc, id limit %(limit)s
+
+-- name: best_of_shared
+-- Their bodies are read in this order until there are enough.
+cross join lateral (
+    select * from solution
+    where id = ranked.id and not coalesce((body ->> 'names')::int, 0) > 0  -- a family needs a name
+      and (%(unsolved_too)s or jsonb_array_length(body -> 'fixes') > 0)
+    offset 0
+) as solution
+order by ranked.shared desc, ranked.confirmed desc, ranked.sessions desc, ranked.id limit %(limit)s
+
+-- name: solutions_by_shared_words
+-- The solutions that share the most words with a text; the words of the failed and the fixing calls count too.
+with
+-- include: shared_words
+select solution.* from (
+    select s.id, overlap.shared, s.confirmed, s.sessions from overlap join solution s using (id)
+    order by overlap.shared desc, s.confirmed desc, s.sessions desc, s.id offset 0
+) as ranked
+-- include: best_of_shared
+
+-- name: solutions_by_headline
+-- The solutions whose headline has at least half of an error's words, those with the most of them first.
+with
+-- include: shared_words
+select solution.* from (
+    select s.id, headline.shared, s.confirmed, s.sessions from requested, overlap join solution s using (id),
+         lateral (select tsvector_to_array(to_tsvector('simple', s.headline)) as words offset 0) as heading,  -- made once
+         lateral (select count(*) as shared from unnest(requested.words) as word where word = any (heading.words)) as headline
+    where overlap.shared * 2 >= cardinality(requested.words) and headline.shared * 2 >= cardinality(requested.words)
+    order by headline.shared desc, s.confirmed desc, s.sessions desc, s.id offset 0
+) as ranked
+-- include: best_of_shared
 
 -- name: tool_profiles
 select agent, project, tool, body, audience from tool_profile
@@ -104,11 +133,19 @@ where agent = %(agent)s and project = %(project)s
 with requested as (
     select array_to_string(array(select quote_literal(w) from unnest(tsvector_to_array(to_tsvector('simple', %(text)s))) as w),
                            ' | ')::tsquery as words
+), worthy as not materialized (
+    select id, title, worth from procedure
+    where retired_at is null and worth > 0 and (%(audiences)s::text[] is null and starts_with(audience, 'all') or audience = any(%(audiences)s))
+      and (%(agent)s::text is null or agent = %(agent)s)
+      and (%(project)s::text is null or project = %(project)s or project is null and not %(project_alone)s)
+), named as materialized (
+    select id, worth from worthy where to_tsvector('simple', title) @@ (select words from requested) order by worth desc, id limit 40
+), best as (
+    select id, worth from worthy where id not in (select id from named) order by worth desc, id limit 40
+), chosen as (
+    select id, worth, true as is_named from named union all select id, worth, false from best
+    order by is_named desc, worth desc, id limit 40
 )
-select id, title, worth, jsonb_path_query_array(body, '$.evidence[*][2]') as goals,
-       coalesce(body -> 'purpose', '[]') as purpose, coalesce((body #>> '{success,mean}')::float, 1) as success
-from procedure, requested
-where retired_at is null and worth > 0 and (%(audiences)s::text[] is null and starts_with(audience, 'all') or audience = any(%(audiences)s))
-  and (%(agent)s::text is null or agent = %(agent)s)
-  and (%(project)s::text is null or project = %(project)s or project is null and not %(project_alone)s)
-order by to_tsvector('simple', title) @@ requested.words desc, worth desc, id limit 40
+select p.id, p.title, p.worth, jsonb_path_query_array(p.body, '$.evidence[*][2]') as goals,
+       coalesce(p.body -> 'purpose', '[]') as purpose, coalesce((p.body #>> '{success,mean}')::float, 1) as success
+from chosen join procedure p using (id) order by chosen.is_named desc, chosen.worth desc, p.id

@@ -16,7 +16,7 @@ having count(distinct s.root_id) filter (where c.extractor <> 'accepted:1') >= %
       select from candidate a where a.predicate = 'instruction' and a.rejected is null and a.agent = c.agent
         and a.level = 'agent' and a.owner = '' and a.subject = c.subject and a.value = c.value
         and a.active and a.extractor = 'accepted:1')
-union all
+union all (
 select f.agent, f.level, coalesce(f.project, f.peer, ''), f.subject, f.predicate, f.value, f.id, f.sentence, f.sessions,
        f.valid_from
 from fact f
@@ -25,6 +25,13 @@ where f.superseded_at is null and f.trust in ('person', 'user') and f.kind = 'co
   and (%(agent)s::text is null or f.agent = %(agent)s)
   and (%(level)s::text is null or (f.level, coalesce(f.project, f.peer, '')) = (%(level)s, %(owner)s))
   and not exists (select from candidate c where c.id = any(f.evidence) and c.extractor = 'accepted:1')
+  and (%(after_sessions)s::bigint is null or f.sessions < %(after_sessions)s
+       or f.sessions = %(after_sessions)s and (
+           f.valid_from < %(after_at)s::timestamptz
+           or f.valid_from = %(after_at)s::timestamptz and (f.agent, f.level, coalesce(f.project, f.peer, ''), f.value)
+              > (%(after_agent)s, %(after_level)s, %(after_owner)s, %(after_value)s)))
+-- In the order of the whole list, so that no more of them are read than it takes.
+order by f.sessions desc, f.valid_from desc, f.agent, f.level, coalesce(f.project, f.peer, ''), f.value limit %(limit)s)
 ) repeated
 where %(after_sessions)s::bigint is null or sessions < %(after_sessions)s
    or sessions = %(after_sessions)s and (
@@ -46,11 +53,16 @@ order by c.session_id, c.seq desc limit %(limit)s
 -- name: accepted
 -- The rules that a person accepted for a project, or for an agent wherever, and that are believed.
 select f.id, f.agent, f.project, last.sentence as rule
-from fact f
+from (
+    select distinct c.agent, coalesce(c.as_subject, c.subject) as subject from candidate c
+    where c.extractor = 'accepted:1' and c.level = %(level)s and c.owner = %(owner)s
+      and (%(agent)s::text is null or c.agent = %(agent)s)
+) accepted
+join fact f on f.agent = accepted.agent and f.subject = accepted.subject
 cross join lateral (
     select c.sentence from candidate c where c.id = any(f.evidence) and c.extractor = 'accepted:1'
     order by c.occurred_at desc, c.id limit 1
 ) as last
 where f.superseded_at is null and f.trust in ('person', 'user') and f.level = %(level)s
-  and coalesce(f.project, f.peer, '') = %(owner)s and (%(agent)s::text is null or f.agent = %(agent)s)
+  and coalesce(f.project, f.peer, '') = %(owner)s
 order by f.recorded_at, f.id limit %(limit)s

@@ -5,7 +5,7 @@ A posting is one word of one document, as (word, scope, ref); `ref` packs the wo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from consolidator.database.partitions import Connection
 from consolidator.store.queries import fetch_column, load
 
 MAX_DOCUMENTS = 2000  # of one word in one scope, the heaviest first
-COUNT_LIMIT = 20_000  # documents up to which the documents with a word are counted
+COUNT_LIMIT = 20_000  # documents up to which the documents with a word are counted, in all scopes together
 MANY_SCOPES = 64  # above this number a query does not search each scope by itself
 _DOCUMENT_MASK = (1 << 46) - 1  # the bits of a ref that are its document's number (memory/recall/postings.py)
 _SQL = load("search/postings")
@@ -56,14 +56,20 @@ async def _change_postings(conn: Connection, query: str, postings: Iterable[Post
     return set(await fetch_column(conn, _SQL[query], values))
 
 
-async def search_words(conn: Connection, words: Sequence[int], scopes: Sequence[int]) -> list[tuple[int, bytes, int]]:
+async def search_words(
+    conn: Connection, words: Sequence[int], scopes: Sequence[int], sizes: Mapping[int, int] | None = None
+) -> list[tuple[int, bytes, int]]:
     """Return (word, refs as big-endian 64-bit numbers, documents with the word) for each word and scope.
 
+    `sizes` tells how many documents scopes have: a word that more of them have than are counted is estimated by it.
     Rows are plain tuples: a query has hundreds of them, each with up to 16 kB of refs that numpy reads.
     """
     many = len(scopes) > MANY_SCOPES
     limit = 2 * MAX_DOCUMENTS if many else max(MAX_DOCUMENTS // max(len(scopes), 1), 200)
-    values = {"words": list(words), "scopes": list(scopes), "limit": limit, "count_limit": COUNT_LIMIT}
+    count_limit = COUNT_LIMIT if many else max(COUNT_LIMIT // max(len(scopes), 1), limit)
+    values = {"words": list(words), "scopes": list(scopes), "limit": limit, "count_limit": count_limit}
+    if not many:
+        values["sizes"] = [(sizes or {}).get(scope, 0) for scope in scopes]
     async with conn.cursor(binary=True) as cursor:
         await cursor.execute(_SQL["search_wide" if many else "search"], values)
         return await cursor.fetchall()

@@ -21,14 +21,17 @@ with added as (
 select distinct ref & %(document)s as number from added
 
 -- name: search
--- The heaviest documents of each word in each scope, and how many documents have it; both index-only, both bounded.
+-- The heaviest documents of each word in each scope, and how many documents have it; both index-only, both bounded. Where
+-- there are more than are counted, the number is the geometric mean of what was counted and of all documents there.
 select query.word, heaviest.refs, case when heaviest.count < %(limit)s then heaviest.count else (
-    select count(*) from (
+    select case when count(*) < %(count_limit)s then count(*)
+           else sqrt(count(*)::float * greatest(scopes.size, count(*)))::bigint end
+    from (
         select from posting p where p.word = query.word and p.scope = scopes.scope limit %(count_limit)s
     ) as counted
 ) end as documents
 from unnest(%(words)s::bigint[]) as query (word)
-cross join unnest(%(scopes)s::bigint[]) as scopes (scope)
+cross join unnest(%(scopes)s::bigint[], %(sizes)s::bigint[]) as scopes (scope, size)
 cross join lateral (
     select count(*) as count, string_agg(int8send(ref), ''::bytea) as refs from (
         select p.ref from posting p where p.word = query.word and p.scope = scopes.scope order by p.ref limit %(limit)s

@@ -72,6 +72,7 @@ class CorpusSums:
     turn_words: int
     facts: int
     fact_words: int
+    documents: Mapping[int, int]  # turns and facts of each scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +134,7 @@ async def load_corpus(
         turn_words=sum(size.turn_words for size in with_turns),
         facts=sum(size.facts for size in sizes),
         fact_words=sum(size.fact_words for size in sizes),
+        documents={size.scope: size.turns + size.facts for size in sizes},
     )
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 from unittest.mock import AsyncMock, patch
 
 import pytest
-from psycopg import AsyncClientCursor
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
@@ -20,6 +17,7 @@ from consolidator.store.log import events, sessions
 from consolidator.store.memory import listing, rederive
 from consolidator.store.nights import runs
 from consolidator.store.queries import load
+from tests.plans import INDEXED, indexes, plan_of, relations
 from tests.support import learn_nothing, log_events, user_message
 
 
@@ -99,38 +97,6 @@ async def test_what_was_set_aside_is_unconsolidated_too_until_it_is_settled(
 async def unlearned(conn: Connection, **page: Any) -> list[tuple[str, int]]:
     """The sessions and numbers of the events that were not learned from."""
     return [(event.session_id, event.seq) for event in await events.read_unconsolidated(conn, **page)]
-
-
-async def plan_of(
-    conn: Connection, query: str, values: Mapping[str, Any], *, analyze: bool = False
-) -> list[dict[str, Any]]:
-    """The nodes of a query's plan; with `analyze` it is run, and they tell what they came to."""
-    cursor = AsyncClientCursor(conn)
-    await cursor.execute(f"explain ({'analyze, ' * analyze}format json) {query}".encode(), values)
-    row = await cursor.fetchone()
-    assert row is not None
-    lines = row[0] if isinstance(row[0], list) else json.loads(row[0])
-    return list(nodes(lines[0]["Plan"]))
-
-
-def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """A plan's nodes, from the top down."""
-    yield plan
-    for inner in plan.get("Plans", []):
-        yield from nodes(inner)
-
-
-def indexes(plan: list[dict[str, Any]]) -> set[str]:
-    """The indexes that a plan uses."""
-    return {node["Index Name"] for node in plan if "Index Name" in node}
-
-
-def relations(plan: list[dict[str, Any]]) -> dict[str, str]:
-    """How each relation is read: by an index of it, or as a whole."""
-    return {node["Relation Name"]: node["Node Type"] for node in plan if "Relation Name" in node}
-
-
-INDEXED = {"Index Scan", "Index Only Scan", "Bitmap Heap Scan"}
 
 
 @pytest.fixture

@@ -1,0 +1,59 @@
+"""What the page and recall ask is answered by indexes, however long the log and however large the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.service.memory.facts import list_facts
+from consolidator.service.memory.learned import load_learned
+from consolidator.service.memory.recall import answer_query
+from consolidator.service.memory.rules import list_accepted_rules, list_rules
+from consolidator.service.memory.solutions import find_solutions
+from consolidator.settings import Settings
+from tests.nights import failed_command_events, log_workdays, run_next_night
+from tests.plans import indexes, plans_of_action
+from tests.support import log_events, user_message
+
+Ask = Callable[[Database], Awaitable[Any]]
+LARGE = ("event", "session", "fact", "candidate", "posting", "episode", "error_record")
+
+
+def read_whole(plan: list[dict[str, Any]]) -> list[str]:
+    """The large tables that a plan reads without an index."""
+    scans = [node["Relation Name"] for node in plan if node["Node Type"] == "Seq Scan"]
+    return [name for name in scans if name.startswith(LARGE)]
+
+
+ASKED: dict[str, tuple[Ask, set[str]]] = {
+    "an answer": (
+        lambda database: answer_query(database, "which package manager do we use in the build"),
+        {"posting_pkey", "procedure_worth"},
+    ),
+    "the solutions of an error": (lambda database: find_solutions(database, "no tests were found by pytest"), set()),
+    "what was learned": (load_learned, {"fact_superseded_at", "fact_rule", "candidate_instruction"}),
+    "rules": (list_rules, {"fact_rule", "candidate_instruction"}),
+    "the rules of a project": (lambda database: list_accepted_rules(database, project="/src"), {"candidate_accepted"}),
+    "the facts of a person": (lambda database: list_facts(database, peer="ada"), {"candidate_pkey"}),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+async def test_what_is_asked_is_read_by_an_index(
+    database: Database, clock: FrozenClock, settings: Settings, name: str
+) -> None:
+    await log_workdays(database, 3)
+    for number in range(2):
+        await log_events(database, f"failed{number}", failed_command_events(number), project="/src")
+    await log_events(database, "one", [user_message("Our package manager is npm.")], project="/src")
+    await run_next_night(database, clock, settings)
+    ask, used = ASKED[name]
+    async with database.owner_connection() as conn:
+        await conn.execute("analyze")
+    plans = await plans_of_action(database, lambda: ask(database))
+    assert {query: whole for query, plan in plans.items() if (whole := read_whole(plan))} == {}
+    assert used <= set().union(*map(indexes, plans.values()))
