@@ -29,7 +29,6 @@ from consolidator.testing import ModelServer, ScriptedReply
 from tests.dumps import dump
 from tests.integration.conftest import OpenDatabase
 from tests.integration.log import claude_logs
-from tests.integration.log.test_reading import plan_of
 from tests.nights import (
     assert_ledger_balances,
     booking_events,
@@ -42,6 +41,7 @@ from tests.nights import (
     workday_events,
 )
 from tests.oracle import fact_json, oracle, parse_lines, schema_name, with_model
+from tests.plans import plan_of
 from tests.support import assert_invariants, call_and_result, in_thread, log_events, read_memory, run_cli, user_message
 
 SECRET_WORD = "marzipan"  # only erased sessions say it
