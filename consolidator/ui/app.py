@@ -33,10 +33,12 @@ def mount_ui(
     stopping: asyncio.Event | None = None,
     hub: FollowHub | None = None,
     runs: RequestedRuns | None = None,
+    is_driving: bool = False,
 ) -> list[BaseRoute]:
     """Return the routes of the page, for the server of `consolidator serve`; its logins end with the process.
 
-    `stopping` ends what is watched live by `hub`; `runs` does what takes long.
+    `stopping` ends what is watched live by `hub`; `runs` does what takes long; `is_driving` says that the process
+    answers in sessions.
     """
     logins = Logins(load_token(settings.home))
     app = Starlette(
@@ -61,7 +63,8 @@ def mount_ui(
         },
     )
     app.router.redirect_slashes = False
-    app.state.services = PageServices(database, settings, logins, PAGES, stopping or asyncio.Event(), hub, runs)
+    stopping = stopping or asyncio.Event()
+    app.state.services = PageServices(database, settings, logins, PAGES, stopping, hub, runs, is_driving)
     is_loopback = ip_address(settings.http_host).is_loopback
     hosts = [name.lower() for name in (*settings.http_allowed_hosts, settings.http_host)]
 

@@ -11,8 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from consolidator.errors import DatabaseUnavailable
+from consolidator.runtime.harness import waits_for_driver
 from consolidator.service.sessions import lookup
-from consolidator.service.sessions.following import Cursor, FollowedItem, follow
+from consolidator.service.sessions.following import Cursor, FollowedItem, SessionMarks, follow
 from consolidator.ui.conversation import to_entry
 from consolidator.ui.guard import PREFIX, PageProblem, cookie_name
 from consolidator.ui.rendering import show_text
@@ -54,9 +55,7 @@ def _to_frame(request: Request, item: FollowedItem) -> bytes | None:
         said = {"message": item.piece.message_id, "text": show_text(item.piece.text, 100_000)}
         return _frame("piece", json.dumps(said), cursor)
     if item.marks is not None:
-        waits = "waits for a decision" if item.marks.waiting_calls else ""
-        state = waits or ("working" if item.marks.pending else item.marks.status)
-        return _frame("state", json.dumps({"state": state}))
+        return _frame("state", json.dumps(_describe_state(item.marks, is_driving=services_of(request).is_driving)))
     if item.event is None:
         return None
     entry = None if item.came_in_pieces else to_entry(item.event)
@@ -67,6 +66,17 @@ def _to_frame(request: Request, item: FollowedItem) -> bytes | None:
         html = str(macro(PREFIX, item.session_id, entry))
     closes = item.came_in_pieces or item.message_id is not None
     return _frame("event", json.dumps({"html": html, "closes": closes, "void": item.kind == "void"}), cursor)
+
+
+def _describe_state(marks: SessionMarks, *, is_driving: bool) -> dict[str, str]:
+    """Return where a session stands in a word, and why nobody answers in it."""
+    if marks.waiting_calls:
+        return {"state": "waits for a decision", "why": ""}
+    if not marks.pending:
+        return {"state": marks.status, "why": ""}
+    if waits_for_driver(marks.error):
+        return {"state": "nobody answers", "why": show_text(marks.error, 1000)}
+    return {"state": "working" if is_driving else "pending", "why": ""}
 
 
 def _frame(kind: str, data: str, cursor: str | None = None) -> bytes:

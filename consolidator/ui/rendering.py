@@ -30,6 +30,12 @@ def show_text(value: object, most: int = MAX_SHOWN) -> str:
     return _Shown(shown if len(text) <= most else f"{shown}… ({len(text):,} characters in all)")
 
 
+def preview_text(value: object, most: int = 100) -> str:
+    """Return the beginning of a text, which stands elsewhere in full, on one line."""
+    text = str(value)
+    return _Shown(show_text(" ".join(text[: most * 2].split()), most * 2)[:most] + ("…" if len(text) > most else ""))
+
+
 def fit_texts(texts: Iterable[str], kilobytes: int) -> int:
     """Return how many characters of each text can be shown so that all of them take no more than this as markup."""
     shown, most = list(texts), MAX_SHOWN
@@ -75,5 +81,6 @@ def make_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"when": show_time, "cut": show_text, "count_of": count_of, "person": describe_peer}
+    environment.filters |= {"when": show_time, "cut": show_text, "preview": preview_text}
+    environment.filters |= {"count_of": count_of, "person": describe_peer}
     return environment

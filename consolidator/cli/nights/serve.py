@@ -92,7 +92,9 @@ def serve_command(
                 hub = await stack.enter_async_context(open_hub(await stack.enter_async_context(streams)))
                 process = stack.enter_context(count_process())
                 routes = [*mount_api(for_requests, settings, driver.harness, stop, hub, runs, process), *routes]
-                routes = [*mount_ui(for_requests, settings, stopping=stop, hub=hub, runs=runs), *routes]
+                is_driving = settings.drive_concurrency > 0
+                pages = mount_ui(for_requests, settings, stopping=stop, hub=hub, runs=runs, is_driving=is_driving)
+                routes = [*pages, *routes]
             driving = asyncio.create_task(driver.run(stop))
             try:
                 await serve_nights(

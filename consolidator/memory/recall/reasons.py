@@ -5,6 +5,7 @@ It repeats the sums of `fusion`, so that a ranking can be shown, not only its or
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from consolidator.memory.recall.relevance import PromptWords
 from consolidator.memory.text.words import split_words
 
 Found = Sequence[Channel]
+_WRITTEN = re.compile(r"[^\W_]+(?:['’ʼ-][^\W_]+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,16 @@ def explain_items(
         words = question.words & set(split_words(item.searched))
         reasons[item.citation] = Reason(searches, told, tuple(sorted(words)), question.coverage(words))
     return reasons
+
+
+def spell_words(question: str, words: Collection[str]) -> dict[str, str]:
+    """Return stemmed words as a question has them; a word that it has in several ways as it comes first."""
+    spelled = {word: word for word in words}
+    for written in reversed(_WRITTEN.findall(question)):
+        for word in split_words(written):
+            if word in spelled:
+                spelled[word] = written
+    return spelled
 
 
 def _searches_of_fact(fact: RecalledFact, channels: Found) -> Iterator[tuple[str, float]]:

@@ -34,6 +34,7 @@ __all__ = [
     "rebuild_context",
 ]  # fmt: skip
 _LOOKED_BACK = 500  # events before a point among which the call of the model that it belongs to is looked for
+_BY_AGENT = (EventType.THINKING_START, EventType.ASSISTANT_RESPONSE, EventType.TOOL_CALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,8 @@ async def rebuild_context(
     """Return what the model was shown in the call that an event belongs to: the last call up to that event.
 
     Prompt, budget and tools are the session's of today, and what memory recalled is not in the log. Of a session that
-    another harness drove it is the log up to there: what that harness left out is not known. Raises NotFound.
+    another harness drove it is the log before what the agent did there: what that harness left out is not known.
+    Raises NotFound.
     """
     async with database.connection() as conn:
         session = await get_session(conn, viewer, session_id, "read")
@@ -111,7 +113,7 @@ async def rebuild_context(
     added = [injection for injection in added if injection.created_at <= moment]
     data = {} if call is None else call.data
     is_recorded = isinstance(data.get("upto_seq"), int)
-    upto = data["upto_seq"] if is_recorded else (at if call is None else call.seq - 1)
+    upto = data["upto_seq"] if is_recorded else _before_agent(recent, at)
     config, recorded = session.config, data.get("strategy")
     strategy = str(recorded if recorded in STRATEGIES else config.get("strategy") or "budget")
     model = data.get("model") or compared_model(settings, session) or settings.model or ""
@@ -140,6 +142,15 @@ async def rebuild_context(
     except UsageError:
         context = None
     return ShownContext(at, upto, call, context, is_recorded, added)
+
+
+def _before_agent(events: Sequence[Event], at: int) -> int:
+    """Return the last event before what the agent said and called at a point; the point where it did neither there."""
+    for event in reversed(events):
+        if event.type not in _BY_AGENT:
+            break
+        at = event.seq - 1
+    return at
 
 
 async def _recall_for_last_message(database: Database, settings: Settings, session: SessionRow) -> str | None:

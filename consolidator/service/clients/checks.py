@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from consolidator.errors import UsageError
@@ -28,6 +29,7 @@ class Check:
     passed: bool
     found: str
     advice: str = ""
+    at: datetime | None = None  # when what was found was so; `found` says it, too
 
 
 def run_checks(settings: Settings, places: Sequence[Place], *, asks_service: bool) -> list[Check]:

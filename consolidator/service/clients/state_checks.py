@@ -30,9 +30,8 @@ async def check_database(database: Database) -> list[Check]:
         is_recent = database.clock.now() - last.finished_at < NIGHT_AGE
         found = f"{last.status} at {last.finished_at:%Y-%m-%d %H:%M} UTC"
         failed = "`consolidator runs` says why it failed"
-        checks.append(
-            Check("last night", last.status == "done" and is_recent, found, advice if is_recent is False else failed)
-        )
+        passed, todo = last.status == "done" and is_recent, failed if is_recent else advice
+        checks.append(Check("last night", passed, found, todo, last.finished_at))
     found = f"{len(letters)} dead letters" if letters else "nothing was set aside"
     checks.append(Check("dead letters", not letters, found, "`consolidator runs` shows them; `retry` learns again"))
     return checks

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from consolidator.database import Database
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.memory import daily
 from consolidator.store.memory.daily import DayRow, RepeatedFailureRow
 
-__all__ = ["DayRow", "RecentDays", "RepeatedFailureRow", "load_days"]
+__all__ = ["DayRow", "RecentDays", "RepeatedFailureRow", "find_first_fact", "load_days"]
 MAX_FAILURES = 20
 
 
@@ -20,6 +20,14 @@ class RecentDays:
 
     days: list[DayRow]
     failures: list[RepeatedFailureRow]  # the latest ones of these days
+
+
+async def find_first_fact(database: Database, *, viewer: Viewer = OWNER) -> datetime | None:
+    """Return when memory came to believe its first fact. Raises Forbidden for who does not reach everything."""
+    viewer.check_may("read")
+    viewer.check_unnarrowed()
+    async with database.connection() as conn:
+        return await daily.find_first_fact(conn)
 
 
 async def load_days(database: Database, days: int, *, viewer: Viewer = OWNER) -> RecentDays:

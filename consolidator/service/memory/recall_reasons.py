@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from consolidator.database import Database
 from consolidator.memory.recall.block import RecallItem, estimate_tokens
-from consolidator.memory.recall.reasons import Reason, explain_items
+from consolidator.memory.recall.reasons import Reason, explain_items, spell_words
 from consolidator.memory.recall.relevance import (
     MANY_WORDS,
     MIN_ANSWER_COVERAGE,
@@ -53,6 +54,7 @@ class ExplainedAnswer:
     refused: list[ExplainedLine]  # found, but not in the block: the floor, or the budget
     refused_count: int  # with those that are not shown
     words: tuple[str, ...]  # of the question, those that are weighed, the most telling first
+    spelled: Mapping[str, str]  # these words, which are stems, as the question has them
     nearest: float  # cosine of the document nearest to the question; 0 without an embedding model
     has_answer: bool  # whether the facts and turns that were found passed the floor of relevance
 
@@ -95,6 +97,7 @@ async def explain_recall(
         ],
         refused_count=len(refused),
         words=tuple(sorted(weights, key=lambda word: (-weights[word], word))),
+        spelled=spell_words(query, weights),
         nearest=max((channel.cosine for channel in ranked.channels), default=0.0),
         has_answer=ranked.has_answer,
     )

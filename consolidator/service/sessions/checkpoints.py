@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -54,6 +54,20 @@ async def list_checkpoints(
     async with database.connection() as conn:
         session = await get_session(conn, viewer, session_id, "read")
         found = await store.list_of(conn, session.id, limit=limit)
+    return [checkpoint for checkpoint in found if not checkpoint.has_expired(database.clock.now())]
+
+
+async def list_checkpoints_of_each(
+    database: Database, session_ids: Sequence[str], *, limit: int = 100, viewer: Viewer = OWNER
+) -> list[CheckpointRow]:
+    """Return the checkpoints of several sessions that have not expired, the latest points first.
+
+    Raises Forbidden for a viewer who does not reach everything.
+    """
+    viewer.check_may("read")
+    viewer.check_unnarrowed()
+    async with database.connection() as conn:
+        found = await store.list_of_each(conn, session_ids, limit=limit)
     return [checkpoint for checkpoint in found if not checkpoint.has_expired(database.clock.now())]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -70,6 +71,12 @@ async def get_last_unexpired(conn: Connection, session_id: str, *, now: datetime
 async def list_of(conn: Connection, session_id: str, *, limit: int) -> list[CheckpointRow]:
     """Return a session's checkpoints, the latest point first."""
     rows = await fetch_all(conn, CheckpointRow, _SQL["list"], {"session": session_id, "limit": limit})
+    return [_unescaped(row) for row in rows]
+
+
+async def list_of_each(conn: Connection, session_ids: Sequence[str], *, limit: int) -> list[CheckpointRow]:
+    """Return the checkpoints of several sessions, the latest points first."""
+    rows = await fetch_all(conn, CheckpointRow, _SQL["list_each"], {"sessions": list(session_ids), "limit": limit})
     return [_unescaped(row) for row in rows]
 
 

@@ -16,6 +16,10 @@ order by seq desc, created_at desc limit 1
 -- name: list
 select * from checkpoint where session_id = %(session)s order by seq desc, created_at desc limit %(limit)s
 
+-- name: list_each
+-- The checkpoints of several sessions, the latest points first.
+select * from checkpoint where session_id = any(%(sessions)s::text[]) order by seq desc, created_at desc limit %(limit)s
+
 -- name: delete
 delete from checkpoint where id = %(id)s
 

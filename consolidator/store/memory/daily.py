@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import fetch_all, load
+from consolidator.store.queries import fetch_all, fetch_value, load
 
 _SQL = load("memory/daily")
 
@@ -43,6 +43,12 @@ class RepeatedFailureRow:
 async def list_days(conn: Connection, *, since: datetime, now: datetime) -> list[DayRow]:
     """Return the days since a moment, the latest first."""
     return await fetch_all(conn, DayRow, _SQL["by_day"], {"since": since, "now": now})
+
+
+async def find_first_fact(conn: Connection) -> datetime | None:
+    """Return when memory came to believe its first fact; None before."""
+    first: datetime | None = await fetch_value(conn, _SQL["first_fact"])
+    return first
 
 
 async def list_repeated_failures(conn: Connection, *, since: datetime, limit: int) -> list[RepeatedFailureRow]:

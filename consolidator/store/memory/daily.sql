@@ -22,6 +22,10 @@ select day.day, coalesce(night.events, 0)::bigint as events, coalesce(night.lear
 from day left join night using (day) left join believed using (day) left join told using (day) left join paid using (day)
 order by day.day desc
 
+-- name: first_fact
+-- When memory came to believe its first fact.
+select min(recorded_at) as first from fact
+
 -- name: repeated_failures
 -- Errors that were met again though a fix was known, the latest first; `fix` is what was told at the failed call.
 select id, session_id, agent, project, cited, fix, outcome, created_at from injection

@@ -56,7 +56,7 @@ async def show_attention(request: Request) -> Response:
         first_statements=first_address(request, "statements"),
         done=_DONE.get(request.query_params.get("done", "")),
         done_session=request.query_params.get("session", "")[:200],
-        is_driven=services.settings.drive_concurrency > 0,
+        is_driven=services.is_driving,
     )
 
 

@@ -11,8 +11,10 @@ from starlette.routing import Route
 from consolidator.errors import UsageError
 from consolidator.models.fact import FactRow
 from consolidator.service.memory import facts
+from consolidator.service.memory.daily import find_first_fact
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.fact_chain import load_fact_chain
+from consolidator.service.memory.quoted_places import find_places
 from consolidator.service.memory.remember import remember
 from consolidator.ui.fact_timeline import draw_timeline, list_rewordings
 from consolidator.ui.view import (
@@ -29,6 +31,7 @@ from consolidator.ui.view import (
 )
 
 KINDS = ("preference", "profile", "environment", "project", "decision", "constraint", "relation")
+QUOTES = 100  # of one fact on its page
 STATEMENTS = 5  # that are shown of those that wait; the page Attention has all
 TRUST = ("person", "user", "agent", "tool")
 
@@ -60,6 +63,7 @@ async def show_facts(request: Request) -> Response:
         viewer=viewer,
     )
     waiting = await facts.list_quarantined(database, limit=STATEMENTS, viewer=viewer)
+    first = await find_first_fact(database, viewer=viewer)
     return show_page(
         request,
         "facts.html",
@@ -67,6 +71,7 @@ async def show_facts(request: Request) -> Response:
         kinds=KINDS,
         trusts=TRUST,
         waiting=waiting,
+        first_day=None if first is None else first.date(),
         **list_values(request, of, rows, rows.position),
     )
 
@@ -86,10 +91,12 @@ async def show_memory(request: Request) -> Response:
         rewordings = {each.id: list_rewordings(each, chain.versions[each.id]) for each in chain.facts}
         if len(chain.facts) > 1 or any(chain.versions.values()):
             timeline = draw_timeline(chain.facts, chain.versions, database.clock.now())
+    evidence = explanation["evidence"][:QUOTES]
     return show_page(
         request,
         "memory.html",
         memory=explanation,
+        proofs=list(zip(evidence, await find_places(database, evidence, viewer=viewer), strict=True)),
         row=row,
         before=before,
         chain=chain,

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from typing import Any
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
@@ -15,6 +16,7 @@ from starlette.routing import Route
 
 from consolidator.service.nights import runs
 from consolidator.service.nights.due import due_days
+from consolidator.service.nights.run_memory import load_run_memory
 from consolidator.service.nights.runs import ListedRun
 from consolidator.ui.guard import PageProblem
 from consolidator.ui.view import (
@@ -28,6 +30,7 @@ from consolidator.ui.view import (
     viewer_of,
 )
 
+LEARNING_JOBS, SUMMARIZED_JOBS = ("consolidation", "backfill", "retry"), ("import", "retention")
 RUNS_READ = 500  # for the calendar
 RUNS_LISTED = 30  # on a page
 WEEKS = 8
@@ -70,8 +73,9 @@ async def show_nights(request: Request) -> Response:
     due = due_days(services.settings, today - timedelta(weeks=WEEKS), today)
     calendar = make_calendar(nights, today, zone, due)
     missed = [night for week in calendar for night in week if night.state == "missed"]
-    listed = list_values(request, "runs", latest, latest.position)
-    return show_page(request, "nights.html", calendar=calendar, missed=missed, last=nights[:1], **listed)
+    values: dict[str, Any] = {"zone": zone.key, "summarize": summarize, "summarized": SUMMARIZED_JOBS}
+    values |= list_values(request, "runs", latest, latest.position)
+    return show_page(request, "nights.html", calendar=calendar, missed=missed, last=nights[:1], **values)
 
 
 def make_calendar(nights: Sequence[ListedRun], today: date, zone: ZoneInfo, due: Collection[date]) -> list[list[Night]]:
@@ -106,6 +110,14 @@ def _state(of_day: Sequence[ListedRun], day: date, first: date, today: date, is_
     return "learned" if any(run.seen for run in of_day) else "empty"
 
 
+def summarize(job: str, report: dict[str, Any]) -> str:
+    """Return one line about what a run did; nothing of a report that lacks what its job counts."""
+    try:
+        return runs.summarize({**report, "job": job})
+    except KeyError:
+        return ""
+
+
 async def show_night(request: Request) -> Response:
     """Show one run: what it saw and what came of it, its units, and its dead letters."""
     services = services_of(request)
@@ -120,7 +132,21 @@ async def show_night(request: Request) -> Response:
         bars.append((name, words, counts[name], round(place, 1), width))
         place += width
     open_letters = [letter for letter in run["dead_letters"] if letter["settled_at"] is None]
-    return show_page(request, "night.html", run=run, seen=seen, bars=bars, width=DRAWN_WIDTH, open_letters=open_letters)
+    remembered = await load_run_memory(
+        services.database, started_at=run["started_at"], finished_at=run["finished_at"], viewer=viewer_of(request)
+    )
+    return show_page(
+        request,
+        "night.html",
+        run=run,
+        seen=seen,
+        bars=bars,
+        width=DRAWN_WIDTH,
+        open_letters=open_letters,
+        remembered=remembered if run["job"] in LEARNING_JOBS else {},
+        changes=run.get("memory") or {},
+        summary=summarize(run["job"], run) if run["status"] == "done" and run["job"] in SUMMARIZED_JOBS else "",
+    )
 
 
 async def retry(request: Request) -> Response:

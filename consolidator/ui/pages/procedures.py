@@ -13,6 +13,7 @@ from consolidator.errors import NotFound
 from consolidator.models.procedure import ProcedureRow
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.procedures import PROCEDURE_POSITION, list_procedures, success_interval
+from consolidator.service.memory.quoted_places import find_places
 from consolidator.service.memory.skills import create_skill
 from consolidator.ui.view import (
     PAGE_SIZE,
@@ -26,6 +27,7 @@ from consolidator.ui.view import (
     viewer_of,
 )
 
+SESSIONS = 50  # that are listed of those behind a procedure
 BOX, GAP, TOP, BOX_HEIGHT = 180, 60, 12, 58  # units of the drawing
 
 
@@ -64,6 +66,8 @@ async def show_procedure(request: Request) -> Response:
     steps = row.body["steps"]
     follows = row.body["follows"]
     sources = draw_sources(steps)
+    evidence = explanation["evidence"][:SESSIONS]
+    places = await find_places(services_of(request).database, evidence, read=0, viewer=viewer_of(request))
     depth = max((source.y for source in sources), default=0.0)
     height = max(TOP * 2 + BOX_HEIGHT + depth + 30, TOP * 2 + len(follows) * (BOX_HEIGHT + 8))
     return show_page(
@@ -71,6 +75,7 @@ async def show_procedure(request: Request) -> Response:
         "procedure.html",
         memory=explanation,
         row=row,
+        proofs=list(zip(evidence, places, strict=True)),
         steps=[(TOP + number * (BOX + GAP), step) for number, step in enumerate(steps)],
         follows=[(TOP + number * (BOX_HEIGHT + 8), symbol, share) for number, (symbol, share) in enumerate(follows)],
         sources=sources,

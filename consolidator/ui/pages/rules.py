@@ -54,9 +54,13 @@ async def show_rules(request: Request) -> Response:
 
 async def accept(request: Request) -> Response:
     """Believe a proposal as a rule, in a person's words."""
-    words = request.state.form.get("words", "").strip() or None
+    form = request.state.form
     fact = await rules.accept_rule(
-        services_of(request).database, request.path_params["rule_id"], words=words, viewer=viewer_of(request)
+        services_of(request).database,
+        request.path_params["rule_id"],
+        words=form.get("words", "").strip() or None,
+        everywhere=form.get("everywhere") == "1",
+        viewer=viewer_of(request),
     )
     return redirect(f"/memory/{fact.id}")
 

@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 from consolidator.errors import UsageError
 from consolidator.models.session import SessionRow
+from consolidator.runtime.harness import waits_for_driver
 from consolidator.service.agents.context import rebuild_context
 from consolidator.service.agents.costs import load_costs
 from consolidator.service.memory.recall import answer_query
@@ -120,6 +121,8 @@ async def show_session(request: Request) -> Response:
         cost=total,
         family=family,
         can_speak=is_open,
+        is_driving=services.is_driving,
+        is_unanswered=session.pending and waits_for_driver(session.error),
         is_live=is_open and last >= session.head and services.hub is not None,
     )
 
@@ -169,7 +172,8 @@ async def _load_family(request: Request, session: SessionRow) -> Any:
     """Return the drawing of a session's lineage; None where it has neither relatives nor checkpoints."""
     database, viewer = services_of(request).database, viewer_of(request)
     page = await listing.list_family(database, session.id, viewer=viewer)
-    points = await checkpoints.list_checkpoints(database, session.id, limit=50, viewer=viewer)
+    of = [row.id for row in page.sessions]
+    points = await checkpoints.list_checkpoints_of_each(database, of, viewer=viewer)
     if len(page.sessions) < 2 and not points:
         return None
     return draw_family(page.sessions, page.titles, points)

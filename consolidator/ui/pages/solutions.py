@@ -13,6 +13,7 @@ from consolidator.errors import NotFound
 from consolidator.models.event import parse_timestamp
 from consolidator.models.solution import SolutionRow
 from consolidator.service.memory.explain import explain
+from consolidator.service.memory.quoted_places import find_places
 from consolidator.service.memory.solutions import SOLUTION_POSITION, list_solutions
 from consolidator.ui.view import (
     PAGE_SIZE,
@@ -26,6 +27,7 @@ from consolidator.ui.view import (
     viewer_of,
 )
 
+LISTED = 50  # times that an error was met
 WIDTH, EDGE = 900, 20  # units of the line in time
 
 
@@ -54,8 +56,19 @@ async def show_solution(request: Request) -> Response:
         raise NotFound(f"no solution has the id {name!r}")
     row: SolutionRow = explanation["row"]
     moments, known_at = place_moments(explanation["evidence"], row.learned_at)
+    listed = [(proof, was_known) for _, proof, was_known in moments[:LISTED]]
+    places = await find_places(
+        services_of(request).database, [proof for proof, _ in listed], read=0, viewer=viewer_of(request)
+    )
     return show_page(
-        request, "solution.html", memory=explanation, row=row, moments=moments, known_at=known_at, width=WIDTH
+        request,
+        "solution.html",
+        memory=explanation,
+        row=row,
+        moments=moments,
+        met=[(proof, place, was_known) for (proof, was_known), place in zip(listed, places, strict=True)],
+        known_at=known_at,
+        width=WIDTH,
     )
 
 

@@ -9,11 +9,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from consolidator.service.memory.daily import load_days
-from consolidator.service.memory.learned import load_learned
+from consolidator.service.memory.learned import KINDS, LearnedNews, load_learned
+from consolidator.service.nights.runs import list_runs
+from consolidator.service.sessions.listing import list_sessions
 from consolidator.ui.view import Entry, PageModule, services_of, show_page, viewer_of
 
 SPANS = {"1": "the last day", "7": "the last week", "30": "the last month"}  # days
+WIDEST = list(SPANS)[-1]
 ROWS = 10  # of each kind
+SESSIONS = 5  # the latest ones
 DAYS = 14  # that are charted
 CHARTED = {
     "events": "events read",
@@ -24,17 +28,42 @@ CHARTED = {
 
 
 async def show_today(request: Request) -> Response:
-    """Show what was learned."""
-    database = services_of(request).database
+    """Show what was learned; where the latest night learned nothing new, what the last month did."""
+    database, viewer = services_of(request).database, viewer_of(request)
     days = request.query_params.get("days", "")
     span = days if days in SPANS else ""
-    since = database.clock.now() - timedelta(days=int(span)) if span else None
-    news = await load_learned(database, since, limit=ROWS, viewer=viewer_of(request))
-    recent = await load_days(database, DAYS, viewer=viewer_of(request))
+    news = await _load_news(request, span)
+    is_widened = not span and news is not None and not _has_news(news)
+    if is_widened:
+        news = await _load_news(request, WIDEST)
+    recent = await load_days(database, DAYS, viewer=viewer)
     most = {name: max((getattr(day, name) for day in recent.days), default=0) for name in CHARTED}
+    nights = await list_runs(database, job="consolidation", limit=1)
+    sessions = await list_sessions(database, limit=SESSIONS, viewer=viewer)
     return show_page(
-        request, "today.html", news=news, span=span, spans=SPANS, recent=recent, most=most, charted=CHARTED
+        request,
+        "today.html",
+        news=news,
+        span=span,
+        spans=SPANS,
+        is_widened=is_widened,
+        widest=WIDEST,
+        recent=recent,
+        most=most,
+        charted=CHARTED,
+        night=next(iter(nights), None),
+        latest=[(row, sessions.titles.get(row.id)) for row in sessions.sessions],
     )
+
+
+async def _load_news(request: Request, span: str) -> LearnedNews | None:
+    database = services_of(request).database
+    since = database.clock.now() - timedelta(days=int(span)) if span else None
+    return await load_learned(database, since, limit=ROWS, viewer=viewer_of(request))
+
+
+def _has_news(news: LearnedNews) -> bool:
+    return any(getattr(news, kind) for kind in KINDS)
 
 
 PAGE = PageModule(Entry("/today", "Today"), (Route("/today", show_today),))

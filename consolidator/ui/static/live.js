@@ -38,5 +38,10 @@ source.addEventListener("event", (event) => {
     show(item);
   }
 });
-source.addEventListener("state", (event) => { state.textContent = JSON.parse(event.data).state; });
+source.addEventListener("state", (event) => {
+  const said = JSON.parse(event.data);
+  state.textContent = said.state;
+  document.getElementById("unanswered").hidden = !said.why;
+  document.getElementById("why").textContent = said.why;
+});
 source.addEventListener("end", () => { source.close(); });

@@ -1,0 +1,31 @@
+"""What came into memory while a run worked: facts, procedures and solutions, the best of each kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from consolidator.database.partitions import Connection
+from consolidator.store.queries import fetch_all, load
+
+_SQL = load("memory/run_memory")
+MemoryKind = Literal["facts", "procedures", "solutions"]
+KINDS: tuple[MemoryKind, ...] = ("facts", "procedures", "solutions")
+
+
+@dataclass(frozen=True, slots=True)
+class RememberedRow:
+    """Something that came into memory."""
+
+    id: str
+    title: str
+    is_over: bool  # it holds no more
+    total: int  # how many of its kind came
+
+
+async def list_remembered(
+    conn: Connection, kind: MemoryKind, *, begin: datetime, end: datetime, limit: int
+) -> list[RememberedRow]:
+    """Return what of a kind came into memory in a span of time, the best first."""
+    return await fetch_all(conn, RememberedRow, _SQL[kind], {"begin": begin, "end": end, "limit": limit})
