@@ -23,6 +23,7 @@ from consolidator.llm.redaction.redact import format_redacted_traceback, redact
 from consolidator.models.run import UnitKind
 from consolidator.process import has_ended, owner_name
 from consolidator.settings import Settings
+from consolidator.store.memory import learned
 from consolidator.store.nights import runs
 from consolidator.store.nights.runs import UnitProgress
 
@@ -238,6 +239,7 @@ class Ledger:
             if status == "done" and (sums.dead or sums.dead_units):
                 status = "failed"
             now = self.database.clock.now()
+            await learned.save_failed_again(conn, self.run_id)
             await runs.finish(conn, self.run_id, status=status, now=now, report=full_report, error=error, died=died)
         return {**full_report, "status": status}
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Index, text
-from sqlmodel import SQLModel
+from sqlalchemy import ForeignKey, Index, Text, text
+from sqlmodel import Column, Field, SQLModel
 
 from consolidator.models.audience import ALL
 from consolidator.models.columns import (
@@ -72,3 +72,15 @@ class SolutionTable(SQLModel, table=True):
     run_id: str | None = nullable_text_column()
     cause: str = text_column(default="run")
     audience: str = text_column(default=ALL)
+
+
+class FailedAgainTable(SQLModel, table=True):
+    """One row a solution whose error a run read of though the fix was known before the run began."""
+
+    __tablename__ = "failed_again"
+
+    run_id: str = Field(sa_column=Column(Text, ForeignKey("run.id", ondelete="CASCADE"), primary_key=True))
+    agent: str = text_column(primary_key=True)
+    solution_id: str = text_column(primary_key=True)
+    times: int = bigint_column()
+    in_sessions: int = bigint_column()

@@ -18,7 +18,7 @@ from consolidator.models.solution import SolutionRow
 from consolidator.models.steer import SteerCounts
 from consolidator.store.memory import steering
 from consolidator.store.memory.visibility import MIN_PEOPLE, fact_condition
-from consolidator.store.queries import fetch_one, fetch_value, load
+from consolidator.store.queries import execute, fetch_one, fetch_value, load
 
 T = TypeVar("T")
 _SQL = load("memory/learned")
@@ -38,7 +38,7 @@ class FailedAgainRow(SolutionRow):
     """A solution whose error occurred again though its fix was known."""
 
     times: int
-    in_sessions: int  # how many sessions that was in
+    in_sessions: int  # how many sessions that was in; one that several nights read counts in each
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +91,11 @@ async def find_latest_night(conn: Connection) -> datetime | None:
     """Return when the latest night that learned something started."""
     started_at: datetime | None = await fetch_value(conn, _SQL["latest_night"])
     return started_at
+
+
+async def save_failed_again(conn: Connection, run_id: str) -> None:
+    """Keep which errors a run read of though a fix was known before it began."""
+    await execute(conn, _SQL["save_failed_again"], {"run": run_id})
 
 
 async def load_learned(

@@ -70,15 +70,17 @@ where s.learned_at >= %(since)s and s.retired_at is null and jsonb_array_length(
   and (%(project)s::text is null or s.project = %(project)s or s.project is null and not %(project_alone)s)
 order by s.confirmed desc, s.sessions desc, s.occurrences desc, s.id limit %(limit)s
 
--- name: failed_again
--- Errors that nights read of since then, though a fix had worked in two sessions that were read before. Only sessions
--- that were read since can hold such an error. A family counts the errors that have no confirmed fix of their own.
+-- name: save_failed_again
+-- Keeps which errors a run read of, though a fix had worked in two sessions that were read before. Only sessions that it
+-- read can hold such an error. A family counts the errors that have no confirmed fix of their own.
 with read_session as (
-    select distinct c.unit as id from claim c join run on run.id = c.run_id
-    where run.started_at >= %(since)s and c.kind = 'session'
+    select unit as id from claim where run_id = %(run)s and kind = 'session'
+), this_run as (
+    select started_at from run where id = %(run)s
 )
-select s.*, again.times, again.in_sessions, count(*) over () as total
-from solution s cross join lateral (
+insert into failed_again (run_id, agent, solution_id, times, in_sessions)
+select %(run)s, s.agent, s.id, again.times, again.in_sessions
+from this_run cross join solution s cross join lateral (
     select count(*) filter (where r.is_new and r.occurred_at > r.known_since) as times,
            count(distinct r.session_id) filter (where r.is_new and r.occurred_at > r.known_since) as in_sessions,
            count(distinct r.session_id) filter (where r.is_known) as fixed_in
@@ -91,7 +93,7 @@ from solution s cross join lateral (
                 select r.session_id in (select id from read_session) and exists (
                     select from session o cross join lateral (
                         select from event e
-                        where e.session_id = o.id and e.seq = r.seq and e.consolidated_at >= %(since)s
+                        where e.session_id = o.id and e.seq = r.seq and e.consolidated_at >= this_run.started_at
                           and e.created_at >= o.created_at and e.created_at <= o.last_event_at
                         offset 0  -- a subquery by itself reads only the days of the session
                     ) e where o.id = r.session_id
@@ -106,8 +108,18 @@ from solution s cross join lateral (
         ) r
     ) r
 ) again
-where s.confirmed and s.retired_at is null and s.updated_at >= %(since)s and starts_with(s.audience, 'all')
-  and again.times > 0 and again.fixed_in >= 2
+where exists (select from read_session) and s.confirmed and s.retired_at is null and s.updated_at >= this_run.started_at
+  and starts_with(s.audience, 'all') and again.times > 0 and again.fixed_in >= 2
+on conflict (run_id, agent, solution_id) do update set times = excluded.times, in_sessions = excluded.in_sessions
+
+-- name: failed_again
+-- Errors that the nights since then read of, though a fix was known when each of them began.
+select s.*, again.times, again.in_sessions, count(*) over () as total
+from (
+    select f.agent, f.solution_id, sum(f.times)::bigint as times, sum(f.in_sessions)::bigint as in_sessions
+    from run join failed_again f on f.run_id = run.id where run.started_at >= %(since)s group by f.agent, f.solution_id
+) again join solution s on s.id = again.solution_id
+where s.confirmed and s.retired_at is null and starts_with(s.audience, 'all')
   and (%(agent)s::text is null or s.agent = %(agent)s)
   and (%(project)s::text is null or s.project = %(project)s or s.project is null)
 order by again.times desc, s.sessions desc, s.id limit %(limit)s
