@@ -1,7 +1,8 @@
-"""Recall from many facts in a hundred scopes: the time of a question, and how it grows with the number of facts."""
+"""Recall from many facts, in a hundred scopes and in one: the time of a question, also of several at once."""
 
 from __future__ import annotations
 
+import asyncio
 import random
 import statistics
 import time
@@ -32,6 +33,7 @@ SCOPES, DIMENSIONS, QUESTIONS = 100, 256, 200
 VOCABULARY = 60_000  # different words, with the frequencies of Zipf's law
 BATCH = 50_000
 MAX_P95 = 50  # milliseconds
+CLIENTS = 8  # of one process
 
 
 async def measure(server: BenchmarkServer, scale: str) -> Report:
@@ -48,10 +50,24 @@ async def measure(server: BenchmarkServer, scale: str) -> Report:
                 _add_latencies(
                     report, "100 scopes at once", await time_questions(database, sentences, 8, all_scopes=True)
                 )
+                at_once = await time_questions(database, sentences, 8, clients=CLIENTS)
+                _add_latencies(report, f"{count:,} facts: {CLIENTS} clients at once", at_once)
                 report.add("index", await _measure_index(database) / 1e6, "MB")
             if count >= VECTORS[scale] and not any(figure.name.startswith("vectors") for figure in report.figures):
                 await _measure_vectors(database, report, VECTORS[scale])
+    await _measure_one_scope(server, report, FACTS[scale][-1])
     return report
+
+
+async def _measure_one_scope(server: BenchmarkServer, report: Report, count: int) -> None:
+    """Ask the same where all facts are in one scope, one client and several."""
+    async with server.open_database(FrozenClock(datetime.now(UTC))) as database:
+        sentences = await write_facts(database, count, scopes=1)
+        for name, length, clients in (
+            ("by text", 8, 1), ("long questions", 20, 1), (f"{CLIENTS} clients at once", 8, CLIENTS),
+        ):  # fmt: skip
+            seconds = await time_questions(database, sentences, length, scopes=1, clients=clients)
+            _add_latencies(report, f"{count:,} facts in one scope: {name}", seconds)
 
 
 def _add_latencies(report: Report, name: str, seconds: Sequence[float]) -> None:
@@ -85,7 +101,7 @@ class _SyntheticFact(NamedTuple):
         return (*fixed, "profile", "explicit", "user")
 
 
-async def write_facts(database: Database, count: int) -> list[str]:
+async def write_facts(database: Database, count: int, *, scopes: int = SCOPES) -> list[str]:
     """Write facts with their candidates and their postings in the index; return some of their sentences."""
     rng = np.random.default_rng(count)
     vocabulary = [_generate_word(number) for number in range(VOCABULARY)]
@@ -96,17 +112,17 @@ async def write_facts(database: Database, count: int) -> list[str]:
         for first in range(0, count, BATCH):
             drawn = rng.choice(VOCABULARY, size=(min(BATCH, count - first), 10), p=frequency)
             sentences = ["The user said that " + " ".join(vocabulary[number] for number in row) for row in drawn]
-            await _write_batch(conn, first, sentences)
+            await _write_batch(conn, first, sentences, scopes)
             sample += sentences[:200]
         await conn.execute("vacuum analyze")
     return sample
 
 
-async def _write_batch(conn: Connection, first: int, sentences: Sequence[str]) -> None:
-    """Write facts as nights leave them; ids count from `first`."""
+async def _write_batch(conn: Connection, first: int, sentences: Sequence[str], scopes: int) -> None:
+    """Write facts of some scopes as nights leave them; ids count from `first`."""
     now = datetime.now(UTC)
     facts = [
-        _SyntheticFact(f"f{first + n}", n % SCOPES, sentence, now - timedelta(minutes=n))
+        _SyntheticFact(f"f{first + n}", n % scopes, sentence, now - timedelta(minutes=n))
         for n, sentence in enumerate(sentences)
     ]
     async with conn.transaction(), conn.cursor() as cursor:
@@ -151,18 +167,30 @@ async def _index_batch(conn: Connection, facts: Sequence[_SyntheticFact]) -> Non
 
 
 async def time_questions(
-    database: Database, sentences: Sequence[str], length: int, *, all_scopes: bool = False
+    database: Database,
+    sentences: Sequence[str],
+    length: int,
+    *,
+    all_scopes: bool = False,
+    scopes: int = SCOPES,
+    clients: int = 1,
 ) -> list[float]:
     """Ask questions of `length` words that facts have, each of one scope or of all; return the seconds of each."""
     rng = random.Random(length)
-    seconds = []
+    asked: list[tuple[str, str | None]] = []
     for number in range(QUESTIONS):
         words = " ".join(rng.sample(sentences, 2)).split()
         question = " ".join(["the", "user", *rng.sample(words, length - 2)])
-        agent = None if all_scopes else f"agent-{number % SCOPES}"
-        started = time.perf_counter()
-        assert await rank_documents(database, question, agent=agent)
-        seconds.append(time.perf_counter() - started)
+        asked.append((question, None if all_scopes else f"agent-{number % scopes}"))
+    seconds: list[float] = []
+
+    async def ask_in_turn(questions: Sequence[tuple[str, str | None]]) -> None:
+        for question, agent in questions:
+            started = time.perf_counter()
+            assert await rank_documents(database, question, agent=agent)
+            seconds.append(time.perf_counter() - started)
+
+    await asyncio.gather(*(ask_in_turn(asked[client::clients]) for client in range(clients)))
     return seconds
 
 

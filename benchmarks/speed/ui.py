@@ -1,4 +1,4 @@
-"""Each page of memory in the browser: its first byte and its size, as `consolidator ui` serves it."""
+"""Each page of memory in the browser: its first byte, processor time and size, as `consolidator ui` serves it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from benchmarks.harness.page_data import PageData, fill
+from benchmarks.harness.processor_time import list_backends, list_children, processor_times, spent_since
 from benchmarks.harness.report import Report
 from benchmarks.harness.server import BenchmarkServer
 from consolidator.clock import FrozenClock
@@ -31,6 +32,7 @@ DATA = {
 }
 ROUNDS = {"tiny": 1, "small": 30, "full": 40}
 MAX_MILLISECONDS, MAX_KILOBYTES = 150, 200
+MAX_PROCESSOR = 100  # milliseconds of the service and the database together, in the median
 PATIENCE = 60.0  # seconds
 PAGES = {
     "Today": "/today",
@@ -96,17 +98,22 @@ async def measure(server: BenchmarkServer, scale: str) -> Report:
     ):
         addresses = await list_addresses(client, until)
         times: dict[str, list[float]] = {name: [] for name in addresses}
+        processor: dict[str, list[tuple[float, float]]] = {name: [] for name in addresses}
         sizes: dict[str, int] = {}
-        for turn in range(ROUNDS[scale] + 1):
-            for name, address in addresses.items():
-                seconds, sizes[name] = await ask(client, address)
-                if turn:  # the first one fills caches
-                    times[name].append(seconds * 1000)
+        async with database.connection() as conn:
+            for turn in range(ROUNDS[scale] + 1):
+                for name, address in addresses.items():
+                    service, backends = processor_times(list_children()), processor_times(await list_backends(conn))
+                    seconds, sizes[name] = await ask(client, address)
+                    if turn:  # the first one fills caches
+                        times[name].append(seconds * 1000)
+                        processor[name].append((spent_since(service), spent_since(backends)))
     for name, milliseconds in times.items():
         milliseconds.sort()
         last = milliseconds[min(round(0.95 * len(milliseconds)), len(milliseconds) - 1)]
         report.add(f"{name}, p95", last, "ms", at_most=MAX_MILLISECONDS)
         report.details.setdefault("medians", {})[name] = round(statistics.median(milliseconds), 1)
+    _add_processor_times(report, processor)
     largest = max(sizes, key=lambda name: sizes[name])
     report.add("the largest page", sizes[largest] / 1000, "kB", at_most=MAX_KILOBYTES)
     report.details["bytes"] = sizes
@@ -117,6 +124,21 @@ async def measure(server: BenchmarkServer, scale: str) -> Report:
         f"medians of the first bytes: {medians[0]:.0f} to {medians[-1]:.0f} ms, the largest is {slowest}'s"
     )
     return report
+
+
+def _add_processor_times(report: Report, spent: dict[str, list[tuple[float, float]]]) -> None:
+    """Add what pages took of the processor: the medians, of the service and of the database's backends."""
+    medians = {
+        name: [round(statistics.median(values), 1) for values in zip(*pairs, strict=True)]
+        for name, pairs in spent.items()
+    }
+    report.details["processor_ms"] = medians  # [service, database] by page
+    if not any(map(any, medians.values())):
+        return
+    totals = {name: sum(pair) for name, pair in medians.items()}
+    most = max(totals, key=lambda name: totals[name])
+    report.add("processor time, the most of a page", totals[most], "ms", at_most=MAX_PROCESSOR)
+    report.notes.append(f"the most processor time is {most}'s")
 
 
 async def ask(client: httpx2.AsyncClient, address: str) -> tuple[float, int]:

@@ -30,7 +30,12 @@ RATIOS = {
     "retention": {"dropping the day / DELETE", "the whole job / DELETE"},
     "mining": {"time", "peak of memory", "other orders that came out the same"},
     "ui": {"Facts, p95", "Compare long sessions, p95", "the largest page"},
-    "recall": {"1,000 facts: by text, p95", "vectors: 1,000, one scope, p95"},
+    "recall": {
+        "1,000 facts: by text, p95",
+        "1,000 facts: 8 clients at once, p95",
+        "1,000 facts in one scope: by text, p95",
+        "vectors: 1,000, one scope, p95",
+    },
     "models": {"all: ours, calls", "all: ours, tokens"},
     "runtime": {"append / INSERT", "context: 400 / 100 events", "waking: 400 / 100 events", "steps, one session"},
     "followers": {"from before the commit to a follower, p95", "their ratio"},

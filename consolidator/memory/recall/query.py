@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from consolidator.memory.text.words import split_words
 
@@ -44,6 +45,12 @@ def query_coverage(query_words: Sequence[str], texts: Iterable[str], *, min_shar
     content = {word for word in query_words if (len(word) > 2 or not word.isascii()) and word not in _STOP_WORDS}
     if not content:
         return 0.0
-    shared = len(content & {word for text in texts for word in split_words(text)})
+    shared = len(content & frozenset[str]().union(*map(_split_once, texts)))
     enough = max(min_shared, min(2, len(content)))
     return shared / len(content) if shared >= enough and 2 * shared >= len(content) else 0.0
+
+
+@lru_cache(maxsize=4096)
+def _split_once(text: str) -> frozenset[str]:
+    """Return the different words of a text: titles and solutions are compared with one question after another."""
+    return frozenset(split_words(text))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +47,7 @@ class TermPostings:
     postings: Ints  # packed, as the index keeps them
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Hits:
     """Where the words of a query are: parallel arrays with one entry for each word in each document."""
 
@@ -74,7 +75,13 @@ class Hits:
 
     def score_documents(self, limit: int) -> Scored:
         """Return the numbers of the documents that fit best, the best first, and their scores."""
-        return _rank(self.documents, self._weights(self.terms, self.counts, self.lengths), limit)
+        documents, scores, _ = self._scored
+        return _sort_best(documents, scores, limit)
+
+    @cached_property
+    def _scored(self) -> tuple[Ints, Floats, Ints]:
+        """Each document once, its score, and the position of each hit's document among them."""
+        return _sum_weights(self.documents, self._weights(self.terms, self.counts, self.lengths))
 
     def score_neighbourhoods(self, limit: int) -> Scored:
         """Return the same for documents read together with those around them; some of the documents may not exist.
@@ -83,7 +90,10 @@ class Hits:
         positional language model of Lv and Zhai (2009), with turns as positions. Of many documents that have words of
         the query, those that fit best by themselves are read.
         """
-        best = np.isin(self.documents, self.rank_documents(MAX_NEIGHBOURHOODS))
+        numbers, scores, places = self._scored
+        is_best = np.zeros(len(numbers), dtype=bool)
+        is_best[_find_highest(scores, MAX_NEIGHBOURHOODS)] = True
+        best = is_best[places]
         documents, terms, counts = self.documents[best], self.terms[best], self.counts[best]
         steps = np.arange(-REACH, REACH + 1)
         shares = DECAY ** np.abs(steps)
@@ -123,10 +133,23 @@ def _length_of(documents: Ints, lengths: Floats, wanted: Ints, average: float) -
 
 
 def _rank(numbers: Ints, weights: Floats, limit: int) -> Scored:
+    documents, scores, _ = _sum_weights(numbers, weights)
+    return _sort_best(documents, scores, limit)
+
+
+def _sum_weights(numbers: Ints, weights: Floats) -> tuple[Ints, Floats, Ints]:
     documents, positions = np.unique(numbers, return_inverse=True)
     scores: Floats = np.bincount(positions, weights=weights).astype(np.float64)
-    if len(documents) > limit:
-        highest = np.argpartition(-scores, limit)[:limit]
-        documents, scores = documents[highest], scores[highest]
+    return documents, scores, positions
+
+
+def _find_highest(scores: Floats, limit: int) -> Ints:
+    """Return the positions of the highest scores, in no order."""
+    return np.arange(len(scores)) if len(scores) <= limit else np.argpartition(-scores, limit)[:limit]
+
+
+def _sort_best(documents: Ints, scores: Floats, limit: int) -> Scored:
+    highest = _find_highest(scores, limit)
+    documents, scores = documents[highest], scores[highest]
     order = np.lexsort((documents, -scores))
     return documents[order], scores[order]

@@ -1,0 +1,46 @@
+"""The processor time of processes: unlike the time on the clock, other load hardly changes it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from consolidator.database.partitions import Connection
+from consolidator.store.queries import fetch_column
+
+_BACKENDS = """
+select pid from pg_stat_activity
+where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()"""
+
+
+def processor_times(pids: Iterable[int]) -> dict[int, float]:
+    """Return the milliseconds that each process has run for, all threads together; nothing where no /proc tells."""
+    return {pid: total for pid in pids if (total := _processor_time(pid))}
+
+
+def spent_since(before: dict[int, float]) -> float:
+    """Return the milliseconds that processes have run for since then."""
+    return sum(_processor_time(pid) - milliseconds for pid, milliseconds in before.items())
+
+
+def list_children() -> list[int]:
+    """Return the processes that this one started."""
+    try:
+        text = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii")
+    except OSError:
+        return []
+    return [int(pid) for pid in text.split()]
+
+
+async def list_backends(conn: Connection) -> list[int]:
+    """Return the server's processes for the other connections to a database, on this machine."""
+    return await fetch_column(conn, _BACKENDS)
+
+
+def _processor_time(pid: int) -> float:
+    try:
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
+        return sum(int((task / "schedstat").read_text(encoding="ascii").split()[0]) for task in tasks) / 1e6
+    except (OSError, ValueError):  # it has ended, or this is no Linux
+        return 0.0
