@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import platformdirs
-from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -86,6 +86,10 @@ class Settings(BaseSettings):
     abandoned_hours: int = Field(default=24, ge=1, le=87_600, description="after this an open tool call is given up")
     min_support: int = Field(default=3, ge=2, description="distinct sessions before a procedure is published")
     workers: int = Field(default=2, ge=1, le=64, description="sessions consolidated at once by one process")
+    night_engine: Literal["claims", "dbos"] = Field(
+        default="claims",
+        description="how processes share a night: `claims`, or `dbos`: workflows and queues of DBOS",
+    )
     lease_seconds: int = Field(
         default=300, ge=5, le=86_400, description="a claim not renewed for this long may be taken over"
     )
@@ -145,6 +149,12 @@ class Settings(BaseSettings):
     night_max_cost_usd: Decimal | None = Field(default=None, ge=0, description="what the calls of one run may cost")
     night_max_tokens: int | None = Field(default=None, ge=0, description="tokens that the calls of one run may use")
     model_concurrency: int = Field(default=4, ge=1, le=64, description="concurrent calls of one process")
+    model_calls_per_minute: int | None = Field(
+        default=None,
+        ge=1,
+        le=1_000_000,
+        description="calls of all processes together, in nights and other runs; needs the night engine `dbos`",
+    )
     model_timeout_seconds: float = Field(default=120, gt=0, le=3600, description="how long one call may take")
     chunk_tokens: int = Field(default=6000, ge=500, le=200_000, description="tokens of a session read in one call")
     extract_tool_output: bool = Field(
@@ -231,6 +241,13 @@ class Settings(BaseSettings):
         if name == "auto":
             raise ValueError("auto is for agents and sessions; this takes the name of a model")
         return name
+
+    @field_validator("model_calls_per_minute")
+    @classmethod
+    def _check_rate(cls, rate: int | None, info: ValidationInfo) -> int | None:
+        if rate is not None and info.data.get("night_engine") == "claims":
+            raise ValueError("only the night engine dbos holds a rate: set CONSOLIDATOR_NIGHT_ENGINE=dbos, too")
+        return rate
 
     @field_validator("http_host")
     @classmethod

@@ -128,9 +128,22 @@ class Ledger:
         if self.stop.is_set():
             raise Interrupted("asked to stop: finished units are kept, the rest go on with the next run")
 
-    async def _run_worker(self, phase: int, work: Work, count_unlearned: CountUnlearned) -> None:
+    async def list_unfinished(self, phase: int, *, limit: int) -> list[str]:
+        """Return units of a phase that have not ended, those that were tried before last."""
+        async with self.database.connection() as conn:
+            return await runs.list_unfinished(conn, self.run_id, phase=phase, limit=limit)
+
+    async def work_on(self, phase: int, names: Sequence[str], work: Work, count_unlearned: CountUnlearned) -> None:
+        """Work on units that an engine has handed to this replica; it takes them from whoever had them before."""
+        async with self.database.transaction() as conn:
+            await runs.release_others(conn, self.run_id, phase=phase, names=names, owner=self.owner)
+        await self._run_worker(phase, work, count_unlearned, names)
+
+    async def _run_worker(
+        self, phase: int, work: Work, count_unlearned: CountUnlearned, names: Sequence[str] | None = None
+    ) -> None:
         while not self.stop.is_set():
-            units = await self._claim_units(phase)
+            units = await (self._claim_units(phase) if names is None else self._claim_named(phase, names))
             if units:
                 if units[0].attempts > self.settings.max_attempts:  # then it was claimed alone
                     await self._fail(
@@ -140,6 +153,8 @@ class Ledger:
                     await self._attempt(units, work, count_unlearned)
                 self.unit_ended.set()
                 continue
+            if names is not None:
+                return
             async with self.database.connection() as conn:
                 if not await runs.count_unfinished(conn, self.run_id, phase=phase, limit=1):
                     return
@@ -162,6 +177,21 @@ class Ledger:
                 now=now,
                 until=self._lease_end(now),
                 limit=max(1, unfinished // share),
+            )
+        return [Unit(self.run_id, row.kind, row.unit, self.owner, row.attempts) for row in claimed]
+
+    async def _claim_named(self, phase: int, names: Sequence[str]) -> list[Unit]:
+        """Claim a few of the named units."""
+        now = self.database.clock.now()
+        async with self.database.transaction(flushed=False) as conn:
+            claimed = await runs.claim_named(
+                conn,
+                self.run_id,
+                phase=phase,
+                names=names,
+                owner=self.owner,
+                until=self._lease_end(now),
+                limit=MAX_CLAIMED,
             )
         return [Unit(self.run_id, row.kind, row.unit, self.owner, row.attempts) for row in claimed]
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from consolidator.database import Database, backup, open_database, partitions, security_releases, upgrade
 from consolidator.errors import UsageError
+from consolidator.jobs import engine
 from consolidator.jobs.indexing.reindex import Reindexing
 from consolidator.settings import Settings
 from consolidator.store import checks
@@ -29,6 +30,7 @@ __all__ = [
     "read_seals",
     "reindex",
     "restore_database",
+    "upgrade_engine",
     "verify_database",
 ]
 
@@ -43,6 +45,12 @@ _ROLES = {
 async def create_roles(database: Database) -> None:
     """Create the writer's and the reader's role, as the owner, and grant them what they need."""
     await upgrade.create_roles(database.owner_dsn)
+
+
+async def upgrade_engine(database: Database, settings: Settings) -> None:
+    """Make or upgrade the tables of the engine that shares nights, if it has tables of its own."""
+    if settings.night_engine == "dbos":
+        await engine.upgrade_schema(database)
 
 
 async def load_schema_revision(database: Database) -> str:

@@ -17,6 +17,7 @@ from consolidator.service.database import (
     load_schema_revision,
     read_seals,
     reindex,
+    upgrade_engine,
     verify_database,
 )
 
@@ -35,7 +36,8 @@ def upgrade_command() -> None:
     """Upgrade the schema to this version. Every other command does so too by itself."""
 
     async def work() -> str:
-        async with open_configured() as (database, _):
+        async with open_configured() as (database, settings):
+            await upgrade_engine(database, settings)
             return await load_schema_revision(database)
 
     print_line(f"the database is at revision {run_async(work())}, the newest")

@@ -34,8 +34,10 @@ def describe_service(settings: Settings) -> list[str]:
     url = f"http://{settings.http_host}:{settings.health_port}"
     jobs = {"import": settings.import_cron, "learn": settings.consolidation_cron, "prune": settings.retention_cron}
     times = ", ".join(f"{job} {_time_of(cron)}" for job, cron in jobs.items())
+    engine = ", shared by DBOS" if settings.night_engine == "dbos" else ""
     return [
-        f"nights  {times} ({settings.timezone}), those that were missed at once; sessions are driven all the time",
+        f"nights  {times} ({settings.timezone}){engine}, those that were missed at once; "
+        "sessions are driven all the time",
         f"page    {url}/ui, which `consolidator ui` opens; health {url}/healthz",
         f"API     {url}/v1{', described at /v1/docs' if settings.http_docs else ''}, MCP {url}/mcp",
         "tokens  `consolidator token create NAME` makes one for another program; the owner's is the file",

@@ -44,7 +44,7 @@ from consolidator.service.clients.installation import (
 )
 from consolidator.service.clients.registry import CLIENTS
 from consolidator.service.clients.rules_file import list_rule_files
-from consolidator.service.clients.state_checks import check_database, check_digest, check_serve
+from consolidator.service.clients.state_checks import check_database, check_digest, check_engine, check_serve
 from consolidator.service.clients.user_service import (
     plan_removal,
     plan_service,
@@ -159,7 +159,9 @@ def status_command(as_json: AsJson = False) -> None:
     running = is_running(settings.home)
     if as_json:
         installed = {name: {"everywhere": asdict(states[name]), "here": asdict(here[name])} for name in CLIENTS}
-        print_json({"installed": installed, "service": running, "injections": shown})
+        print_json(
+            {"installed": installed, "service": running, "night_engine": settings.night_engine, "injections": shown}
+        )
         return
     for name in CLIENTS:
         where = "for every project" if states[name].hooks else "for this project" if here[name].hooks else None
@@ -167,6 +169,8 @@ def status_command(as_json: AsJson = False) -> None:
         if not (states[name].server or here[name].server):
             print_line(f"{name}: no MCP server registered")
     print_line(f"the hook service is {_describe_service(settings, is_running=running)}")
+    if settings.night_engine != "claims":
+        print_line(f"nights are shared by {check_engine(settings).found}")
     for moment, words in _MOMENTS.items():
         if sums := shown.get(moment):
             tokens = sums["tokens"] // max(sums["times"], 1)
@@ -185,7 +189,12 @@ def doctor_command(as_json: AsJson = False) -> None:
     places = [place for name in CLIENTS if _is_touched(place := find_place(name, None))]
     checks = run_checks(settings, places, asks_service=running)
     found = _describe_service(settings, is_running=running)
-    checks += [Check("hook service", True, found), check_serve(settings), *check_digest(settings)]
+    checks += [
+        Check("hook service", True, found),
+        check_serve(settings),
+        check_engine(settings),
+        *check_digest(settings),
+    ]
 
     async def work() -> list[Check]:
         async with open_configured() as (database, _):

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from consolidator.jobs.consolidation.late_extraction import LateExtraction, settle_waiting
 from consolidator.jobs.consolidation.model_access import create_fact_reader, open_model_calls
 from consolidator.jobs.consolidation.outdated_errors import derive_outdated_errors
 from consolidator.jobs.consolidation.session_worker import SessionWorker
+from consolidator.jobs.engine import require_dbos
 from consolidator.jobs.indexing import indexer
 from consolidator.jobs.indexing.embeddings import embed_missing
-from consolidator.jobs.ledger import Ledger, Unit, no_events_left, record_progress
+from consolidator.jobs.ledger import CountUnlearned, Ledger, Unit, Work, no_events_left, record_progress
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.merging.deciding import CandidateDecider
 from consolidator.jobs.model.batches import open_batches
-from consolidator.jobs.model.calls import extraction_model
+from consolidator.jobs.model.calls import ModelCalls, extraction_model
 from consolidator.jobs.model.extraction import FactReader
 from consolidator.memory.solutions.fingerprint import VERSION
 from consolidator.settings import Settings
@@ -28,33 +31,66 @@ _LEARNED_WITHOUT = "What rules find is learned; what waits for the model is read
 SESSIONS, MERGES, LATE_EXTRACTION = 0, 1, 2  # phases of a run, as its claims store them; late extraction runs first
 
 
-async def consolidate(
-    ledger: Ledger, *, only: list[str] | None = None, started: Callable[[int], None] | None = None
-) -> dict[str, Any]:
-    """Consolidate every due session (or `only` some) in a run, with its replicas; return the run's report.
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A part of a night: its units are independent of each other, and rest on those of the phases before."""
 
-    Raises Interrupted when the ledger is asked to stop: the current unit is finished or given back.
+    number: int
+    name: str
+    add_units: Callable[[], Awaitable[int]]  # returns how many units are to be done
+    work: Work
+    count_unlearned: CountUnlearned
+
+
+@dataclass(slots=True)
+class Night:
+    """One replica's part in a night: what begins it, its phases, and what ends it; an engine calls each in turn.
+
+    Each may be called again, here or in another replica, if a process died in it.
     """
-    database, settings = ledger.database, ledger.settings
-    async with database.connection() as conn:
-        due = [session.id for session in await sessions.list_due(conn)] if only is None else only
-        salt = await digests.load_salt(conn)
-    await ledger.add_units("session", due, phase=SESSIONS)
-    if started:
-        started(len(due))
-    if extraction_model(settings):  # even if batches were switched off since: those that were submitted are paid for
-        async with open_batches(database, settings) as batches:
-            await batches.collect()
-    async with open_model_calls(database, settings, ledger.run_id) as calls:
-        reader = await create_fact_reader(settings, calls)
-        if reader is None:
-            await settle_waiting(database, ledger.run_id, only)
-        else:
-            await _extract_late(ledger, reader, only)
-        worker = SessionWorker(database, settings, salt, ledger.stop, reader, ledger.titles)
-        with open_span("phase", "phase sessions", {"consolidator.units": len(due)}):
-            await ledger.run_phase(SESSIONS, worker.run, worker.count_unlearned)
-        await merge_agents(ledger, CandidateDecider(database, calls, settings.model or extraction_model(settings)))
+
+    ledger: Ledger
+    calls: ModelCalls | None
+    reader: FactReader | None
+    salt: bytes
+    only: list[str] | None = None
+    started: Callable[[int], None] | None = None
+
+    async def begin(self) -> None:
+        """Add the sessions that are due to the run, and settle what does not wait for a model any more."""
+        database, settings = self.ledger.database, self.ledger.settings
+        due = self.only
+        if due is None:
+            async with database.connection() as conn:
+                due = [session.id for session in await sessions.list_due(conn)]
+        await self.ledger.add_units("session", due, phase=SESSIONS)
+        if self.started:
+            self.started(len(due))
+        if extraction_model(settings):  # even if batches were switched off since: those submitted are paid for
+            async with open_batches(database, settings) as batches:
+                await batches.collect()
+        if self.reader is None:
+            await settle_waiting(database, self.ledger.run_id, self.only)
+
+    def list_phases(self) -> list[Phase]:
+        """Return the phases in their order, the same for every replica."""
+        ledger = self.ledger
+        database, settings = ledger.database, ledger.settings
+        phases = []
+        worker = SessionWorker(database, settings, self.salt, ledger.stop, self.reader, ledger.titles)
+        decider = CandidateDecider(database, self.calls, settings.model or extraction_model(settings))
+        if self.reader is not None:
+            late = LateExtraction(database, self.reader, ledger.stop)
+            phases.append(
+                Phase(LATE_EXTRACTION, "late_extraction", self._add_late_extraction, late.run, no_events_left)
+            )
+        phases.append(Phase(SESSIONS, "sessions", self._count_sessions, worker.run, worker.count_unlearned))
+        return [*phases, _merge_phase(ledger, decider)]
+
+    async def finish(self) -> dict[str, Any]:
+        """End the run and return its report."""
+        ledger, calls = self.ledger, self.calls
+        database, settings = ledger.database, ledger.settings
         report = await load_memory_report(ledger)
         if settings.batch and calls:
             async with open_batches(database, settings) as batches:
@@ -67,10 +103,62 @@ async def consolidate(
         report["seal"] = await _seal(ledger)
         report["model"] = {"name": extraction_model(settings), **await calls.report()} if calls else "none: rules only"
         failure = (calls.failure if calls else None) or await _find_outage(ledger)
-    if failure is None:
-        return await ledger.finish(report)
-    message = f"the model could not be asked: {failure}. {_LEARNED_WITHOUT}"
-    return {**await ledger.finish(report, status="failed", error=message), "error": message}
+        if failure is None:
+            return await ledger.finish(report)
+        message = f"the model could not be asked: {failure}. {_LEARNED_WITHOUT}"
+        return {**await ledger.finish(report, status="failed", error=message), "error": message}
+
+    async def _add_late_extraction(self) -> int:
+        """Have the model read what was consolidated before there was one."""
+        async with self.ledger.database.connection() as conn:
+            late = await extraction.list_unread_sessions(conn)
+        if self.only is not None:
+            late = [session for session in late if session in set(self.only)]
+        await self.ledger.add_units("late_extraction", late, phase=LATE_EXTRACTION)
+        return len(late)
+
+    async def _count_sessions(self) -> int:
+        """Return how many sessions are to be done; `begin` has added them."""
+        async with self.ledger.database.connection() as conn:
+            return await runs.count_unfinished(conn, self.ledger.run_id, phase=SESSIONS)
+
+
+@asynccontextmanager
+async def open_night(
+    ledger: Ledger, *, only: list[str] | None = None, started: Callable[[int], None] | None = None
+) -> AsyncIterator[Night]:
+    """Yield this replica's part in a run's night, with the model that it reads with, if one is configured."""
+    async with ledger.database.connection() as conn:
+        salt = await digests.load_salt(conn)
+    async with open_model_calls(ledger.database, ledger.settings, ledger.run_id) as calls:
+        reader = await create_fact_reader(ledger.settings, calls)
+        yield Night(ledger, calls, reader, salt, only, started)
+
+
+async def consolidate(
+    ledger: Ledger, *, only: list[str] | None = None, started: Callable[[int], None] | None = None
+) -> dict[str, Any]:
+    """Consolidate every due session (or `only` some) in a run, with its replicas; return the run's report.
+
+    Raises Interrupted when the ledger is asked to stop: the current unit is finished or given back.
+    """
+    if ledger.settings.night_engine == "dbos" and only is None:
+        require_dbos()
+        from consolidator.jobs.engine.dbos_night import run_night
+
+        return await run_night(ledger, started=started)
+    async with open_night(ledger, only=only, started=started) as night:
+        await night.begin()
+        for phase in night.list_phases():
+            await _run_phase(ledger, phase)
+        return await night.finish()
+
+
+async def _run_phase(ledger: Ledger, phase: Phase) -> None:
+    """Add the units of a phase, and share them with the run's other replicas by claims."""
+    units = await phase.add_units()
+    with open_span("phase", f"phase {phase.name}", {"consolidator.units": units}):
+        await ledger.run_phase(phase.number, phase.work, phase.count_unlearned)
 
 
 async def _find_outage(ledger: Ledger) -> str | None:
@@ -86,32 +174,25 @@ async def _seal(ledger: Ledger) -> dict[str, Any] | None:
     return None if seal is None else {"number": seal.number, "sessions": seal.sessions, "root": seal.root.hex()}
 
 
-async def _extract_late(ledger: Ledger, reader: FactReader, only: list[str] | None) -> None:
-    """Have the model read what was consolidated before there was one."""
-    async with ledger.database.connection() as conn:
-        late = await extraction.list_unread_sessions(conn)
-    if only is not None:
-        late = [session for session in late if session in set(only)]
-    await ledger.add_units("late_extraction", late, phase=LATE_EXTRACTION)
-    worker = LateExtraction(ledger.database, reader, ledger.stop)
-    with open_span("phase", "phase late_extraction", {"consolidator.units": len(late)}):
-        await ledger.run_phase(LATE_EXTRACTION, worker.run, no_events_left)
-
-
 async def merge_agents(ledger: Ledger, decider: CandidateDecider, *, delete_unsupported: bool = False) -> None:
     """Merge every agent with news, in the ledger."""
-    async with ledger.database.connection() as conn:
-        agents = await scopes.list_agents_with_news(
-            conn, include_undecided=decider.calls is not None, fingerprint_version=VERSION
-        )
-    await ledger.add_units("merge", agents, phase=MERGES, reopen=True)
+    await _run_phase(ledger, _merge_phase(ledger, decider, delete_unsupported=delete_unsupported))
+
+
+def _merge_phase(ledger: Ledger, decider: CandidateDecider, *, delete_unsupported: bool = False) -> Phase:
+    async def add_units() -> int:
+        async with ledger.database.connection() as conn:
+            agents = await scopes.list_agents_with_news(
+                conn, include_undecided=decider.calls is not None, fingerprint_version=VERSION
+            )
+        await ledger.add_units("merge", agents, phase=MERGES, reopen=True)
+        return len(agents)
 
     async def merge(units: list[Unit]) -> None:
         for unit in units:
             await _merge_unit(decider, ledger.settings, unit, delete_unsupported=delete_unsupported)
 
-    with open_span("phase", "phase merge", {"consolidator.units": len(agents)}):
-        await ledger.run_phase(MERGES, merge, no_events_left)
+    return Phase(MERGES, "merge", add_units, merge, no_events_left)
 
 
 async def _merge_unit(decider: CandidateDecider, settings: Settings, unit: Unit, *, delete_unsupported: bool) -> None:

@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, TypeVar
@@ -33,6 +34,8 @@ from consolidator.store.nights.model_calls import CallReserve, CallUsage
 
 log = logging.getLogger("consolidator.llm")
 T = TypeVar("T")
+# Awaited before each call, by whoever holds a rate over all processes.
+BEFORE_CALL: ContextVar[Callable[[], Awaitable[None]] | None] = ContextVar("before_call", default=None)
 MAX_ATTEMPTS = 4  # of one call
 MAX_RETRY_WAIT = 60.0  # seconds between two attempts; a server that asks for more gets no more calls in the run
 MAX_FAILURES_IN_A_ROW = 5  # calls that find the server unavailable before the run stops calling it
@@ -168,6 +171,8 @@ class ModelCalls:
         for attempt in range(MAX_ATTEMPTS):
             if attempt == 0 and (remaining := self._paused_until - time.monotonic()) > 0:
                 await self.sleep(remaining)
+            if (wait_for_turn := BEFORE_CALL.get()) is not None:
+                await wait_for_turn()
             if self.stop_reason is not None:
                 raise ModelUnavailable(self.stop_reason)
             call_id = await self._reserve(planned)

@@ -7,6 +7,8 @@ import urllib.request
 from datetime import timedelta
 
 from consolidator.database import Database
+from consolidator.errors import UsageError
+from consolidator.jobs.engine import describe_engine
 from consolidator.service.clients.checks import Check
 from consolidator.service.nights import receivers
 from consolidator.settings import Settings
@@ -35,6 +37,14 @@ async def check_database(database: Database) -> list[Check]:
     found = f"{len(letters)} dead letters" if letters else "nothing was set aside"
     checks.append(Check("dead letters", not letters, found, "`consolidator runs` shows them; `retry` learns again"))
     return checks
+
+
+def check_engine(settings: Settings) -> Check:
+    """Say what shares nights between processes, and whether it is installed."""
+    try:
+        return Check("night engine", True, describe_engine(settings))
+    except UsageError as error:
+        return Check("night engine", False, "DBOS is not installed", str(error))
 
 
 def check_digest(settings: Settings) -> list[Check]:

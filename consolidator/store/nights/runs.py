@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, LiteralString
 
 from psycopg.types.json import Jsonb
 from ulid import ULID
@@ -101,6 +101,11 @@ async def get(conn: Connection, run_id: str) -> RunRow:
     return run
 
 
+async def is_unfinished(conn: Connection, run_id: str) -> bool:
+    """Tell whether a run has not ended."""
+    return bool(await fetch_value(conn, _SQL["is_unfinished"], {"run": run_id}))
+
+
 async def find_unfinished(conn: Connection, *, job: str, arguments: dict[str, Any]) -> RunRow | None:
     """Return the latest unfinished run of a job with these arguments."""
     return await fetch_one(conn, RunRow, _SQL["unfinished"], {"job": job, "arguments": Jsonb(arguments)})
@@ -138,10 +143,33 @@ async def claim_units(
 ) -> list[ClaimedUnit]:
     """Claim up to `limit` free units that were not tried before, else one that was; return them by name."""
     values = {"run": run_id, "phase": phase, "owner": owner, "now": now, "until": until}
-    claimed = await fetch_all(conn, ClaimedUnit, _SQL["claim"], {**values, "tried": False, "limit": limit})
+    return await _claim(conn, _SQL["claim"], values, limit)
+
+
+async def claim_named(
+    conn: Connection, run_id: str, *, phase: int, names: Sequence[str], owner: str, until: datetime, limit: int
+) -> list[ClaimedUnit]:
+    """Claim up to `limit` of the named units that are free, as `claim_units` does."""
+    values = {"run": run_id, "phase": phase, "owner": owner, "until": until, "units": list(names)}
+    return await _claim(conn, _SQL["claim_named"], values, limit)
+
+
+async def _claim(conn: Connection, query: LiteralString, values: dict[str, Any], limit: int) -> list[ClaimedUnit]:
+    claimed = await fetch_all(conn, ClaimedUnit, query, {**values, "tried": False, "limit": limit})
     if not claimed:
-        claimed = await fetch_all(conn, ClaimedUnit, _SQL["claim"], {**values, "tried": True, "limit": 1})
+        claimed = await fetch_all(conn, ClaimedUnit, query, {**values, "tried": True, "limit": 1})
     return sorted(claimed, key=lambda unit: unit.unit)
+
+
+async def list_unfinished(conn: Connection, run_id: str, *, phase: int, limit: int) -> list[str]:
+    """Return units of a phase that have not ended, those that were tried before last."""
+    return await fetch_column(conn, _SQL["unfinished_units"], {"run": run_id, "phase": phase, "limit": limit})
+
+
+async def release_others(conn: Connection, run_id: str, *, phase: int, names: Sequence[str], owner: str) -> None:
+    """Free the named units that any owner but this one holds: it commits no more of them."""
+    values = {"run": run_id, "phase": phase, "units": list(names), "owner": owner}
+    await execute(conn, _SQL["release_others"], values)
 
 
 async def renew_leases(conn: Connection, run_id: str, *, owner: str, now: datetime, until: datetime) -> None:

@@ -10,6 +10,9 @@ select * from run where job = %(job)s and scheduled_at = %(scheduled_at)s
 -- name: get
 select * from run where id = %(id)s
 
+-- name: is_unfinished
+select exists (select from run where id = %(run)s and status in ('running', 'interrupted'))
+
 -- name: unfinished
 -- The latest unfinished run of a job with these arguments.
 select * from run
@@ -35,6 +38,25 @@ where (run_id, kind, unit) in (
     order by unit limit %(limit)s for update skip locked
 )
 returning kind, unit, attempts
+
+-- name: claim_named
+-- The next of the units that an engine has handed to this owner.
+update claim set status = 'leased', owner = %(owner)s, lease_until = %(until)s, attempts = attempts + 1
+where (run_id, kind, unit) in (
+    select run_id, kind, unit from claim
+    where run_id = %(run)s and phase = %(phase)s and unit = any(%(units)s)
+      and status = 'open' and (attempts > 0) = %(tried)s
+    order by unit limit %(limit)s for update skip locked
+)
+returning kind, unit, attempts
+
+-- name: unfinished_units
+select unit from claim where run_id = %(run)s and phase = %(phase)s and status in ('open', 'leased')
+order by attempts > 0, unit limit %(limit)s
+
+-- name: release_others
+update claim set status = 'open', owner = null, lease_until = null
+where run_id = %(run)s and phase = %(phase)s and unit = any(%(units)s) and status = 'leased' and owner <> %(owner)s
 
 -- name: renew_leases
 update claim set lease_until = %(until)s where run_id = %(run)s and owner = %(owner)s and status = 'leased'

@@ -1,0 +1,41 @@
+"""Nights as workflows of DBOS, for several machines: chosen by CONSOLIDATOR_NIGHT_ENGINE, and the only room with DBOS.
+
+`dbos_process` runs DBOS in this process while a run needs it, and takes over what dead processes left; `dbos_night` is
+the night as workflows; `model_rate` lets model calls begin at one rate over all processes.
+"""
+
+from __future__ import annotations
+
+from importlib import metadata
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from consolidator.errors import UsageError
+from consolidator.settings import Settings
+
+if TYPE_CHECKING:
+    from consolidator.database import Database
+
+
+def require_dbos() -> None:
+    """Raise UsageError if DBOS is not installed."""
+    if find_spec("dbos") is None:
+        raise UsageError("CONSOLIDATOR_NIGHT_ENGINE=dbos needs DBOS: pip install 'consolidator[dbos]'")
+
+
+def describe_engine(settings: Settings) -> str:
+    """Return what shares nights between processes. Raises UsageError if that is DBOS and it is not installed."""
+    if settings.night_engine == "claims":
+        return "claims, built in"
+    require_dbos()
+    rate = settings.model_calls_per_minute
+    limit = "no limit of model calls" if rate is None else f"{rate} model calls a minute"
+    return f"DBOS {metadata.version('dbos')}, {limit}"
+
+
+async def upgrade_schema(database: Database) -> None:
+    """Make or upgrade the tables of DBOS, as the owner of the database's schema."""
+    require_dbos()
+    from consolidator.jobs.engine import dbos_process
+
+    await dbos_process.upgrade_schema(database)

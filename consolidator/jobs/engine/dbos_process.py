@@ -1,0 +1,249 @@
+"""DBOS in this process, while a run needs it: its tables, its event loop, and the workflows of processes that died.
+
+DBOS runs workflows as tasks of this process's event loop. Without its cloud service it recovers only what a process of
+the same name left behind; here each process has a new name, and a living one takes over what a dead one had.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from contextvars import Context, copy_context
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, TypeVar
+
+import psycopg
+import sqlalchemy
+from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer
+from psycopg.conninfo import conninfo_to_dict
+from sqlalchemy.exc import SQLAlchemyError
+
+from consolidator.database import Connection, Database, roles
+from consolidator.errors import ConsolidatorError, DatabaseError, Interrupted
+from consolidator.llm.redaction.redact import format_redacted_traceback
+from consolidator.process import owner_name
+from consolidator.settings import Settings
+from consolidator.store.nights import executors
+
+log = logging.getLogger("consolidator.jobs")
+T = TypeVar("T")
+SCHEMA = "consolidator_dbos"
+VERSION = "1"  # of the workflows: processes with the same one take over from each other
+POLL_SECONDS = 0.1  # between looks for work, and for results
+WATCH_SECONDS = 1.0  # between looks for dead processes
+FINISH_SECONDS = 10.0  # for workflows whose work is done to write that down
+CONNECTIONS = 4
+_engine_log = logging.getLogger("dbos")
+
+
+@dataclass(slots=True)
+class EngineProcess:
+    """DBOS as it runs in this process."""
+
+    database: Database
+    settings: Settings
+    stop: asyncio.Event
+    executor: str = field(default_factory=owner_name)
+    failure: BaseException | None = None  # why a stage could not be done here; another process may try it
+    ended: asyncio.Event = field(default_factory=asyncio.Event)  # set with `failure`
+    context: Context = field(default_factory=copy_context)  # of whoever opened it, without DBOS's own variables
+    _stages: dict[Hashable, asyncio.Task[Any]] = field(default_factory=dict)
+    _workflows: set[asyncio.Task[Any]] = field(default_factory=set)
+
+    async def do(self, name: Hashable, work: Callable[[], Awaitable[T]]) -> T:
+        """Do a stage of a workflow in a task that knows nothing of DBOS; return its result.
+
+        A stage that fails, or that ends because this process stops, never ends its workflow: it stays in the database
+        for the process that goes on with it. A stage that is asked for again while it runs is not done twice.
+        """
+        task = self._stages.get(name)
+        if task is None:
+            task = asyncio.create_task(_call(work), context=self.context.copy())
+            self._stages[name] = task
+            task.add_done_callback(lambda _: self._stages.pop(name, None))
+        try:
+            result: T = await asyncio.shield(task)
+        except Exception as error:  # noqa: BLE001 - the edge: whoever runs the night raises it
+            self.failure = self.failure or error
+            self.ended.set()
+            await wait_forever()
+        if self.stop.is_set():
+            await wait_forever()
+        return result
+
+    def join(self) -> None:
+        """Count the current task as a workflow, which is cancelled when this process leaves."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._workflows.add(task)
+        task.add_done_callback(self._workflows.discard)
+
+    async def settle(self) -> None:
+        """Wait until the stages under way have ended, which they do soon after `stop` is set."""
+        if self._stages:
+            await asyncio.wait(set(self._stages.values()))
+
+    async def watch(self) -> None:
+        """Hold this process's lock, and take over what dead processes left, until cancelled."""
+        alive = await self._hold_lock()
+        try:
+            while True:
+                await asyncio.sleep(WATCH_SECONDS)
+                try:
+                    if alive.closed or alive.broken:
+                        alive = await self._hold_lock()
+                    await self._take_over(alive)
+                except (ConsolidatorError, psycopg.Error, SQLAlchemyError) as error:
+                    log.warning("looking for dead processes: %s", format_redacted_traceback(error))
+        finally:
+            await alive.close()
+
+    async def _hold_lock(self) -> Connection:
+        conn = await self.database.open_dedicated()
+        await executors.hold(conn, self.executor, lease_seconds=self.settings.lease_seconds)
+        return conn
+
+    async def _take_over(self, conn: Connection) -> None:
+        """Return the workflows of dead processes to their queues; their locks keep others from doing it, too."""
+        pending = await DBOS.list_workflows_async(status="PENDING", load_input=False, load_output=False)
+        for executor in {row.executor_id for row in pending if row.executor_id} - {self.executor}:
+            if not await executors.try_lock(conn, executor):
+                continue
+            try:
+                for row in await DBOS.list_workflows_async(
+                    status="PENDING", executor_id=executor, load_input=False, load_output=False
+                ):
+                    await DBOS.resume_workflow_async(row.workflow_id, queue_name=row.queue_name)
+                    log.info("workflow %s is taken over from %s", row.workflow_id, executor)
+            finally:
+                await executors.unlock(conn, executor)
+
+    async def finish(self) -> None:
+        """Let the workflows of this process write down that they have ended."""
+        if self._workflows:
+            await asyncio.wait(set(self._workflows), timeout=FINISH_SECONDS)
+
+    async def leave(self) -> None:
+        """Cancel the workflows of this process; they stay in the database for others."""
+        tasks = [*self._workflows, *self._stages.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _call(work: Callable[[], Awaitable[T]]) -> T:
+    return await work()
+
+
+async def wait_forever() -> NoReturn:
+    """Wait until cancelled."""
+    await asyncio.get_running_loop().create_future()
+    raise AssertionError
+
+
+_running: EngineProcess | None = None
+
+
+def running() -> EngineProcess:
+    """Return the engine of this process; whatever DBOS starts after it has ended is cancelled."""
+    if _running is None:
+        raise asyncio.CancelledError
+    return _running
+
+
+@asynccontextmanager
+async def open_process(
+    database: Database, settings: Settings, stop: asyncio.Event, queues: Sequence[str]
+) -> AsyncIterator[EngineProcess]:
+    """Run DBOS in this process, which takes work from these queues; wait if it runs already for another run."""
+    global _running
+    while _running is not None:
+        if stop.is_set():
+            raise Interrupted("asked to stop while another run of this process uses DBOS")
+        await asyncio.sleep(WATCH_SECONDS)
+    process = _running = EngineProcess(database, settings, stop)
+    try:
+        await upgrade_schema(database)
+        engine = sqlalchemy.create_engine(
+            "postgresql+psycopg://",
+            creator=lambda: psycopg.connect(database.dsn, connect_timeout=15),
+            pool_size=CONNECTIONS,
+            max_overflow=CONNECTIONS,
+            pool_pre_ping=True,
+        )
+        watching = asyncio.create_task(process.watch())
+        try:
+            _launch(engine, process.executor, queues)
+            yield process
+        finally:
+            _quiet(logging.CRITICAL)  # it warns of each workflow that is cancelled
+            watching.cancel()
+            await asyncio.gather(watching, process.leave(), return_exceptions=True)
+            # DBOS made its own pool of threads that of the loop, and is about to close it.
+            asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(thread_name_prefix="asyncio"))
+            await asyncio.to_thread(DBOS.destroy)
+            engine.dispose()
+    finally:
+        _running = None
+
+
+def _quiet(level: int) -> None:
+    """Have DBOS log through this process's own handlers, from a level on."""
+    if not _engine_log.handlers:  # else it adds one that writes to stderr in a form of its own
+        _engine_log.addHandler(logging.NullHandler())
+    _engine_log.setLevel(level)
+
+
+def _launch(engine: sqlalchemy.Engine, executor: str, queues: Sequence[str]) -> None:
+    """Launch DBOS from the event loop's thread, so that it runs workflows on this loop."""
+    config: DBOSConfig = {
+        "name": "consolidator",
+        "application_version": VERSION,
+        "executor_id": executor,
+        "system_database_engine": engine,
+        "dbos_system_schema": SCHEMA,
+        "sys_db_polling_concurrency": CONNECTIONS // 2,
+        "run_migrations": False,
+        "enable_otlp": False,
+        "log_level": "WARNING",
+        "serializer": DBOSPortableJSONSerializer(),
+    }
+    _quiet(logging.WARNING)
+    DBOS(config=config)
+    DBOS.listen_queues(queues)
+    try:
+        DBOS.launch()
+    except Exception as error:
+        raise DatabaseError(
+            f"DBOS cannot use the schema {SCHEMA} ({type(error).__name__}): its owner makes it with `consolidator db "
+            "upgrade` where CONSOLIDATOR_NIGHT_ENGINE=dbos is set"
+        ) from error
+
+
+async def upgrade_schema(database: Database) -> None:
+    """Make or upgrade the tables of DBOS as the owner of the schema, if this process may be that."""
+    if database.access == "owner" or database.owner_dsn != database.dsn:
+        await asyncio.to_thread(_upgrade_schema, database.owner_dsn)
+
+
+def _upgrade_schema(dsn: str) -> None:
+    _quiet(logging.ERROR)  # it warns if the owner may not look whether the database exists
+    with psycopg.connect(dsn, connect_timeout=15) as conn:
+        role = roles.WRITER if roles.roles_exist(conn) else None
+    DBOS.migrate(_as_url(dsn), schema=SCHEMA, application_role=role)
+
+
+def _as_url(dsn: str) -> str:
+    """Return a libpq address in the form that SQLAlchemy reads."""
+    options = {name: str(value) for name, value in conninfo_to_dict(dsn).items() if value is not None}
+    url = sqlalchemy.URL.create(
+        "postgresql+psycopg",
+        username=options.pop("user", None),
+        password=options.pop("password", None),
+        database=options.pop("dbname", None),
+        query=options,
+    )
+    return url.render_as_string(hide_password=False)

@@ -1,0 +1,24 @@
+"""Which processes of an engine live: each holds an advisory lock under its name."""
+
+from __future__ import annotations
+
+from consolidator.database.partitions import Connection
+from consolidator.store.queries import execute, fetch_value, load
+
+_SQL = load("nights/executors")
+
+
+async def hold(conn: Connection, executor: str, *, lease_seconds: int) -> None:
+    """Hold a process's lock as long as the connection lives, at most a lease longer than its machine."""
+    await execute(conn, _SQL["notice_dead_peers"], {"seconds": str(max(1, lease_seconds // 4))})
+    await execute(conn, _SQL["lock"], {"executor": executor})
+
+
+async def try_lock(conn: Connection, executor: str) -> bool:
+    """Take the lock of a process that has ended; return whether it has, and nobody else sees to it."""
+    return bool(await fetch_value(conn, _SQL["try_lock"], {"executor": executor}))
+
+
+async def unlock(conn: Connection, executor: str) -> None:
+    """Release the lock of a process."""
+    await execute(conn, _SQL["unlock"], {"executor": executor})

@@ -1,0 +1,138 @@
+"""Nights by DBOS, the real library: processes that are killed lose nothing, repeat nothing, and keep one rate."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import time
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.jobs.engine.model_rate import limiter
+from consolidator.jobs.nightly import JobRunner
+from consolidator.settings import Settings
+from consolidator.testing import ModelServer, ScriptedReply
+from tests.integration.conftest import OpenDatabase
+from tests.nights import (
+    all_learned,
+    assert_ledger_balances,
+    hold_locks,
+    query_number,
+    query_rows,
+    start_cli,
+    wait_for_lock_waiters,
+    workday_events,
+)
+from tests.oracle import oracle, with_model
+from tests.support import PATIENCE, assert_invariants, log_events, read_memory, user_message
+
+HOUR = timedelta(hours=1)
+CANDIDATES = "lock table candidate in exclusive mode"  # stops a unit just before it stores what it learned
+RATE = 240  # model calls a minute
+SESSIONS = 12
+FUELS = ("Tea", "Coffee", "Mate", "Cocoa", "Water", "Juice")
+
+
+async def log_sessions(database: Database) -> None:
+    """Log sessions of as many people, each of which has a question for the model and work for the rules."""
+    async with database.connection() as conn:
+        await conn.execute("insert into setting (name, value) values ('salt', %s) on conflict do nothing", [bytes(16)])
+    for n in range(SESSIONS):
+        said = user_message(f"{FUELS[n % len(FUELS)]} is my fuel, says number {n}.")
+        await log_events(database, f"s-{n:02}", [said, *workday_events(n)], peer=f"peer-{n}", project="shop")
+
+
+@asynccontextmanager
+async def memory_by_claims(fresh: OpenDatabase, settings: Settings) -> AsyncIterator[Any]:
+    """Yield the memory that one process learns from the same sessions with the built-in claims."""
+    async with fresh() as database, ModelServer(oracle) as server:
+        await log_sessions(database)
+        assert isinstance(database.clock, FrozenClock)
+        database.clock.advance(HOUR)
+        report = await JobRunner(database, with_model(settings, server, workers=1)).run_due("consolidation")
+        assert report is not None
+        assert report["status"] == "done"
+        assert len(server.requests) == SESSIONS
+        yield await read_memory(database)
+
+
+async def find_pid(database: Database, workflow: str) -> int:
+    """Return the id of the process that runs a workflow."""
+    (row,) = await query_rows(
+        database, "select executor_id from consolidator_dbos.workflow_status where name = %s", workflow
+    )
+    return int(row["executor_id"].split("/")[-3])
+
+
+async def assert_rate_held(database: Database, asked_at: list[float]) -> None:
+    """Assert that calls were never ahead of their turns, and turns never ahead of the rate."""
+    turns = await query_rows(
+        database,
+        "select started_at_epoch_ms as at from consolidator_dbos.workflow_status where name = 'model_call' order by 1",
+    )
+    limit, period = limiter(RATE)
+    beginning = turns[0]["at"] / 1000
+    assert len(turns) >= len(asked_at)
+    for count, moment in enumerate(sorted(asked_at), 1):
+        windows = 1 + int((moment - beginning) / period)
+        assert count <= limit * windows + 2  # two processes may both have taken the last turn of a window
+
+
+async def test_three_processes_share_a_night_and_two_are_killed(
+    database: Database, environment: dict[str, str], fresh: OpenDatabase, settings: Settings
+) -> None:
+    asked_at: list[float] = []
+
+    def answer(request: dict[str, Any]) -> ScriptedReply:
+        asked_at.append(time.time())
+        return oracle(request)
+
+    await log_sessions(database)
+    async with ModelServer(answer) as server:
+        environment |= {
+            "CONSOLIDATOR_CLOCK": (database.clock.now() + HOUR).isoformat(),
+            "CONSOLIDATOR_WORKERS": "1",
+            "CONSOLIDATOR_NIGHT_ENGINE": "dbos",
+            "CONSOLIDATOR_MODEL_CALLS_PER_MINUTE": str(RATE),
+            "CONSOLIDATOR_MODEL": "gpt-4o-mini",
+            "CONSOLIDATOR_OPENAI_BASE_URL": server.url,
+            "CONSOLIDATOR_OPENAI_API_KEY": "none",
+        }
+        with ExitStack() as stack:
+            holding = stack.enter_context(hold_locks(database.dsn, CANDIDATES))
+            processes = [
+                stack.enter_context(start_cli("run", "consolidation", environment=environment)) for _ in range(3)
+            ]
+            await wait_for_lock_waiters(database.dsn, 3)  # each has a session that it is about to commit
+            conductor = await find_pid(database, "night")
+            processes.sort(key=lambda process: process.pid != conductor)
+            for process in processes[:2]:
+                process.kill()
+                assert process.wait(PATIENCE) == -signal.SIGKILL
+            holding.rollback()
+            survivor = processes[2]
+            stdout, stderr = await asyncio.to_thread(survivor.communicate, None, PATIENCE)
+    assert survivor.returncode == 0, stderr
+    assert stdout.startswith("consolidation: ")
+    assert not re.search("WARNING|ERROR|Traceback", stderr), stderr
+    (run,) = await query_rows(database, "select * from run where job = 'consolidation'")
+    assert (run["status"], run["report"]["units"]) == ("done", SESSIONS)
+    assert run["report"]["seen"] == run["report"]["learned"] + run["report"]["nothing"]
+    claims = await query_rows(database, "select * from claim where phase = 0")
+    assert {claim["status"] for claim in claims} == {"done"}
+    assert sorted(claim["attempts"] for claim in claims)[-3:] == [1, 2, 2]  # two were in hand when their process died
+    assert await query_number(database, "select count(*) from event where consolidated_at is null") == 0
+    assert await all_learned(database)
+    await assert_ledger_balances(database)
+    await assert_invariants(database)
+    assert len(asked_at) == SESSIONS  # no question was asked twice
+    await assert_rate_held(database, asked_at)
+    states = "select count(*) from consolidator_dbos.workflow_status where status <> 'SUCCESS'"
+    assert await query_number(database, states) == 0
+    async with memory_by_claims(fresh, settings) as expected:
+        assert await read_memory(database) == expected

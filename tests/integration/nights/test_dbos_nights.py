@@ -1,0 +1,71 @@
+"""A night by DBOS in this process: it learns what a night by claims does, and leaves the process as it was."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.errors import UsageError
+from consolidator.jobs import engine
+from consolidator.jobs.nightly import JobRunner
+from consolidator.settings import Settings
+from tests.integration.conftest import OpenDatabase
+from tests.nights import all_learned, assert_ledger_balances, log_workdays, query_number, query_rows
+from tests.support import assert_invariants, read_memory
+
+HOUR = timedelta(hours=1)
+
+
+async def test_a_night_by_dbos_learns_what_one_by_claims_does(fresh: OpenDatabase, settings: Settings) -> None:
+    memories = []
+    for night_engine in ("claims", "dbos"):
+        async with fresh() as database:
+            await log_workdays(database, 5)
+            assert isinstance(database.clock, FrozenClock)
+            database.clock.advance(HOUR)
+            runner = JobRunner(database, settings.model_copy(update={"night_engine": night_engine}))
+            report = await runner.run_due("consolidation")
+            assert report is not None
+            assert (report["status"], report["units"]) == ("done", 5)
+            assert await runner.run_due("consolidation") is None
+            assert await all_learned(database)
+            await assert_ledger_balances(database)
+            await assert_invariants(database)
+            memories.append(await read_memory(database))
+            if night_engine == "dbos":
+                states = await query_rows(database, "select distinct status from consolidator_dbos.workflow_status")
+                assert states == [{"status": "SUCCESS"}]
+    assert memories[0] == memories[1]
+    assert await asyncio.to_thread(lambda: 1) == 1  # the loop has threads again
+
+
+async def test_a_night_that_was_cancelled_in_dbos_begins_anew(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await log_workdays(database, 2)
+    clock.advance(HOUR)
+    runner = JobRunner(database, settings.model_copy(update={"night_engine": "dbos"}))
+    first = await runner.run_due("consolidation")
+    assert first is not None
+    await log_workdays(database, 1, begin=2)
+    clock.advance(HOUR)
+    async with database.connection() as conn:  # as where the ledger was restored from a backup, and DBOS's schema not
+        await conn.execute("update run set status = 'interrupted', finished_at = null where id = %s", [first["run"]])
+    again = await runner.run_due("consolidation")
+    assert again is not None
+    assert (again["run"], again["status"], again["units"]) == (first["run"], "done", 3)
+    assert await query_number(database, "select max(attempts) from claim where phase = 0") == 1
+    await assert_ledger_balances(database)
+
+
+async def test_without_the_extra_one_error_says_what_to_install(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "find_spec", lambda _: None)
+    runner = JobRunner(database, settings.model_copy(update={"night_engine": "dbos"}))
+    with pytest.raises(UsageError, match=r"pip install 'consolidator\[dbos\]'"):
+        await runner.run_now("consolidation")
