@@ -7,6 +7,7 @@ A call whose process died costs its whole reserve. A cap in money needs a model 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Literal
@@ -14,7 +15,7 @@ from typing import Any, Literal
 from ulid import ULID
 
 from consolidator.database import Connection
-from consolidator.errors import NotFound, OverBudget, StaleEpoch, UsageError
+from consolidator.errors import ConsolidatorError, HeadConflict, NotFound, OverBudget, StaleEpoch, UsageError
 from consolidator.llm.prices import calculate_cost, price_tier
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
@@ -63,8 +64,7 @@ def check_cap(model: str | None, cap: Decimal | None) -> None:
         raise UsageError(f"the price of {model or 'no model'} is unknown, so a cap in money cannot be enforced with it")
 
 
-async def reserve_spend(
-    conn: Connection,
+def plan_reserve(
     session_id: str,
     *,
     model: str,
@@ -77,23 +77,20 @@ async def reserve_spend(
     strategy: str | None = None,
     turn: int | None = None,
     epoch: int | None = None,
-) -> str:
-    """Reserve what a call may cost at most, and return the call's id.
+) -> dict[str, Any]:
+    """Return what to reserve for a call, and under which id: what it may cost at most, as values of a statement.
 
     `session_model` is the session's own model, against which a cheaper one is recognised; `turn` defaults to the
-    session's current one. Raises BudgetStop if the call would exceed the cap, StaleEpoch if another harness holds the
-    session, and NotFound.
+    session's current one.
     """
     estimated_tokens = input_tokens if model.startswith(_EXACTLY_COUNTED) else input_tokens * 4 // 3
-    amount = calculate_cost(model, input_tokens=estimated_tokens, output_tokens=max_tokens)
-    call_id = str(ULID())
-    values = {
-        "call": call_id,
+    return {
+        "call": str(ULID()),
         "session": session_id,
         "message": message_id,
         "purpose": purpose,
         "model": model,
-        "amount": amount,
+        "amount": calculate_cost(model, input_tokens=estimated_tokens, output_tokens=max_tokens),
         "input": input_tokens,
         "output": max_tokens,
         "tier": price_tier(model, session_model),
@@ -102,26 +99,50 @@ async def reserve_spend(
         "epoch": epoch,
         "now": now,
     }
-    if await spend.reserve(conn, values):
-        return call_id
+
+
+async def reserve_spend(conn: Connection, reserve: Mapping[str, Any]) -> str:
+    """Reserve what a call may cost at most, and return the call's id.
+
+    Raises BudgetStop if the call would exceed the cap, StaleEpoch if another harness holds the session, and NotFound.
+    """
+    if not await spend.reserve(conn, reserve):
+        raise await explain_refusal(conn, reserve)
+    return str(reserve["call"])
+
+
+async def explain_refusal(conn: Connection, reserve: Mapping[str, Any]) -> ConsolidatorError:
+    """Return why nothing was reserved, or no call begun."""
+    session_id, epoch, amount = reserve["session"], reserve["epoch"], reserve["amount"]
     budgets = await spend.list_budgets(conn, session_id)
     if not budgets:
-        raise NotFound(f"no session {session_id!r}")
+        return NotFound(f"no session {session_id!r}")
     if epoch is not None and budgets[0].lease_epoch != epoch:
-        raise StaleEpoch(f"session {session_id}: epoch {epoch} is over, it is {budgets[0].lease_epoch}")
-    refused = next(
-        (one for one in budgets if one.max_cost is not None and _is_over(one, amount)),
-        next(one for one in budgets if one.max_cost is not None),  # another call has ended in the meantime
-    )
+        return StaleEpoch(f"session {session_id}: epoch {epoch} is over, it is {budgets[0].lease_epoch}")
+    capped = [one for one in budgets if one.max_cost is not None]
+    over = [one for one in capped if _is_over(one, amount)] or capped  # another call has ended in the meantime
+    if not over:
+        return HeadConflict(f"session {session_id} changes too fast: the call could not begin")
+    refused = over[0]
     assert refused.max_cost is not None
-    raise BudgetStop(
-        model, refused.max_cost, refused.cost + refused.reserved, amount,
+    return BudgetStop(
+        reserve["model"], refused.max_cost, refused.cost + refused.reserved, amount,
         parent_id=None if refused.id == session_id else refused.id,
     )  # fmt: skip
 
 
 def _is_over(one: spend.SessionBudget, amount: Decimal | None) -> bool:
     return amount is None or one.max_cost is None or one.cost + one.reserved + amount > one.max_cost
+
+
+def usage_cost(model: str, usage: Usage) -> Decimal | None:
+    """Return what a call cost; None if the price is unknown."""
+    return calculate_cost(
+        model,
+        input_tokens=usage.input_tokens,
+        cached_tokens=min(usage.cached_tokens, usage.input_tokens),
+        output_tokens=usage.output_tokens,
+    )
 
 
 async def settle_spend(conn: Connection, call_id: str, usage: Usage | None, *, now: datetime) -> Decimal | None:
@@ -139,12 +160,7 @@ async def settle_spend(conn: Connection, call_id: str, usage: Usage | None, *, n
         usage = Usage(call.input_tokens, 0, call.output_tokens)
         cost = None if call.tier is None else call.reserved
     else:
-        cost = calculate_cost(
-            call.model,
-            input_tokens=usage.input_tokens,
-            cached_tokens=min(usage.cached_tokens, usage.input_tokens),
-            output_tokens=usage.output_tokens,
-        )
+        cost = usage_cost(call.model, usage)
     values = {"call": call_id, "cost": cost, "now": now, "input": usage.input_tokens}
     await spend.settle(conn, {**values, "cached": usage.cached_tokens, "output": usage.output_tokens})
     return cost

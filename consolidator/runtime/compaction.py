@@ -160,8 +160,7 @@ async def _summarize(
         with boundary("commit reserve"):
             async with database.transaction() as conn:
                 session_model = session_model or (await sessions.get(conn, session_id)).model
-                call_id = await money.reserve_spend(
-                    conn,
+                reserve = money.plan_reserve(
                     session_id,
                     model=model,
                     input_tokens=request.tokens,
@@ -172,6 +171,7 @@ async def _summarize(
                     epoch=epoch,
                     now=database.clock.now(),
                 )
+                call_id = await money.reserve_spend(conn, reserve)
     except money.BudgetStop as stop:
         log.info("session %s is compacted without a model: %s", session_id, stop)
         return None

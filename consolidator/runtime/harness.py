@@ -20,11 +20,12 @@ MAX_SUB_AGENTS = 4  # that one process drives at the same time
 DEFAULT_CHANNEL = "direct"  # the channel of a session that names none
 MODEL_MISSING = "it waits for a model: this service has none; set CONSOLIDATOR_MODEL, or the session's or agent's own"
 TOOLS_MISSING = "it waits for tools that no driver has here: "  # what a session's error begins with, until it is driven
+DRIVER_ERRORS = (MODEL_MISSING, TOOLS_MISSING)
 
 
 def waits_for_driver(error: str | None) -> bool:
     """Tell whether a session's error says that no driver here has its model or its tools."""
-    return error is not None and error.startswith((MODEL_MISSING, TOOLS_MISSING))
+    return error is not None and error.startswith(DRIVER_ERRORS)
 
 
 FinishReason = Literal["stop", "tool_calls", "approval", "budget", "error", "idle", "interrupted"]
@@ -37,6 +38,11 @@ class Usage:
     input_tokens: int = 0  # cached ones included
     cached_tokens: int = 0
     output_tokens: int = 0
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Input, cached and output tokens."""
+        return self.input_tokens, self.cached_tokens, self.output_tokens
 
     def __add__(self, other: Usage) -> Usage:
         """Return the sum."""

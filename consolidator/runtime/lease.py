@@ -25,7 +25,7 @@ from consolidator.runtime import budget
 from consolidator.runtime.boundaries import boundary
 from consolidator.store.log import events
 from consolidator.store.log import lease as store
-from consolidator.store.log.events import AppendResult
+from consolidator.store.log.events import AppendResult, AppendStatement
 
 log = logging.getLogger("consolidator.runtime")
 T = TypeVar("T")
@@ -77,11 +77,18 @@ class Lease:
             if not self._released and not self._lost.is_set():
                 await asyncio.shield(self._release())
 
-    async def append(self, conn: Connection, new: Sequence[NewEvent], *, now: datetime) -> AppendResult:
+    async def append(
+        self, conn: Connection, new: Sequence[NewEvent], *, now: datetime, statement: AppendStatement | None = None
+    ) -> AppendResult:
         """Append events as the session's holder, in the open task; raise StaleEpoch if another harness holds it."""
-        principled = with_principals(new)
         appended = await events.append(
-            conn, self.session_id, principled, now=now, epoch=self.epoch, open_task=self.open_task
+            conn,
+            self.session_id,
+            with_principals(new),
+            now=now,
+            epoch=self.epoch,
+            open_task=self.open_task,
+            statement=statement,
         )
         self.open_task = appended.open_task
         return appended

@@ -18,10 +18,11 @@ from consolidator.models.principal import Role, name_principal
 from consolidator.models.session import SessionRow
 from consolidator.runtime.boundaries import boundary
 from consolidator.runtime.changes import PlannedChange, apply_change
-from consolidator.runtime.harness import waits_for_driver
+from consolidator.runtime.harness import DRIVER_ERRORS
 from consolidator.runtime.sub_agents import cancel_sub_agents, finish_sub_agent
-from consolidator.store.log import driving, events, sessions
+from consolidator.store.log import events, sessions, turns
 from consolidator.store.log import lease as store
+from consolidator.store.log.events import AppendRefused
 from consolidator.store.log.lease import AttentionRow
 
 MessageMode = Literal["message", "steer", "follow_up"]
@@ -70,7 +71,7 @@ async def send_message(
     """
     new = create_message(text, mode=mode, speaker=speaker, surface=surface)
     with boundary("commit message"):
-        async with database.transaction() as conn:
+        async with database.connection() as conn:
             return await append_message(conn, session_id, new, now=database.clock.now())
 
 
@@ -85,15 +86,15 @@ def create_message(
 
 
 async def append_message(conn: Connection, session_id: str, message: NewEvent, *, now: datetime) -> int:
-    """Append a message in the caller's transaction, have drivers look at it, and return its seq."""
-    session = await sessions.get(conn, session_id)
-    check_driven_here(session)
-    appended = await events.append(conn, session_id, [message], now=now, open_task=session.open_task)
-    if not await store.mark_pending(conn, session_id, now=now):
-        raise session_ended(session_id)
-    if session.error is not None and waits_for_driver(session.error):  # of the message before: a driver looks anew
-        await driving.clear_missing(conn, session_id, session.error)
-    return appended.last_seq
+    """Append a message, have drivers look at it, and return its seq; in one statement that commits by itself."""
+    while True:
+        try:
+            statement = turns.message(driver_errors=DRIVER_ERRORS)  # of the message before: a driver looks anew
+            appended = await events.append(conn, session_id, [message], now=now, statement=statement)
+        except AppendRefused:
+            check_open(await sessions.get(conn, session_id))
+        else:
+            return appended.last_seq
 
 
 async def stop_turn(database: Database, session_id: str, *, surface: str = LIBRARY) -> int | None:

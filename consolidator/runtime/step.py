@@ -35,8 +35,8 @@ from consolidator.runtime.tool_calls import (
 )
 from consolidator.runtime.turn_limits import TurnLimits, TurnStop, session_limits
 from consolidator.store.log import generation as store
-from consolidator.store.log import lease as marks
-from consolidator.store.log import sessions
+from consolidator.store.log import sessions, turns
+from consolidator.store.log.events import AppendRefused
 from consolidator.store.log.lineage import load_lineage, read_lineage
 
 MAX_ATTEMPTS = 3  # to call the model within one step
@@ -194,30 +194,34 @@ class SessionStepper:
     async def _begin_call(
         self, session: SessionRow, plan: RequestPlan, message: PartialMessage | None
     ) -> tuple[PartialMessage, str]:
-        """Reserve money for a call and log its start, in one transaction. Return the message and the call's id."""
+        """Reserve money for a call and log its start, in one statement. Return the message and the call's id."""
         now = self.harness.database.clock.now()
         message_id = message.message_id if message else str(ULID())
+        reserve = budget.plan_reserve(
+            session.id,
+            model=plan.model,
+            input_tokens=plan.tokens,
+            now=now,
+            max_tokens=plan.max_tokens,
+            session_model=compared_model(self.harness.settings, session),
+            message_id=message_id,
+            strategy=plan.strategy,
+            epoch=self.lease.epoch,
+        )
         with boundary("commit thinking"):
-            async with self.harness.database.transaction() as conn:
-                call_id = await budget.reserve_spend(
-                    conn,
-                    session.id,
-                    model=plan.model,
-                    input_tokens=plan.tokens,
-                    now=now,
-                    max_tokens=plan.max_tokens,
-                    session_model=compared_model(self.harness.settings, session),
-                    message_id=message_id,
-                    strategy=plan.strategy,
-                    epoch=self.lease.epoch,
-                )
+            async with self.harness.database.connection() as conn:
                 if message is None:
                     new = [] if plan.route is None else [plan.route.event(plan.purpose)]
                     new.append(NewEvent(EventType.THINKING_START, plan.log_data(message_id)))
-                    appended = await self.lease.append(conn, new, now=now)
+                    try:
+                        appended = await self.lease.append(conn, new, now=now, statement=turns.begin_call(reserve))
+                    except AppendRefused as refused:
+                        raise await budget.explain_refusal(conn, reserve) from refused
                     message = PartialMessage(message_id, appended.last_seq, plan.upto_seq, withheld=plan.withheld)
+                else:
+                    await budget.reserve_spend(conn, reserve)
         self.lease.mark_seen(plan.upto_seq)
-        return message, call_id
+        return message, str(reserve["call"])
 
     async def _stream(self, plan: RequestPlan, message: PartialMessage, answer: StreamedAnswer) -> None:
         """Stream an answer; commit each batch as a chunk of the message, then deliver it."""
@@ -252,19 +256,21 @@ class SessionStepper:
         state: OpenState,
     ) -> StepResult:
         """Log a whole answer with its tool calls, and run these."""
-        usage = plan.usage(answer)
+        usage, charged = plan.usage(answer), plan.charged_usage(answer)
         response = _response(message, answer.model or plan.model, answer.finish_reason, usage)
         calls = call_events(self.harness.tools_of(session), answer, message.message_id)
         requests = approval_requests(calls)
         now = self.harness.database.clock.now()
         with boundary("commit response"):
-            async with self.harness.database.transaction() as conn:
-                await budget.settle_spend(conn, call_id, plan.charged_usage(answer), now=now)  # locks the parent, too
-                appended = await self.lease.append(conn, [response, *calls], now=now)
-                if requests:
-                    await marks.set_attention(conn, session.id, requested=requests)
-                if not calls:
-                    await marks.add_turns(conn, session.id, 1)
+            async with self.harness.database.connection() as conn:
+                end_call = turns.end_call(
+                    call_id,
+                    cost=None if charged is None else budget.usage_cost(plan.model, charged),
+                    tokens=None if charged is None else charged.counts,
+                    requested=requests,
+                    turns=0 if calls else 1,
+                )
+                appended = await self.lease.append(conn, [response, *calls], now=now, statement=end_call)
         self._mark_delivered(appended.first_seq)
         if not calls:
             started_seq = plan.upto_seq + (1 if plan.route is None else 2)

@@ -18,7 +18,7 @@ from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, name_principal
 from consolidator.runtime.boundaries import Boundary, boundary
-from consolidator.runtime.changes import append_with_change
+from consolidator.runtime.changes import SessionChange, append_with_change
 from consolidator.runtime.fold import OpenCall
 from consolidator.runtime.generation import StreamedAnswer
 from consolidator.runtime.harness import Harness
@@ -33,8 +33,9 @@ from consolidator.runtime.turn_limits import (
     TurnLimits,
     TurnUse,
 )
-from consolidator.store.log import events
+from consolidator.store.log import events, turns
 from consolidator.store.log import lease as store
+from consolidator.store.log.events import AppendStatement
 from consolidator.telemetry import open_span
 
 UNCERTAIN = "The process that ran this call ended before its result was recorded: it may have had its effect, or not."
@@ -248,32 +249,35 @@ class ToolCallRunner:
             if not isinstance(outcome, Outcome)
         }
         patches = [outcome.patch for _, outcome in results if isinstance(outcome, Outcome) and outcome.patch]
-        with boundary("commit results"):
-            async with self.harness.database.transaction() as conn:
-                await self._append_results(conn, results)
-                await store.set_attention(
-                    conn, self.lease.session_id, requested=uncertain, settled=[call.call_id for call, _ in results]
-                )
-                for patch in patches:
-                    await store.patch_state(conn, self.lease.session_id, patch)
-
-    async def _append_results(self, conn: Connection, results: Sequence[tuple[OpenCall, Outcome | str | None]]) -> None:
-        """Append results; that of a tool that changes its session, which runs alone, together with the change."""
         call, outcome = results[0]
-        if len(results) > 1 or not isinstance(outcome, Outcome) or outcome.change is None:
-            await self._append(conn, [_result_event(call, outcome, self.notes) for call, outcome in results])
-            return
-        changing: Outcome = outcome
+        with boundary("commit results"):
+            if isinstance(outcome, Outcome) and outcome.change is not None and len(results) == 1:
+                async with self.harness.database.transaction() as conn:
+                    await self._append_changing_result(conn, call, outcome, outcome.change)
+                    await store.set_attention(conn, self.lease.session_id, requested={}, settled=[call.call_id])
+                    if outcome.patch:
+                        await store.patch_state(conn, self.lease.session_id, outcome.patch)
+                return
+            statement = turns.results(
+                requested=uncertain, settled=[call.call_id for call, _ in results], patches=patches
+            )
+            async with self.harness.database.connection() as conn:
+                new = [_result_event(call, outcome, self.notes) for call, outcome in results]
+                await self._append(conn, new, statement)
+
+    async def _append_changing_result(
+        self, conn: Connection, call: OpenCall, changing: Outcome, change: SessionChange
+    ) -> None:
+        """Append the result of a tool that changes its session, which runs alone, together with the change."""
 
         def create_result(answer: str | None, refusal: str | None) -> NewEvent:
             settled = Outcome.failed(refusal) if refusal is not None else replace(changing, content=answer)
             return _result_event(call, settled, deepcopy(self.notes))
 
-        assert outcome.change is not None
         appended = await append_with_change(
             conn,
             self.lease.session_id,
-            outcome.change,
+            change,
             principal=Role.AGENT.value,
             now=self.harness.database.clock.now(),
             epoch=self.lease.epoch,
@@ -286,8 +290,10 @@ class ToolCallRunner:
             async with self.harness.database.connection() as conn:
                 await self._append(conn, new)
 
-    async def _append(self, conn: Connection, new: Sequence[NewEvent]) -> None:
-        appended = await self.lease.append(conn, new, now=self.harness.database.clock.now())
+    async def _append(
+        self, conn: Connection, new: Sequence[NewEvent], statement: AppendStatement | None = None
+    ) -> None:
+        appended = await self.lease.append(conn, new, now=self.harness.database.clock.now(), statement=statement)
         self.to_seq = appended.last_seq
 
 

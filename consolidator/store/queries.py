@@ -24,11 +24,16 @@ _INCLUDE = re.compile(r"^ *-- include: (\w+)\s*$", re.MULTILINE)
 _NAME = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
 
 
-def load(name: str) -> dict[str, LiteralString]:
-    """Return the queries of store/<name>.sql by their names; a query may include another that stands before it."""
+def load(name: str, *before: str) -> dict[str, LiteralString]:
+    """Return the queries of store/<name>.sql by their names; a query may include another that stands before it.
+
+    What the files `before` hold stands before it, too.
+    """
+    queries: dict[str, LiteralString] = {}
+    for earlier in before:
+        queries |= load(earlier)
     text = (Path(__file__).parent / f"{name}.sql").read_text(encoding="utf-8")
     parts = _NAME.split(text)
-    queries: dict[str, LiteralString] = {}
     for key, body in zip(parts[1::2], parts[2::2], strict=True):
         queries[key] = _INCLUDE.sub(lambda include: queries[include[1]], body.strip())
     return queries

@@ -15,7 +15,7 @@ from consolidator.database import Database
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.runtime import sessions
-from consolidator.runtime.budget import reserve_spend, settle_spend
+from consolidator.runtime.budget import plan_reserve, reserve_spend, settle_spend
 from consolidator.runtime.harness import Usage
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
@@ -50,7 +50,8 @@ def prepare(dsn: str, settings: Settings) -> None:
             await log_events(database, "late", [*talk, notes, *last], peer="ada", model="gpt-4o")
             async with database.transaction() as conn:
                 await conn.execute("update session set max_cost = 1 where id = 'late'")
-                call = await reserve_spend(conn, "late", model="gpt-4o", input_tokens=100, now=clock.now())
+                reserve = plan_reserve("late", model="gpt-4o", input_tokens=100, now=clock.now())
+                call = await reserve_spend(conn, reserve)
                 await settle_spend(conn, call, Usage(100, 40, 10), now=clock.now())
         finally:
             await database.close()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 
@@ -98,6 +98,18 @@ class _AppendRefusal:
     last_seq: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class AppendStatement:
+    """A statement that appends and does something else, all or none: see `store/log/turns.py`."""
+
+    query: LiteralString
+    values: Mapping[str, Any]
+
+
+class AppendRefused(Exception):
+    """A statement that appends found its session otherwise than it needs; the session and its epoch are there."""
+
+
 class _TaskChanged(Exception):
     """Another task is open than the events were numbered for."""
 
@@ -145,12 +157,14 @@ async def append(
     epoch: int | None = None,
     key: str | None = None,
     open_task: str | None = None,
+    statement: AppendStatement | None = None,
 ) -> AppendResult:
     """Append events to a session's log, all or none, and return their sequence numbers.
 
     Events that name no task get the id of the one that is open; `open_task` is the one that the caller knows of, and
     costs no round trip where it still is. `expected_head` refuses (HeadConflict) if the session has moved on, `epoch`
     (StaleEpoch) if another harness holds it. A repeated idempotency `key` writes nothing and returns the first answer.
+    A `statement` takes the place of the plain append, without either of these but the epoch; it raises AppendRefused.
     Raises NotFound for an unknown session and InvalidEvent for a payload that does not fit.
     """
     for _ in range(_MAX_TASK_CHANGES):
@@ -162,7 +176,7 @@ async def append(
         }
         try:
             appended = await _append_prepared(
-                conn, session_id, list(map(prepare, numbered)), now, expected_head, epoch, key, task_values
+                conn, session_id, list(map(prepare, numbered)), now, expected_head, epoch, key, task_values, statement
             )
             return replace(appended, open_task=task_after)
         except _TaskChanged as changed:
@@ -192,6 +206,7 @@ async def _append_prepared(
     epoch: int | None,
     key: str | None,
     task_values: dict[str, Any],
+    statement: AppendStatement | None,
 ) -> AppendResult:
     """Append prepared events with their blobs. Raises _TaskChanged if they were numbered for another task."""
     values = {
@@ -204,18 +219,22 @@ async def _append_prepared(
         "principals": [event.principal for event in prepared],
         "contents": [event.content_hash for event in prepared],
     }
-    if len(prepared) == 1 and key is None:
+    query = _SQL["append"]
+    if statement is not None:
+        query, values = statement.query, {**values, **statement.values}
+    elif len(prepared) == 1 and key is None:
         only = prepared[0]
         values |= {"type": only.type, "data": only.data, "task": only.task_id, "tool": only.tool_name}
         values |= {"content": only.content_hash, "principal": only.principal}
+        query = _SQL["append_one"]
     if any(event.blobs for event in prepared):
         async with conn.transaction():
             await store_blobs(conn, prepared, now)
-            appended = await _run_append(conn, values)
+            appended = await _run_append(conn, query, values)
             if not appended.repeated:
                 await _add_blob_references(conn, session_id, appended.first_seq, prepared)
             return appended
-    return await _run_append(conn, values)
+    return await _run_append(conn, query, values)
 
 
 def _append_values(
@@ -239,9 +258,8 @@ def _append_values(
     }
 
 
-async def _run_append(conn: Connection, values: dict[str, Any]) -> AppendResult:
+async def _run_append(conn: Connection, query: LiteralString, values: dict[str, Any]) -> AppendResult:
     """Run the append; create a missing partition once, and answer a race for the same key as its winner was."""
-    query = _SQL["append_one" if "type" in values else "append"]
     for _ in range(2):
         try:
             if conn.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
@@ -260,10 +278,10 @@ async def _run_append(conn: Connection, values: dict[str, Any]) -> AppendResult:
         if seqs is not None and seqs[0] is not None:
             return AppendResult(seqs[0], seqs[1])
         break
-    return await _explain_refusal(conn, values)
+    return await _explain_refusal(conn, values, is_plain=query in (_SQL["append"], _SQL["append_one"]))
 
 
-async def _explain_refusal(conn: Connection, values: dict[str, Any]) -> AppendResult:
+async def _explain_refusal(conn: Connection, values: dict[str, Any], *, is_plain: bool) -> AppendResult:
     """Return the answer that the idempotency key got before, or raise the reason why nothing was appended."""
     refusal = await fetch_one(conn, _AppendRefusal, _SQL["refusal"], values)
     if refusal is None:
@@ -274,7 +292,9 @@ async def _explain_refusal(conn: Connection, values: dict[str, Any]) -> AppendRe
         raise StaleEpoch(f"session {values['session']}: epoch {values['epoch']} is over, it is {refusal.lease_epoch}")
     if values["expected"] is not None and values["expected"] != refusal.head:
         raise HeadConflict(f"session {values['session']}: expected head {values['expected']}, it is {refusal.head}")
-    raise _TaskChanged(None if refusal.open_task is None else unescape(refusal.open_task))
+    if is_plain or (values["counts_task"] and refusal.open_task != values["open_task"]):
+        raise _TaskChanged(None if refusal.open_task is None else unescape(refusal.open_task))
+    raise AppendRefused
 
 
 async def store_blobs(conn: Connection, prepared: Iterable[PreparedEvent], now: datetime) -> None:

@@ -6,12 +6,23 @@ from session own
 where own.id = coalesce(%(session)s::text, (select made.session_id from spend made where made.call_id = %(call)s::text))
 
 -- name: payers
--- The payers, locked in the order of all locks.
-select s.id, s.max_cost, s.cost, s.reserved, s.lease_epoch, s.turns from session s
+-- The payers, locked in the order of all locks, with what an append needs of a session.
+select s.id, s.max_cost, s.cost, s.reserved, s.lease_epoch, s.turns, s.head, s.last_event_at, s.open_task,
+       coalesce(s.chain_hash, sha256(convert_to(s.id, 'UTF8'))) as chain_hash
+from session s
 where s.id = any(array(
     -- include: payer_ids
 ))
 order by s.id collate "C" for update
+
+-- name: insert_call
+-- A call, at its reserve, of the session that is `allowed` to make it.
+insert into spend (call_id, session_id, message_id, purpose, model, day, reserved, input_tokens, output_tokens, tier,
+                   strategy, turn, reserved_at)
+select %(call)s, id, %(message)s, %(purpose)s, %(model)s, (%(now)s::timestamptz at time zone 'UTC')::date,
+       coalesce(%(amount)s::numeric, 0), %(input)s, %(output)s, %(tier)s, %(strategy)s,
+       coalesce(%(turn)s::integer, turns), %(now)s
+from allowed
 
 -- name: reserve
 -- Reserves money for a call, unless it would pass a cap of one who pays, or another harness holds the session.
@@ -29,12 +40,7 @@ with payers as materialized (
     update session set reserved = session.reserved + coalesce(%(amount)s::numeric, 0)
     from payers where session.id = payers.id and exists (select from allowed)
 )
-insert into spend (call_id, session_id, message_id, purpose, model, day, reserved, input_tokens, output_tokens, tier,
-                   strategy, turn, reserved_at)
-select %(call)s, id, %(message)s, %(purpose)s, %(model)s, (%(now)s::timestamptz at time zone 'UTC')::date,
-       coalesce(%(amount)s::numeric, 0), %(input)s, %(output)s, %(tier)s, %(strategy)s,
-       coalesce(%(turn)s::integer, turns), %(now)s
-from allowed
+-- include: insert_call
 
 -- name: list_budgets
 -- What a refused reserve was checked against: the session's own budget first.

@@ -11,7 +11,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.llm.prices import calculate_cost
-from consolidator.runtime.budget import Purpose, reserve_spend, settle_spend
+from consolidator.runtime.budget import Purpose, plan_reserve, reserve_spend, settle_spend
 from consolidator.runtime.cost import COST_GROUPINGS, Cost, load_costs
 from consolidator.runtime.harness import Usage
 from tests.reuse import dsn, emptied
@@ -29,10 +29,11 @@ async def spend(
     """Make a call; without `usage` it is still under way."""
     async with database.transaction() as conn:
         now = database.clock.now()
-        call = await reserve_spend(
-            conn, session, model=model, input_tokens=100, max_tokens=10, now=now, purpose=purpose, session_model=DEAR,
+        reserve = plan_reserve(
+            session, model=model, input_tokens=100, max_tokens=10, now=now, purpose=purpose, session_model=DEAR,
             strategy=strategy, turn=turn,
         )  # fmt: skip
+        call = await reserve_spend(conn, reserve)
         if usage is not None:
             await settle_spend(conn, call, usage, now=now)
 

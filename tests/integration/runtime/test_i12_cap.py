@@ -12,7 +12,14 @@ from consolidator.database import Database
 from consolidator.errors import NotFound, StaleEpoch, UsageError
 from consolidator.llm.prices import calculate_cost
 from consolidator.models.payload import EventType
-from consolidator.runtime.budget import BudgetStop, check_cap, reserve_spend, settle_open_calls, settle_spend
+from consolidator.runtime.budget import (
+    BudgetStop,
+    check_cap,
+    plan_reserve,
+    reserve_spend,
+    settle_open_calls,
+    settle_spend,
+)
 from consolidator.runtime.harness import Usage
 from tests.nights import open_replica, query_rows
 from tests.reuse import dsn, emptied
@@ -35,7 +42,7 @@ async def reserve(database: Database, **more: object) -> str:
     """Reserve for a call of 1,000 tokens in and 100 out."""
     values = {"model": MODEL, "input_tokens": 1000, "max_tokens": 100, "now": database.clock.now(), **more}
     async with database.transaction() as conn:
-        return await reserve_spend(conn, "one", **values)  # type: ignore[arg-type]
+        return await reserve_spend(conn, plan_reserve("one", **values))  # type: ignore[arg-type]
 
 
 async def settle(database: Database, call: str, usage: Usage | None) -> Decimal | None:
@@ -112,7 +119,7 @@ async def test_a_zombie_sets_nothing_aside(database: Database) -> None:
     assert await query_rows(database, "select * from spend") == []
     with pytest.raises(NotFound):
         async with database.transaction() as conn:
-            await reserve_spend(conn, "two", model=MODEL, input_tokens=1, now=database.clock.now())
+            await reserve_spend(conn, plan_reserve("two", model=MODEL, input_tokens=1, now=database.clock.now()))
 
 
 async def test_a_model_without_a_known_price_refuses_a_cap_and_counts_tokens_without_one(database: Database) -> None:
