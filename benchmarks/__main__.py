@@ -28,7 +28,7 @@ MODULES = {
     "hooks": "benchmarks.speed.hooks",
     "models": "benchmarks.model_use.models",
     "runtime": "benchmarks.runtime.runtime",
-    "turn": "benchmarks.runtime.turn_floor",
+    "turn-floor": "benchmarks.runtime.turn_floor",
     "followers": "benchmarks.runtime.followers",
     "lineage": "benchmarks.runtime.lineage",
     "api": "benchmarks.runtime.api_appends",

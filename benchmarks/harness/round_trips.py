@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-_DEFAULT_PORT = "5432"
+_DEFAULT_PORT = 5432
 _BUFFER = 256 * 1024  # bytes
 
 
@@ -60,8 +60,8 @@ class WireCounter:
 @asynccontextmanager
 async def count_round_trips(dsn: str) -> AsyncIterator[WireCounter]:
     """Yield a counter whose own `dsn` leads to the same database."""
-    values = {"host": "localhost", "port": _DEFAULT_PORT, **conninfo_to_dict(dsn)}
-    host, port = str(values["host"]), int(values["port"])
+    values = conninfo_to_dict(dsn)
+    host, port = str(values.get("host") or "localhost"), int(values.get("port") or _DEFAULT_PORT)
     counter = WireCounter()
     connections: set[asyncio.Task[None]] = set()
 
