@@ -160,6 +160,15 @@ async def wait_for_lock_waiters(dsn: str, minimum: int = 1) -> None:
             await asyncio.sleep(0.02)
 
 
+def wait_until_signal_taken(process: subprocess.Popen[str]) -> None:
+    """Wait until a process has no pending signal."""
+    while True:
+        with open(f"/proc/{process.pid}/status", encoding="utf-8") as status:
+            pending = [int(line.split()[1], 16) for line in status if line.startswith(("SigPnd", "ShdPnd"))]
+        if not any(pending):
+            return
+
+
 async def wait_until_counted(database: Database, query: str, *values: Any) -> None:
     """Wait until a counting query returns more than 0."""
     async with asyncio.timeout(PATIENCE):

@@ -95,6 +95,7 @@ class EngineProcess:
                 try:
                     if alive.closed or alive.broken:
                         alive = await self._hold_lock()
+                    await alive.execute("select 1")  # a connection that says nothing for a lease is taken for frozen
                     await self._take_over(alive)
                 except (ConsolidatorError, psycopg.Error, SQLAlchemyError) as error:
                     log.warning("looking for dead processes: %s", format_redacted_traceback(error))
@@ -110,7 +111,7 @@ class EngineProcess:
         """Return the workflows of dead processes to their queues; their locks keep others from doing it, too."""
         pending = await DBOS.list_workflows_async(status="PENDING", load_input=False, load_output=False)
         for executor in {row.executor_id for row in pending if row.executor_id} - {self.executor}:
-            if not await executors.try_lock(conn, executor):
+            if not await executors.try_lock(conn, executor, lease_seconds=self.settings.lease_seconds):
                 continue
             try:
                 for row in await DBOS.list_workflows_async(

@@ -14,8 +14,12 @@ async def hold(conn: Connection, executor: str, *, lease_seconds: int) -> None:
     await execute(conn, _SQL["lock"], {"executor": executor})
 
 
-async def try_lock(conn: Connection, executor: str) -> bool:
-    """Take the lock of a process that has ended; return whether it has, and nobody else sees to it."""
+async def try_lock(conn: Connection, executor: str, *, lease_seconds: int) -> bool:
+    """Take the lock of a process that has ended; return whether it has, and nobody else sees to it.
+
+    One that has not said anything for a lease loses its lock, and is told so when it wakes.
+    """
+    await execute(conn, _SQL["end_silent"], {"executor": executor, "seconds": lease_seconds})
     return bool(await fetch_value(conn, _SQL["try_lock"], {"executor": executor}))
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import signal
+import subprocess
 import time
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
@@ -13,6 +15,7 @@ from typing import Any
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
+from consolidator.errors import Interrupted
 from consolidator.jobs.engine.model_rate import limiter
 from consolidator.jobs.nightly import JobRunner
 from consolidator.settings import Settings
@@ -22,16 +25,19 @@ from tests.nights import (
     all_learned,
     assert_ledger_balances,
     hold_locks,
+    log_workdays,
     query_number,
     query_rows,
     start_cli,
     wait_for_lock_waiters,
+    wait_until_signal_taken,
     workday_events,
 )
 from tests.oracle import oracle, with_model
 from tests.support import PATIENCE, assert_invariants, log_events, read_memory, user_message
 
 HOUR = timedelta(hours=1)
+DIGESTS = "lock table digest in access exclusive mode"  # stops a unit that was claimed, before it reads
 CANDIDATES = "lock table candidate in exclusive mode"  # stops a unit just before it stores what it learned
 RATE = 240  # model calls a minute
 SESSIONS = 12
@@ -83,8 +89,39 @@ async def assert_rate_held(database: Database, asked_at: list[float]) -> None:
         assert count <= limit * windows + 2  # two processes may both have taken the last turn of a window
 
 
+def for_dbos(environment: dict[str, str], clock: FrozenClock, **more: str) -> dict[str, str]:
+    """Return the environment of a process that shares the night of an hour later by DBOS, one session at a time."""
+    return {
+        **environment,
+        "CONSOLIDATOR_CLOCK": (clock.now() + HOUR).isoformat(),
+        "CONSOLIDATOR_WORKERS": "1",
+        "CONSOLIDATOR_NIGHT_ENGINE": "dbos",
+        **{f"CONSOLIDATOR_{name}": value for name, value in more.items()},
+    }
+
+
+async def wait_for_exit(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """Wait for a process; return its exit code and what it printed."""
+    stdout, stderr = await asyncio.to_thread(process.communicate, None, PATIENCE)
+    return process.returncode, stdout, stderr
+
+
+async def assert_night_is_done(database: Database, sessions: int) -> None:
+    """Assert that one run learned from every session, once, and that nothing of it is left in DBOS."""
+    (run,) = await query_rows(database, "select * from run where job = 'consolidation'")
+    assert (run["status"], run["report"]["units"]) == ("done", sessions)
+    assert run["report"]["seen"] == run["report"]["learned"] + run["report"]["nothing"]
+    assert {row["status"] for row in await query_rows(database, "select status from claim")} == {"done"}
+    assert await query_number(database, "select count(*) from event where consolidated_at is null") == 0
+    assert await all_learned(database)
+    await assert_ledger_balances(database)
+    await assert_invariants(database)
+    states = "select count(*) from consolidator_dbos.workflow_status where status <> 'SUCCESS'"
+    assert await query_number(database, states) == 0
+
+
 async def test_three_processes_share_a_night_and_two_are_killed(
-    database: Database, environment: dict[str, str], fresh: OpenDatabase, settings: Settings
+    database: Database, clock: FrozenClock, environment: dict[str, str], fresh: OpenDatabase, settings: Settings
 ) -> None:
     asked_at: list[float] = []
 
@@ -94,15 +131,14 @@ async def test_three_processes_share_a_night_and_two_are_killed(
 
     await log_sessions(database)
     async with ModelServer(answer) as server:
-        environment |= {
-            "CONSOLIDATOR_CLOCK": (database.clock.now() + HOUR).isoformat(),
-            "CONSOLIDATOR_WORKERS": "1",
-            "CONSOLIDATOR_NIGHT_ENGINE": "dbos",
-            "CONSOLIDATOR_MODEL_CALLS_PER_MINUTE": str(RATE),
-            "CONSOLIDATOR_MODEL": "gpt-4o-mini",
-            "CONSOLIDATOR_OPENAI_BASE_URL": server.url,
-            "CONSOLIDATOR_OPENAI_API_KEY": "none",
-        }
+        environment = for_dbos(
+            environment,
+            clock,
+            MODEL_CALLS_PER_MINUTE=str(RATE),
+            MODEL="gpt-4o-mini",
+            OPENAI_BASE_URL=server.url,
+            OPENAI_API_KEY="none",
+        )
         with ExitStack() as stack:
             holding = stack.enter_context(hold_locks(database.dsn, CANDIDATES))
             processes = [
@@ -115,24 +151,60 @@ async def test_three_processes_share_a_night_and_two_are_killed(
                 process.kill()
                 assert process.wait(PATIENCE) == -signal.SIGKILL
             holding.rollback()
-            survivor = processes[2]
-            stdout, stderr = await asyncio.to_thread(survivor.communicate, None, PATIENCE)
-    assert survivor.returncode == 0, stderr
+            code, stdout, stderr = await wait_for_exit(processes[2])
+    assert code == 0, stderr
     assert stdout.startswith("consolidation: ")
     assert not re.search("WARNING|ERROR|Traceback", stderr), stderr
-    (run,) = await query_rows(database, "select * from run where job = 'consolidation'")
-    assert (run["status"], run["report"]["units"]) == ("done", SESSIONS)
-    assert run["report"]["seen"] == run["report"]["learned"] + run["report"]["nothing"]
-    claims = await query_rows(database, "select * from claim where phase = 0")
-    assert {claim["status"] for claim in claims} == {"done"}
-    assert sorted(claim["attempts"] for claim in claims)[-3:] == [1, 2, 2]  # two were in hand when their process died
-    assert await query_number(database, "select count(*) from event where consolidated_at is null") == 0
-    assert await all_learned(database)
-    await assert_ledger_balances(database)
-    await assert_invariants(database)
+    await assert_night_is_done(database, SESSIONS)
+    attempts = await query_rows(database, "select attempts from claim where phase = 0 order by 1")
+    assert [row["attempts"] for row in attempts][-3:] == [1, 2, 2]  # two were in hand when their process died
     assert len(asked_at) == SESSIONS  # no question was asked twice
     await assert_rate_held(database, asked_at)
-    states = "select count(*) from consolidator_dbos.workflow_status where status <> 'SUCCESS'"
-    assert await query_number(database, states) == 0
     async with memory_by_claims(fresh, settings) as expected:
         assert await read_memory(database) == expected
+
+
+async def test_a_frozen_process_loses_its_work_after_a_lease_and_commits_nothing_when_it_wakes(
+    database: Database, clock: FrozenClock, environment: dict[str, str]
+) -> None:
+    await log_workdays(database, 4)
+    environment = for_dbos(environment, clock, LEASE_SECONDS="5")
+    with start_cli("run", "consolidation", environment=environment) as frozen:
+        with hold_locks(database.dsn, DIGESTS):
+            await wait_for_lock_waiters(database.dsn)
+            os.kill(frozen.pid, signal.SIGSTOP)
+        with start_cli("run", "consolidation", environment=environment) as other:
+            code, _, stderr = await wait_for_exit(other)
+        assert code == 0, stderr
+        before, claims = await read_memory(database), await query_rows(database, "select * from claim order by unit")
+        os.kill(frozen.pid, signal.SIGCONT)
+        code, _, stderr = await wait_for_exit(frozen)
+    assert code == 0, stderr
+    assert await read_memory(database) == before
+    assert await query_rows(database, "select * from claim order by unit") == claims
+    await assert_night_is_done(database, 4)
+
+
+async def test_a_terminated_process_finishes_what_is_in_hand_and_another_goes_on(
+    database: Database, clock: FrozenClock, environment: dict[str, str]
+) -> None:
+    await log_workdays(database, 4)
+    environment = for_dbos(environment, clock)
+    with (
+        hold_locks(database.dsn, CANDIDATES) as holding,
+        start_cli("run", "consolidation", environment=environment) as process,
+    ):
+        await wait_for_lock_waiters(database.dsn)
+        process.terminate()
+        await asyncio.to_thread(wait_until_signal_taken, process)
+        holding.rollback()
+        code, _, stderr = await wait_for_exit(process)
+    assert (code, "interrupted" in stderr) == (Interrupted.exit_code, True), stderr
+    assert "Traceback" not in stderr
+    done = "select count(*) from claim where phase = 0 and status = 'done'"
+    assert await query_number(database, done) == 1
+    with start_cli("run", "consolidation", environment=environment) as process:
+        code, _, stderr = await wait_for_exit(process)
+    assert code == 0, stderr
+    await assert_night_is_done(database, 4)
+    assert await query_number(database, "select max(attempts) from claim where phase = 0") == 1

@@ -9,9 +9,10 @@ import pytest
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.errors import UsageError
+from consolidator.errors import DatabaseError, UsageError
 from consolidator.jobs import engine
 from consolidator.jobs.nightly import JobRunner
+from consolidator.service.database import upgrade_engine
 from consolidator.settings import Settings
 from tests.integration.conftest import OpenDatabase
 from tests.nights import all_learned, assert_ledger_balances, log_workdays, query_number, query_rows
@@ -69,3 +70,22 @@ async def test_without_the_extra_one_error_says_what_to_install(
     runner = JobRunner(database, settings.model_copy(update={"night_engine": "dbos"}))
     with pytest.raises(UsageError, match=r"pip install 'consolidator\[dbos\]'"):
         await runner.run_now("consolidation")
+
+
+async def test_a_writer_uses_the_tables_that_the_owner_made(
+    dsn: str, writer_dsn: str, clock: FrozenClock, settings: Settings
+) -> None:
+    settings = settings.model_copy(update={"night_engine": "dbos"})
+    owner, writer = Database(dsn, clock), Database(writer_dsn, clock)
+    writer.access = "writer"
+    try:
+        await log_workdays(writer, 1)
+        clock.advance(HOUR)
+        with pytest.raises(DatabaseError, match="consolidator db upgrade"):
+            await JobRunner(writer, settings).run_now("consolidation")
+        await upgrade_engine(owner, settings)
+        report = await JobRunner(writer, settings).run_now("consolidation")
+        assert (report["status"], report["units"]) == ("done", 1)
+    finally:
+        await owner.close()
+        await writer.close()

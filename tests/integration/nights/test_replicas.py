@@ -36,6 +36,7 @@ from tests.nights import (
     start_cli,
     wait_for_lock_waiters,
     wait_until_counted,
+    wait_until_signal_taken,
     workday_events,
 )
 from tests.support import PATIENCE, assert_invariants, log_events, read_memory, user_message
@@ -237,15 +238,6 @@ async def test_a_terminated_process_finishes_what_is_in_hand_and_the_next_one_go
     (finished,) = await query_rows(database, "select * from run")
     assert (finished["id"], finished["status"]) == (interrupted["id"], "done")
     await assert_done_once(database, 5)
-
-
-def wait_until_signal_taken(process: subprocess.Popen[str]) -> None:
-    """Wait until a process has no pending signal."""
-    while True:
-        with open(f"/proc/{process.pid}/status", encoding="utf-8") as status:
-            pending = [int(line.split()[1], 16) for line in status if line.startswith(("SigPnd", "ShdPnd"))]
-        if not any(pending):
-            return
 
 
 async def test_a_long_session_is_handed_back_between_two_windows(
