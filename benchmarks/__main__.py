@@ -23,6 +23,7 @@ MODULES = {
     "mining": "benchmarks.speed.mining",
     "plans": "benchmarks.speed.plans",
     "recall": "benchmarks.speed.recall",
+    "soak": "benchmarks.speed.soak",
     "ui": "benchmarks.speed.ui",
     "start": "benchmarks.speed.start",
     "hooks": "benchmarks.speed.hooks",

@@ -64,26 +64,28 @@ def project_of(number: int) -> str:
     return f"/home/ada/work/project-{number % PROJECTS}"
 
 
-def generate_session(number: int, length: int) -> list[NewEvent]:
+def generate_session(number: int, length: int, began_at: datetime | None = None) -> list[NewEvent]:
     """Return a coding session of `length` events: requests, reads, edits, failing and passing tests, commits."""
-    generator = _SessionGenerator(number)
+    generator = _SessionGenerator(number, began_at or START + timedelta(minutes=number))
     generated: list[NewEvent] = []
     while len(generated) < length:
         generated.extend(generator.generate_task())
     return generated[:length]
 
 
-def prepare_session(number: int, length: int) -> list[events.PreparedEvent]:
+def prepare_session(number: int, length: int, began_at: datetime | None = None) -> list[events.PreparedEvent]:
     """Return a session as prepared events for a bulk load."""
-    return [events.prepare(event, checked=True) for event in generate_session(number, length)]
+    return [events.prepare(event, checked=True) for event in generate_session(number, length, began_at)]
 
 
-async def write_session(conn: Connection, number: int, length: int, *, now: datetime, name: str = "") -> str:
+async def write_session(
+    conn: Connection, number: int, length: int, *, now: datetime, name: str = "", began_at: datetime | None = None
+) -> str:
     """Open a synthetic session and load its events; return its id. The caller must have a transaction open."""
     session_id = name or f"made-{number:07}"
     columns = {"id": session_id, "agent": agent_of(number), "project": project_of(number)}
     await sessions.open_session(conn, columns, now=now)
-    await events.load_bulk(conn, session_id, prepare_session(number, length), now=now)
+    await events.load_bulk(conn, session_id, prepare_session(number, length, began_at), now=now)
     return session_id
 
 
@@ -98,9 +100,9 @@ def _text(rng: random.Random, size: int) -> str:
 class _SessionGenerator:
     """Generates a session task by task; tasks are of several kinds, with detours."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, began_at: datetime) -> None:
         self._rng = random.Random(number)
-        self._time = START + timedelta(minutes=number)
+        self._time = began_at
         self._calls = 0
         self._project = project_of(number)
         self._kinds = (self._fix_test, self._fix_test, self._build, self._release, self._explore, self._close_order)

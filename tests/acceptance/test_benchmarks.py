@@ -29,6 +29,7 @@ RATIOS = {
     "increment": {"night with 1% new / full backfill"},
     "retention": {"dropping the day / DELETE", "the whole job / DELETE"},
     "mining": {"time", "peak of memory", "other orders that came out the same"},
+    "soak": {"last night, processor time an event", "recall after the last night, p95", "log, a kept event"},
     "ui": {"Facts, p95", "Compare long sessions, p95", "the largest page"},
     "recall": {
         "1,000 facts: by text, p95",
