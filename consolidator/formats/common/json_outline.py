@@ -15,7 +15,7 @@ MAX_SCANNED = 64 * 1024 * 1024  # bytes; members that begin later are not seen
 MAX_MEMBER_START = 4096  # bytes of a member that are yielded
 MAX_ARRAYS = 2  # around the first object
 _CHUNK = 1024 * 1024
-_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["{}\[\]]', re.DOTALL)  # a string, or one that is not complete yet
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*"|["{}\[\]]', re.DOTALL)  # a string, or one that is not complete yet
 _COLON = re.compile(rb"\s*:")
 
 

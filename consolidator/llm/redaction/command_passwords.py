@@ -57,7 +57,7 @@ _HINT = re.compile(
 )
 _POSITION_WORDS = ("add_user", "change_password", "htpasswd", "vault login", "net use", "sqlplus")
 _PROGRAM = re.compile(rf"(?<![\w.-]){write_alternation(PROGRAMS)}(?:\.exe)?(?=\s)")
-_LINE_WORD = re.compile(r"(?:[^\s'\"|;&<>]|'[^'\n]{0,256}'|\"[^\"\n]{0,256}\"){1,512}+")
+_LINE_WORD = re.compile(r"(?:[^\s'\"|;&<>]|'[^'\n]{0,256}'|\"[^\"\n]{0,256}\"){1,512}")
 _LINE_END = re.compile(r"(?<!\\)\n|[|;]|&&")
 _LINE_CHARS = 600  # characters of a command that are read after its program's name
 _PROGRAM_KEYS = ("command", "cmd", "program", "executable", "entrypoint", "file")

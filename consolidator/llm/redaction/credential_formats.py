@@ -41,7 +41,7 @@ _TOKEN_PREFIX = re.compile(r"[A-Za-z0-9_-]+\Z")
 _APP_TOKEN = re.compile(r"[|%](?<=\d{15}[|%])(?:7C)?[A-Za-z0-9_-]{27,40}(?![A-Za-z0-9_-])")
 # In a URL only the password is hidden, or a token in place of the user name.
 _URL_CREDENTIALS = re.compile(
-    r"://(?P<user>[^\s:/@\"'`<>\\]{0,512}+)(?::(?P<password>[^\s/@\"'`<>\\]{1,512}+))?+@[A-Za-z0-9_.\[$%{-]"
+    r"://(?P<user>[^\s:/@\"'`<>\\]{0,512}+)(?::(?P<password>[^\s/@\"'`<>\\]{1,512}+))?@[A-Za-z0-9_.\[$%{-]"
 )
 # host:port:database:user:password, as ~/.pgpass has it.
 _PGPASS = re.compile(

@@ -12,8 +12,8 @@ from consolidator.llm.redaction.value_shapes import is_placeholder, is_tangled, 
 _HEADER = re.compile(r"(?i)\b(bearer|basic|token|digest|apikey|bot)\s{1,2}([A-Za-z0-9._~+/=-]{8,8192}+)")
 # After the header's name any scheme may follow, or none.
 _AUTHORIZATION = re.compile(
-    r"(?i)authorization\\{0,4}[\"']?\]?\s{0,2}[:=,]\s{0,2}\\{0,4}[\"']?(?:[A-Za-z][A-Za-z0-9-]{1,24}\s{1,2})?+"
-    r"(?P<value>[A-Za-z0-9._~+/=:-]{8,8192}+)"
+    r"(?i)authorization\\{0,4}[\"']?\]?\s{0,2}[:=,]\s{0,2}\\{0,4}[\"']?"
+    r"(?:[A-Za-z][A-Za-z0-9-]{1,24}\s{1,2}|(?![A-Za-z][A-Za-z0-9-]{1,24}\s))(?P<value>[A-Za-z0-9._~+/=:-]{8,8192}+)"
 )
 _SESSION_NAME = re.compile(r"(?i)sid\b|sess|auth|token|jwt|csrf|xsrf|remember|login")
 _COOKIE = re.compile(r"(?i)\b(set-cookie2?|cookie)\\{0,4}[\"']?\s{0,2}[:=,]\s{0,2}\\{0,4}[\"']?([^\r\n\"'\\]{8,8192}+)")

@@ -13,7 +13,8 @@ from consolidator.markup import Tag, find_tags
 NAME = "private"
 # The rest of an opening tag after its name; a tag in a quoted attribute is none.
 _REST_OF_TAG = re.compile(
-    r"(?:=\s{0,9}\"[^\"]*\"|=\s{0,9}'[^']*'|(?!&gt;)[^<>\uff1e])*+(?P<bracket>>|\uff1e|&gt;)", re.IGNORECASE
+    r"(?:=\s{0,9}(?:\"[^\"]*\"|'[^']*')|(?!&gt;|=\s{0,9}(?:\"[^\"]*\"|'[^']*'))[^<>\uff1e])*(?P<bracket>>|\uff1e|&gt;)",
+    re.IGNORECASE,
 )
 
 
