@@ -29,7 +29,7 @@ DISTRIBUTION_KEYS = {
 WITHOUT_THE_KEY = {
     "named by a key, an origin or a trigger, once when a session is opened: what a directory would answer": """
         log/sessions.get_current log/sessions.open_current log/sessions.end_current log/sessions.clear_current_of_key
-        log/sessions.create log/sessions.conversation log/items.find_recorded
+        log/sessions.create log/items.find_recorded
         log/lineage.find_called log/lineage.find_named_branch
     """,
     "asked by a driver, a night or retention for sessions with work: a list by index on every machine": """
@@ -54,6 +54,7 @@ PRIMARY_KEYS_WITHOUT_IT = {"checkpoint", "spend"}  # named by an id of their own
 UNIQUE_WITHOUT_IT = {"session_origin", "session_key_current", "session_key_recorded"}  # the directory, as above
 EXCEPTIONS = {name for names in WITHOUT_THE_KEY.values() for name in names.split()}
 PARAMETER = re.compile(r"%\((\w+)\)[sbt]")
+INCLUDE = re.compile(r"-- include: (\w+)")
 INDICES = """
 select table_class.relname, index_class.relname, indisprimary,
        array(select attname from pg_attribute where attrelid = indrelid and attnum = any(indkey::int2[]))
@@ -65,12 +66,13 @@ where indisunique and table_class.relnamespace = 'consolidator'::regnamespace an
 
 
 def static_queries() -> Iterator[tuple[str, str]]:
-    """Yield every query of a .sql file, by the file's and its own name."""
+    """Yield every query of a .sql file, by the file's and its own name; parts that others include are read in these."""
     folder = Path(store.__file__).parent
     for path in sorted(folder.rglob("*.sql")):
         file = path.relative_to(folder).with_suffix("").as_posix()
+        parts = set(INCLUDE.findall(path.read_text(encoding="utf-8")))
         for name, query in queries.load(file).items():
-            if not query.startswith("copy "):  # names its columns, not its rows
+            if name not in parts and not query.startswith("copy "):  # which names its columns, not its rows
                 yield f"{file}.{name}", query
 
 
