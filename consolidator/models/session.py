@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, Numeric, Text, text
+from sqlalchemy import BigInteger, Column, Computed, Date, ForeignKey, Index, Numeric, Text, text
 from sqlmodel import Field, SQLModel
 
 from consolidator.models.columns import (
@@ -82,6 +82,7 @@ class SessionRow:
     created_at: datetime
     last_event_at: datetime  # ingest time of the last event
     last_occurred_at: datetime  # when the last thing happened
+    last_day: date  # of that, in UTC: what lists of the latest sessions are read by
     expires_at: datetime | None  # retention ends it after this; a person's message moves it on
     unchained_to: int  # events up to here were written before events were hash-chained
     chain_hash: bytes | None  # of the last event; null before the first one
@@ -122,7 +123,8 @@ class SessionTable(SQLModel, table=True):
 
     __tablename__ = "session"
     __table_args__ = (
-        # No index covers a column that an append changes, so that appends stay HOT updates.
+        # No index covers a column that an append changes, so that appends stay HOT updates, but for the first of a day.
+        Index("session_last_day", text("last_day desc")),
         Index("session_due", "agent", "id", postgresql_where=text("due")),
         Index(
             "session_late", "agent", "id", postgresql_where=text("greatest(extracted_to, pruned_to) < consolidated_to")
@@ -219,6 +221,9 @@ class SessionTable(SQLModel, table=True):
     created_at: datetime = timestamp_column()
     last_event_at: datetime = timestamp_column()
     last_occurred_at: datetime = timestamp_column()
+    last_day: date = Field(
+        sa_column=Column(Date, Computed("(last_occurred_at at time zone 'UTC')::date", persisted=True), nullable=False)
+    )
     expires_at: datetime | None = nullable_timestamp_column()
     unchained_to: int = bigint_column()
     chain_hash: bytes | None = nullable_bytes_column()

@@ -83,7 +83,9 @@ async def _read_events(database: Database, session_id: str, head: int) -> AsyncI
 
 def _unescaped_columns(session: SessionRow) -> dict[str, Any]:
     """Return a session's columns by name, with its texts as their log had them, not as PostgreSQL must store them."""
-    return {name: unescape(value) if isinstance(value, str) else value for name, value in asdict(session).items()}
+    columns = {name: unescape(value) if isinstance(value, str) else value for name, value in asdict(session).items()}
+    del columns["last_day"]  # it is made of another one
+    return columns
 
 
 def _redact_columns(columns: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, and_, func, literal, or_, tuple_
@@ -80,11 +80,16 @@ async def list_page(
                 and_(col(root.id).is_not(None), func.coalesce(root.peer, "") == person),
             )
         )
+    day = col(table.last_day)  # in the order of an index; with it few sessions are sorted, those of some days
     place = tuple_(moment, col(table.id))
     if after is not None:
         mark = tuple_(literal(after.at), literal(after.id))
         query = query.where(place > mark if order == "runs" else place < mark)
-    ordered = (moment, col(table.id)) if order == "runs" else (moment.desc(), col(table.id).desc())
+        if order == "latest":
+            query = query.where(day <= after.at.astimezone(UTC).date())
+    ordered: tuple[Any, ...] = (moment.desc(), col(table.id).desc())
+    if order != "created":
+        ordered = (moment, col(table.id)) if order == "runs" else (day.desc(), *ordered)
     return await fetch_selected(conn, SessionRow, query.order_by(*ordered))
 
 
