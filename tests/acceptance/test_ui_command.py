@@ -7,6 +7,7 @@ import signal
 
 import httpx2
 
+from consolidator.ui.registry import NAVIGATION
 from tests.nights import start_cli
 from tests.support import PATIENCE, free_port
 
@@ -21,9 +22,12 @@ def test_without_a_service_the_command_serves_the_page_itself(environment: dict[
                 lines += command.stdout.readline()
             with httpx2.Client(timeout=PATIENCE) as client:
                 assert client.get(json.loads(lines)["url"]).status_code == 200
-                page = client.get(f"http://127.0.0.1:{port}/ui/today")
+                pages = [client.get(f"http://127.0.0.1:{port}/ui{entry.path}") for entry in NAVIGATION]
+                missing = client.get(f"http://127.0.0.1:{port}/ui/memory/none")
             command.send_signal(signal.SIGINT)
             command.communicate(timeout=PATIENCE)
-    assert page.status_code == 200
-    assert "consolidator import" in page.text  # what to do while there is nothing
+    assert [page.status_code for page in pages] == [200] * len(NAVIGATION)
+    assert all('class="empty"' in page.text for page in pages)  # what to do while there is nothing
+    assert "consolidator import" in pages[0].text
+    assert (missing.status_code, "There is nothing here" in missing.text) == (404, True)
     assert command.returncode == 0

@@ -26,6 +26,7 @@ from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.log.projects import resolve_project
 from consolidator.store.memory import agent_locks, facts, listing, lookup
+from consolidator.store.memory.facts import OwnedAttribute
 from consolidator.store.memory.listing import FACT_POSITION
 from consolidator.store.memory.visibility import (
     find_own_sessions,
@@ -40,12 +41,15 @@ __all__ = [
     "UNKNOWN_START",
     "correct_fact",
     "cut_fact",
+    "find_believed",
     "forget_fact",
     "list_facts",
     "list_quarantined",
     "list_rejected",
+    "reopen_review",
     "review_candidate",
 ]
+REJECTED = "rejected by a person"
 MAX_CORRECTION_LENGTH = 400  # characters
 MAX_QUARANTINED_READ = 1000  # candidates, the latest, of which those are listed that a viewer may decide
 UNUSED_AFTER = timedelta(days=60)  # a fact that nobody said or recalled for so long is listed after the others
@@ -212,10 +216,32 @@ async def review_candidate(
         if candidate is None or not await _find_decidable(conn, [candidate], viewer):
             raise not_quarantined
         await agent_locks.lock_agent(conn, candidate.agent)
-        if not await facts.end_quarantine(conn, candidate_id, rejected=None if accept else "rejected by a person"):
+        if not await facts.end_quarantine(conn, candidate_id, rejected=None if accept else REJECTED):
             raise not_quarantined
         await reconcile_agent(conn, candidate.agent, Provenance(None, "review", database.clock.now()), Changes())
     return candidate
+
+
+async def reopen_review(database: Database, candidate_id: str, *, viewer: Viewer = OWNER) -> CandidateRow:
+    """Take back that a person rejected a candidate: it waits for a word again. Raises NotFound if none has this id."""
+    async with database.transaction() as conn:
+        candidate = await facts.reopen_review(conn, candidate_id, rejected=REJECTED)
+        if candidate is None or not await _find_decidable(conn, [candidate], viewer):
+            raise NotFound(f"nothing that a person rejected has the id {candidate_id!r}")
+    return candidate
+
+
+async def find_believed(database: Database, candidate: CandidateRow, *, viewer: Viewer = OWNER) -> FactRow | None:
+    """Return the fact that is believed and rests on a candidate; None where there is none.
+
+    Raises Forbidden for a viewer who does not reach everything.
+    """
+    viewer.check_may("read")
+    viewer.check_unnarrowed()
+    subject, predicate = candidate.as_subject or candidate.subject, candidate.as_predicate or candidate.predicate
+    attribute = OwnedAttribute(candidate.level, candidate.owner, subject, predicate)
+    async with database.connection() as conn:
+        return await facts.load_fact_of(conn, candidate.agent, [attribute], candidate.id)
 
 
 async def _find_decidable(conn: Connection, candidates: Sequence[CandidateRow], viewer: Viewer) -> set[str]:

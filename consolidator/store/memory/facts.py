@@ -319,6 +319,11 @@ async def get_quarantined(conn: Connection, candidate_id: str) -> CandidateRow |
     return await fetch_one(conn, CandidateRow, _SQL["get_quarantined"], {"id": candidate_id})
 
 
+async def reopen_review(conn: Connection, candidate_id: str, *, rejected: str) -> CandidateRow | None:
+    """Put a candidate that was rejected for this reason back into quarantine; None where there is no such one."""
+    return await fetch_one(conn, CandidateRow, _SQL["reopen_review"], {"id": candidate_id, "rejected": rejected})
+
+
 async def end_quarantine(conn: Connection, candidate_id: str, *, rejected: str | None) -> bool:
     """Let a candidate out of quarantine, or reject it; return False where it is not in quarantine any more."""
     return bool(await execute(conn, _SQL["end_quarantine"], {"id": candidate_id, "rejected": rejected}))

@@ -199,6 +199,9 @@ join fact f on f.agent = %(agent)s and f.subject = attribute.subject and f.predi
      and coalesce(f.project, f.peer, '') = attribute.owner and f.level = attribute.level
 where f.superseded_at is null and %(candidate)s = any(f.evidence) limit 1
 
+-- name: reopen_review
+update candidate set rejected = null where id = %(id)s and quarantined is not null and rejected = %(rejected)s returning *
+
 -- name: ids_by_prefix
 select id from fact where id >= %(prefix)s and id < %(prefix)s || 'g' order by id limit %(limit)s
 

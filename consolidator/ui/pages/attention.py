@@ -13,6 +13,7 @@ from starlette.routing import Route
 from consolidator.errors import UsageError
 from consolidator.service.memory import facts
 from consolidator.service.sessions import decisions
+from consolidator.ui import reviewing
 from consolidator.ui.rendering import fit_texts
 from consolidator.ui.view import (
     Entry,
@@ -29,7 +30,8 @@ from consolidator.ui.view import (
 STATEMENTS, SESSIONS = 20, 20  # on a page
 CALLS_KB = 90  # that the arguments of its calls take
 MAX_ARGUMENTS = 40  # that are shown of one call
-_DONE = {"granted": "Granted", "denied": "Denied", "settled": "Settled", "accepted": "Accepted", "rejected": "Rejected"}
+_DONE = {"granted": "Granted", "denied": "Denied", "settled": "Settled", "accepted": "Accepted"}
+_DONE |= {"rejected": "Rejected", "reopened": "It waits again"}
 
 
 async def show_attention(request: Request) -> Response:
@@ -55,6 +57,7 @@ async def show_attention(request: Request) -> Response:
         more_statements=next_address(request, "statements", waiting.position, "statements"),
         first_statements=first_address(request, "statements"),
         done=_DONE.get(request.query_params.get("done", "")),
+        done_statement=request.query_params.get("statement", "")[:200],
         done_session=request.query_params.get("session", "")[:200],
         is_driven=services.is_driving,
     )
@@ -117,13 +120,10 @@ async def resolve(request: Request) -> Response:
 
 
 async def review(request: Request) -> Response:
-    """Let a statement that waits be believed, or reject it for good."""
+    """Let a statement that waits be believed, or reject it."""
     form = request.state.form
     accept = _choose(form, "decision", "accept", "reject") == "accept"
-    await facts.review_candidate(
-        services_of(request).database, form.get("statement", ""), accept=accept, viewer=viewer_of(request)
-    )
-    return redirect(f"/attention?done={'accepted' if accept else 'rejected'}")
+    return await reviewing.decide(request, form.get("statement", ""), accept=accept)
 
 
 def _choose(form: dict[str, str], name: str, *choices: str) -> str:

@@ -16,6 +16,7 @@ from consolidator.service.memory.explain import explain
 from consolidator.service.memory.fact_chain import load_fact_chain
 from consolidator.service.memory.quoted_places import find_places
 from consolidator.service.memory.remember import remember
+from consolidator.ui import reviewing
 from consolidator.ui.fact_timeline import draw_timeline, list_rewordings
 from consolidator.ui.view import (
     PAGE_SIZE,
@@ -99,6 +100,8 @@ async def show_memory(request: Request) -> Response:
         proofs=list(zip(evidence, await find_places(database, evidence, viewer=viewer), strict=True)),
         row=row,
         before=before,
+        is_accepted=request.query_params.get("accepted") == "1",
+        is_rejected=explanation["kind"] == "candidate" and row.rejected == facts.REJECTED,
         chain=chain,
         timeline=timeline,
         rewordings=rewordings,
@@ -136,12 +139,14 @@ async def believe_again(request: Request) -> Response:
 
 
 async def review(request: Request) -> Response:
-    """Let a statement that waits be believed, or reject it for good."""
+    """Let a statement that waits be believed, or reject it."""
     accept = request.state.form.get("decision") == "accept"
-    await facts.review_candidate(
-        services_of(request).database, request.path_params["memory_id"], accept=accept, viewer=viewer_of(request)
-    )
-    return redirect("/facts")
+    return await reviewing.decide(request, request.path_params["memory_id"], accept=accept)
+
+
+async def reopen(request: Request) -> Response:
+    """Take back that a statement was rejected."""
+    return await reviewing.reopen(request, request.path_params["memory_id"])
 
 
 def _parse_day(text: str | None) -> datetime | None:
@@ -163,6 +168,7 @@ PAGE = PageModule(
         Route("/facts/{memory_id}/correct", correct, methods=["POST"]),
         Route("/facts/{memory_id}/believe", believe_again, methods=["POST"]),
         Route("/facts/{memory_id}/review", review, methods=["POST"]),
+        Route("/facts/{memory_id}/reopen", reopen, methods=["POST"]),
         Route("/memory/{memory_id}", show_memory),
     ),
     also=("/memory",),

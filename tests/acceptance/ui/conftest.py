@@ -8,16 +8,13 @@ theirs.
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
@@ -28,6 +25,7 @@ from consolidator.settings import Settings
 from consolidator.store.nights import runs
 from consolidator.testing import ScriptedReply
 from tests.acceptance.api.server import ApiServer, answer_models, serve, use_model
+from tests.acceptance.browser import check_page, open_browser
 from tests.conftest import NOON
 from tests.databases import database_copy
 from tests.integration.service.test_i16_isolation import log_person, session_name
@@ -130,27 +128,24 @@ def hostile_events() -> list[NewEvent]:
 
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """A browser. Where CONSOLIDATOR_TEST_BROWSER is set there must be one."""
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if program is None:
-        if os.environ.get("CONSOLIDATOR_TEST_BROWSER"):
-            pytest.fail("no chromium: `apt-get install chromium`")
-        pytest.skip("no chromium on this machine: `apt-get install chromium`")
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+    """A browser for all tests of the page."""
+    with open_browser() as opened:
         yield opened
-        opened.close()
 
 
-def make_link(served: ApiServer) -> str:
-    """Return a link that `consolidator ui` prints for the running service."""
-    environment = {
+def service_environment(served: ApiServer) -> dict[str, str]:
+    """Return the environment of a command that works beside the running service."""
+    return {
         "HOME": str(served.home.parent),
         "CONSOLIDATOR_HOME": str(served.home),
         "CONSOLIDATOR_DATABASE_URL": served.dsn,
         "CONSOLIDATOR_HEALTH_PORT": served.address.rpartition(":")[2],
     }
-    printed = run_cli("ui", "--no-browser", "--json", environment=environment).stdout
+
+
+def make_link(served: ApiServer) -> str:
+    """Return a link that `consolidator ui` prints for the running service."""
+    printed = run_cli("ui", "--no-browser", "--json", environment=service_environment(served)).stdout
     return str(json.loads(printed)["url"])
 
 
@@ -196,11 +191,6 @@ def check_looks(person: Page, name: str) -> None:
         person.set_viewport_size({"width": width, "height": 900})
         person.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
         person.screenshot(path=SCREENSHOTS / f"{name}-{look}.png", full_page=True)
-        assert person.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), (
-            f"{name} {look} is too wide"
-        )
-        found = Axe().run(person).response["violations"]
-        serious = [each for each in found if each["impact"] in ("serious", "critical")]
-        assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in serious] == [], f"{name} {look}"
+        check_page(person, f"{name} {look}")
     person.set_viewport_size({"width": 1280, "height": 900})
     person.emulate_media(color_scheme="light")

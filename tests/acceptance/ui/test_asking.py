@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import psycopg
 from playwright.sync_api import Page, expect
 
 from tests.acceptance.api.server import ApiServer, wait_for
@@ -25,7 +26,7 @@ def test_an_answer_is_the_agents_and_each_line_says_why(person: Page, served: Ap
     assert person.locator("pre.block").inner_text().strip() == block.strip()
     lines = person.get_by_role("region", name="Why each line is in it").locator("ol > li")
     assert lines.count() == block.count("\n- ")
-    expect(lines.first.locator("mark", has_text="branch")).to_be_visible()
+    expect(lines.first.locator("mark", has_text="release")).to_be_visible()  # as it was asked, not its stem
     expect(lines.first).to_contain_text("words of a fact")
     lines.first.locator("summary").click()
     expect(lines.first.locator("meter").first).to_be_visible()
@@ -103,6 +104,29 @@ def test_a_denied_call_tells_the_agent_why(person: Page, served: ApiServer) -> N
     expect(person.get_by_text("Nothing waits.")).to_be_visible()
 
 
+WAITING = """
+insert into candidate (id, agent, project, level, owner, subject, predicate, value, sentence, kind, confidence, trust,
+                       session_id, seq, occurred_at, quote, extractor, quarantined, reconciled, run_id)
+values ('waiting', 'reviewed', '/srv/shop', 'project', '/srv/shop', 'port', 'is', '8443', 'Their port is 8443.',
+        'environment', 'explicit', 'tool', 'ada-0', 1, now(), 'port 8443', 'rules:1', 'a tool said it', true, '')"""
+
+
+def test_a_review_is_taken_back(person: Page, served: ApiServer) -> None:
+    with psycopg.connect(served.dsn) as conn:
+        conn.execute(WAITING)
+    person.goto(f"{served.address}/ui/attention")
+    person.get_by_role("button", name="Reject").click()
+    expect(person.get_by_role("button", name="Reject")).to_have_count(0)
+    person.get_by_role("button", name="Undo").click()
+    person.get_by_role("button", name="Accept").click()
+    expect(person.locator("h1")).to_have_text("Their port is 8443.")
+    with served.client() as client:
+        assert len(client.get("/facts", params={"query": "8443"}).json()["facts"]) == 1
+        person.get_by_role("button", name="Undo").click()
+        expect(person.get_by_role("button", name="Undo")).to_be_visible()  # which is believing it again
+        assert client.get("/facts", params={"query": "8443"}).json()["facts"] == []
+
+
 def test_two_sessions_stand_side_by_side(person: Page, served: ApiServer) -> None:
     with served.client() as client:
         found = {each["key"]: each["id"] for each in client.get("/sessions?limit=100").json()["sessions"]}
@@ -178,12 +202,24 @@ def test_a_rule_is_accepted_and_stands_in_the_difference(person: Page, served: A
     assert not (Path(project) / "AGENTS.md").exists()  # a look writes nothing
 
 
+def test_a_rule_is_accepted_for_every_project(person: Page, served: ApiServer) -> None:
+    person.goto(f"{served.address}/ui/rules?project=/srv/shop")
+    proposal = person.locator("main .entry").first
+    proposal.get_by_label("In your words").fill("Greet whoever writes.")
+    proposal.get_by_label("in every project of").check()
+    proposal.get_by_role("button", name="Accept").click()
+    expect(person.locator("h1")).to_have_text("Greet whoever writes.")
+    expect(person.locator("main .owner").first).not_to_contain_text("/srv/shop")
+
+
 def test_the_system_is_shown_without_secrets(person: Page, served: ApiServer) -> None:
     person.goto(f"{served.address}/ui/system")
     settings = person.get_by_role("region", name="All settings")
     expect(settings.get_by_role("row", name="openai_api_key")).to_contain_text("**********")
     expect(settings.get_by_role("row", name="openai_api_key")).to_contain_text("CONSOLIDATOR_OPENAI_API_KEY")
     expect(settings.get_by_role("row", name="workers")).to_contain_text("default")
+    night = person.get_by_role("region", name="Checks").get_by_role("row", name="last night").locator("time")
+    assert str(night.get_attribute("title")).endswith("UTC")  # and what is read is in the reader's zone
     text = person.content()
     assert served.owners_token not in text
     assert "stand-in" not in text

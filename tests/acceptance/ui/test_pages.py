@@ -118,6 +118,17 @@ def test_facts_are_filtered_by_kind_and_by_whose_word_they_are(person: Page, ser
     expect(person.locator("h1")).to_have_text("This cannot be done")
 
 
+def test_a_slider_goes_through_time_by_its_keys(person: Page, served: ApiServer) -> None:
+    person.goto(f"{served.address}/ui/facts")
+    slider = person.get_by_role("slider", name="What memory believed on")
+    expect(slider).to_have_attribute("aria-valuetext", "now")
+    slider.press("Home")
+    person.wait_for_url("**as_of=2026-03-02*")
+    expect(slider).to_be_focused()  # so that the next key goes on from there
+    expect(slider).to_have_attribute("aria-valuetext", "2026-03-02")
+    expect(person.get_by_label("What memory believed on").first).to_have_value("2026-03-02")
+
+
 PROCEDURES = """
 insert into procedure (id, agent, title, body, support, worth, rank, learned_at, updated_at, audience, cause)
 select 'procedure_' || n, 'pager', 'Build ' || n, '{"success": {"alpha": 1, "beta": 1}}', 3, 1, 1, now(), now(), 'all',

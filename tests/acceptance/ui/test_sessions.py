@@ -18,7 +18,7 @@ def test_a_session_is_read_and_replayed_to_what_the_model_was_shown(person: Page
         client.post(f"/sessions/{session_id}/checkpoint", json={"label": "asked"}).raise_for_status()
         client.post(f"/sessions/{session_id}/fork", json={}).raise_for_status()
     person.goto(f"{served.address}/ui/sessions")
-    person.get_by_role("link", name="What is the release branch?").last.click()
+    person.locator(f"a[href$='{session_id}']").click()
     expect(person.get_by_text("It is called trunk.")).to_be_visible()
     expect(person.locator(".said.agent .mark", has_text="$0.00")).to_be_visible()  # what the answer cost
     expect(person.locator("svg .lane")).to_have_count(2)
@@ -56,6 +56,19 @@ def test_a_session_is_watched_and_steered(person: Page, served: ApiServer) -> No
     person.get_by_role("button", name="End the session").click()
     expect(person.locator("#status")).to_have_text("ended")
     expect(person.get_by_label("Message")).to_have_count(0)
+
+
+def test_who_watches_is_told_that_nobody_can_answer(person: Page, served: ApiServer) -> None:
+    session_id = served.open_session("coder:web:toolless", tools=["no_such_tool"])
+    person.goto(f"{served.address}/ui/sessions/{session_id}")
+    expect(person.get_by_text("Nobody can answer")).to_be_hidden()
+    with served.client() as client:
+        client.post(f"/sessions/{session_id}/messages", json={"text": "Is anybody there?"}).raise_for_status()
+        expect(person.get_by_text("Nobody can answer")).to_be_visible()  # it is told while somebody watches
+        expect(person.locator("#why")).to_contain_text("no_such_tool")
+        expect(person.locator("#status")).to_have_text("nobody answers")
+    person.reload()
+    expect(person.locator("#why")).to_contain_text("no_such_tool")
 
 
 def test_what_a_log_holds_is_text(person: Page, served: ApiServer) -> None:
