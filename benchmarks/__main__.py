@@ -19,6 +19,7 @@ MODULES = {
     "bulk": "benchmarks.speed.bulk",
     "consolidation": "benchmarks.speed.consolidation",
     "increment": "benchmarks.speed.increment",
+    "history": "benchmarks.speed.history",
     "retention": "benchmarks.speed.retention",
     "mining": "benchmarks.speed.mining",
     "plans": "benchmarks.speed.plans",

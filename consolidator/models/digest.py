@@ -11,11 +11,8 @@ from sqlmodel import SQLModel
 
 from consolidator.models.columns import (
     bigint_column,
-    boolean_column,
     bytes_column,
-    integer_column,
     json_object_column,
-    nullable_bytes_column,
     nullable_text_column,
     text_column,
     timestamp_column,
@@ -45,12 +42,19 @@ class DigestRow:
 
 
 class DigestTable(SQLModel, table=True):
-    """One row a session; the columns after `version` belong to the sums of the agent, see store/memory/sums.sql."""
+    """One row a session."""
 
     __tablename__ = "digest"
     __table_args__ = (
-        Index("digest_scope", "agent", "project"),
-        Index("digest_new", "agent", postgresql_where=text("not summed")),
+        Index("digest_latest", "agent", text("last_at desc"), text("session_id desc")),
+        Index(
+            "digest_latest_of_project",
+            "agent",
+            text("coalesce(project, '')"),
+            text("last_at desc"),
+            text("session_id desc"),
+        ),
+        Index("digest_latest_of_person", "agent", "peer", text("last_at desc"), text("session_id desc")),
     )
 
     session_id: str = text_column(primary_key=True)
@@ -68,8 +72,5 @@ class DigestTable(SQLModel, table=True):
     error_state: bytes = bytes_column()
     summary: dict[str, Any] = json_object_column()
     version: str = text_column()
-    summed: bool = boolean_column()  # whether the sums include it as it is now
-    summed_keys: bytes | None = nullable_bytes_column()  # as the sums include it, if it has changed since
-    summed_counts: bytes | None = nullable_bytes_column()
     goal: bytes = bytes_column()
-    outcome: int = integer_column()  # how its tasks went when it was summed: 1, -1, or 0 if nobody said
+    peer: str = text_column(default="")  # of its lineage root: whose session it is; "" for the owner of the machine

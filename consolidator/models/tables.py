@@ -31,7 +31,6 @@ from consolidator.models import (
     spend,
     steer,
     store_item,
-    sums,
 )
 
 METADATA = SQLModel.metadata
@@ -64,5 +63,4 @@ MODULES = (
     spend,
     steer,
     store_item,
-    sums,
 )

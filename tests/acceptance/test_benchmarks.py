@@ -27,6 +27,7 @@ RATIOS = {
     },
     "consolidation": {"night / stamping as a night does", "night / stamping in one statement"},
     "increment": {"night with 1% new / full backfill"},
+    "history": {"one project: long / short", "4 projects, news in 4: long / short", "peak of memory"},
     "retention": {"dropping the day / DELETE", "the whole job / DELETE"},
     "mining": {"time", "peak of memory", "other orders that came out the same"},
     "soak": {"last night, processor time an event", "recall after the last night, p95", "log, a kept event"},

@@ -87,7 +87,7 @@ async def save_memory(
             if result.folds.digest is not None
         ]
         await digests.save(conn, rows)
-        await scopes.touch(conn, sorted({(session.agent, session.project or "") for session, _ in learned}))
+        await scopes.touch(conn, await scopes.list_of_sessions(conn, [session.id for session, _ in learned]))
     if errors:
         await error_records.save(
             conn, [_error_row(session, record) for session, result in learned for record in result.errors]

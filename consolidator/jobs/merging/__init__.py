@@ -2,7 +2,8 @@
 
 agent_merge runs the three merges of an agent in one transaction:
 
-- procedure_merge publishes procedures and tool profiles, from the sums over digests that scope_sums keeps.
+- procedure_merge publishes procedures and tool profiles of each scope with news;
+  scope_learning learns them from the latest digests of a scope.
 - solution_merge groups error records by fingerprint and publishes solutions.
 - deciding compares a model's candidates with similar_facts, by code and one question to the model, before the
   transaction; reconciling then makes facts of the candidates of every attribute that changed.

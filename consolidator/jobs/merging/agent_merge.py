@@ -1,6 +1,6 @@
 """Merges an agent: publishes what its sessions taught as procedures, solutions and facts.
 
-It is made from sums over digests, records and candidates, so their order does not matter and a merge can be repeated.
+It is made from digests, records and candidates, so their order does not matter and a merge can be repeated.
 What several projects share belongs to the agent.
 """
 
@@ -15,7 +15,7 @@ from consolidator.jobs.merging.reconciling import reconcile_agent
 from consolidator.jobs.merging.solution_merge import merge_solutions
 from consolidator.models.provenance import Cause, Provenance
 from consolidator.settings import Settings
-from consolidator.store.memory import agent_locks, scopes
+from consolidator.store.memory import agent_locks
 
 
 async def merge_agent(
@@ -25,9 +25,7 @@ async def merge_agent(
     await agent_locks.lock_agent(conn, agent)
     changes = Changes()
     provenance = Provenance(run_id, cause, now)
-    changed_scopes = [scope for scope in await scopes.list_changed(conn) if scope.agent == agent]
-    if changed_scopes:
-        await merge_procedures(conn, agent, changed_scopes, provenance, changes, min_support=settings.min_support)
+    await merge_procedures(conn, agent, provenance, changes, min_support=settings.min_support)
     await merge_solutions(conn, agent, provenance, changes, min_support=settings.min_support)
     await reconcile_agent(conn, agent, provenance, changes)
     return changes

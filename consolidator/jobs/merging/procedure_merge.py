@@ -1,148 +1,147 @@
-"""Publishes an agent's procedures and tool profiles from the sums over its digests."""
+"""Publishes an agent's procedures and tool profiles: of each scope with news, for each audience.
+
+What several projects share is published for the agent as a whole, and not for each of these projects, too. So if what
+is shared changes, projects are published again that had selected what changed.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import gc
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import chain
 
 import numpy as np
 
 from consolidator.database import Connection
 from consolidator.jobs.merging.changes import Changes
-from consolidator.jobs.merging.scope_sums import (
+from consolidator.jobs.merging.scope_learning import (
     ALL_PROJECTS,
-    AgentSums,
-    group_by_person,
-    has_shared_scope,
-    update_sums,
-    with_people_as_roots,
+    Audience,
+    count_roots,
+    hash_symbols,
+    learn_scope,
+    load_digests,
 )
 from consolidator.memory.procedures.digest import unpack_quotes
+from consolidator.memory.procedures.key_counts import encode_json
 from consolidator.memory.procedures.key_sums import MIN_RECURRING_ROOTS
-from consolidator.memory.procedures.patterns import DigestArrays, mine_patterns
-from consolidator.memory.procedures.publication_rule import PublicationRule, exclude_shared
-from consolidator.memory.procedures.publishing import Procedure, PublishedScope, publish_scope
+from consolidator.memory.procedures.publication_rule import exclude_shared
+from consolidator.memory.procedures.publishing import Procedure, PublishedScope
 from consolidator.memory.text.invisible import strip_invisible, strip_invisible_in
 from consolidator.models.audience import ALL, OWNER, SHARED, audience_of_only, own_audience
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.provenance import Provenance
-from consolidator.models.scope import ScopeRow
-from consolidator.store.memory import digests, procedures, scopes
+from consolidator.store.memory import digests, procedures, scope_digests, scopes
+
+VERSION = "latest-1"  # of how scopes are learned and published; an agent of another version is published again
+_MAX_QUOTED = 1000  # sessions whose quotes are kept in memory
 
 CallKey = tuple[str, int]  # session and seq
+SharedSymbols = Mapping[tuple[str, ...], bool]  # by the steps of what is shared, whether it is worth telling
 
 
 async def merge_procedures(
+    conn: Connection, agent: str, provenance: Provenance, changes: Changes, *, min_support: int
+) -> None:
+    """Publish what changed of an agent since it was merged, in the caller's transaction that holds its lock."""
+    changed = await scopes.list_changed(conn, agent)
+    if not changed:
+        return
+    people = await scope_digests.list_people(conn, agent, limit=max(2, min_support))
+    form = encode_json([VERSION, min_support, people if len(people) <= 1 else len(people)])
+    is_republished = await scopes.get_form(conn, agent) != form
+    news: dict[str, set[str]] = defaultdict(set)  # projects by person
+    for scope in await scopes.list_of_agent(conn, agent) if is_republished else changed:
+        news[scope.peer].add(scope.project)
+    if is_republished:
+        await scopes.forget_states(conn, agent)
+        await _delete_other_audiences(conn, agent, people, news, min_support)
+    projects = set().union(*news.values())
+    writer = _ScopeWriter(conn, agent, provenance, changes)
+    with _gc_paused():
+        await _merge_group(conn, agent, _audiences_of_all(people, min_support), projects, writer, min_support)
+        if len(people) > 1:
+            for person in sorted(news.keys() - {OWNER}):
+                await _merge_person(conn, agent, person, news[person], writer, min_support)
+    await scopes.save_form(conn, agent, form)
+    await scopes.mark_merged(conn, changed)
+
+
+def _audiences_of_all(people: Sequence[str], min_support: int) -> list[Audience]:
+    """Return for whom is published what everybody's sessions taught; `people` are some of those who have any."""
+    if len(people) <= 1:
+        return [Audience(audience_of_only(person)) for person in people or [OWNER]]
+    return [Audience(ALL)] + ([Audience(SHARED, counts_people=True)] if len(people) >= min_support else [])
+
+
+async def _delete_other_audiences(
+    conn: Connection, agent: str, people: Sequence[str], known: Iterable[str], min_support: int
+) -> None:
+    """Delete what was published for audiences that the agent does not have any more."""
+    kept: set[str] = set()
+    if len(people) > 1:
+        kept = {own_audience(person) for person in known} | ({SHARED} if len(people) >= min_support else set())
+    for audience in set(await procedures.list_other_audiences(conn, agent)) - kept:
+        await procedures.delete_audience(conn, agent, audience)
+
+
+async def _merge_person(
+    conn: Connection, agent: str, person: str, projects: Collection[str], writer: _ScopeWriter, min_support: int
+) -> None:
+    """Publish what one of several people has: all of it if nothing could recur in their sessions before."""
+    audience = Audience(own_audience(person), person)
+    if count_roots(await load_digests(conn, agent, ALL_PROJECTS, person)) < MIN_RECURRING_ROOTS:
+        await scopes.forget_states(conn, agent, audience.name)
+        await procedures.delete_audience(conn, agent, audience.name)
+        return
+    if await scopes.get_state(conn, agent, ALL_PROJECTS, audience.name) is None:
+        projects = await scopes.list_projects_of_person(conn, agent, person)
+    await _merge_group(conn, agent, [audience], projects, writer, min_support)
+
+
+async def _merge_group(
     conn: Connection,
     agent: str,
-    changed_scopes: Sequence[ScopeRow],
-    provenance: Provenance,
-    changes: Changes,
-    *,
-    min_support: int,
-) -> None:
-    """Publish what an agent's projects share, then the procedures of each project with news, for each audience."""
-    with _gc_paused():
-        sums = await update_sums(conn, agent)
-        writer = _ScopeWriter(conn, agent, provenance, changes)
-        changed = {scope.project for scope in changed_scopes}
-        if sums.is_republished:
-            changed |= sums.by_project.keys()
-        for audience, by_project in _select_digests(sums, _audiences(sums, min_support)):
-            projects = changed if audience.person is None else sums.news[audience.person]
-            await _merge_audience(conn, sums, audience, by_project, projects, writer, min_support)
-        await _delete_other_audiences(conn, sums, changed, min_support)
-        for scope in changed_scopes:
-            await scopes.mark_merged(conn, scope, sessions=len(sums.by_project.get(scope.project, [])))
-
-
-@dataclass(frozen=True, slots=True)
-class _Audience:
-    """To whom something is published, and which sessions it is learned from."""
-
-    name: str  # as `models.audience` explains
-    person: str | None = None  # learn from this person's sessions alone
-    counts_people: bool = False  # in place of lineage roots
-
-    @property
-    def kept_sums(self) -> str:
-        """The audience whose sums are used: where only one person has sessions, those of all."""
-        return ALL if self.name.startswith(ALL) else self.name
-
-
-def _audiences(sums: AgentSums, min_support: int) -> list[_Audience]:
-    """Return for whom an agent's scopes are published now; of single people only those who have news."""
-    people = sums.people
-    if len(people) <= 1:
-        return [_Audience(audience_of_only(person)) for person in people or {OWNER}]
-    audiences = [_Audience(ALL)]
-    if len(people) >= min_support:
-        audiences.append(_Audience(SHARED, counts_people=True))
-    own = sorted(sums.news.keys() & _people_with_audience(sums))
-    return audiences + [_Audience(own_audience(person), person) for person in own]
-
-
-def _people_with_audience(sums: AgentSums) -> set[str]:
-    """Return the people of whom something can recur. The owner needs no audience: all sessions are the owner's."""
-    roots: dict[str, set[str]] = defaultdict(set)
-    for digest in chain.from_iterable(sums.by_project.values()):
-        roots[digest.peer].add(digest.root_id)
-    return {person for person, of_person in roots.items() if len(of_person) >= MIN_RECURRING_ROOTS} - {OWNER}
-
-
-async def _merge_audience(
-    conn: Connection,
-    sums: AgentSums,
-    audience: _Audience,
-    by_project: Mapping[str, Sequence[DigestArrays]],
+    audiences: Sequence[Audience],
     changed: Collection[str],
     writer: _ScopeWriter,
     min_support: int,
 ) -> None:
-    """Publish what an audience's projects share, and its projects that changed."""
-    projects = set(changed)
-    shared = PublishedScope([], {})
-    if has_shared_scope(by_project):
-        shared = await _mine_patterns(conn, sums, audience, by_project, ALL_PROJECTS, min_support)
-    shared_before = await procedures.list_shared_symbols(conn, sums.agent, audience.name)
-    await writer.save(ALL_PROJECTS, shared, audience)
-    shared_now = {procedure.symbols: procedure.worth > 0 for procedure in shared.procedures}
-    if shared_now != shared_before:  # what is shared is not published for each project, too
-        projects.update(by_project)
-    for project in sorted(projects - {ALL_PROJECTS}):
-        mined = await _mine_patterns(conn, sums, audience, by_project, project, min_support)
-        own = exclude_shared(mined.procedures, shared_now)
-        await writer.save(project, PublishedScope(own, mined.profiles), audience)
-
-
-def _select_digests(
-    sums: AgentSums, audiences: Iterable[_Audience]
-) -> Iterator[tuple[_Audience, Mapping[str, Sequence[DigestArrays]]]]:
-    """Yield each audience with what is learned from for it, by project."""
-    by_person: dict[str, dict[str, list[DigestArrays]]] = defaultdict(dict)
-    for project, of_project in sums.by_project.items():
-        for person, own in group_by_person(of_project).items():
-            by_person[person][project] = own
+    """Publish, for audiences that learn from the same sessions, what projects share, and each project that changed."""
+    shared: dict[str, SharedSymbols] = {}  # by audience
+    projects: dict[str, list[Audience]] = {project: list(audiences) for project in changed}
+    latest = await load_digests(conn, agent, ALL_PROJECTS, audiences[0].person)
     for audience in audiences:
-        if audience.counts_people:
-            yield audience, {project: with_people_as_roots(own) for project, own in sums.by_project.items()}
-        else:
-            yield audience, sums.by_project if audience.person is None else by_person[audience.person]
+        scope = await learn_scope(conn, agent, ALL_PROJECTS, audience, latest, min_support)
+        before = await procedures.list_shared_symbols(conn, agent, audience.name)
+        await writer.save(ALL_PROJECTS, scope, audience)
+        now = {procedure.symbols: procedure.worth > 0 for procedure in scope.procedures}
+        shared[audience.name] = now
+        for project in await _list_affected(conn, agent, audience, before, now):
+            if project not in changed:
+                projects.setdefault(project, []).append(audience)
+    del latest
+    for project in sorted(projects.keys() - {ALL_PROJECTS}):
+        latest = await load_digests(conn, agent, project, audiences[0].person)
+        for audience in projects[project]:
+            scope = await learn_scope(conn, agent, project, audience, latest, min_support)
+            own = exclude_shared(scope.procedures, shared[audience.name])
+            await writer.save(project, PublishedScope(own, scope.profiles), audience)
+        del latest
 
 
-async def _delete_other_audiences(conn: Connection, sums: AgentSums, changed: set[str], min_support: int) -> None:
-    """Delete what people had who are not there any more, of the scopes that are published."""
-    keep: list[str] = []
-    if len(sums.people) > 1:
-        keep = [own_audience(person) for person in sorted(_people_with_audience(sums))]
-        keep += [SHARED] if len(sums.people) >= min_support else []
-    for project in sorted(changed | {ALL_PROJECTS}):
-        await procedures.delete_other_audiences(conn, sums.agent, project, keep=keep)
+async def _list_affected(
+    conn: Connection, agent: str, audience: Audience, before: SharedSymbols, now: SharedSymbols
+) -> list[str]:
+    """Return the projects that selected what has come to be shared, or not to be, or to be worth more or less."""
+    differing = [symbols for symbols in before.keys() | now.keys() if before.get(symbols) != now.get(symbols)]
+    if not differing:
+        return []
+    hashes = np.asarray([hash_symbols(symbols) for symbols in differing], np.int64)
+    selected = await scopes.list_selected(conn, agent, audience.name)
+    return [project for project, packed in selected.items() if np.isin(np.frombuffer(packed, np.int64), hashes).any()]
 
 
 @contextmanager
@@ -157,31 +156,6 @@ def _gc_paused() -> Iterator[None]:
             gc.enable()
 
 
-async def _mine_patterns(
-    conn: Connection,
-    sums: AgentSums,
-    audience: _Audience,
-    by_project: Mapping[str, Sequence[DigestArrays]],
-    project: str,
-    min_support: int,
-) -> PublishedScope:
-    """Return the procedures and profiles of a project, or what several projects share."""
-    is_shared = project == ALL_PROJECTS
-    digests = [*chain.from_iterable(by_project.values())] if is_shared else by_project.get(project, [])
-    scope_sums = await sums.load(conn, project, audience.kept_sums)
-    rule = PublicationRule.for_scope(min_support, is_shared=is_shared, project_count=len(by_project))
-    if audience.counts_people:  # nothing that fewer people have is even looked at
-        scope_sums = scope_sums.recurring(min_support)
-        rule = replace(rule, min_askers=min_support)
-    name = sums.agent if audience.name.startswith(ALL) else f"{sums.agent}\x1f{audience.name}"
-
-    def mine() -> PublishedScope:
-        patterns = mine_patterns(digests, rule, key_sums=scope_sums)
-        return publish_scope(patterns, sums.texts, rule, agent=name, project=project)
-
-    return await asyncio.to_thread(mine)
-
-
 @dataclass(slots=True)
 class _ScopeWriter:
     """Writes what is published of an agent's scopes, with the quotes that prove it."""
@@ -192,7 +166,7 @@ class _ScopeWriter:
     changes: Changes
     quotes: dict[str, dict[int, str]] = field(default_factory=dict)  # by session and seq; scopes cite much the same
 
-    async def save(self, project: str, scope: PublishedScope, audience: _Audience) -> None:
+    async def save(self, project: str, scope: PublishedScope, audience: Audience) -> None:
         """Publish a scope in place of what it had."""
         if audience.counts_people:  # a case is one person's
             scope = replace(scope, procedures=[replace(procedure, evidence=()) for procedure in scope.procedures])
@@ -216,7 +190,7 @@ class _ScopeWriter:
         await procedures.replace_tool_profiles(self.conn, self.agent, project, audience.name, profiles)
 
     def _row(
-        self, procedure: Procedure, project: str, quotes: Mapping[CallKey, str], audience: _Audience
+        self, procedure: Procedure, project: str, quotes: Mapping[CallKey, str], audience: Audience
     ) -> ProcedureRow:
         evidence = [[session, seq, quotes[session, seq]] for session, seq in procedure.evidence]
         return ProcedureRow(
@@ -239,6 +213,8 @@ class _ScopeWriter:
     async def _load_quotes(self, published: Iterable[Procedure]) -> dict[CallKey, str]:
         """Return what the first call of each piece of evidence was given, as the digests keep it."""
         cited = {call for procedure in published for call in procedure.evidence}
+        if len(self.quotes) > _MAX_QUOTED:
+            self.quotes.clear()
         for row in await digests.get_quotes(self.conn, sorted({session for session, _ in cited} - self.quotes.keys())):
             seqs = np.frombuffer(row.seqs, np.int64).tolist()
             self.quotes[row.session_id] = dict(zip(seqs, unpack_quotes(row.quotes), strict=True))

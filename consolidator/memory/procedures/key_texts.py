@@ -79,6 +79,14 @@ class KeyTexts:
         columns = ((self.keys, other.keys), (self.groups, other.groups), (self.texts, other.texts))
         return KeyTexts(*(np.concatenate(column) for column in columns))  # type: ignore[arg-type]
 
+    def only(self, keys: Ints) -> KeyTexts:
+        """Return the texts of some keys: distinct, ascending."""
+        if not len(keys):
+            return KeyTexts.from_dict({})
+        at = np.minimum(np.searchsorted(keys, self.keys), len(keys) - 1)
+        kept = keys[at] == self.keys
+        return self if kept.all() else KeyTexts(self.keys[kept], self.groups[kept], self.texts[kept])
+
     def missing_keys(self, keys: Ints) -> Ints:
         """Return which of the keys are not here: distinct, ascending."""
         distinct = np.unique(keys)

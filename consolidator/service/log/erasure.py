@@ -65,10 +65,11 @@ async def erase_sessions(database: Database, settings: Settings, plan: ErasurePl
             await agent_locks.lock_agent(conn, agent)
         await sessions.lock(conn, [session.id for session in await erasures.list_family(conn, named_ids)])
         family = await erasures.list_family(conn, named_ids)
+        changed = await scopes.list_of_sessions(conn, [session.id for session in family])
         for session in family:
             erased_events += await erasures.erase_session(conn, session.id, reason=reason, now=now)
         # Lock in the same order as the nights do, so that there is no deadlock.
-        await scopes.touch(conn, sorted({(session.agent, session.project or "") for session in family}))
+        await scopes.touch(conn, changed)
         for session in family:
             while await forget_turns(conn, session.agent, session.id):
                 pass

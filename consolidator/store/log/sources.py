@@ -93,3 +93,4 @@ async def move_to_lineage(conn: Connection, session: str, root: str) -> None:
     moved = await fetch_column(conn, _SQL["move_to_root"], {"id": session, "root": root})
     if moved:
         await execute(conn, _SQL["merge_again"], {"moved": moved})
+        await execute(conn, _SQL["move_digests"], {"moved": moved})

@@ -11,7 +11,7 @@ from consolidator.database.partitions import Connection
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.provenance import Provenance
 from consolidator.store.memory.upserts import Outcome, upsert_each
-from consolidator.store.queries import execute, fetch_all, load, row_values
+from consolidator.store.queries import execute, fetch_all, fetch_column, load, row_values
 
 _SQL = load("memory/procedures")
 
@@ -52,7 +52,11 @@ async def replace_tool_profiles(
     await execute(conn, _SQL["delete_other_profiles"], {**scope, "kept": list(profiles)})
 
 
-async def delete_other_audiences(conn: Connection, agent: str, project: str, *, keep: Sequence[str]) -> None:
-    """Delete what audiences other than the owner's have of a scope, but those to `keep`."""
-    values = {"agent": agent, "project": project or None, "kept": list(keep)}
-    await execute(conn, _SQL["delete_other_audiences"], values)
+async def list_other_audiences(conn: Connection, agent: str) -> list[str]:
+    """Return for which audiences, other than the owner, something of an agent is published."""
+    return await fetch_column(conn, _SQL["list_other_audiences"], {"agent": agent})
+
+
+async def delete_audience(conn: Connection, agent: str, audience: str) -> None:
+    """Delete what an audience has of an agent."""
+    await execute(conn, _SQL["delete_audience"], {"agent": agent, "audience": audience})

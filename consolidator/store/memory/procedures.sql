@@ -36,11 +36,11 @@ where agent = %(agent)s and project = %(project)s
   and (audience = %(audience)s and not (tool = any(%(kept)s))
        or audience <> %(audience)s and starts_with(audience, 'all') and starts_with(%(audience)s, 'all'))
 
--- name: delete_other_audiences
--- What other audiences than the owner had of a scope, where these are not among those that have something now.
-with profiles as (
-    delete from tool_profile where agent = %(agent)s and project = coalesce(%(project)s, '')
-      and not starts_with(audience, 'all') and not (audience = any(%(kept)s))
-)
-delete from procedure where agent = %(agent)s and project is not distinct from %(project)s
-  and not starts_with(audience, 'all') and not (audience = any(%(kept)s))
+-- name: list_other_audiences
+-- The audiences, other than what the owner sees, for which something of an agent is published.
+select distinct audience from tool_profile where agent = %(agent)s and not starts_with(audience, 'all')
+union select distinct audience from procedure where agent = %(agent)s and not starts_with(audience, 'all')
+
+-- name: delete_audience
+with profiles as (delete from tool_profile where agent = %(agent)s and audience = %(audience)s)
+delete from procedure where agent = %(agent)s and audience = %(audience)s

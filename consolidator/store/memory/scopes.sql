@@ -1,14 +1,29 @@
+-- name: of_sessions
+-- Ordered as every transaction locks scopes.
+select distinct s.agent collate "C" as agent, coalesce(s.project, '') collate "C" as project,
+       coalesce(case when root.id is null then s.peer else root.peer end, '') collate "C" as peer
+from session s left join session root on root.id = s.root_id where s.id = any(%(sessions)s)
+order by 1, 2, 3
+
 -- name: touch
-insert into scope (agent, project, version) values (%(agent)s, %(project)s, 1)
-on conflict (agent, project) do update set version = scope.version + 1
+insert into scope (agent, project, peer, version) values (%(agent)s, %(project)s, %(peer)s, 1)
+on conflict (agent, project, peer) do update set version = scope.version + 1
 
 -- name: changed
 -- Ordered as every transaction locks scopes, whatever the database's collation.
-select agent, project, version from scope where version > merged order by agent collate "C", project collate "C"
+select agent, project, peer, version from scope where agent = %(agent)s and version > merged
+order by project collate "C", peer collate "C"
+
+-- name: of_agent
+select agent, project, peer, version from scope where agent = %(agent)s
+order by project collate "C", peer collate "C"
+
+-- name: projects_of_person
+select project from scope where agent = %(agent)s and peer = %(peer)s
 
 -- name: mark_merged
-update scope set merged = greatest(merged, %(version)s), sessions = %(sessions)s
-where agent = %(agent)s and project = %(project)s
+update scope set merged = greatest(merged, %(version)s)
+where agent = %(agent)s and project = %(project)s and peer = %(peer)s
 
 -- name: agents_with_news
 -- Ordered as every transaction locks agents.
@@ -24,3 +39,30 @@ select agent from (
     select c.agent from candidate c join session s on s.id = c.session_id and not s.simulated
     where %(undecided)s and c.revision > 0 and c.operation is null and c.rejected is null and c.quarantined is null and c.active
 ) as news group by agent order by agent collate "C"
+
+-- name: form
+select form from merged_agent where agent = %(agent)s
+
+-- name: save_form
+insert into merged_agent (agent, form) values (%(agent)s, %(form)s)
+on conflict (agent) do update set form = excluded.form where merged_agent.form <> excluded.form
+
+-- name: state
+select agent, project, audience, keys, groups, texts, selected from scope_state
+where agent = %(agent)s and project = %(project)s and audience = %(audience)s
+
+-- name: save_state
+insert into scope_state (agent, project, audience, keys, groups, texts, selected)
+values (%(agent)s, %(project)s, %(audience)s, %(keys)s, %(groups)s, %(texts)s, %(selected)s)
+on conflict (agent, project, audience) do update
+set keys = excluded.keys, groups = excluded.groups, texts = excluded.texts, selected = excluded.selected
+
+-- name: selected
+select project, selected from scope_state
+where agent = %(agent)s and audience = %(audience)s and project <> '' and length(selected) > 0
+
+-- name: forget
+delete from scope_state where agent = %(agent)s
+
+-- name: forget_audience
+delete from scope_state where agent = %(agent)s and audience = %(audience)s

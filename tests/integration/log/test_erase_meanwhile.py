@@ -324,7 +324,7 @@ async def test_scopes_are_touched_in_the_order_in_which_nights_touch_them(
         database, "b-child", [user_message("hello")], project="a", parent_id="a-parent", root_id="a-parent"
     )
     async with database.transaction() as conn:
-        await scopes.touch(conn, [("coder", "a"), ("coder", "z")])
+        await scopes.touch(conn, await scopes.list_of_sessions(conn, ["a-parent", "b-child"]))
     with hold_locks(dsn, "select from scope where project = 'a' for update") as night:
         erasing = asyncio.create_task(
             erase_sessions(database, settings, await plan_erasure(database, session="a-parent"), reason="asked to")

@@ -22,7 +22,6 @@ from consolidator.jobs.consolidation.manual_run import SessionFilter
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.retention import prune
 from consolidator.settings import Settings
-from consolidator.store.memory import scopes
 from consolidator.store.nights import runs
 from tests.integration.conftest import SALT, OpenDatabase
 from tests.nights import (
@@ -371,8 +370,7 @@ async def test_a_rehearsal_and_a_merge_wait_for_each_other_in_no_circle(
     await log_workdays(database, 2)
     await run_next_night(database, clock, settings)
     async with database.connection() as conn:
-        await conn.execute("update digest set summed = false")
-        await scopes.touch(conn, [("coder", "shop")])
+        await conn.execute("update scope set merged = 0")
     memory_before = await read_memory(database)
 
     async def merge(other: Database) -> None:

@@ -10,36 +10,37 @@ import pytest
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.jobs.merging import procedure_merge
+from consolidator.jobs.merging import procedure_merge, scope_learning
 from consolidator.settings import Settings
-from consolidator.store.memory import error_records, sums
+from consolidator.store.memory import digests, error_records, scope_digests
 from tests.integration.conftest import OpenDatabase
 from tests.nights import booking_events, query_rows, run_next_night, workday_events
 from tests.support import log_events, read_memory
 
 HISTORY = 40  # sessions of each person
+PROFILES = "select project, audience, tool, body from tool_profile order by 1, 2, 3"
 PROJECTS = ("p0", "p1", "p2", "p3")
 
 
 class Reads:
-    """Counts the digests that a merge reads with what they count, the error records, and the scopes that it mines."""
+    """Counts the digests and error records that a merge reads, and notes the scopes that it learns."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.new_digests = self._count_rows(monkeypatch, sums, "lock_unsummed")
-        self.old_digests = self._count_rows(monkeypatch, sums, "get_summed_counts")
+        self.digests = self._count_rows(monkeypatch, scope_digests, "list_latest")
+        self.texts = self._count_rows(monkeypatch, digests, "get_terms")
         self.error_records = [
             self._count_rows(monkeypatch, error_records, function)
             for function in ("list_of_fingerprints", "list_of_families", "get_each")
         ]
-        self.mined: list[tuple[str, str]] = []  # audience and project
-        mine = procedure_merge._mine_patterns
+        self.learned: list[tuple[str, str]] = []  # audience and project
+        learn = scope_learning.learn_scope
 
-        async def count_mined(*arguments: Any) -> Any:
-            _, _, audience, _, project, _ = arguments
-            self.mined.append((audience.name, project))
-            return await mine(*arguments)
+        async def note_scope(*arguments: Any) -> Any:
+            _, _, project, audience, _, _ = arguments
+            self.learned.append((audience.name, project))
+            return await learn(*arguments)
 
-        monkeypatch.setattr(procedure_merge, "_mine_patterns", count_mined)
+        monkeypatch.setattr(procedure_merge, "learn_scope", note_scope)
 
     @staticmethod
     def _count_rows(monkeypatch: pytest.MonkeyPatch, module: Any, function: str) -> list[int]:
@@ -64,7 +65,7 @@ async def log_history(database: Database, people: Iterable[str], count: int = HI
 
 @pytest.mark.parametrize("people", [("ada", "bob"), ("ada", ""), ("ada", "bob", "")])
 @pytest.mark.parametrize("author", ["ada", ""])
-async def test_a_night_with_one_new_session_reads_no_other_and_mines_its_project_alone(
+async def test_a_night_with_one_new_session_learns_its_project_alone(
     database: Database,
     clock: FrozenClock,
     settings: Settings,
@@ -80,29 +81,35 @@ async def test_a_night_with_one_new_session_reads_no_other_and_mines_its_project
     reads = Reads(monkeypatch)
     await log_events(database, "new", booking_events(HISTORY), peer=author or None, project="p0")
     await run_next_night(database, clock, settings)
-    assert (sum(reads.new_digests), sum(reads.old_digests)) == (1, 0)
+    assert sum(reads.texts) <= 2 * len(reads.learned)  # of the new session, where a key recurs for the first time
     assert [sum(rows) for rows in reads.error_records] == [0, 0, 0]
     audiences = {"all"} | ({"shared"} if len(people) >= 3 else set()) | ({f"own:{author}"} if author else set())
-    assert sorted(reads.mined) == sorted((audience, project) for audience in audiences for project in ("", "p0"))
+    assert sorted(reads.learned) == sorted((audience, project) for audience in audiences for project in ("", "p0"))
     assert await read_memory(database) != before
 
 
-async def test_a_fork_reads_its_relatives_alone(
-    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
+async def test_a_night_reads_as_much_however_long_the_history_is(
+    fresh: OpenDatabase, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await log_history(database, ("ada", "bob"), 6)
-    await run_next_night(database, clock, settings)
-    reads = Reads(monkeypatch)
-    fork = {"parent_id": "ada-00", "root_id": "ada-00", "kind": "fork", "peer": "ada", "project": "p0"}
-    await log_events(database, "fork", booking_events(7), **fork)
-    await run_next_night(database, clock, settings)
-    assert (sum(reads.new_digests), sum(reads.old_digests)) == (1, 1)
+    monkeypatch.setattr(scope_digests, "MAX_SESSIONS", 8)
+    read = []
+    for count in (8, 3 * HISTORY):
+        async with fresh() as database:
+            assert isinstance(database.clock, FrozenClock)
+            await log_history(database, ("",), count)
+            await run_next_night(database, database.clock, settings)
+            with monkeypatch.context() as patched:
+                reads = Reads(patched)
+                await log_events(database, "new", booking_events(HISTORY), project="p0")
+                await run_next_night(database, database.clock, settings)
+            read.append(max(reads.digests))
+            assert len(reads.digests) == 2
+    assert read == [8, 8]
 
 
 async def test_people_who_come_one_after_another_teach_what_they_teach_at_once(
     fresh: OpenDatabase, settings: Settings
 ) -> None:
-    rows = "select project, audience, keys, totals, roots from scope_sum order by 1, 2"
     learned = []
     for is_nightly in (True, False):
         async with fresh() as database:
@@ -116,8 +123,8 @@ async def test_people_who_come_one_after_another_teach_what_they_teach_at_once(
                     else:
                         database.clock.advance(timedelta(hours=1))  # as a night does
             memory = await read_memory(database)
-            learned.append({"sums": await query_rows(database, rows), **memory})
+            learned.append({"profiles": await query_rows(database, PROFILES), **memory})
     nightly, batch = learned
-    assert {row["audience"] for row in batch["sums"]} == {"all", "shared", "own:", "own:ada", "own:bob", "own:cy"}
+    assert {row["audience"] for row in batch["profiles"]} == {"all", "shared", "own:ada", "own:bob", "own:cy"}
     for kind, expected in batch.items():
         assert nightly[kind] == expected, kind

@@ -1,0 +1,171 @@
+"""Learns what is published of one scope, from its latest digests.
+
+A scope (an agent in one project or in all of them, of one person or of everybody) is learned from its latest sessions
+alone, `scope_digests.MAX_SESSIONS` at most, with `MAX_CALLS` calls together at most. So what a merge costs, in time and
+memory, does not grow with the history. Which sessions these are is a function of the digests, so that the order of
+nights does not matter. Nothing is kept from night to night but a cache: the texts of recurring keys, which are costly
+to read from the digests, and what was selected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from consolidator.database import Connection
+from consolidator.memory.procedures.digest import unpack_terms
+from consolidator.memory.procedures.key_counts import Ints, hash_text
+from consolidator.memory.procedures.key_sums import MIN_RECURRING_ROOTS, KeySums, concatenate
+from consolidator.memory.procedures.key_texts import KeyTexts
+from consolidator.memory.procedures.patterns import DigestArrays, MinedPatterns, mine_patterns, task_outcome
+from consolidator.memory.procedures.publication_rule import PublicationRule
+from consolidator.memory.procedures.publishing import PublishedScope, publish_scope
+from consolidator.models.audience import ALL
+from consolidator.models.scope import ScopeStateRow
+from consolidator.store.memory import digests, scope_digests, scopes
+from consolidator.store.memory.scope_digests import ScopeDigest
+
+ALL_PROJECTS = ""  # the scope of all that an agent does; of a digest: it belongs to no project
+_TERMS_BATCH = 200  # sessions whose terms are read at once
+NOTHING = PublishedScope([], {})
+
+
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """To whom something is published, and which sessions it is learned from."""
+
+    name: str  # as `models.audience` explains
+    person: str | None = None  # learn from this person's sessions alone
+    counts_people: bool = False  # in place of lineage roots
+
+
+async def load_digests(conn: Connection, agent: str, project: str, person: str | None) -> list[DigestArrays]:
+    """Return the digests that a scope is learned from, the latest first."""
+    rows = await scope_digests.list_latest(conn, agent, None if project == ALL_PROJECTS else project, person)
+    return list(map(_arrays, rows))
+
+
+def _arrays(digest: ScopeDigest) -> DigestArrays:
+    keys, counts = _unpack_ints(digest.keys), _unpack_ints(digest.counts)
+    return DigestArrays(
+        digest.session_id,
+        digest.root_id,
+        _unpack_ints(digest.sequence),
+        _unpack_ints(digest.seqs),
+        keys,
+        counts,
+        last_at=digest.last_at,
+        project=digest.project,
+        outcome=task_outcome(keys),
+        goal=_unpack_ints(digest.goal),
+        peer=digest.peer,
+    )
+
+
+def count_roots(latest: Iterable[DigestArrays]) -> int:
+    """Return of how many lineage roots digests are."""
+    return len({digest.root_id for digest in latest})
+
+
+async def learn_scope(
+    conn: Connection, agent: str, project: str, audience: Audience, latest: Sequence[DigestArrays], min_support: int
+) -> PublishedScope:
+    """Return what is published of a scope for an audience, and keep what the next merge of it uses."""
+    is_shared = project == ALL_PROJECTS
+    project_count = len({digest.project for digest in latest})
+    if is_shared and project_count == 1 and latest[0].project != ALL_PROJECTS:
+        learned, texts = NOTHING, KeyTexts.from_dict({})  # its only project has it all
+    else:
+        rule = PublicationRule.for_scope(min_support, is_shared=is_shared, project_count=project_count)
+        if audience.counts_people:
+            rule = replace(rule, min_askers=min_support)
+            latest = _with_people_as_roots(latest)
+        mined = await asyncio.to_thread(_mine, latest, rule, min_support if audience.counts_people else 0)
+        texts = await _load_texts(conn, agent, project, audience, latest, mined)
+        name = agent if audience.name.startswith(ALL) else f"{agent}\x1f{audience.name}"
+        learned = await asyncio.to_thread(publish_scope, mined, texts, rule, agent=name, project=project)
+    selected = np.asarray([hash_symbols(procedure.symbols) for procedure in learned.procedures], np.int64)
+    packed = {**texts.pack(), "selected": selected.tobytes()}
+    await scopes.save_state(conn, ScopeStateRow(agent=agent, project=project, audience=audience.name, **packed))
+    return learned
+
+
+def hash_symbols(symbols: Sequence[str]) -> int:
+    """Return the hash of a procedure's steps."""
+    return hash_text("\x1f".join(symbols))
+
+
+def _with_people_as_roots(latest: Iterable[DigestArrays]) -> list[DigestArrays]:
+    """Return digests with the person in place of the lineage root, so that people are counted."""
+    return [replace(digest, root_id=digest.peer, peer=f"person {digest.peer}") for digest in latest]
+
+
+def _mine(latest: Sequence[DigestArrays], rule: PublicationRule, min_roots: int) -> MinedPatterns:
+    """Return the patterns and sums of digests; keys that fewer than `min_roots` have are not even looked at."""
+    sums = KeySums.of_sessions(latest)
+    return mine_patterns(latest, rule, key_sums=sums.recurring(min_roots) if min_roots else sums)
+
+
+async def _load_texts(
+    conn: Connection,
+    agent: str,
+    project: str,
+    audience: Audience,
+    latest: Sequence[DigestArrays],
+    mined: MinedPatterns,
+) -> KeyTexts:
+    """Return the texts of what recurs in digests: those that the last merge left, and what is missing from sessions."""
+    wanted = await asyncio.to_thread(_find_recurring, latest, mined)
+    state = await scopes.get_state(conn, agent, project, audience.name)
+    known = KeyTexts.from_dict({})
+    if state is not None:
+        known = KeyTexts.unpack([{"keys": state.keys, "groups": state.groups, "texts": state.texts}]).only(wanted)
+    missing = known.missing_keys(wanted)
+    if not len(missing):
+        return known
+    terms = dict.fromkeys(missing.tolist(), "")  # "": the key has no text, and none is looked for again
+    sessions = await asyncio.to_thread(_find_sessions_with, latest, missing)
+    for first in range(0, len(sessions), _TERMS_BATCH):
+        rows = await digests.get_terms(conn, sessions[first : first + _TERMS_BATCH])
+        await asyncio.to_thread(_fill_texts, terms, [row.terms for row in rows])
+    return known.plus(await asyncio.to_thread(KeyTexts.from_dict, terms))
+
+
+def _find_recurring(latest: Sequence[DigestArrays], mined: MinedPatterns) -> Ints:
+    """Return what needs a text: recurring keys, symbols of patterns, words of several roots' goals."""
+    symbols = {symbol for pattern in mined.patterns for symbol in pattern.symbols}
+    words_of_root: dict[str, set[int]] = defaultdict(set)
+    for digest in latest:
+        words_of_root[digest.root_id].update(digest.goal.tolist())
+    counts = Counter(word for words in words_of_root.values() for word in words)
+    words = [word for word, count in counts.items() if count >= MIN_RECURRING_ROOTS]
+    return np.unique(np.concatenate([mined.key_sums.recurring().keys, np.asarray([*symbols, *words], np.int64)]))
+
+
+def _find_sessions_with(latest: Iterable[DigestArrays], missing: Ints) -> list[str]:
+    """Return sessions that together have all missing keys, each with a key that those before it have not."""
+    unseen = np.ones(len(missing), np.bool_)
+    sessions = []
+    for digest in latest:
+        present = concatenate([digest.keys, digest.sequence, digest.goal])
+        at = np.minimum(np.searchsorted(missing, present), len(missing) - 1)
+        at = at[(missing[at] == present) & unseen[at]]
+        if len(at):
+            unseen[at] = False
+            sessions.append(digest.session_id)
+    return sessions
+
+
+def _fill_texts(terms: dict[int, str], packed: Iterable[bytes]) -> None:
+    for digest_terms in packed:
+        for key, text in unpack_terms(digest_terms).items():
+            if terms.get(key) == "":
+                terms[key] = text
+
+
+def _unpack_ints(packed: bytes) -> Ints:
+    return np.frombuffer(packed, np.int64)
