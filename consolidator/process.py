@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 from functools import lru_cache
@@ -27,6 +28,16 @@ def has_ended(owner: str) -> bool:
     if machine != _machine_id() or not pid.isdigit():
         return False
     return _start_time(int(pid)) != started
+
+
+def count_cores() -> int:
+    """Return how many cores this process may use: those of the machine, fewer where it or its container has fewer."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
+        return max(1, min(cores, math.ceil(int(quota) / int(period))))
+    except (OSError, ValueError):  # no control group of version 2, or "max": no limit
+        return cores
 
 
 def _start_time(pid: int) -> str:

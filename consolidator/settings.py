@@ -86,6 +86,12 @@ class Settings(BaseSettings):
     abandoned_hours: int = Field(default=24, ge=1, le=87_600, description="after this an open tool call is given up")
     min_support: int = Field(default=3, ge=2, description="distinct sessions before a procedure is published")
     workers: int = Field(default=2, ge=1, le=64, description="sessions consolidated at once by one process")
+    learn_processes: int | None = Field(
+        default=None,
+        ge=1,
+        le=256,
+        description="processes that learn from a large night's sessions; unset: one for each core, 1: none of its own",
+    )
     night_engine: Literal["claims", "dbos"] = Field(
         default="claims",
         description="how processes share a night: `claims`, or `dbos`: workflows and queues of DBOS",

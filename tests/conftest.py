@@ -41,8 +41,8 @@ _LONGEST = (
     "any_order api_agents_sdk api_branches api_lifecycle api_live api_offers api_reruns api_schema api_spawn backfill "
     "backup benchmarks bounded_streams bundle_round_trips cli_terminal dbos_kills decisions demo disk_full embedded "
     "erase erase_meanwhile every_page examples hooks hooks_codex i13_no_secrets i16_isolation i17_tampering "
-    "i9_retention import_hostile kill kill_matrix lineage_trees malformed_streams many_sessions mcp_bounds "
-    "mcp_budgets model_story newcomer night_cost openai_agents openai_agents_contract outage poisoned_logs "
+    "i9_retention import_hostile kill kill_matrix learn_processes lineage_trees malformed_streams many_sessions "
+    "mcp_bounds mcp_budgets model_story newcomer night_cost openai_agents openai_agents_contract outage poisoned_logs "
     "project_isolation real_logs record_events replicas revisions roles schedule sixty_days tokens turn_limits "
     "uninstall waking zombies"
 )

@@ -112,14 +112,17 @@ class Ledger:
             if has_ended(owner):
                 await runs.release_units(conn, self.run_id, owner=owner)
 
-    async def run_phase(self, phase: int, work: Work, count_unlearned: CountUnlearned) -> None:
+    async def run_phase(
+        self, phase: int, work: Work, count_unlearned: CountUnlearned, *, workers: int | None = None
+    ) -> None:
         """Work until every unit of the phase has ended, here or in another replica; raise Interrupted on `stop`.
 
         `work` gets a few units at a time; if it fails, each of them alone. `count_unlearned` returns how many events
-        a unit leaves unlearned when it is dead.
+        a unit leaves unlearned when it is dead. `workers` is how often `work` runs at once, if not as the settings say.
         """
+        workers = workers or self.settings.workers
         try:
-            await gather(*(self._run_worker(phase, work, count_unlearned) for _ in range(self.settings.workers)))
+            await gather(*(self._run_worker(phase, work, count_unlearned, workers) for _ in range(workers)))
         except BaseException:  # also a cancellation: the heartbeat would renew leases that nobody works on
             with suppress(Exception):  # else they are free when they expire
                 async with self.database.connection() as conn:
@@ -137,13 +140,18 @@ class Ledger:
         """Work on units that an engine has handed to this replica; it takes them from whoever had them before."""
         async with self.database.transaction() as conn:
             await runs.release_others(conn, self.run_id, phase=phase, names=names, owner=self.owner)
-        await self._run_worker(phase, work, count_unlearned, names)
+        await self._run_worker(phase, work, count_unlearned, self.settings.workers, names)
 
     async def _run_worker(
-        self, phase: int, work: Work, count_unlearned: CountUnlearned, names: Sequence[str] | None = None
+        self,
+        phase: int,
+        work: Work,
+        count_unlearned: CountUnlearned,
+        workers: int,
+        names: Sequence[str] | None = None,
     ) -> None:
         while not self.stop.is_set():
-            units = await (self._claim_units(phase) if names is None else self._claim_named(phase, names))
+            units = await (self._claim_units(phase, workers) if names is None else self._claim_named(phase, names))
             if units:
                 if units[0].attempts > self.settings.max_attempts:  # then it was claimed alone
                     await self._fail(
@@ -163,11 +171,11 @@ class Ledger:
                     await self.unit_ended.wait()
             self.unit_ended.clear()
 
-    async def _claim_units(self, phase: int) -> list[Unit]:
+    async def _claim_units(self, phase: int, workers: int | None = None) -> list[Unit]:
         """Claim a few units: as many as leave enough for the other workers and replicas."""
         now = self.database.clock.now()
         async with self.database.transaction(flushed=False) as conn:
-            share = 4 * self.settings.workers
+            share = 4 * (workers or self.settings.workers)
             unfinished = await runs.count_unfinished(conn, self.run_id, phase=phase, limit=MAX_CLAIMED * share)
             claimed = await runs.claim_units(
                 conn,

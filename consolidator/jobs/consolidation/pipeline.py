@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from consolidator.jobs.consolidation.late_extraction import LateExtraction, settle_waiting
+from consolidator.jobs.consolidation.learn_pool import count_processes, open_learn_pool
 from consolidator.jobs.consolidation.model_access import create_fact_reader, open_model_calls
 from consolidator.jobs.consolidation.outdated_errors import derive_outdated_errors
 from consolidator.jobs.consolidation.session_worker import SessionWorker
@@ -55,6 +56,7 @@ class Night:
     salt: bytes
     only: list[str] | None = None
     started: Callable[[int], None] | None = None
+    new_events: int = 0  # of the sessions that are due, once it has begun
 
     async def begin(self) -> None:
         """Add the sessions that are due to the run, and settle what does not wait for a model any more."""
@@ -62,7 +64,8 @@ class Night:
         due = self.only
         if due is None:
             async with database.connection() as conn:
-                due = [session.id for session in await sessions.list_due(conn)]
+                waiting = await sessions.list_due(conn)
+            due, self.new_events = [row.id for row in waiting], sum(row.events for row in waiting)
         await self.ledger.add_units("session", due, phase=SESSIONS)
         if self.started:
             self.started(len(due))
@@ -77,7 +80,7 @@ class Night:
         ledger = self.ledger
         database, settings = ledger.database, ledger.settings
         phases = []
-        worker = SessionWorker(database, settings, self.salt, ledger.stop, self.reader, ledger.titles)
+        worker = self.create_worker()
         decider = CandidateDecider(database, self.calls, settings.model or extraction_model(settings))
         if self.reader is not None:
             late = LateExtraction(database, self.reader, ledger.stop)
@@ -86,6 +89,11 @@ class Night:
             )
         phases.append(Phase(SESSIONS, "sessions", self._count_sessions, worker.run, worker.count_unlearned))
         return [*phases, _merge_phase(ledger, decider)]
+
+    def create_worker(self) -> SessionWorker:
+        """Return what learns from sessions."""
+        ledger = self.ledger
+        return SessionWorker(ledger.database, ledger.settings, self.salt, ledger.stop, self.reader, ledger.titles)
 
     async def finish(self) -> dict[str, Any]:
         """End the run and return its report."""
@@ -150,15 +158,26 @@ async def consolidate(
     async with open_night(ledger, only=only, started=started) as night:
         await night.begin()
         for phase in night.list_phases():
-            await _run_phase(ledger, phase)
+            if phase.number == SESSIONS and night.reader is None:  # with one, what takes long is to wait for a model
+                processes = count_processes(ledger.settings, night.new_events)
+                await _run_phase(ledger, phase, night.create_worker(), processes)
+            else:
+                await _run_phase(ledger, phase)
         return await night.finish()
 
 
-async def _run_phase(ledger: Ledger, phase: Phase) -> None:
-    """Add the units of a phase, and share them with the run's other replicas by claims."""
+async def _run_phase(ledger: Ledger, phase: Phase, learner: SessionWorker | None = None, processes: int = 1) -> None:
+    """Add the units of a phase, and share them with the run's other replicas by claims.
+
+    With `processes` a `learner` does the work in so many of them.
+    """
     units = await phase.add_units()
     with open_span("phase", f"phase {phase.name}", {"consolidator.units": units}):
-        await ledger.run_phase(phase.number, phase.work, phase.count_unlearned)
+        if learner is None or processes == 1:
+            await ledger.run_phase(phase.number, phase.work, phase.count_unlearned)
+            return
+        async with open_learn_pool(learner) as pool:
+            await ledger.run_phase(phase.number, pool.run, phase.count_unlearned, workers=processes)
 
 
 async def _find_outage(ledger: Ledger) -> str | None:
