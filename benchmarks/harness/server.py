@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from consolidator.clock import Clock
 from consolidator.database import Database, upgrade
@@ -33,6 +33,11 @@ class BenchmarkServer:
         self.home = Path(tempfile.mkdtemp(prefix="consolidator-bench-"))
         self._database_names: list[str] = []
         self._template: str | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the server's processes are on this machine, as far as its address tells."""
+        return str(conninfo_to_dict(self.dsn).get("host", "/")).startswith("/")
 
     def default_settings(self) -> Settings:
         """Return the settings of a new installation, whatever the environment says."""
