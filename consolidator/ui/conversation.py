@@ -15,6 +15,7 @@ from consolidator.service.agents.costs import price_answer
 
 Kind = Literal["person", "harness", "agent", "call", "result", "thought", "error", "note"]
 _MAX_TEXT = 100_000  # characters that are kept of a text before it is cut for showing
+_PLAIN = (str, int, float, bool, type(None))
 _ORIGINS = {"harness": "the harness", "memory": "memory", "compaction": "a compaction"}
 _MODES = {"steer": "steer", "follow_up": "follow-up"}
 _SAID = {
@@ -89,7 +90,7 @@ def to_entry(event: Event) -> Entry | None:
         case EventType.TOOL_CALL:
             call_id = str(data.get("call_id"))
             return Entry(
-                "call", seq, at, str(data.get("tool")), arguments=to_text(data.get("arguments")), call_id=call_id
+                "call", seq, at, str(data.get("tool")), arguments=show_arguments(data.get("arguments")), call_id=call_id
             )
         case EventType.TOOL_RESULT:
             status = str(data.get("status") or "ok")
@@ -133,6 +134,19 @@ def _describe_cost(model: Any, usage: Any) -> list[str]:
     """Return what an answer cost, by its model's price now; nothing where that is not known."""
     cost = price_answer(model, usage)
     return [] if cost is None else [f"${cost:.4f}" if cost >= Decimal("0.0001") or not cost else "below $0.0001"]
+
+
+def show_arguments(arguments: Any) -> str:
+    """Return a call's arguments as lines `name: value`; those that are no names with plain values as JSON."""
+    if isinstance(arguments, str) and arguments.startswith("{") and len(arguments) <= _MAX_TEXT:
+        try:
+            arguments = json.loads(arguments)
+        except (ValueError, RecursionError):
+            return to_text(arguments)
+    if not isinstance(arguments, Mapping) or not all(isinstance(each, _PLAIN) for each in arguments.values()):
+        return to_text(arguments)
+    lines = (f"{name}: {value if isinstance(value, str) else json.dumps(value)}" for name, value in arguments.items())
+    return "\n".join(lines)[:_MAX_TEXT]
 
 
 def to_text(value: Any) -> str:

@@ -33,6 +33,9 @@ def test_a_session_is_read_and_replayed_to_what_the_model_was_shown(person: Page
     check_looks(person, "replay")
     person.get_by_role("link", name="Back").click()
     assert re.search(r"at=\d+$", person.url)
+    person.get_by_role("slider").press("Home")  # the scrubber goes there by itself
+    person.wait_for_url("**?at=1")
+    expect(person.get_by_role("slider")).to_be_focused()
 
 
 def test_a_session_is_watched_and_steered(person: Page, served: ApiServer) -> None:
