@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from psycopg.types.json import Jsonb
@@ -15,6 +16,9 @@ from psycopg.types.json import Jsonb
 ESCAPE_MARK = "\ue000"
 _ESCAPE = re.compile("[\x00\ud800-\udfff\ue000]")
 _UNESCAPE = re.compile(ESCAPE_MARK + "([0-9a-f]{4})")
+_PLAIN = frozenset({str, int, bool, type(None)})
+_REWRITTEN = re.compile("e|^-0[.]0$")  # floats that jsonb writes in another way
+_CANONICAL = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True)
 _FLOATS = {ESCAPE_MARK + "nan": math.nan, ESCAPE_MARK + "inf": math.inf, ESCAPE_MARK + "-inf": -math.inf}
 
 
@@ -28,6 +32,23 @@ def dumps(value: Any) -> str:
     except ValueError:  # NaN, or a lone surrogate (UnicodeEncodeError is a ValueError)
         pass
     return json.dumps(_escape_value(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=str)
+
+
+def dumps_canonical(value: dict[str, Any]) -> str | None:
+    """Return what `dumps` does with sorted keys, where that is canonical: no escape, no number that jsonb rewrites.
+
+    None for other values; most have one text for the database and for its hash, which is then made once.
+    """
+    try:
+        if not _is_plain(value):
+            return None
+        text = _CANONICAL.encode(value)
+        if "\\u0000" in text or ESCAPE_MARK in text:
+            return None
+        text.encode()
+    except (ValueError, RecursionError):  # a lone surrogate, a number with thousands of digits, a deep tree
+        return None
+    return text
 
 
 def as_jsonb(value: Any) -> Jsonb:
@@ -50,6 +71,23 @@ def escape(text: str) -> str:
 def unescape(text: str) -> str:
     """Return the text that `escape` was given."""
     return _UNESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
+
+
+def _is_plain(value: dict[Any, Any] | list[Any]) -> bool:
+    """Tell whether a tree has only names that are texts, and values that come back from jsonb as they are."""
+    items: Iterable[Any] = value
+    if type(value) is dict:
+        for name in value:
+            if type(name) is not str:
+                return False
+        items = value.values()
+    for item in items:
+        kind = type(item)
+        if kind in _PLAIN or ((kind is dict or kind is list) and _is_plain(item)):
+            continue
+        if kind is not float or _REWRITTEN.search(repr(item)):
+            return False
+    return True
 
 
 def _escape_value(value: Any) -> Any:

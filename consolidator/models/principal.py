@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 from consolidator.errors import InvalidEvent, UsageError
@@ -30,6 +31,7 @@ class Role(StrEnum):
     CLIENT = "client"  # another program that records what its agent did, by a credential
 
 
+_ROLES = {role.value: role for role in Role}
 _DIALOGUE = frozenset({EventType.ASSISTANT_RESPONSE, EventType.TOOL_CALL, EventType.THINKING_START})
 _BOUNDS = frozenset({EventType.SESSION_START, EventType.SESSION_END})
 _TASKS = frozenset({EventType.TASK_START, EventType.TASK_END})
@@ -55,6 +57,7 @@ _PERSONS_DECISIONS = _OWNERS_DECISIONS | _MEMORY_DECISIONS | {"scratchpad_set", 
 _AGENTS_DECISIONS = _MEMORY_DECISIONS | {"scratchpad_set"}
 
 
+@lru_cache(maxsize=1024)
 def name_principal(role: Role, name: str | None = None) -> str:
     """Return a principal as the log holds it; characters that no name has become `-`."""
     cleaned = _OTHER_CHARACTERS.sub("-", name or "").strip("-._")[:64]
@@ -71,7 +74,7 @@ def check_name(name: str) -> str:
 def role_of(principal: str | None) -> Role | None:
     """Return a principal's role; None if there is no principal, or none that this version knows."""
     role = (principal or "").partition(":")[0]
-    return Role(role) if role in set(Role) else None
+    return _ROLES.get(role)
 
 
 def may_append(principal: str, event_type: EventType, data: Mapping[str, Any]) -> bool:

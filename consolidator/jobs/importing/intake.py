@@ -171,12 +171,11 @@ class Intake:
         if await sources.filter_erased(conn, locked):
             raise _ErasedMeanwhile
         driven = {row.id for row in await sessions.get_each(conn, sorted(own)) if _is_driven_here(row)}
-        for session_id in sorted(new_events):
-            await self._open_session(conn, session_id, self._sessions[origins[session_id]], own, now)
+        await self._open_sessions(conn, {name: self._sessions[origins[name]] for name in sorted(new_events)}, own, now)
         if self._is_own_export:  # only these say at which event of its parent a session began
             for session_id in sorted(new_events.keys() - own):
                 await link_imported(conn, session_id)
-        places: list[ItemPlace] = []
+        loads: dict[str, list[events.PreparedEvent]] = {}
         for session_id, buffered in new_events.items():
             # An export of a session of this database has nothing new up to that session's head.
             unseen = [
@@ -192,13 +191,19 @@ class Intake:
             elif unseen:
                 if session_id in own:
                     await sessions.mark_recorded(conn, session_id, f"import:{self._name}")
-                loaded = await events.load_bulk(conn, session_id, unseen, now=now, blobs_kept=True)
+                loads[session_id] = unseen
                 result.events += len(unseen)
                 result.sessions.add(session_id)
-                if not self._is_own_export:
-                    seqs = range(loaded.first_seq, loaded.last_seq + 1)
-                    places += [ItemPlace(event.key, session_id, seq) for event, seq in zip(buffered, seqs, strict=True)]
-        await sources.place_keys(conn, places)
+        loaded = await events.load_each(conn, loads, now=now, blobs_kept=True) if loads else {}
+        if not self._is_own_export:
+            await sources.place_keys(
+                conn,
+                [
+                    ItemPlace(event.key, session_id, seq)
+                    for session_id, seqs in loaded.items()
+                    for seq, event in enumerate(new_events[session_id], seqs.first_seq)
+                ],
+            )
         await self._link_pasts(conn, {name: key for name, key in begun.items() if heads.get(name, 0) <= 1})
         return result
 
@@ -284,13 +289,27 @@ class Intake:
             ancestor = self._sessions[ancestor].parent_origin if ancestor in self._sessions else None
         return [self._session_id(ancestor, own) for ancestor in origins]
 
-    async def _open_session(
-        self, conn: Connection, session_id: str, session: ForeignSession, own: set[str], now: datetime
+    async def _open_sessions(
+        self, conn: Connection, opened: Mapping[str, ForeignSession], own: set[str], now: datetime
     ) -> None:
-        """Create a session in its lineage, unless it exists."""
-        if session_id in own:
-            return
-        root = await self._find_root(conn, session, own)
+        """Create sessions in their lineages, in this order, unless they exist; those without a parent together."""
+        roots: list[dict[str, Any]] = []
+        for session_id, session in opened.items():
+            if session_id in own:
+                continue
+            if not session.parent_origin:
+                roots.append(self._session_columns(session_id, session, session_id, own))
+                continue
+            await sessions.open_roots(conn, roots, now=now)
+            roots = []
+            root = await self._find_root(conn, session, own)
+            await sessions.open_session(conn, self._session_columns(session_id, session, root, own), now=now)
+            if root != session_id:
+                await sources.move_to_lineage(conn, session_id, root)
+        await sessions.open_roots(conn, roots, now=now)
+
+    def _session_columns(self, session_id: str, session: ForeignSession, root: str, own: set[str]) -> dict[str, Any]:
+        """Return a session's columns."""
         columns = {
             "id": session_id,
             "origin": escape(f"{self._name}:{session.origin}"),
@@ -309,9 +328,7 @@ class Intake:
         }
         if (past := columns.get("past_id")) is not None:
             columns["past_id"] = self._session_id(past, own)
-        await sessions.open_session(conn, columns, now=now)
-        if root != session_id:
-            await sources.move_to_lineage(conn, session_id, root)
+        return columns
 
     async def _find_root(self, conn: Connection, session: ForeignSession, own: set[str]) -> str:
         """Return the root of a session's lineage: its ancestors in this file first, then those in the log."""

@@ -11,7 +11,7 @@ from typing import Any, LiteralString
 import psycopg
 
 from consolidator.database import partitions
-from consolidator.database.jsonb import dumps, escape, unescape
+from consolidator.database.jsonb import dumps, dumps_canonical, escape, unescape
 from consolidator.database.partitions import Connection
 from consolidator.errors import HeadConflict, NotFound, StaleEpoch
 from consolidator.models.event import Event, EventRow, NewEvent, parse_timestamp
@@ -20,7 +20,7 @@ from consolidator.models.payload import EventType, check_payload
 from consolidator.models.principal import check_may_append
 from consolidator.store.log import blobs
 from consolidator.store.log.blobs import Blob
-from consolidator.store.log.hash_chain import canonical_json, hash_content, hash_event
+from consolidator.store.log.hash_chain import canonical_json, hash_canonical, hash_content, hash_event
 from consolidator.store.queries import execute, execute_each, fetch_all, fetch_each, fetch_one, fetch_value, load
 
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
@@ -79,9 +79,10 @@ class LearnedSpan:
 
 
 @dataclass(frozen=True, slots=True)
-class _AppendBase:
-    """What an append needs of its session: the head before it, its ingest time, and the hash of the event before it."""
+class _LoadBase:
+    """What a load needs of a session: the head before it, its ingest time, and the hash of the event before it."""
 
+    session_id: str
     base: int
     now: datetime
     chain_hash: bytes
@@ -127,11 +128,14 @@ def prepare(event: NewEvent, *, checked: bool = False) -> PreparedEvent:
     data = dict(event.data) if checked else check_payload(event.type, event.data)
     if event.principal is not None:
         check_may_append(event.principal, event.type, data)
-    text = dumps(data)
+    canonical = dumps_canonical(data)
+    text = dumps(data) if canonical is None else canonical
     moved: list[Blob] = []
     if blobs.is_too_large(data, text):
         data, moved = blobs.move_to_blobs(data)
-        text = dumps(data)
+        canonical = dumps_canonical(data)
+        text = dumps(data) if canonical is None else canonical
+    hash_data = hash_content if canonical is None else hash_canonical
     tool = event.tool_name or (data.get("tool") if isinstance(data.get("tool"), str) else None)
     task_id = None if event.task_id is None else escape(event.task_id)
     tool_name = None if tool is None else escape(tool)
@@ -141,7 +145,7 @@ def prepare(event: NewEvent, *, checked: bool = False) -> PreparedEvent:
         task_id,
         tool_name,
         parse_timestamp(data.get("occurred_at")),
-        hash_content(event.type.value, task_id, tool_name, text, event.principal),
+        hash_data(event.type.value, task_id, tool_name, text, event.principal),
         tuple(moved),
         event.principal,
     )
@@ -312,25 +316,55 @@ async def _add_blob_references(
 async def load_bulk(
     conn: Connection, session_id: str, prepared: Sequence[PreparedEvent], *, now: datetime, blobs_kept: bool = False
 ) -> AppendResult:
-    """Append prepared events by COPY, in the caller's open transaction, which locks the session from here on.
+    """Append prepared events to one session as `load_each` does."""
+    return (await load_each(conn, {session_id: prepared}, now=now, blobs_kept=blobs_kept))[session_id]
 
-    With `blobs_kept` the caller has stored their blobs already. Like `append`, it locks blobs before the session.
+
+async def load_each(
+    conn: Connection, loads: Mapping[str, Sequence[PreparedEvent]], *, now: datetime, blobs_kept: bool = False
+) -> dict[str, AppendResult]:
+    """Append prepared events to sessions by one COPY, in the caller's open transaction.
+
+    The caller has locked the sessions in order of id if there are several; one is locked from here on. With
+    `blobs_kept` the caller has stored their blobs already. Like `append`, it locks blobs before sessions.
     """
     if not blobs_kept:
-        await store_blobs(conn, prepared, now)
-    start = await fetch_one(conn, _AppendBase, _SQL["move_head"], _append_values(session_id, prepared, now))
-    if start is None:
-        raise NotFound(f"no session {session_id!r}")
-    await partitions.ensure_day(conn, start.now)
-    chain_hash = bytes(start.chain_hash)
+        await store_blobs(conn, [event for prepared in loads.values() for event in prepared], now)
+    bases = {base.session_id: base for base in await _move_heads(conn, loads, now)}
+    if missing := loads.keys() - bases.keys():
+        raise NotFound(f"no session {min(missing)!r}")
+    for moment in {base.now.date(): base.now for base in bases.values()}.values():
+        await partitions.ensure_day(conn, moment)
+    results: dict[str, AppendResult] = {}
+    hashes: dict[str, bytes] = {}
     async with conn.cursor() as cursor, cursor.copy(_COPY) as copy:
-        for seq, event in enumerate(prepared, start.base + 1):
-            chain_hash = hash_event(chain_hash, event.content_hash, seq, start.now)
-            columns = (event.type, event.data, start.now, event.task_id, event.tool_name, chain_hash)
-            await copy.write_row((session_id, seq, *columns, event.principal))
-    await execute(conn, _SQL["set_chain_hash"], {"session": session_id, "chain_hash": chain_hash})
-    await _add_blob_references(conn, session_id, start.base + 1, prepared)
-    return AppendResult(start.base + 1, start.base + len(prepared))
+        for session_id, prepared in loads.items():
+            before = bases[session_id]
+            chain_hash = bytes(before.chain_hash)
+            for seq, event in enumerate(prepared, before.base + 1):
+                chain_hash = hash_event(chain_hash, event.content_hash, seq, before.now)
+                columns = (event.type, event.data, before.now, event.task_id, event.tool_name, chain_hash)
+                await copy.write_row((session_id, seq, *columns, event.principal))
+            results[session_id] = AppendResult(before.base + 1, before.base + len(prepared))
+            hashes[session_id] = chain_hash
+    await execute(conn, _SQL["set_chain_hashes"], {"sessions": list(hashes), "hashes": list(hashes.values())})
+    for session_id, result in results.items():
+        await _add_blob_references(conn, session_id, result.first_seq, loads[session_id])
+    return results
+
+
+async def _move_heads(conn: Connection, loads: Mapping[str, Sequence[PreparedEvent]], now: datetime) -> list[_LoadBase]:
+    """Move the heads of sessions past the events that are to be loaded; missing sessions are left out."""
+    values = {
+        "sessions": list(loads),
+        "counts": [len(prepared) for prepared in loads.values()],
+        "occurred": [
+            max((event.occurred for event in prepared if event.occurred), default=None) for prepared in loads.values()
+        ],
+        "ends": [any(event.type == EventType.SESSION_END for event in prepared) for prepared in loads.values()],
+        "now": now,
+    }
+    return await fetch_all(conn, _LoadBase, _SQL["move_heads"], values)
 
 
 async def read(

@@ -1,21 +1,22 @@
--- name: move_head
--- The session's head is its lock, its version and its fence; a stale writer changes no row.
+-- name: move_heads
+-- A session's head is its lock and its version.
 update session
-set head = head + %(count)s,
+set head = head + loaded.count,
     due = true,
     last_event_at = greatest(last_event_at, %(now)s),
-    last_occurred_at = greatest(last_occurred_at, coalesce(%(occurred)s, %(now)s)),
-    status = case when %(ends)s then 'ended' else status end,
-    completed_at = case when %(ends)s then coalesce(completed_at, %(occurred)s, %(now)s) else completed_at end
-where id = %(session)s
-  and (%(expected)s::bigint is null or head = %(expected)s)
-  and (%(epoch)s::bigint is null or lease_epoch = %(epoch)s)
-  and (%(key)s::text is null
-       or not exists (select from idempotency where session_id = %(session)s and key = %(key)s))
-returning head - %(count)s as base, last_event_at as now, coalesce(chain_hash, sha256(convert_to(id, 'UTF8'))) as chain_hash
+    last_occurred_at = greatest(last_occurred_at, coalesce(loaded.occurred, %(now)s)),
+    status = case when loaded.ends then 'ended' else status end,
+    completed_at = case when loaded.ends then coalesce(completed_at, loaded.occurred, %(now)s) else completed_at end
+from unnest(%(sessions)s::text[], %(counts)s::bigint[], %(occurred)s::timestamptz[], %(ends)s::boolean[])
+     as loaded (session_id, count, occurred, ends)
+where id = loaded.session_id
+returning id as session_id, head - loaded.count as base, last_event_at as now,
+          coalesce(chain_hash, sha256(convert_to(id, 'UTF8'))) as chain_hash
 
--- name: set_chain_hash
-update session set chain_hash = %(chain_hash)s where id = %(session)s
+-- name: set_chain_hashes
+update session set chain_hash = loaded.chain_hash
+from unnest(%(sessions)s::text[], %(hashes)s::bytea[]) as loaded (session_id, chain_hash)
+where id = loaded.session_id
 returning case when followed_until > clock_timestamp() then pg_notify('consolidator_followed', id) end
 
 -- name: append

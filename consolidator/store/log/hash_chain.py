@@ -21,6 +21,7 @@ from typing import Any
 HASH_BYTES = 32
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)  # PostgreSQL's: timestamptz_send counts microseconds from it
 _MICROSECOND = timedelta(microseconds=1)
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _PLACE = struct.Struct(">qq")
 # Numbers that jsonb writes in another way than Python: with an exponent, or a negative zero.
 _REWRITTEN_NUMBER = re.compile(r"\d[eE][+-]?\d|-0\.0")
@@ -40,10 +41,16 @@ def hash_content(
     event_type: str, task_id: str | None, tool_name: str | None, data: str, principal: str | None = None
 ) -> bytes:
     """Return the hash of an event's content, given the columns of its row, `data` as any JSON text of its value."""
-    content = [event_type, task_id, tool_name, json.loads(data)]
-    if principal is not None:  # events from before principals keep their hashes
-        content.append(principal)
-    return hashlib.sha256(canonical_json(content).encode()).digest()
+    return hash_canonical(event_type, task_id, tool_name, canonical_json(json.loads(data)), principal)
+
+
+def hash_canonical(
+    event_type: str, task_id: str | None, tool_name: str | None, data: str, principal: str | None = None
+) -> bytes:
+    """Return the hash of an event's content as `hash_content` does, given the canonical JSON of its `data`."""
+    head = _ENCODER.encode([event_type, task_id, tool_name])[:-1]
+    tail = "" if principal is None else f",{_ENCODER.encode(principal)}"  # events from before them keep their hashes
+    return hashlib.sha256(f"{head},{data}{tail}]".encode()).digest()
 
 
 def hash_event(previous: bytes, content: bytes, seq: int, created_at: datetime) -> bytes:

@@ -83,6 +83,19 @@ async def open_session(conn: Connection, values: Mapping[str, Any], *, now: date
 
     With `pruned_to` its log begins after that seq, as where the beginning was pruned before the session came here.
     """
+    full = _opened_values(values, now)
+    await execute(conn, _SQL["open"], full)
+    if full["parent_id"] is not None:
+        await execute(conn, _SQL["set_parent"], full)
+
+
+async def open_roots(conn: Connection, rows: Sequence[Mapping[str, Any]], *, now: datetime) -> None:
+    """Create sessions without a parent as `open_session` does, in this order, in one round trip."""
+    await execute_each(conn, _SQL["open"], [_opened_values(values, now) for values in rows])
+
+
+def _opened_values(values: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """Return the parameters that create a session."""
     columns: tuple[str, ...] = (
         "origin",
         "key",
@@ -108,9 +121,7 @@ async def open_session(conn: Connection, values: Mapping[str, Any], *, now: date
         "details": Jsonb(values.get("details") or {}, dumps=dumps),
         "now": now,
     }
-    await execute(conn, _SQL["open"], full)
-    if full["parent_id"] is not None:
-        await execute(conn, _SQL["set_parent"], full)
+    return full
 
 
 async def open_current(conn: Connection, values: Mapping[str, Any], *, now: datetime) -> str:
@@ -176,7 +187,8 @@ async def get_current(conn: Connection, key: str) -> SessionRow | None:
 
 async def get_each(conn: Connection, ids: Sequence[str]) -> list[SessionRow]:
     """Return several sessions in the order of `ids`; missing ones are left out."""
-    sessions = {row.id: row for row in await fetch_all(conn, SessionRow, _SQL["get_each"], {"ids": list(ids)})}
+    rows = await fetch_all(conn, SessionRow, _SQL["get_each"], {"ids": list(ids)}) if ids else []
+    sessions = {row.id: row for row in rows}
     return [sessions[session_id] for session_id in ids if session_id in sessions]
 
 

@@ -16,7 +16,7 @@ on conflict do nothing
 returning key
 
 -- name: place_keys
-select place_keys(%(keys)s, %(sessions)s, %(seqs)s)
+select place_keys(%(keys)s::uuid[], %(sessions)s, %(seqs)s)
 
 -- name: find_places
 select key, session_id, seq from imported_key where key = any(%(keys)s::uuid[]) and session_id is not null

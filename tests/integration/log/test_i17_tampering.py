@@ -13,6 +13,7 @@ from psycopg import sql
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
+from consolidator.errors import NotFound
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.service.database import list_seals, read_seals, verify_database
@@ -66,6 +67,25 @@ async def log(database: Database, clock: FrozenClock, settings: Settings) -> Dat
     clock.advance(timedelta(hours=1))
     await run_job(database, settings)
     return database
+
+
+async def test_sessions_that_are_loaded_together_have_chains_of_their_own(
+    database: Database, clock: FrozenClock
+) -> None:
+    for name in ("a", "b"):
+        await log_events(database, name, [user_message(name)])
+    call = call_and_result("c1", "Bash", {"command": "make", "weights": [0.5, 1e22, -0.0]}, LARGE)
+    loads = {"b": list(map(events.prepare, call)), "a": [events.prepare(user_message(f"bulk {n}")) for n in range(3)]}
+    async with database.transaction() as conn:
+        await sessions.lock(conn, ["a", "b"])
+        loaded = await events.load_each(conn, loads, now=clock.now())
+        assert {name: (seqs.first_seq, seqs.last_seq) for name, seqs in loaded.items()} == {"b": (2, 3), "a": (2, 4)}
+    assert await broken(database) == {}
+    with pytest.raises(NotFound, match="'c'"):
+        async with database.transaction() as conn:
+            await events.load_each(conn, loads | {"c": loads["a"]}, now=clock.now())
+    async with database.connection() as conn:
+        assert [event.seq for event in await events.read(conn, "a")] == [1, 2, 3, 4]
 
 
 async def test_an_untouched_log_verifies(log: Database) -> None:
