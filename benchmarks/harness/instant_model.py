@@ -26,7 +26,14 @@ def answer(request: dict[str, Any]) -> ScriptedReply:
 
 async def main() -> None:
     """Serve until the parent process closes standard input."""
-    async with ModelServer(answers=answer) as server:
+
+    def answer_and_forget(request: dict[str, Any]) -> ScriptedReply:
+        server.requests.clear()  # a thousand long conversations would take gigabytes
+        server.raw_bodies.clear()
+        return answer(request)
+
+    server = ModelServer(answers=answer_and_forget)
+    async with server:
         sys.stdout.write(server.url + "\n")
         sys.stdout.flush()
         await asyncio.to_thread(sys.stdin.read)

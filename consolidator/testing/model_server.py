@@ -207,13 +207,6 @@ class ModelServer:
 
 def build_completion(request_body: dict[str, Any], reply: ScriptedReply) -> dict[str, Any]:
     """Return a reply as a chat completion."""
-    input_tokens = sum(_estimate_tokens(str(message.get("content", ""))) for message in request_body["messages"])
-    output_tokens = _estimate_tokens(reply.text or reply.refusal or "")
-    usage = {
-        "prompt_tokens": input_tokens,
-        "completion_tokens": output_tokens,
-        "total_tokens": input_tokens + output_tokens,
-    }
     content: Any = [{"type": "text", "text": reply.text}] if reply.as_parts else reply.text
     message = {"role": "assistant", "content": content, "refusal": reply.refusal}
     if reply.calls:
@@ -224,11 +217,24 @@ def build_completion(request_body: dict[str, Any], reply: ScriptedReply) -> dict
         "created": 0,
         "model": request_body["model"],
         "choices": [{"index": 0, "message": message, "finish_reason": reply.finish_reason}],
-        "usage": usage if reply.usage is None else reply.usage,
+        "usage": _count_usage(request_body, reply),
     }
     if not completion["usage"]:
         del completion["usage"]
     return completion
+
+
+def _count_usage(request_body: dict[str, Any], reply: ScriptedReply) -> dict[str, Any]:
+    """Return the usage that a reply scripts, or else one that counts its tokens and the request's."""
+    if reply.usage is not None:
+        return reply.usage
+    input_tokens = sum(_estimate_tokens(str(message.get("content", ""))) for message in request_body["messages"])
+    output_tokens = _estimate_tokens(reply.text or reply.refusal or "")
+    return {
+        "prompt_tokens": input_tokens,
+        "completion_tokens": output_tokens,
+        "total_tokens": input_tokens + output_tokens,
+    }
 
 
 def embed_text(text: str) -> list[float]:
@@ -267,7 +273,7 @@ async def _stream_completion(request_body: dict[str, Any], reply: ScriptedReply)
     choice = {"index": 0, "delta": {}, "finish_reason": reply.finish_reason}
     yield f"data: {json.dumps({**frame, 'choices': [choice]})}\n\n"
     if (request_body.get("stream_options") or {}).get("include_usage"):
-        usage = build_completion(request_body, reply).get("usage")
+        usage = _count_usage(request_body, reply) or None
         yield f"data: {json.dumps({**frame, 'choices': [], 'usage': usage})}\n\n"
     yield "data: [DONE]\n\n"
 
