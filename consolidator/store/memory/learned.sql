@@ -55,20 +55,26 @@ select fact.*, new.instead_of, before.sentence as before, new.total from (
 order by before.superseded_at desc, fact.id
 
 -- name: procedures
-select p.*, count(*) over () as total from procedure p
-where p.learned_at >= %(since)s and p.retired_at is null and p.worth > 0
-  and (%(audiences)s::text[] is null and starts_with(p.audience, 'all') or p.audience = any(%(audiences)s))
-  and (%(agent)s::text is null or p.agent = %(agent)s)
-  and (%(project)s::text is null or p.project = %(project)s or p.project is null and not %(project_alone)s)
-order by p.worth desc, p.rank desc, p.id limit %(limit)s
+select p.*, new.total from (
+    select p.id, count(*) over () as total from procedure p
+    where p.learned_at >= %(since)s and p.retired_at is null and p.worth > 0
+      and (%(audiences)s::text[] is null and starts_with(p.audience, 'all') or p.audience = any(%(audiences)s))
+      and (%(agent)s::text is null or p.agent = %(agent)s)
+      and (%(project)s::text is null or p.project = %(project)s or p.project is null and not %(project_alone)s)
+    order by p.worth desc, p.rank desc, p.id limit %(limit)s
+) new join procedure p using (id)
+order by p.worth desc, p.rank desc, p.id
 
 -- name: solutions
-select s.*, count(*) over () as total from solution s
-where s.learned_at >= %(since)s and s.retired_at is null and jsonb_array_length(s.body -> 'fixes') > 0
-  and (%(audiences)s::text[] is null and starts_with(s.audience, 'all') or s.audience = any(%(audiences)s))
-  and (%(agent)s::text is null or s.agent = %(agent)s)
-  and (%(project)s::text is null or s.project = %(project)s or s.project is null and not %(project_alone)s)
-order by s.confirmed desc, s.sessions desc, s.occurrences desc, s.id limit %(limit)s
+select s.*, new.total from (
+    select s.id, count(*) over () as total from solution s
+    where s.learned_at >= %(since)s and s.retired_at is null and jsonb_array_length(s.body -> 'fixes') > 0
+      and (%(audiences)s::text[] is null and starts_with(s.audience, 'all') or s.audience = any(%(audiences)s))
+      and (%(agent)s::text is null or s.agent = %(agent)s)
+      and (%(project)s::text is null or s.project = %(project)s or s.project is null and not %(project_alone)s)
+    order by s.confirmed desc, s.sessions desc, s.occurrences desc, s.id limit %(limit)s
+) new join solution s using (id)
+order by s.confirmed desc, s.sessions desc, s.occurrences desc, s.id
 
 -- name: save_failed_again
 -- Keeps which errors a run read of, though a fix had worked in two sessions that were read before. Only sessions that it
