@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 from itertools import pairwise
 from typing import Any
-
-import pytest
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
@@ -47,21 +46,18 @@ ASKED: dict[str, tuple[Ask, set[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", ASKED)
-async def test_what_is_asked_is_read_by_an_index(
-    database: Database, clock: FrozenClock, settings: Settings, name: str
-) -> None:
+async def test_what_is_asked_is_read_by_an_index(database: Database, clock: FrozenClock, settings: Settings) -> None:
     await log_workdays(database, 3)
     for number in range(2):
         await log_events(database, f"failed{number}", failed_command_events(number), project="/src")
     await log_events(database, "one", [user_message("Our package manager is npm.")], project="/src")
     await run_next_night(database, clock, settings)
-    ask, used = ASKED[name]
     async with database.owner_connection() as conn:
         await conn.execute("analyze")
-    plans = await plans_of_action(database, lambda: ask(database))
-    assert {query: whole for query, plan in plans.items() if (whole := read_whole(plan))} == {}
-    assert used <= set().union(*map(indexes, plans.values()))
+    for name, (ask, used) in ASKED.items():
+        plans = await plans_of_action(database, partial(ask, database))
+        assert {query: whole for query, plan in plans.items() if (whole := read_whole(plan))} == {}, name
+        assert used <= set().union(*map(indexes, plans.values())), name
 
 
 async def test_an_append_changes_no_index_of_its_session_but_for_the_first_of_a_day(
