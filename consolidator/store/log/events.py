@@ -26,6 +26,7 @@ from consolidator.store.queries import execute, execute_each, fetch_all, fetch_e
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 END = datetime(9999, 1, 1, tzinfo=UTC)
 _SQL = load("log/events")
+_TYPES = {kind.value: kind for kind in EventType}  # a call of an enumeration is slow
 _MAX_TASK_CHANGES = 20  # that an append waits for: each is a start or an end of a task that came in between
 _COPY = "copy event (session_id, seq, event_type, data, created_at, task_id, tool_name, hash, principal) from stdin"
 
@@ -438,7 +439,7 @@ def _to_event(row: EventRow, bodies: dict[bytes, bytes]) -> Event:
     return Event(
         session_id=row.session_id,
         seq=row.seq,
-        type=EventType(row.event_type),
+        type=_TYPES.get(row.event_type) or EventType(row.event_type),
         data=blobs.restore(row, bodies),
         created_at=row.created_at,
         consolidated_at=row.consolidated_at,
