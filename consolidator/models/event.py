@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import BigInteger, Index, text
@@ -23,16 +24,25 @@ from consolidator.models.columns import (
 from consolidator.models.payload import EventType
 from consolidator.models.principal import find_role, is_persons_word, name_principal
 
+_MAX_CACHED_CHARS = 64  # of a time that is cached
+
 
 def parse_timestamp(text: Any) -> datetime | None:
     """Return a foreign log's ISO 8601 time as an aware datetime, in UTC if it has no zone; None if it is not one."""
     if not isinstance(text, str):
         return None
+    return _parse_cached(text) if len(text) <= _MAX_CACHED_CHARS else _parse_timestamp(text)
+
+
+def _parse_timestamp(text: str) -> datetime | None:
     try:
         parsed = datetime.fromisoformat(text)
         return parsed.astimezone(UTC) if parsed.tzinfo else parsed.replace(tzinfo=UTC)
     except (ValueError, OverflowError):  # the calendar's first and last hours overflow in some zones
         return None
+
+
+_parse_cached = lru_cache(maxsize=256)(_parse_timestamp)  # each event's time is read several times
 
 
 def parse_utc_offset(text: Any) -> timedelta | None:

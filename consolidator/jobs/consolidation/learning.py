@@ -119,7 +119,9 @@ def _redact_call(event: Event) -> Event:
 
     They are redacted as memory reads them, since characters that nobody sees can hide a credential.
     """
-    arguments = event.data.get("arguments") if event.type is EventType.TOOL_CALL else None
+    if event.type is not EventType.TOOL_CALL:
+        return event
+    arguments = event.data.get("arguments")
     try:
         redacted = redact_json(read_tool_value(arguments))
     except Exception as error:

@@ -18,7 +18,7 @@ from consolidator.jobs.model.extraction import ReadResult
 from consolidator.memory.facts.candidates import Candidate, RejectedCandidate
 from consolidator.memory.facts.relations import spellings_of
 from consolidator.memory.facts.steering import Steer
-from consolidator.memory.procedures.digest import DIGEST_VERSION, PackedDigest
+from consolidator.memory.procedures.digest import COMPRESSION, DIGEST_VERSION, PackedDigest
 from consolidator.memory.solutions.error_records import ErrorRecord
 from consolidator.memory.solutions.fingerprint import family_fingerprint
 from consolidator.models.digest import DigestRow
@@ -165,7 +165,7 @@ def _error_row(session: SessionRow, record: ErrorRecord) -> ErrorRecordRow:
 
 
 def _pack_json(value: Any) -> bytes:
-    return zlib.compress(json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode(), 6)
+    return zlib.compress(json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode(), COMPRESSION)
 
 
 def _unpack_json(data: bytes) -> Any:

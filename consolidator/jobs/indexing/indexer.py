@@ -68,15 +68,16 @@ async def save_episodes(conn: Connection, read: Sequence[tuple[SessionRow, Seque
     scopes: dict[int, SearchScope] = {}
     for session, episodes in read:
         scope, head = SearchScope(session.agent, session.project, session.peer), heads[session.id]
+        scope_number = scope.number
         number = head.block * NUMBERS_PER_BLOCK if head.last_id is None else head.last_id + 1
         for episode in episodes:
             if head.last_seq is not None and episode.seq <= head.last_seq:
                 continue
             if number % NUMBERS_PER_BLOCK == 0:  # a session's first episode, or the first after a full block
                 number = head.block * NUMBERS_PER_BLOCK
-            row = _episode_row(session.id, scope, number, episode)
+            row = _episode_row(session.id, scope_number, number, episode)
             rows.append(row)
-            documents.add(TURN, number, scope.number, searchable_text(row.speaker, row.text))
+            documents.add(TURN, number, scope_number, searchable_text(row.speaker, row.text))
             scopes[number] = scope
             number += 1
     await index.save_episodes(conn, rows)
@@ -84,12 +85,12 @@ async def save_episodes(conn: Connection, read: Sequence[tuple[SessionRow, Seque
     await scope_sizes.add_counts(conn, _sum_by_scope(documents.counts, scopes))
 
 
-def _episode_row(session_id: str, scope: SearchScope, number: int, episode: Episode) -> EpisodeRow:
+def _episode_row(session_id: str, scope: int, number: int, episode: Episode) -> EpisodeRow:
     return EpisodeRow(
         id=number,
         session_id=session_id,
         seq=episode.seq,
-        scope=scope.number,
+        scope=scope,
         role=episode.role,
         speaker=None if episode.speaker is None else escape(episode.speaker),
         text=escape(episode.text),

@@ -72,14 +72,15 @@ def find_command_passwords(text: str, lowered: str) -> Iterator[CredentialSpan]:
         yield from _match_passwords(_PIPED_PASSWORD, text)
         yield from _match_passwords(_PIPED_PAIR, text)
         yield from _match_passwords(_HERE_STRING, text)
-    if _LISTED_OPTION.search(text):
+    if ("-p" in text or "-P" in text or "-w" in text) and _LISTED_OPTION.search(text):
         for match in _LISTED_PASSWORD.finditer(text):
             value = match.group("listed")
             if (is_tangled(value) or mixes_kinds(value)) and not is_placeholder(value):
                 yield match.start("listed"), match.end("listed"), "password"
     if "securestring" in lowered or "pscredential" in lowered:
         yield from _match_passwords(_POWERSHELL_PASSWORD, text)
-    if _HINT.search(text) or any([word in text for word in _POSITION_WORDS]):  # noqa: C419 - twice as fast
+    may_begin = " -" in text or " /" in text or "\t" in text
+    if (may_begin and _HINT.search(text)) or any([word in text for word in _POSITION_WORDS]):  # noqa: C419 - twice as fast
         yield from _find_in_lines(text)
 
 

@@ -27,10 +27,17 @@ _OUTPUT_SUFFIX = re.compile(  # starts at the first space of a run only: else ea
     r"|;\s*echo\s+(?:\"[^\"]*\"|'[^']*'|\S+))\s*$"
 )
 
+_OUTPUT_MARKS = re.compile(r"[>|;]")  # one of these is in every suffix
+
 
 def strip_command(line: str) -> str:
     """Return a command line without what does not change its effect: a leading cd, messages, output filters."""
-    line = _MESSAGE_OPTION.sub(r"\g<option> …", strip_cd(line[:_MAX_COMMAND])).strip()
+    line = strip_cd(line[:_MAX_COMMAND])
+    if "-" in line:
+        line = _MESSAGE_OPTION.sub(r"\g<option> …", line)
+    line = line.strip()
+    if not _OUTPUT_MARKS.search(line):
+        return line
     for _ in range(6):
         shorter = _OUTPUT_SUFFIX.sub("", line)
         if shorter == line or not shorter:

@@ -6,6 +6,7 @@ Pure: looks at one call, never at its neighbours.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from consolidator.memory.calls import shell
@@ -14,6 +15,7 @@ from consolidator.memory.calls.shell_programs import COMMAND_KEYS, SHELL_TOOLS, 
 
 SHELL_PREFIX = "sh:"
 MAX_SYMBOL_LENGTH = 120  # characters
+_MAX_CACHED_LINE = 512  # characters of a command line whose symbol is cached
 
 
 def call_symbol(call: CompletedCall) -> str:
@@ -26,11 +28,19 @@ def tool_symbol(tool: str, arguments: Any) -> str:
     line = shell_command(tool, arguments)
     if line is None:
         return _normalize_name(tool)
+    return _line_symbol_cached(line) if len(line) <= _MAX_CACHED_LINE else _line_symbol(line)
+
+
+def _line_symbol(line: str) -> str:
+    """Return the symbol of a shell that runs a line."""
     command = shell.reported_command(shell.parse_commands(line))
     if command is None:
         return SHELL_PREFIX + "-"
     mark = " >" if command.writes and command.program in ("cat", "echo", "printf") else ""
     return _normalize_name(SHELL_PREFIX + command.name + mark)
+
+
+_line_symbol_cached = lru_cache(maxsize=4096)(_line_symbol)  # several readers ask for the symbol of each call
 
 
 def _normalize_name(name: str) -> str:
@@ -48,7 +58,7 @@ def command_argument(arguments: Any) -> str | None:
     """Return the command line among a shell tool's arguments."""
     if isinstance(arguments, str):
         return arguments
-    if not isinstance(arguments, Mapping):
+    if not isinstance(arguments, (dict, Mapping)):  # `dict` first: a check of an abstract class is slow
         return _join_argv(arguments)
     for key in COMMAND_KEYS:
         if key in arguments:

@@ -47,7 +47,7 @@ def _strip_all(value: Any, depth: int) -> Any:
         return _strip(value)
     if depth == MAX_DEPTH:
         return None if isinstance(value, (Mapping, list)) else value
-    if isinstance(value, Mapping):
+    if isinstance(value, (dict, Mapping)):  # `dict` first: a check of an abstract class is slow
         return {_strip(str(key)): _strip_all(member, depth + 1) for key, member in value.items()}
     if isinstance(value, list):
         return _strip_list(value, depth + 1)

@@ -31,11 +31,15 @@ def pack_postings(kind: str, number: int, word_counts: Mapping[str, int]) -> lis
     length = min(63, round(math.log2(max(total, 1)) * _STEPS_PER_DOUBLING))
     is_long = len(word_counts) > MAX_INDEXED_WORDS
     indexed = Counter(word_counts).most_common(MAX_INDEXED_WORDS) if is_long else word_counts.items()
+    by_count: dict[int, int] = {}  # the posting of a word that the document has so often
     postings = []
     for word, count in indexed:
         capped = min(count, 16)
-        weight = capped / (capped + 1.2 * (0.25 + 0.75 * total / _AVERAGE_LENGTH[kind]))
-        posting = (127 - round(weight * 127)) << 56 | (capped - 1) << 52 | length << _NUMBER_BITS | number
+        posting = by_count.get(capped)
+        if posting is None:
+            weight = capped / (capped + 1.2 * (0.25 + 0.75 * total / _AVERAGE_LENGTH[kind]))
+            posting = (127 - round(weight * 127)) << 56 | (capped - 1) << 52 | length << _NUMBER_BITS | number
+            by_count[capped] = posting
         postings.append((word_key(kind, word), posting))
     return postings
 

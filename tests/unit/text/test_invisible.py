@@ -113,3 +113,9 @@ def test_a_quote_is_found_with_and_without_them(text: str) -> None:
     whole = f"I like {text} best"
     assert find_quote("I like abc best", [strip_invisible(whole)]) == ("I like abc best",)
     assert find_quote(whole, [strip_invisible(whole)]) == ("I like abc best",)
+
+
+@pytest.mark.parametrize("code", range(128))
+def test_a_character_of_ascii_is_treated_alike_beside_others(code: int) -> None:
+    text = f"a{chr(code)}b"
+    assert strip_invisible(f"{text}é") == f"{strip_invisible(text)}é"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,3 +38,8 @@ def test_any_text_has_words_that_are_short_and_the_same_when_split_again(text: s
     words = split_words(text)
     assert all(0 < len(word) <= MAX_WORD_CHARS for word in words)
     assert split_words(text) == words
+
+
+@pytest.mark.parametrize("text", ["", "it's the userController's x_y2", "HTTPServer don't __init__ 3.14", "a-b/c\te"])
+def test_a_text_of_ascii_has_the_same_words_beside_others(text: str) -> None:
+    assert split_words(f"{text} é") == [*split_words(text), "e"]
