@@ -10,7 +10,7 @@ from typing import Any
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
 
-_LINE = re.compile(r'^(e\d+) (\w+)(?: "(?:[^"\\]|\\.)*")?: ("(?:[^"\\]|\\.)*")$', re.MULTILINE)
+_LINE = re.compile(r'^((?:s\d+)?e\d+) (\w+)(?: "(?:[^"\\]|\\.)*")?: ("(?:[^"\\]|\\.)*")$', re.MULTILINE)
 _STATEMENT = re.compile(r"^([cf]\d+) (\{.*\})$", re.MULTILINE)
 PATTERNS = {
     r"(\w+) is my fuel": ("fuel", "{0}", "The user's fuel is {0}.", "preference"),

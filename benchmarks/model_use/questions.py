@@ -1,10 +1,11 @@
 """What the questions to a model are made of, and what its answers come to: of real logs, with a stand-in server.
 
-    python -m benchmarks.model_use.questions FOLDER [--answers FILE] [--write DIRECTORY]
+    python -m benchmarks.model_use.questions FOLDER [--one-night] [--answers FILE] [--write DIRECTORY]
 
-Imports the logs and runs a night for each of their days. `--answers` names what a model answered for a dialogue in the
-LoCoMo format (session number -> facts, each with the `dia_id` and the quote of its turns); without it the stand-in
-takes sentences in the first person for facts. `--write` keeps every question, to be read by a person.
+Imports the logs and runs a night for each of their days, or one for all, as after a first import. `--answers` names
+what a model answered for a dialogue in the LoCoMo format (session number -> facts, each with the `dia_id` and the quote
+of its turns); without it the stand-in takes sentences in the first person for facts. `--write` keeps every question, to
+be read by a person.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from consolidator.testing import ModelServer, ScriptedReply
 
 TITLE = "what a model is asked, and what comes of it"
 MODEL = "gpt-5-mini"
-_TRANSCRIPT_START = re.compile(r"^(?:Context, |Events:$)|\Z", re.MULTILINE)
+_TRANSCRIPT_START = re.compile(r"^(?:Session s1$|Context, |Events:$)|\Z", re.MULTILINE)
 _PEOPLE = ("user", "approval")  # whose lines hold a person's words
 Answer = Callable[[dict[str, Any]], ScriptedReply]
 
@@ -71,7 +72,9 @@ class QuestionLog:
         return ScriptedReply.json({"operations": operations})
 
 
-async def measure(server: BenchmarkServer, folder: Path, answers: Path | None = None) -> tuple[Report, QuestionLog]:
+async def measure(
+    server: BenchmarkServer, folder: Path, answers: Path | None = None, *, one_night: bool = False
+) -> tuple[Report, QuestionLog]:
     """Import a folder, run its nights, and report what was asked and what came of it."""
     reader: Answer = ModelUsage()
     if answers is not None:
@@ -87,6 +90,8 @@ async def measure(server: BenchmarkServer, folder: Path, answers: Path | None = 
         await import_sources(database, [ImportSource(folder, None)], lenient=True)
         clock.advance(timedelta(days=2))
         days = await _list_days(database)
+        if one_night:
+            days = {"all": [session for ids in days.values() for session in ids]}
         update = {"openai_base_url": model.url, "model": MODEL}
         jobs = JobRunner(database, server.default_settings().model_copy(update=update))
         for _, session_ids in sorted(days.items()):
@@ -176,7 +181,7 @@ def _write_questions(directory: Path, asked: QuestionLog) -> None:
 
 async def _run(options: argparse.Namespace) -> Report:
     async with open_server() as server:
-        report, asked = await measure(server, options.folder, options.answers)
+        report, asked = await measure(server, options.folder, options.answers, one_night=options.one_night)
     if options.write:
         await asyncio.to_thread(_write_questions, options.write, asked)
     return report
@@ -186,6 +191,7 @@ def main() -> None:
     """Parse the command line and print the report."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.model_use.questions", description=__doc__)
     parser.add_argument("folder", type=Path, help="logs in any of the formats, or one file")
+    parser.add_argument("--one-night", action="store_true", help="one night for all days")
     parser.add_argument("--answers", type=Path, metavar="FILE", help="NAME.answers.json beside NAME.json")
     parser.add_argument("--write", type=Path, metavar="DIRECTORY", help="keep every question here")
     report = asyncio.run(_run(parser.parse_args()))

@@ -9,7 +9,7 @@ from typing import Any
 
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _LINE = re.compile(
-    rf"^(?P<name>[ce]\d+) (?P<source>\w+)(?: (?P<detail>{_STRING}))?: (?P<words>{_STRING})$",
+    rf"^(?P<name>(?:s\d+)?[ce]\d+) (?P<source>\w+)(?: (?P<detail>{_STRING}))?: (?P<words>{_STRING})$",
     re.MULTILINE,
 )
 _STATEMENT = re.compile(r"^([cf]\d+) (\{.*\})$", re.MULTILINE)
@@ -19,7 +19,7 @@ _STATEMENT = re.compile(r"^([cf]\d+) (\{.*\})$", re.MULTILINE)
 class ShownLine:
     """A line of a transcript as a model sees it."""
 
-    name: str  # e1 to cite, c1 for context
+    name: str  # e1 to cite, c1 for context; s1e1 where several sessions are shown
     source: str  # user | tool | agent | approval
     detail: str | None  # the speaker, or the call
     words: str
@@ -27,7 +27,7 @@ class ShownLine:
     @property
     def citable(self) -> bool:
         """Whether the line may be cited."""
-        return self.name.startswith("e")
+        return "e" in self.name
 
 
 def parse_shown_lines(prompt: str) -> list[ShownLine]:

@@ -55,6 +55,7 @@ class ModelAnswerTable(SQLModel, table=True):
     """Answers by the hash of their question, so that no retry pays for one twice."""
 
     __tablename__ = "model_answer"
+    __table_args__ = (Index("model_answer_session", "session_id", postgresql_where=text("session_id is not null")),)
 
     key: str = text_column(primary_key=True)
     purpose: str = text_column()
@@ -62,6 +63,7 @@ class ModelAnswerTable(SQLModel, table=True):
     text: str = text_column()
     run_id: str = text_column()
     created_at: datetime = timestamp_column()
+    session_id: str | None = nullable_text_column()  # whose words it quotes; None in rows from before this column
 
 
 class ModelCallTable(SQLModel, table=True):

@@ -19,7 +19,7 @@ from consolidator.models.columns import (
     timestamp_column,
 )
 
-UnitKind = Literal["session", "late_extraction", "merge", "draft", "fact_index", "turn_index"]
+UnitKind = Literal["session", "late_extraction", "merge", "draft", "fact_index", "turn_index", "shared_question"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from consolidator.jobs.consolidation.late_extraction import LateExtraction, settle_waiting
 from consolidator.jobs.consolidation.learn_pool import count_processes, open_learn_pool
 from consolidator.jobs.consolidation.model_access import create_fact_reader, open_model_calls
 from consolidator.jobs.consolidation.outdated_errors import derive_outdated_errors
+from consolidator.jobs.consolidation.read_ahead import ReadAhead
 from consolidator.jobs.consolidation.session_worker import SessionWorker
 from consolidator.jobs.engine import require_dbos
 from consolidator.jobs.indexing import indexer
@@ -29,7 +31,8 @@ from consolidator.store.nights import extraction, model_calls, runs
 from consolidator.telemetry import open_span
 
 _LEARNED_WITHOUT = "What rules find is learned; what waits for the model is read by the next run that reaches it"
-SESSIONS, MERGES, LATE_EXTRACTION = 0, 1, 2  # phases of a run, as its claims store them; late extraction runs first
+# Phases of a run, as its claims store them; the last two run first.
+SESSIONS, MERGES, LATE_EXTRACTION, READ_AHEAD = 0, 1, 2, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,11 @@ class Night:
         worker = self.create_worker()
         decider = CandidateDecider(database, self.calls, settings.model or extraction_model(settings))
         if self.reader is not None:
+            if not settings.batch:  # in batches each question is about one session
+                ahead = ReadAhead(database, settings, ledger.stop, self.reader, self.only, ledger.titles)
+                phases.append(
+                    Phase(READ_AHEAD, "read_ahead", partial(self._add_read_ahead, ahead), ahead.run, no_events_left)
+                )
             late = LateExtraction(database, self.reader, ledger.stop)
             phases.append(
                 Phase(LATE_EXTRACTION, "late_extraction", self._add_late_extraction, late.run, no_events_left)
@@ -115,6 +123,12 @@ class Night:
             return await ledger.finish(report)
         message = f"the model could not be asked: {failure}. {_LEARNED_WITHOUT}"
         return {**await ledger.finish(report, status="failed", error=message), "error": message}
+
+    async def _add_read_ahead(self, ahead: ReadAhead) -> int:
+        """Have the model read small sessions of one scope together."""
+        units = await ahead.list_units()
+        await self.ledger.add_units("shared_question", units, phase=READ_AHEAD)
+        return len(units)
 
     async def _add_late_extraction(self) -> int:
         """Have the model read what was consolidated before there was one."""

@@ -11,7 +11,7 @@ from consolidator.database import Connection
 from consolidator.errors import Interrupted
 from consolidator.jobs.consolidation import learning
 from consolidator.jobs.consolidation.learning import FoldStates, WindowResult, session_context
-from consolidator.jobs.consolidation.safe_point import SafePointFinder
+from consolidator.jobs.consolidation.safe_point import SafePointFinder, find_window_end
 from consolidator.jobs.ledger import Unit
 from consolidator.jobs.model.extraction import BACKGROUND_EVENTS, ReadResult
 from consolidator.models.event import Event
@@ -78,6 +78,24 @@ class SessionWindow:
             deferred=unread + (later if self.is_last else 0),
             dead=dead,
         )
+
+
+def take_together(
+    rows: Sequence[SessionRow], count_events: Callable[[SessionRow], int] = lambda row: row.head - row.consolidated_to
+) -> Sequence[SessionRow]:
+    """Return the first sessions whose next windows together are no longer than one may be; at least one session."""
+    total = 0
+    for position, row in enumerate(rows):
+        total += min(count_events(row), WINDOW)
+        if position and total > WINDOW:
+            return rows[:position]
+    return rows
+
+
+def find_readable_end(session: SessionRow, window: list[Event], find_safe_point: SafePointFinder) -> int:
+    """Return the last seq of a window that may be read: up to the safe point, if the window is the session's last."""
+    is_last = not window or window[-1].seq >= session.head
+    return find_safe_point(session, window) if is_last else find_window_end(window)
 
 
 async def load_background(conn: Connection, sessions: Sequence[SessionRow]) -> dict[str, list[Event]]:

@@ -13,7 +13,7 @@ from consolidator.errors import Interrupted
 from consolidator.jobs.consolidation import learning, session_window
 from consolidator.jobs.consolidation.learning import FoldStates, session_context
 from consolidator.jobs.consolidation.persistence import commit_windows, unpack_folds
-from consolidator.jobs.consolidation.safe_point import find_window_end, safe_point_finder
+from consolidator.jobs.consolidation.safe_point import safe_point_finder
 from consolidator.jobs.consolidation.session_window import (
     SessionWindow,
     WatermarkMoved,
@@ -43,7 +43,7 @@ class SessionWorker:
     titles: dict[str, str] = field(default_factory=dict)  # gets what people call each session, by its id
 
     async def run(self, units: list[Unit]) -> None:
-        """Consolidate sessions up to their safe points; one window of each of them is committed together."""
+        """Consolidate sessions up to their safe points; one window of each of some of them is committed together."""
         waiting = units
         while waiting:
             with suppress(WatermarkMoved):
@@ -58,9 +58,9 @@ class SessionWorker:
             return sum(row.head - row.consolidated_to for row in await sessions.get_each(conn, [session]))
 
     async def _do_windows(self, units: Sequence[Unit]) -> set[str]:
-        """Read, learn and commit one window of each session; return the sessions that are done."""
+        """Read, learn and commit one window of each of the first sessions; return the sessions that are done."""
         now = self.database.clock.now()
-        windows = await self._read_windows(units, now)
+        units, windows = await self._read_windows(units, now)
         if self.reader is not None:  # no connection is held while a model is asked
             await gather(*(self._extract(self.reader, window) for window in windows))
         await asyncio.to_thread(self._learn, windows)
@@ -74,11 +74,17 @@ class SessionWorker:
             await commit_windows(conn, read, units=units, steps=steps, now=now)
         return {step.unit for step in steps if step.done}
 
-    async def _read_windows(self, units: Sequence[Unit], now: datetime) -> list[SessionWindow]:
+    async def _read_windows(self, units: Sequence[Unit], now: datetime) -> tuple[Sequence[Unit], list[SessionWindow]]:
+        """Return the units to work on now, and the windows of those that still exist.
+
+        Where a window ends does not depend on the other units: a model's answers are stored by what it was shown.
+        """
         async with self.database.connection() as conn:
-            rows = await sessions.get_each(conn, [unit.name for unit in units])
+            existing = await sessions.get_each(conn, [unit.name for unit in units])
+            rows = session_window.take_together(existing)
+            later = {row.id for row in existing[len(rows) :]}
             spans = [events.Span(row.id, row.consolidated_to, row.head, row.ingest_bounds) for row in rows]
-            next_events = await events.read_each(conn, spans, limit=session_window.WINDOW // len(units))
+            next_events = await events.read_each(conn, spans, limit=session_window.WINDOW)
             stored = await digests.get_each(conn, [row.id for row in rows])
             folds = [await self._load_folds(conn, row, stored.get(row.id)) for row in rows]
             background = {} if self.reader is None else await load_background(conn, rows)
@@ -86,10 +92,10 @@ class SessionWorker:
         find_safe_point = safe_point_finder(self.settings, now)
         for row, window, state in zip(rows, next_events, folds, strict=True):
             is_last = not window or window[-1].seq >= row.head
-            upto = find_safe_point(row, window) if is_last else find_window_end(window)
+            upto = session_window.find_readable_end(row, window, find_safe_point)
             readable = [event for event in window if event.seq <= upto]
             windows.append(SessionWindow(row, readable, upto, is_last, state, background.get(row.id, [])))
-        return windows
+        return [unit for unit in units if unit.name not in later], windows
 
     async def _extract(self, reader: FactReader, window: SessionWindow) -> None:
         """Have a model read a window; rules learn tonight also from what it can read only another night."""

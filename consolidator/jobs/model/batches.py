@@ -196,6 +196,7 @@ class ModelBatches:
                 purpose=question.purpose,
                 model=question.model,
                 run_id=question.run_id,
+                session_id=question.session_id,
                 now=now,
             )
         await model_batches.finish_question(conn, question.key, status="answered")

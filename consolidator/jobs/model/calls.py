@@ -58,6 +58,14 @@ class PlannedCall:
     session_id: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class AnswerPart:
+    """What a part of an answer is stored by: the key of a session's own question."""
+
+    key: str
+    session_id: str
+
+
 @dataclass(slots=True)
 class ModelCalls:
     """The calls of one replica in one run."""
@@ -72,6 +80,7 @@ class ModelCalls:
     counts: Counter[str] = field(default_factory=Counter)
     client: ModelClient = field(init=False)
     _semaphore: asyncio.Semaphore = field(init=False)
+    _answered_in_parts: set[str] = field(default_factory=set)  # keys whose answers this replica has just paid for
     _failures_in_a_row: int = 0
     _paused_until: float = 0.0  # monotonic time before which no call begins: a server asked for a pause
 
@@ -97,6 +106,39 @@ class ModelCalls:
             raise AnswerPending(f"{request.purpose}: the answer comes with a batch")
         async with self._semaphore:
             return await self._ask_now(request, session)
+
+    async def ask_shared(
+        self,
+        request: ModelRequest,
+        parts: Sequence[AnswerPart],
+        split: Callable[[dict[str, Any]], Sequence[dict[str, Any] | None]],
+    ) -> None:
+        """Ask about several sessions at once, and store each one's part of the answer as that to its own question.
+
+        `split` returns the parts in order, None for one that is no answer. Raises what `ask` raises.
+        """
+        if self.stop_reason is not None:
+            raise ModelUnavailable(self.stop_reason)
+
+        async def call(call_id: str) -> None:
+            reply = await self.client.send(request)
+            failure: ModelError | None = None
+            answers: Sequence[dict[str, Any] | None] = ()
+            try:
+                answers = split(parse_reply(reply, request.schema))
+            except ModelError as error:
+                failure = error
+            await self._settle_shared(call_id, request, reply, list(zip(parts, answers, strict=False)))
+            if failure is not None:
+                raise failure
+
+        async with self._semaphore:
+            await self._call_with_retries(_plan_call(request, None), call)
+
+    async def list_unanswered(self, keys: Sequence[str]) -> set[str]:
+        """Return those keys of questions that have no stored answer."""
+        async with self.database.connection() as conn:
+            return set(keys) - await model_calls.list_answered(conn, keys)
 
     async def embed(self, model: str, texts: Sequence[str]) -> list[list[float]]:
         """Return a vector for each text, within the run's caps; raise ModelError if there are none.
@@ -155,7 +197,7 @@ class ModelCalls:
                 return None
             with suppress(ModelError):
                 answer = parse_answer(text, request.schema)
-                self.counts["known"] += 1
+                self.counts["known"] += request.key not in self._answered_in_parts
                 return answer
             await model_calls.delete_answer(conn, request.key)  # stored before a crash, and never validated
         return None
@@ -236,16 +278,10 @@ class ModelCalls:
         which quotes facts of many sessions.
         """
         now = self.database.clock.now()
-        usage = _usage(
-            request.model,
-            input_tokens=reply.input_tokens,
-            cached_tokens=reply.cached_tokens,
-            output_tokens=reply.output_tokens,
-        )
         async with self.database.transaction() as conn:
             # Lock the session first, as an erasure does, so that neither waits for the other in a circle.
             exists = session is None or await sessions.lock_shared(conn, [session])
-            await model_calls.settle_call(conn, call_id, usage, now=now)
+            await model_calls.settle_call(conn, call_id, _reply_usage(reply), now=now)
             if reply.text and exists and request.purpose != "reconcile":
                 await model_calls.save_answer(
                     conn,
@@ -254,6 +290,7 @@ class ModelCalls:
                     purpose=request.purpose,
                     model=request.model,
                     run_id=self.run_id,
+                    session_id=session,
                     now=now,
                 )
         try:
@@ -262,6 +299,32 @@ class ModelCalls:
             async with self.database.connection() as conn:
                 await model_calls.delete_answer(conn, request.key)
             raise
+
+    async def _settle_shared(
+        self,
+        call_id: str,
+        request: ModelRequest,
+        reply: ModelReply,
+        answers: Sequence[tuple[AnswerPart, dict[str, Any] | None]],
+    ) -> None:
+        """Store what a call about several sessions used, and the parts of those that still exist."""
+        now = self.database.clock.now()
+        async with self.database.transaction() as conn:
+            existing = await sessions.lock_shared(conn, list({part.session_id for part, _ in answers}))
+            await model_calls.settle_call(conn, call_id, _reply_usage(reply), now=now)
+            for part, answer in answers:
+                if answer is not None and part.session_id in existing:
+                    await model_calls.save_answer(
+                        conn,
+                        part.key,
+                        json.dumps(answer, ensure_ascii=False),
+                        purpose=request.purpose,
+                        model=request.model,
+                        run_id=self.run_id,
+                        session_id=part.session_id,
+                        now=now,
+                    )
+                    self._answered_in_parts.add(part.key)
 
     async def _record_failure(self, call_id: str, error: ModelError) -> None:
         """Settle a call that failed; if the server did not answer it, it has cost nothing."""
@@ -307,6 +370,15 @@ class ModelCalls:
 
 def _plan_call(request: ModelRequest, session: str | None) -> PlannedCall:
     return PlannedCall(request.purpose, request.model, request.key, request.tokens, request.max_tokens, session)
+
+
+def _reply_usage(reply: ModelReply) -> CallUsage:
+    return _usage(
+        reply.model,
+        input_tokens=reply.input_tokens,
+        cached_tokens=reply.cached_tokens,
+        output_tokens=reply.output_tokens,
+    )
 
 
 def _usage(model: str, *, input_tokens: int, cached_tokens: int = 0, output_tokens: int = 0) -> CallUsage:

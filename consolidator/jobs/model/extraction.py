@@ -91,20 +91,21 @@ class FactReader:
 
     async def read(self, session: SessionContext, events: Sequence[Event], before: Sequence[Event] = ()) -> ReadResult:
         """Read a session's next events; `before` are earlier events, shown to the model as context."""
-        transcript_chunks = await asyncio.to_thread(self._split_chunks, session, events, before)
+        transcript_chunks = await asyncio.to_thread(self.split_chunks, session, events, before)
         if not transcript_chunks:
             return ReadResult()
         source = FactExtractor(session, model_extractor(self.model), self.revision)
-        hint = await self._relations_hint(session)
+        hint = await self.load_hint(session)
         parts = await gather(*(self._read_chunk(chunk, source, hint) for chunk in transcript_chunks))
         result = ReadResult()
         for part in parts:
             result.append(part)
         return result
 
-    def _split_chunks(
+    def split_chunks(
         self, session: SessionContext, events: Sequence[Event], before: Sequence[Event]
     ) -> list[TranscriptChunk]:
+        """Return what of a session's next events is worth asking about, as one question each."""
         zone = ZoneInfo(self.calls.settings.timezone)
         lines = transcript_lines(events, session, redact, zone)
         if not self.calls.settings.extract_tool_output:
@@ -118,7 +119,7 @@ class FactReader:
         """Tell whether a chunk may hold a fact: something that can be cited, and unless configured a person's word."""
         return chunk.has_persons_word or (chunk.is_citable and self.calls.settings.extract_tool_output)
 
-    async def _relations_hint(self, session: SessionContext) -> str:
+    async def load_hint(self, session: SessionContext) -> str:
         """Return the relation names in use where the session's facts belong, as the question says them."""
         scope = relations.RelationScope(session.agent, session.project, session.peer)
         if scope not in self._hints:
@@ -126,9 +127,13 @@ class FactReader:
                 self._hints[scope] = relations_hint(await relations.list_in_use(conn, scope))
         return self._hints[scope]
 
+    def build_request(self, chunk: TranscriptChunk, hint: str = "") -> ModelRequest:
+        """Return the question about one chunk."""
+        return ModelRequest("extract", self.model, SYSTEM, chunk.render(), "facts", SCHEMA, MAX_TOKENS, hint=hint)
+
     async def _read_chunk(self, chunk: TranscriptChunk, source: FactExtractor, hint: str) -> ReadResult:
         """Read one chunk, or as much of it as gets valid answers."""
-        request = ModelRequest("extract", self.model, SYSTEM, chunk.render(), "facts", SCHEMA, MAX_TOKENS, hint=hint)
+        request = self.build_request(chunk, hint)
         try:
             answer = await self._ask(request, source.session.session_id)
         except RETRY_LATER:

@@ -121,11 +121,12 @@ class TranscriptChunk:
         """Return the lines to read, by the names they are shown with."""
         return {f"e{number}": line for number, line in enumerate(self.lines, 1 + len(self.context))}
 
-    def render(self) -> str:
-        """Return what the model is shown."""
-        context = _render_lines((f"c{number}", line) for number, line in enumerate(self.context, 1))
+    def render(self, prefix: str = "") -> str:
+        """Return what the model is shown; names of lines begin with a prefix where other chunks are shown, too."""
+        context = _render_lines((f"{prefix}c{number}", line) for number, line in enumerate(self.context, 1))
         head = ["Context, read before; cite nothing of it:", *context, ""] if context else []
-        return "\n".join([*head, "Events:", *_render_lines(self.named_lines().items())])
+        events = _render_lines((f"{prefix}{name}", line) for name, line in self.named_lines().items())
+        return "\n".join([*head, "Events:", *events])
 
     @property
     def is_citable(self) -> bool:

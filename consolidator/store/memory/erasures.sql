@@ -40,10 +40,11 @@ set operation = null, target = null, decided_by = null, why = null, flagged = nu
 where c.id in (select id from undecided) and c.session_id <> %(session)s
 
 -- name: erase_model_calls
--- What a model was asked about a session, and what it answered; the cost is kept.
+-- What a model was asked about a session, and what it answered, alone or with others; the cost is kept.
 with questions as (delete from model_question where session_id = %(session)s),
      answers as (
-    delete from model_answer where key in (select key from model_call where session_id = %(session)s)
+    delete from model_answer
+    where session_id = %(session)s or key in (select key from model_call where session_id = %(session)s)
 )
 update model_call set session_id = null where session_id = %(session)s
 

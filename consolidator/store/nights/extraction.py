@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import execute, execute_each, fetch_column, load
+from consolidator.store.queries import execute, execute_each, fetch_all, fetch_column, load
 
 _SQL = load("nights/extraction")
+
+
+@dataclass(frozen=True, slots=True)
+class ShareableSessions:
+    """Sessions of one scope, in order."""
+
+    first: str
+    ids: list[str]
 
 
 async def list_unread_sessions(conn: Connection) -> list[str]:
     """Return the sessions that were consolidated before a model was configured and still have these events."""
     return await fetch_column(conn, _SQL["unread_sessions"])
+
+
+async def list_shareable(conn: Connection, session_ids: Sequence[str], *, size: int) -> dict[str, list[str]]:
+    """Return those sessions that a model may read together, up to `size` of one scope, by the first of them."""
+    values = {"ids": list(session_ids), "size": size}
+    return {part.first: part.ids for part in await fetch_all(conn, ShareableSessions, _SQL["shareable"], values)}
 
 
 async def advance_watermarks(conn: Connection, moves: Sequence[tuple[str, int, int]]) -> bool:

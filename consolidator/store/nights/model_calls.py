@@ -5,13 +5,14 @@ A call is reserved before it is made and settled after it; a call that is never 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from decimal import Decimal
 
 from consolidator.database.jsonb import escape, unescape
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import execute, fetch_all, fetch_one, fetch_value, load
+from consolidator.store.queries import execute, fetch_all, fetch_column, fetch_one, fetch_value, load
 
 _SQL = load("nights/model_calls")
 
@@ -76,11 +77,24 @@ async def get_answer(conn: Connection, key: str) -> str | None:
 
 
 async def save_answer(
-    conn: Connection, key: str, text: str, *, purpose: str, model: str, run_id: str, now: datetime
+    conn: Connection,
+    key: str,
+    text: str,
+    *,
+    purpose: str,
+    model: str,
+    run_id: str,
+    session_id: str | None,
+    now: datetime,
 ) -> None:
-    """Store the answer to a question, so that no retry pays for it again."""
+    """Store the answer to a question, so that no retry pays for it again; `session_id` is whose words it quotes."""
     values = {"key": key, "purpose": purpose, "model": model, "text": escape(text), "run": run_id, "now": now}
-    await execute(conn, _SQL["save_answer"], values)
+    await execute(conn, _SQL["save_answer"], {**values, "session": session_id})
+
+
+async def list_answered(conn: Connection, keys: Sequence[str]) -> set[str]:
+    """Return those keys of questions that have a stored answer."""
+    return set(await fetch_column(conn, _SQL["list_answered"], {"keys": list(keys)}))
 
 
 async def delete_answer(conn: Connection, key: str) -> None:

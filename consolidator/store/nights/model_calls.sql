@@ -2,9 +2,13 @@
 select text from model_answer where key = %(key)s
 
 -- name: save_answer
-insert into model_answer (key, purpose, model, text, run_id, created_at)
-values (%(key)s, %(purpose)s, %(model)s, %(text)s, %(run)s, %(now)s)
-on conflict (key) do update set text = excluded.text, run_id = excluded.run_id, created_at = excluded.created_at
+insert into model_answer (key, purpose, model, text, run_id, session_id, created_at)
+values (%(key)s, %(purpose)s, %(model)s, %(text)s, %(run)s, %(session)s, %(now)s)
+on conflict (key) do update
+set text = excluded.text, run_id = excluded.run_id, session_id = excluded.session_id, created_at = excluded.created_at
+
+-- name: list_answered
+select key from model_answer where key = any(%(keys)s)
 
 -- name: delete_answer
 delete from model_answer where key = %(key)s

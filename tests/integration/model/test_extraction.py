@@ -279,7 +279,8 @@ async def test_a_night_over_its_budget_stops_cleanly_and_the_next_goes_on(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     for number in range(5):
-        await log_events(database, f"s{number}", [user_message(f"Tea{number} is my fuel.")], peer="mara")
+        message, project = user_message(f"Tea{number} is my fuel."), f"/work/{number}"  # none shares a question
+        await log_events(database, f"s{number}", [message], peer="mara", project=project)
     clock.advance(HOUR)
     async with ModelServer(oracle) as server:
         model_settings = with_model(settings, server, night_max_tokens=9000)
@@ -346,7 +347,7 @@ async def test_no_chunk_is_asked_for_on_when_another_of_its_window_has_failed(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parted = Parted()
-    monkeypatch.setattr(FactReader, "_split_chunks", lambda *_: ["other", "bad"])
+    monkeypatch.setattr(FactReader, "split_chunks", lambda *_: ["other", "bad"])
     monkeypatch.setattr(FactReader, "_read_chunk", lambda _self, chunk, *_: parted.of(chunk))
     reader = FactReader(ModelCalls(database, settings, "run-1"), "gpt-4o-mini", 1000)
     with pytest.raises(KeyError):

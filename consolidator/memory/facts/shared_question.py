@@ -1,0 +1,103 @@
+"""Puts transcript chunks of several sessions of one scope into one question, and gives each its own part of the answer.
+
+A part is what an answer to a question about its chunk alone would be, with the names that events have there. Nothing of
+another session is in it: a fact that names events of two sessions is none, and a part that says what only another
+session says is not taken, so that its chunk is asked about alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from consolidator.memory.facts.people import PERSONS_NAMES
+from consolidator.memory.facts.transcript import TranscriptChunk
+from consolidator.memory.text.similarity import content_words, name_words, numbers
+
+_NAME = re.compile(r"s([0-9]{1,4})([ce][0-9]{1,6})")
+_STEM = 4  # letters that two forms of a word begin with
+_NO_EVENT = "none of this session"
+# Stands for a fact of two sessions, whose words would be found in one when the other is erased.
+_OF_TWO_SESSIONS: dict[str, Any] = {
+    "subject": "sessions", "predicate": "is", "value": "of two sessions", "sentence": "of two sessions",
+    "kind": "project", "single_valued": False, "valid_from": None, "valid_to": None,
+    "evidence": [{"event": _NO_EVENT, "quote": ""}],
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class SharedQuestion:
+    """Chunks of several sessions: s1, s2, ..., whose events are s1e1, s1e2, ..., s2e1, ..."""
+
+    chunks: tuple[TranscriptChunk, ...]
+
+    def render(self) -> str:
+        """Return what the model is shown."""
+        return "\n\n".join(
+            f"Session s{number}\n{chunk.render(f's{number}')}" for number, chunk in enumerate(self.chunks, 1)
+        )
+
+    def split(self, answer: Mapping[str, Any]) -> list[dict[str, Any] | None]:
+        """Return the part of each chunk, in order; None for one that has to be asked about alone."""
+        facts: list[list[dict[str, Any]] | None] = [[] for _ in self.chunks]
+        words = [_words_of(chunk) for chunk in self.chunks]
+        for fact in answer["facts"]:
+            numbers_named = {self._chunk_of(str(cited["event"])) for cited in fact["evidence"]}
+            if None in numbers_named or not numbers_named:  # whose fact it is cannot be told
+                return [None] * len(self.chunks)
+            named = sorted(number for number in numbers_named if number is not None)
+            part = facts[named[0]]
+            if part is None:
+                continue
+            if len(named) > 1:
+                part.append(_OF_TWO_SESSIONS)
+            elif _is_of_another(fact, words[named[0]], words[: named[0]] + words[named[0] + 1 :]):
+                facts[named[0]] = None
+            else:
+                part.append(_rename(fact))
+        return [None if part is None else {"facts": part} for part in facts]
+
+    def _chunk_of(self, name: str) -> int | None:
+        """Return which chunk an event's name is of, counted from 0; None where it is of none."""
+        match = _NAME.fullmatch(name)
+        number = int(match[1]) if match else 0
+        return number - 1 if 1 <= number <= len(self.chunks) else None
+
+
+def _rename(fact: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a fact whose events have the names of a question about their chunk alone."""
+    evidence: Sequence[Mapping[str, Any]] = fact["evidence"]
+    return {**fact, "evidence": [{**cited, "event": _own_name(str(cited["event"]))} for cited in evidence]}
+
+
+def _own_name(name: str) -> str:
+    match = _NAME.fullmatch(name)
+    return match[2] if match else name
+
+
+def _words_of(chunk: TranscriptChunk) -> frozenset[str]:
+    """Return the words that a chunk shows."""
+    lines = (*chunk.context, *chunk.lines)
+    return content_words(" ".join(f"{line.text} {line.call or ''} {line.speaker or ''}" for line in lines))
+
+
+def _is_of_another(fact: Mapping[str, Any], own: frozenset[str], others: Sequence[frozenset[str]]) -> bool:
+    """Tell whether a fact has words of another session that its own does not have, in any form that begins alike.
+
+    Of its sentence only names and numbers count: it is a paraphrase.
+    """
+    sentence, subject = str(fact["sentence"]), str(fact["subject"])
+    stated = content_words(str(fact["value"])) | name_words(sentence) | content_words(" ".join(numbers(sentence)))
+    if subject.strip().casefold() not in PERSONS_NAMES:
+        stated |= content_words(subject)
+    missing = [word for word in stated if not _is_in(word, own)]
+    return any(word in words for word in missing for words in others)
+
+
+def _is_in(word: str, words: frozenset[str]) -> bool:
+    return word in words or (
+        len(word) >= _STEM
+        and any(len(other) >= _STEM and (other.startswith(word) or word.startswith(other)) for other in words)
+    )
