@@ -36,7 +36,7 @@ from consolidator.memory.facts.people import (
 )
 from consolidator.memory.facts.subjects import NOT_GROUNDED, find_subject_objection
 from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
-from consolidator.memory.text.similarity import content_words, name_words, numbers
+from consolidator.memory.text.similarity import content_words, has_form, name_words, numbers
 from consolidator.memory.text.surroundings import heading_above, paragraph_around, sentence_around
 
 ABOUT_A_PERSON = "about a person, whom no person's word tells of"
@@ -49,7 +49,6 @@ ORDER = "an instruction from a source that is not the user"
 FOREIGN_NAME = "a name or address that others chose: only files and settings of this machine and project may name one"
 _KINDS_OF_THINGS = frozenset({"environment", "project"})
 _MAX_PREDICATE_WORDS = 5
-_STEM = 4  # letters that two forms of a word begin with
 _DATE = re.compile(r"\b\d{4}(?:-\d\d){0,2}\b")
 _GLUE = content_words("the of in on at for with by from and or not no has have can runs run located found set")
 Proof = tuple[TranscriptLine, str]  # a line and the quote from it
@@ -188,7 +187,7 @@ def _names_subject(subject: str, named: frozenset[str], project: str | None) -> 
     """Tell whether words name a subject: at least one of its words, and each that is not just a word for things."""
     words = content_words(subject)
     return is_project(subject, project) or (
-        any(_is_in(word, named) for word in words)
+        any(has_form(word, named) for word in words)
         and all(has_thing_word(word) or _is_named(word, named) for word in subject.split())
     )
 
@@ -196,7 +195,7 @@ def _names_subject(subject: str, named: frozenset[str], project: str | None) -> 
 def _is_named(word: str, named: frozenset[str]) -> bool:
     """Tell whether a word is among words, whole or in all of its parts ("PostgreSQL" is "postgres", too)."""
     parts = content_words(word)
-    return not parts or _is_in(max(parts, key=len), named) or _are_in(parts, named)
+    return not parts or has_form(max(parts, key=len), named) or _are_in(parts, named)
 
 
 def _objection_to_origin(fact: Mapping[str, Any], chunk: TranscriptChunk) -> str | None:
@@ -212,10 +211,10 @@ def _objection_to_origin(fact: Mapping[str, Any], chunk: TranscriptChunk) -> str
     sentence = _DATE.sub(" ", str(fact["sentence"]))
     stated = content_words(_DATE.sub(" ", str(fact["value"])))
     details = name_words(sentence) | content_words(" ".join(numbers(sentence)))
-    if any(not _is_in(word, own) and word in others for word in stated | details):
+    if any(not has_form(word, own) and word in others for word in stated | details):
         return OTHERS_WORDS
     everything = (stated | content_words(sentence)) - content_words(str(fact["subject"]))
-    return NOT_ITS_WORDS if others and everything and not any(_is_in(word, own) for word in everything) else None
+    return NOT_ITS_WORDS if others and everything and not any(has_form(word, own) for word in everything) else None
 
 
 def _others_text(line: TranscriptLine) -> str:
@@ -235,13 +234,4 @@ def _quotes_and_sentences(proofs: Sequence[Proof]) -> list[str]:
 
 
 def _are_in(words: frozenset[str], others: frozenset[str]) -> bool:
-    return all(_is_in(word, others) for word in words)
-
-
-def _is_in(word: str, others: frozenset[str]) -> bool:
-    """Tell whether a word is among others, in any form that begins the same."""
-    if word in others:
-        return True
-    return len(word) >= _STEM and any(
-        len(other) >= _STEM and (other.startswith(word) or word.startswith(other)) for other in others
-    )
+    return all(has_form(word, others) for word in words)

@@ -14,10 +14,9 @@ from typing import Any
 
 from consolidator.memory.facts.people import PERSONS_NAMES
 from consolidator.memory.facts.transcript import TranscriptChunk
-from consolidator.memory.text.similarity import content_words, name_words, numbers
+from consolidator.memory.text.similarity import content_words, has_form, name_words, numbers
 
 _NAME = re.compile(r"s([0-9]{1,4})([ce][0-9]{1,6})")
-_STEM = 4  # letters that two forms of a word begin with
 _NO_EVENT = "none of this session"
 # Stands for a fact of two sessions, whose words would be found in one when the other is erased.
 _OF_TWO_SESSIONS: dict[str, Any] = {
@@ -92,12 +91,5 @@ def _is_of_another(fact: Mapping[str, Any], own: frozenset[str], others: Sequenc
     stated = content_words(str(fact["value"])) | name_words(sentence) | content_words(" ".join(numbers(sentence)))
     if subject.strip().casefold() not in PERSONS_NAMES:
         stated |= content_words(subject)
-    missing = [word for word in stated if not _is_in(word, own)]
+    missing = [word for word in stated if not has_form(word, own)]
     return any(word in words for word in missing for words in others)
-
-
-def _is_in(word: str, words: frozenset[str]) -> bool:
-    return word in words or (
-        len(word) >= _STEM
-        and any(len(other) >= _STEM and (other.startswith(word) or word.startswith(other)) for other in words)
-    )

@@ -9,6 +9,7 @@ from consolidator.memory.text.words import split_words
 
 SAME = 0.6  # word overlap from which two sentences say the same, if their details agree
 SIMILAR = 0.3  # word overlap from which two sentences need a comparison
+_STEM = 4  # letters that two forms of a word begin with
 _NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
 _PAST = re.compile(r"\b(?:was|were|had|did|used to|former\w*|previous\w*|ex|\w{2,}ed)\b", re.IGNORECASE)
 _NAME = re.compile(r"[\w@][\w@./:+#-]*")
@@ -44,6 +45,15 @@ def word_overlap(first: str, second: str) -> float:
 def adds_no_word(sentence: str, other: str) -> bool:
     """Tell whether a sentence has only content words of another: one more may say more, or the contrary ("hates")."""
     return content_words(sentence) <= content_words(other)
+
+
+def has_form(word: str, words: frozenset[str]) -> bool:
+    """Tell whether a word is among words, in any form that begins the same."""
+    if word in words:
+        return True
+    return len(word) >= _STEM and any(
+        len(other) >= _STEM and (other.startswith(word) or word.startswith(other)) for other in words
+    )
 
 
 def numbers(text: str) -> frozenset[str]:
