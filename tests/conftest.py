@@ -43,8 +43,8 @@ _LONGEST = (
     "erase erase_meanwhile every_page examples hooks hooks_codex i13_no_secrets i16_isolation i17_tampering "
     "i9_retention import_hostile kill kill_matrix learn_processes lineage_trees malformed_streams many_sessions "
     "mcp_bounds mcp_budgets model_story newcomer night_cost openai_agents openai_agents_contract outage poisoned_logs "
-    "project_isolation real_logs record_events replicas revisions roles schedule sixty_days tokens turn_limits "
-    "uninstall waking zombies"
+    "project_isolation real_logs record_events replicas revisions roles schedule shared_questions sixty_days tokens "
+    "turn_limits uninstall waking zombies"
 )
 LONGEST = frozenset(f"test_{name}.py" for name in _LONGEST.split())  # which CI leaves to `make test`
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
