@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from consolidator.database import Database
-from consolidator.jobs.engine import require_dbos
-from consolidator.jobs.model.calls import BEFORE_CALL, ModelCalls, extraction_model
+from consolidator.jobs.engine import hold_model_rate
+from consolidator.jobs.model.calls import ModelCalls, extraction_model
 from consolidator.jobs.model.extraction import FactReader
 from consolidator.settings import Settings
 from consolidator.store.memory import revisions
@@ -21,23 +21,10 @@ async def open_model_calls(database: Database, settings: Settings, run_id: str) 
         return
     calls = ModelCalls(database, settings, run_id)
     try:
-        async with _limited_rate(database, settings):
+        async with hold_model_rate(database, settings):
             yield calls
     finally:
         await calls.close()
-
-
-@asynccontextmanager
-async def _limited_rate(database: Database, settings: Settings) -> AsyncIterator[None]:
-    """Hold the rate of model calls, if there is one and the run's engine does not hold it already."""
-    if settings.model_calls_per_minute is None or BEFORE_CALL.get() is not None:
-        yield
-        return
-    require_dbos()
-    from consolidator.jobs.engine.model_rate import limited_run
-
-    async with limited_run(database, settings):
-        yield
 
 
 async def create_fact_reader(settings: Settings, calls: ModelCalls | None) -> FactReader | None:

@@ -6,6 +6,8 @@ the night as workflows; `model_rate` lets model calls begin at one rate over all
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from importlib import metadata
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -31,6 +33,21 @@ def describe_engine(settings: Settings) -> str:
     rate = settings.model_calls_per_minute
     limit = "no limit of model calls" if rate is None else f"{rate} model calls a minute"
     return f"DBOS {metadata.version('dbos')}, {limit}"
+
+
+@asynccontextmanager
+async def hold_model_rate(database: Database, settings: Settings) -> AsyncIterator[None]:
+    """Hold the rate of model calls, if there is one and nobody around this holds it already, such as a night."""
+    from consolidator.jobs.model.calls import BEFORE_CALL
+
+    if settings.model_calls_per_minute is None or BEFORE_CALL.get() is not None:
+        yield
+        return
+    require_dbos()
+    from consolidator.jobs.engine.model_rate import limited_run
+
+    async with limited_run(database, settings):
+        yield
 
 
 async def upgrade_schema(database: Database) -> None:

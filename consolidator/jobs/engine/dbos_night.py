@@ -28,6 +28,7 @@ from consolidator.store.nights import runs
 log = logging.getLogger("consolidator.jobs")
 T = TypeVar("T")
 STATUS_SECONDS = 0.5  # between looks at whether the night has ended
+ASK_SECONDS = 10.0  # for DBOS to say how its workflow is
 PLANNED = 4096  # units that are handed out before the next are looked up
 BATCH = 64  # units of a batch, at most
 KEPT = timedelta(days=7)  # how long DBOS shows what it did
@@ -58,7 +59,7 @@ async def run_night(ledger: Ledger, *, started: Callable[[int], None] | None = N
                 polling_interval_sec=POLL_SECONDS,
                 on_conflict="always_update",
             )
-            await DBOS.register_queue_async(night_queue, polling_interval_sec=POLL_SECONDS, on_conflict="always_update")
+            await DBOS.register_queue_async(night_queue, on_conflict="always_update")
             run = await _begin_workflow(ledger) or await _wait_for_end(process, ledger)
             await process.finish()
         finally:
@@ -119,7 +120,7 @@ async def _begin(night: Night) -> list[str]:
 async def _plan(ledger: Ledger, phase: Phase) -> list[list[str]]:
     """Return the next units of a phase in batches, many enough for several replicas; none when all have ended."""
     units = await ledger.list_unfinished(phase.number, limit=PLANNED)
-    size = max(1, min(BATCH, len(units) // 32))
+    size = max(1, min(BATCH, len(units) // 16))
     return [units[start : start + size] for start in range(0, len(units), size)]
 
 
@@ -154,7 +155,6 @@ async def _load_run(ledger: Ledger) -> RunRow:
 async def _wait_for_end(process: EngineProcess, ledger: Ledger) -> RunRow:
     """Wait until the ledger says that the run has ended, and return it."""
     while True:
-        status = await DBOS.get_workflow_status_async(_night_queue(ledger.run_id))
         run = await _load_run(ledger)
         if run.status in _ENDED:
             return run
@@ -163,8 +163,11 @@ async def _wait_for_end(process: EngineProcess, ledger: Ledger) -> RunRow:
         if ledger.stop.is_set():
             await process.settle()
             raise Interrupted("asked to stop: finished units are kept, the rest go on with the next run")
-        if status is not None and status.status in _STOPPED:
-            raise RunFailed(f"DBOS has stopped the night ({status.status}); run it again, and it begins anew")
+        with suppress(TimeoutError):  # without the database DBOS would ask for ever, and the ledger says so
+            async with asyncio.timeout(ASK_SECONDS):
+                status = await DBOS.get_workflow_status_async(_night_queue(ledger.run_id))
+            if status is not None and status.status in _STOPPED and (await _load_run(ledger)).status not in _ENDED:
+                raise RunFailed(f"DBOS has stopped the night ({status.status}); run it again, and it begins anew")
         with suppress(TimeoutError):
             async with asyncio.timeout(STATUS_SECONDS):
                 await process.ended.wait()

@@ -32,7 +32,7 @@ log = logging.getLogger("consolidator.jobs")
 T = TypeVar("T")
 SCHEMA = "consolidator_dbos"
 VERSION = "1"  # of the workflows: processes with the same one take over from each other
-POLL_SECONDS = 0.1  # between looks for work, and for results
+POLL_SECONDS = 0.2  # between looks for work, and for results
 WATCH_SECONDS = 1.0  # between looks for dead processes
 FINISH_SECONDS = 10.0  # for workflows whose work is done to write that down
 CONNECTIONS = 4
@@ -52,6 +52,7 @@ class EngineProcess:
     context: Context = field(default_factory=copy_context)  # of whoever opened it, without DBOS's own variables
     _stages: dict[Hashable, asyncio.Task[Any]] = field(default_factory=dict)
     _workflows: set[asyncio.Task[Any]] = field(default_factory=set)
+    _has_left: bool = False
 
     async def do(self, name: Hashable, work: Callable[[], Awaitable[T]]) -> T:
         """Do a stage of a workflow in a task that knows nothing of DBOS; return its result.
@@ -124,11 +125,18 @@ class EngineProcess:
 
     async def finish(self) -> None:
         """Let the workflows of this process write down that they have ended."""
-        if self._workflows:
+        if self._workflows and not self.stop.is_set():
             await asyncio.wait(set(self._workflows), timeout=FINISH_SECONDS)
+
+    def connect(self) -> psycopg.Connection:
+        """Open a connection for DBOS."""
+        if self._has_left:  # ends its attempts, which go on for ever while the database is away
+            raise DatabaseError("this process has left DBOS")
+        return psycopg.connect(self.database.dsn, connect_timeout=15)
 
     async def leave(self) -> None:
         """Cancel the workflows of this process; they stay in the database for others."""
+        self._has_left = True
         tasks = [*self._workflows, *self._stages.values()]
         for task in tasks:
             task.cancel()
@@ -170,7 +178,7 @@ async def open_process(
         await upgrade_schema(database)
         engine = sqlalchemy.create_engine(
             "postgresql+psycopg://",
-            creator=lambda: psycopg.connect(database.dsn, connect_timeout=15),
+            creator=process.connect,
             pool_size=CONNECTIONS,
             max_overflow=CONNECTIONS,
             pool_pre_ping=True,
@@ -195,6 +203,9 @@ def _quiet(level: int) -> None:
     """Have DBOS log through this process's own handlers, from a level on."""
     if not _engine_log.handlers:  # else it adds one that writes to stderr in a form of its own
         _engine_log.addHandler(logging.NullHandler())
+        _engine_log.addFilter(
+            lambda line: not line.getMessage().startswith("Contention detected")
+        )  # it waits, and goes on
     _engine_log.setLevel(level)
 
 

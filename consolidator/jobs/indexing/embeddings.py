@@ -15,6 +15,7 @@ from ulid import ULID
 
 from consolidator.database import Database
 from consolidator.errors import ModelError, ModelRefused, ModelTruncated
+from consolidator.jobs.engine import hold_model_rate
 from consolidator.jobs.model.calls import ModelCalls
 from consolidator.llm.client import create_client
 from consolidator.settings import Settings
@@ -51,9 +52,10 @@ async def embed_missing(
         if not await runs.try_lock_job(locked, "embed"):
             return "left to another replica, which is making them"
         try:
-            return await _embed_documents(
-                database, settings, settings.embed_model, stop, run_id=run_id, progress=progress
-            )
+            async with hold_model_rate(database, settings):
+                return await _embed_documents(
+                    database, settings, settings.embed_model, stop, run_id=run_id, progress=progress
+                )
         finally:
             await runs.unlock_job(locked, "embed")
 

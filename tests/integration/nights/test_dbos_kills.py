@@ -9,13 +9,18 @@ import signal
 import subprocess
 import time
 from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, closing
 from datetime import timedelta
 from typing import Any
 
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
+
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.errors import Interrupted
+from consolidator.errors import DatabaseUnavailable, Interrupted
 from consolidator.jobs.engine.model_rate import limiter
 from consolidator.jobs.nightly import JobRunner
 from consolidator.settings import Settings
@@ -208,3 +213,49 @@ async def test_a_terminated_process_finishes_what_is_in_hand_and_another_goes_on
     assert code == 0, stderr
     await assert_night_is_done(database, 4)
     assert await query_number(database, "select max(attempts) from claim where phase = 0") == 1
+
+
+async def test_who_dies_while_it_ends_the_night_leaves_that_to_another(
+    database: Database, clock: FrozenClock, environment: dict[str, str]
+) -> None:
+    await log_workdays(database, 2)
+    environment = for_dbos(environment, clock)
+    with (
+        hold_locks(database.dsn, "lock table seal in access exclusive mode") as holding,
+        start_cli("run", "consolidation", environment=environment) as first,
+        start_cli("run", "consolidation", environment=environment) as second,
+    ):
+        await wait_for_lock_waiters(database.dsn)
+        conductor = await find_pid(database, "night")
+        dying, other = (first, second) if first.pid == conductor else (second, first)
+        dying.kill()
+        assert dying.wait(PATIENCE) == -signal.SIGKILL
+        holding.rollback()
+        code, _, stderr = await wait_for_exit(other)
+    assert code == 0, stderr
+    await assert_night_is_done(database, 2)
+    assert await query_number(database, "select count(*) from seal") == 1
+
+
+async def test_without_its_database_a_night_ends_at_once_and_goes_on_when_it_is_back(
+    database: Database, clock: FrozenClock, settings: Settings, server_dsn: str
+) -> None:
+    await log_workdays(database, 3)
+    clock.advance(HOUR)
+    runner = JobRunner(database, settings.model_copy(update={"night_engine": "dbos", "workers": 1}))
+    name = conninfo_to_dict(database.dsn)["dbname"]
+    with psycopg.connect(server_dsn, autocommit=True) as admin, closing(psycopg.connect(database.dsn)) as holding:
+        holding.execute("set search_path = consolidator")
+        holding.execute(CANDIDATES)
+        working = asyncio.create_task(runner.run_due("consolidation"))
+        await wait_for_lock_waiters(database.dsn)
+        admin.execute(sql.SQL("alter database {} allow_connections false").format(sql.Identifier(str(name))))
+        admin.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", [name])
+        try:
+            with pytest.raises(DatabaseUnavailable):
+                await working
+        finally:
+            admin.execute(sql.SQL("alter database {} allow_connections true").format(sql.Identifier(str(name))))
+    report = await runner.run_due("consolidation")
+    assert report is not None
+    await assert_night_is_done(database, 3)

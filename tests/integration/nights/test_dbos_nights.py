@@ -11,12 +11,16 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import DatabaseError, UsageError
 from consolidator.jobs import engine
+from consolidator.jobs.consolidation.backfill import Backfill
+from consolidator.jobs.consolidation.manual_run import SessionFilter
 from consolidator.jobs.nightly import JobRunner
 from consolidator.service.database import upgrade_engine
 from consolidator.settings import Settings
+from consolidator.testing import ModelServer
 from tests.integration.conftest import OpenDatabase
 from tests.nights import all_learned, assert_ledger_balances, log_workdays, query_number, query_rows
-from tests.support import assert_invariants, read_memory
+from tests.oracle import oracle, with_model
+from tests.support import assert_invariants, log_events, read_memory, user_message
 
 HOUR = timedelta(hours=1)
 
@@ -89,3 +93,18 @@ async def test_a_writer_uses_the_tables_that_the_owner_made(
     finally:
         await owner.close()
         await writer.close()
+
+
+async def test_a_backfill_by_claims_obeys_the_rate_of_model_calls_too(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    for name in ("a", "b"):
+        await log_events(database, name, [user_message(f"Tea is my fuel, says {name}.")], peer=name)
+    clock.advance(HOUR)
+    async with ModelServer(oracle) as server:
+        limited = with_model(settings, server, night_engine="dbos", model_calls_per_minute=6000)
+        report = await Backfill(database, limited, SessionFilter(), asyncio.Event()).run()
+        assert report["status"] == "done"
+        assert len(server.requests) == 2
+    turns = "select count(*) from consolidator_dbos.workflow_status where name = 'model_call' and status = 'SUCCESS'"
+    assert await query_number(database, turns) == 2
