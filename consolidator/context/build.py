@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from consolidator.context.conversation import MAX_RESULT_BYTES, RequestedCall, build_conversation
@@ -86,16 +86,18 @@ async def build_context(
     seeds: str | None = None,
     past: SessionHistory | None = None,
     state: Mapping[str, Any] | None = None,
+    view: SessionView | None = None,
 ) -> Context:
     """Return what the model sees of a session up to an event, at most `budget` tokens.
 
     `last` is the number of events of a window. `limits` maps a tool to the maximum bytes of its results. `withheld`
     lists the seqs of events that are not shown yet. `seeds` is the session whose seeds this one began with;
-    `past` and `state` are its fold and state at `upto`, where that is earlier than now. Raises
-    UsageError if the system prompt and the tools alone do not fit, and NotFound.
+    `past` and `state` are its fold and state at `upto`, where that is earlier than now; `view` what was loaded of its
+    past by now, which is loaded otherwise. Raises UsageError if the system prompt and the tools alone do not fit, and
+    NotFound.
     """
     selected = find_strategy(strategy)
-    view = await store.load_view(conn, session_id)
+    view = view or await store.load_view(conn, session_id)
     lineage = await load_lineage(conn, session_id, view)
     head = view.head if upto is None else min(upto, view.head)
     history = history_from_view(view, lineage) if past is None else past
@@ -126,7 +128,13 @@ async def advance_history(conn: Connection, session_id: str, *, limit: int = FOL
     Called once a turn; a long log that was never folded is caught up with in steps of `limit` events.
     """
     view = await store.load_view(conn, session_id)
-    lineage = await load_lineage(conn, session_id, view)
+    folded = await fold_view(conn, view, limit=limit)
+    return 0 if folded is view else view.head - (folded.upto or 0)
+
+
+async def fold_view(conn: Connection, view: SessionView, *, limit: int = FOLD_LIMIT) -> SessionView:
+    """Fold the next events of a session, store that, and return its view with them; the same where there are none."""
+    lineage = await load_lineage(conn, view.session_id, view)
     history = history_from_view(view, lineage)
     if view.upto is None and history.upto > lineage.begins_after:
         for mark in MARKS:
@@ -134,15 +142,16 @@ async def advance_history(conn: Connection, session_id: str, *, limit: int = FOL
                 apply_decision(history, event)
     upto = min(view.head, history.upto + limit)
     if upto <= (lineage.begins_after if view.upto is None else view.upto):
-        return 0
+        return view
     next_events = await store.read_window(conn, lineage, after=history.upto, upto=upto, longest=MAX_RESULT_BYTES)
     if len(next_events) > MAX_INLINE_EVENTS:
         folded = await asyncio.to_thread(fold_events, history, next_events)
     else:
         folded = fold_events(history, next_events)
     folded.upto = upto
-    await store.save_view(conn, session_id, asdict(folded))
-    return view.head - upto
+    values = asdict(folded)
+    await store.save_view(conn, view.session_id, values)
+    return replace(view, **values, learned=None)
 
 
 def context_budget(

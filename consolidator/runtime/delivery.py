@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 from consolidator.errors import StaleEpoch
 from consolidator.llm.redaction.redact import format_redacted_traceback
+from consolidator.models.event import Event
+from consolidator.models.payload import EventType
 from consolidator.runtime.boundaries import boundary
 from consolidator.runtime.harness import Delta, Harness, Sender, channel_name
 from consolidator.runtime.lease import Lease
@@ -19,6 +21,12 @@ from consolidator.store.log import generation as store
 log = logging.getLogger("consolidator.runtime")
 _PAGE = 100  # messages loaded at once
 SEND_TIMEOUT = 30.0  # seconds that a channel has for a chunk: one that hangs would hold the session forever
+
+
+def tells_people(event: Event) -> bool:
+    """Tell whether an event ends a message that a channel is sent, or makes one void: see `list_answers`."""
+    is_void = event.type is EventType.POLICY_DECISION and event.data.get("decision") == "generation_replaced"
+    return is_void or event.type in (EventType.ASSISTANT_RESPONSE, EventType.ERROR)
 
 
 @dataclass(slots=True)

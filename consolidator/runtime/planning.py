@@ -20,6 +20,7 @@ from consolidator.runtime.harness import Harness, Usage
 from consolidator.runtime.routing import RouteDecision, RoutePurpose, candidate_models, side_model, turn_purpose
 from consolidator.runtime.routing import route as decide_route
 from consolidator.store.log import generation as store
+from consolidator.store.log.context import SessionView, load_view
 from consolidator.store.log.lineage import load_lineage
 
 
@@ -70,11 +71,13 @@ async def plan_request(
     prefill: str | None,
     epoch: int | None = None,
     route: RouteDecision | None = None,
+    view: SessionView | None = None,
 ) -> RequestPlan:
     """Return the next request; `prefill` is the beginning of its answer, if some of it is committed already.
 
-    Compacts the session first if its context is too full. `route` is a decision of this step's earlier attempt. Raises
-    UsageError if no model is configured, or the system prompt and the tools alone exceed the budget.
+    Compacts the session first if its context is too full. `route` is a decision of this step's earlier attempt, and
+    `view` what was loaded of the session's past together with `state`. Raises UsageError if no model is configured, or
+    the system prompt and the tools alone exceed the budget.
     """
     config = session.config
     max_tokens = config.get("answer_tokens") or budget.DEFAULT_ANSWER_TOKENS
@@ -82,11 +85,11 @@ async def plan_request(
     withheld, recalled = withheld_messages(state), await _recall(harness, session)
     model = _chosen_model(harness, session, state, withheld, route)
     context_budget = _largest_budget(harness, session, strategy, model, max_tokens)
-    builder = _ContextRequest(harness, session, strategy, context_budget, state.head, withheld, recalled)
     if state.unanswered:  # once a turn, so that all its requests have the same prefix
         with boundary("commit fold"):
             async with harness.database.connection() as conn:
-                await build.advance_history(conn, session.id)
+                view = await build.fold_view(conn, view or await load_view(conn, session.id))
+    builder = _ContextRequest(harness, session, strategy, context_budget, state.head, withheld, recalled, view)
     context, decision = await builder.build(), None
     if model is None:
         decision = decide_route(
@@ -105,7 +108,7 @@ async def plan_request(
             epoch=epoch, trigger="threshold", hooks=harness.compaction_hooks, routed=side.reason,
             session_model=side.compared_to,
         ):  # fmt: skip
-            context = await builder.build()
+            context = await replace(builder, view=None).build()
     messages = context.messages
     if prefill is not None:
         messages = with_prefill(harness, messages, prefill) or messages
@@ -166,6 +169,7 @@ class _ContextRequest:
     upto: int  # later events were not looked at when `withheld` was decided
     withheld: tuple[int, ...]
     recalled: str | None
+    view: SessionView | None  # None: as it is now
 
     async def build(self) -> build.Context:
         """Return the context of this moment."""
@@ -182,6 +186,7 @@ class _ContextRequest:
                 tools=tools.definitions(),
                 upto=self.upto,
                 withheld=self.withheld,
+                view=self.view,
                 seeds=config.get("seeds"),
                 limits={name: tool.max_result_bytes for name in tools.names if (tool := tools.get(name))},
             )

@@ -11,15 +11,16 @@ from typing import Any
 
 from ulid import ULID
 
+from consolidator.database import Connection
 from consolidator.errors import ModelError, ModelUnavailable, UsageError
 from consolidator.llm.redaction.redact import redact
 from consolidator.models.agent import AUTO
-from consolidator.models.event import NewEvent
+from consolidator.models.event import EventRow, NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
 from consolidator.runtime import budget
 from consolidator.runtime.boundaries import Boundary, boundary
-from consolidator.runtime.delivery import ChannelDelivery
+from consolidator.runtime.delivery import ChannelDelivery, tells_people
 from consolidator.runtime.fold import OpenState, fold_open_state
 from consolidator.runtime.generation import StreamedAnswer, stream_answer
 from consolidator.runtime.harness import FinishReason, Harness, StepResult, Usage
@@ -34,10 +35,12 @@ from consolidator.runtime.tool_calls import (
     unstarted_calls,
 )
 from consolidator.runtime.turn_limits import TurnLimits, TurnStop, session_limits
+from consolidator.store.log import events, sessions, turns
 from consolidator.store.log import generation as store
-from consolidator.store.log import sessions, turns
+from consolidator.store.log.context import SessionView, found_view, view_query
 from consolidator.store.log.events import AppendRefused
 from consolidator.store.log.lineage import load_lineage, read_lineage
+from consolidator.store.queries import RowQuery, fetch_together
 
 MAX_ATTEMPTS = 3  # to call the model within one step
 MAX_RETRY_WAIT = 20.0  # seconds between two attempts
@@ -66,6 +69,10 @@ class SessionStepper:
     sub_agents_to_wake: list[str] = field(default_factory=list)  # once this session is released
     _session: SessionRow | None = None  # as the lease returned it; used by the first load
     _open_state: OpenState | None = None  # None: it must be loaded
+    _view: SessionView | None = None  # of the same moment; None: it must be loaded
+    _loaded: SessionRow | None = None  # a load that no step has used yet
+    _read_after: int = 0  # the last load read the log after this event
+    _told_to: int = 0  # and this is the last event in it that people are told of
 
     def __post_init__(self) -> None:
         self.delivery = ChannelDelivery(self.harness, self.lease)
@@ -105,13 +112,19 @@ class SessionStepper:
 
     async def load(self) -> tuple[SessionRow, OpenState]:
         """Read the session and fold the open end of its log."""
+        loaded, self._loaded = self._loaded, None
+        if loaded is not None and self._open_state is not None:
+            return loaded, self._open_state
         async with self.harness.database.connection() as conn:
-            session, self._session = self._session, None
-            if session is None:
-                session = await sessions.get(conn, self.lease.session_id)
+            session, rows = await self._read_open_end(conn)
             lineage = await load_lineage(conn, session.id, session)
             after = max(session.settled_to, lineage.readable_after)
-            log = await read_lineage(conn, lineage, after=after, upto=session.head)
+            if rows is None:
+                log = await read_lineage(conn, lineage, after=after, upto=session.head)
+            else:
+                log = await events.complete(conn, [row for row in rows if row.seq <= session.head])
+            self._told_to = max((event.seq for event in log if tells_people(event)), default=0)
+            self._read_after = after
             self._open_state = fold_open_state(log, settled_to=after, head=session.head)
             begins_here = self._open_state.turn.has_beginning and not self._lacks_route(session, self._open_state)
             if not (begins_here or self._open_state.is_settled):  # the turn began before
@@ -120,6 +133,29 @@ class SessionStepper:
         self.lease.mark_seen(session.head)
         self.lease.open_task = session.open_task
         return session, self._open_state
+
+    async def _read_open_end(self, conn: Connection) -> tuple[SessionRow, list[EventRow] | None]:
+        """Return the session and the open end of its log, and note its view, in one round trip.
+
+        None in place of the events if the session reads its ancestors' logs, too.
+        """
+        session_id, session = self.lease.session_id, self._session
+        reads_own = not self.lease.session.may_read_ancestors
+        queries: list[RowQuery[Any]] = [view_query(session_id)]
+        queries += [sessions.get_query(session_id)] if session is None else []
+        queries += [events.open_end_query(session_id)] if reads_own else []
+        found = await fetch_together(conn, *queries)
+        self._session, self._view = None, found_view(session_id, found[0])
+        return session or found[1][0], found[-1] if reads_own else None
+
+    async def deliver_backlog(self) -> None:
+        """Deliver what earlier holders left undelivered of finished messages; the load shows whether there is any."""
+        session, _ = await self.load()
+        delivery = self.delivery
+        if delivery.sender is None or delivery.delivered_to >= max(self._told_to, self._read_after):
+            self._loaded = session
+            return
+        await delivery.deliver_backlog()
 
     def _lacks_route(self, session: SessionRow, state: OpenState) -> bool:
         """Tell whether the model of the current turn was chosen before what was read of the log."""
@@ -166,7 +202,8 @@ class SessionStepper:
         for attempt in range(MAX_ATTEMPTS):
             try:
                 prefill = message.text if message else None
-                plan = await plan_request(self.harness, session, state, prefill, self.lease.epoch, route)
+                view, self._view = self._view, None
+                plan = await plan_request(self.harness, session, state, prefill, self.lease.epoch, route, view)
                 message, call_id = await self._begin_call(session, plan, message)
                 route = plan.route
             except (budget.BudgetStop, UsageError) as error:

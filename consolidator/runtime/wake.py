@@ -14,6 +14,7 @@ from functools import partial
 
 from consolidator.errors import ConsolidatorError, SessionBusy, StaleEpoch, UsageError
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
+from consolidator.models.session import SessionRow
 from consolidator.runtime.boundaries import boundary
 from consolidator.runtime.fold import OpenState
 from consolidator.runtime.harness import Harness, StepResult, Usage, waits_for_driver
@@ -65,7 +66,7 @@ async def drive_session(harness: Harness, session_id: str) -> AsyncIterator[Sess
             async with harness.database.connection() as conn:
                 await driving.clear_missing(conn, session_id, error)
         stepper = SessionStepper(harness, lease, partial(_spawn_for_call, harness, session_id))
-        await stepper.delivery.deliver_backlog()
+        await stepper.deliver_backlog()
         yield stepper
 
 
@@ -95,10 +96,12 @@ async def wake_session(
             result = await run_until_settled(stepper, is_stopping=is_stopping)
             span.attributes["consolidator.outcome"] = result.finish_reason
     if is_unfinished(stepper.lease.session) and not is_stopping():
+        result = replace(result, session=None)
         error = await find_failure(harness.database, session_id, result)
         await finish_sub_agent(harness.database, session_id, error=error)
     for child_id in stepper.sub_agents_to_wake:  # of programs that have ended, perhaps
         if not is_stopping():
+            result = replace(result, session=None)
             with suppress(SessionBusy, StaleEpoch, UsageError):
                 await wake_session(harness, child_id, is_stopping=is_stopping)
     return result
@@ -143,19 +146,20 @@ async def run_until_settled(stepper: SessionStepper, *, is_stopping: Callable[[]
         if result.finish_reason in ("stop", "budget") and state.needs_model and not is_stopping():
             last = result  # another event came meanwhile
             continue
-        await _review_sub_agents(stepper, state)
-        state = await stepper.open_state()
-        await _release_settled(stepper, state)
-        return replace(result, usage=usage, executed_tool_count=executed_count)
+        released = await _release_settled(stepper, state, reviewed=False)
+        if released is None:
+            await _review_sub_agents(stepper, state)
+            released = await _release_settled(stepper, await stepper.open_state())
+        return replace(result, usage=usage, executed_tool_count=executed_count, session=released)
 
 
-async def _release_settled(stepper: SessionStepper, state: OpenState) -> None:
-    """Release the session together with its marks."""
+async def _release_settled(stepper: SessionStepper, state: OpenState, *, reviewed: bool = True) -> SessionRow | None:
+    """Release the session together with its marks, and return it; None if sub-agents must be reviewed before."""
     lease = stepper.lease
     waits_for_person = state.waits_for_person and state.generation is None
     with boundary("commit settled"):
         async with stepper.harness.database.connection() as conn:
-            await store.release_settled(
+            released = await store.release_settled(
                 conn,
                 lease.session_id,
                 lease.epoch,
@@ -163,8 +167,11 @@ async def _release_settled(stepper: SessionStepper, state: OpenState) -> None:
                 delivered=stepper.delivery.delivered_to,
                 pending=not (state.is_settled or waits_for_person),
                 head=state.head,
+                reviewed=reviewed,
             )
-    lease.mark_released()
+    if released is not None:
+        lease.mark_released()
+    return released
 
 
 async def wake_all(harness: Harness) -> list[WakeResult]:

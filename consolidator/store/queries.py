@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, LiteralString, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, LiteralString, TypeVar, cast
 
 from psycopg.rows import BaseRowFactory, RowMaker, class_row
 
@@ -85,6 +85,24 @@ async def fetch_each(
         async for result in cursor.results():
             results.append(await result.fetchall())
     return results
+
+
+@dataclass(frozen=True, slots=True)
+class RowQuery(Generic[T]):
+    """A query that only reads, with its values, and the type of its rows."""
+
+    row_type: type[T]
+    query: LiteralString
+    values: Mapping[str, Any]
+
+
+async def fetch_together(conn: Connection, *queries: RowQuery[Any]) -> list[list[Any]]:
+    """Run several queries in one round trip; return the rows of each."""
+    async with conn.pipeline():
+        cursors = [conn.cursor(row_factory=class_row(query.row_type)) for query in queries]
+        for cursor, query in zip(cursors, queries, strict=True):
+            await cursor.execute(query.query, query.values)
+    return [await cursor.fetchall() for cursor in cursors]
 
 
 async def fetch_value(conn: Connection, query: LiteralString, values: Mapping[str, Any] | None = None) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -17,7 +17,7 @@ from consolidator.models.lineage import Lineage
 from consolidator.models.payload import EventType
 from consolidator.store.log import blobs, events
 from consolidator.store.log.lineage import read_rows, span_of
-from consolidator.store.queries import execute, fetch_all, fetch_one, fetch_value, load
+from consolidator.store.queries import RowQuery, execute, fetch_all, fetch_one, fetch_value, load
 
 _SQL = load("log/context")
 _NOTE = 100  # bytes of the note about the bytes left out
@@ -73,9 +73,19 @@ class DeliveredChunk:
 
 async def load_view(conn: Connection, session_id: str) -> SessionView:
     """Return what is folded of a session's past; raise NotFound if there is no such session."""
-    folded = await fetch_one(conn, SessionView, _SQL["load_view"], {"session": session_id})
-    if folded is None:
+    return found_view(session_id, await fetch_all(conn, SessionView, _SQL["load_view"], {"session": session_id}))
+
+
+def view_query(session_id: str) -> RowQuery[SessionView]:
+    """Return the query for what is folded of a session's past; `found_view` takes its rows."""
+    return RowQuery(SessionView, _SQL["load_view"], {"session": session_id})
+
+
+def found_view(session_id: str, rows: Sequence[SessionView]) -> SessionView:
+    """Return the view among the rows of its query; raise NotFound if there is no such session."""
+    if not rows:
         raise NotFound(f"no session {session_id!r}; `consolidator sessions` lists them")
+    [folded] = rows
     return folded if folded.scratchpad is None else replace(folded, scratchpad=unescape(folded.scratchpad))
 
 

@@ -21,7 +21,16 @@ from consolidator.models.principal import check_may_append
 from consolidator.store.log import blobs
 from consolidator.store.log.blobs import Blob
 from consolidator.store.log.hash_chain import canonical_json, hash_canonical, hash_content, hash_event
-from consolidator.store.queries import execute, execute_each, fetch_all, fetch_each, fetch_one, fetch_value, load
+from consolidator.store.queries import (
+    RowQuery,
+    execute,
+    execute_each,
+    fetch_all,
+    fetch_each,
+    fetch_one,
+    fetch_value,
+    load,
+)
 
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 END = datetime(9999, 1, 1, tzinfo=UTC)
@@ -392,6 +401,11 @@ async def read_unconsolidated(conn: Connection, *, after: tuple[str, int] = ("",
     """
     values = {"session": after[0], "after": after[1], "limit": limit}
     return await complete(conn, await fetch_all(conn, EventRow, _SQL["unconsolidated"], values))
+
+
+def open_end_query(session_id: str) -> RowQuery[EventRow]:
+    """Return the query for the rows of a session's own log after its settled mark."""
+    return RowQuery(EventRow, _SQL["read_open_end"], {"session": session_id})
 
 
 async def read_rows(conn: Connection, span: Span, limit: int | None = None) -> list[EventRow]:

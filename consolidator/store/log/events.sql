@@ -103,6 +103,16 @@ where e.session_id = %(session)s and e.seq > %(after)s and e.seq <= %(upto)s
 order by e.seq
 limit %(limit)s
 
+-- name: read_open_end
+-- The events of a session after its settled mark.
+select e.id, e.session_id, e.seq, e.event_type, e.data, e.created_at, e.consolidated_at, e.task_id, e.tool_name,
+       e.principal
+from session s
+join event e on e.session_id = s.id and e.seq > s.settled_to
+            and e.created_at >= s.created_at and e.created_at <= s.last_event_at
+where s.id = %(session)s
+order by e.seq
+
 -- name: stamp
 -- Moves a watermark over a span and marks its events up to %(stamped_to)s as learned from, once, except those in %(dead)s.
 -- The function refuses if this transaction has not stored what was learned.

@@ -16,7 +16,7 @@ from consolidator.database.jsonb import dumps
 from consolidator.database.partitions import Connection
 from consolidator.errors import StaleEpoch
 from consolidator.models.session import SessionRow
-from consolidator.store.queries import execute, fetch_all, fetch_column, fetch_one, fetch_value, load
+from consolidator.store.queries import execute, fetch_all, fetch_column, fetch_one, load
 
 _SQL = load("log/lease")
 
@@ -34,6 +34,11 @@ class LeaseState:
 
     held: bool  # whether the epoch is still the session's
     steered: bool  # whether a person steered since
+
+
+@dataclass(frozen=True, slots=True)
+class _ReleasedSession(SessionRow):
+    notified: object  # nothing: those who follow the session were told
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +94,27 @@ async def release(conn: Connection, session_id: str, epoch: int) -> None:
 
 
 async def release_settled(
-    conn: Connection, session_id: str, epoch: int, *, settled: int, delivered: int, pending: bool, head: int
-) -> int:
-    """Release a session with its marks and return its head; raise StaleEpoch if another harness has acquired it.
+    conn: Connection,
+    session_id: str,
+    epoch: int,
+    *,
+    settled: int,
+    delivered: int,
+    pending: bool,
+    head: int,
+    reviewed: bool = True,
+) -> SessionRow | None:
+    """Release a session with its marks and return it; raise StaleEpoch if another harness has acquired it.
 
-    `head` is how far the caller knows the log: events after it leave the session pending.
+    `head` is how far the caller knows the log: events after it leave the session pending. Where its sub-agents were not
+    `reviewed`, None says that it is not released: one may be at work, or another harness has acquired it.
     """
-    values = {"settled": settled, "delivered": delivered, "pending": pending, "head": head}
-    new_head = await fetch_value(conn, _SQL["release_settled"], {"id": session_id, "epoch": epoch, **values})
-    if new_head is None:
+    marks = {"settled": settled, "delivered": delivered, "pending": pending, "head": head, "reviewed": reviewed}
+    values = {"id": session_id, "epoch": epoch, **marks}
+    released = await fetch_one(conn, _ReleasedSession, _SQL["release_settled"], values)
+    if released is None and reviewed:
         raise _stale(session_id, epoch)
-    return int(new_head)
+    return released
 
 
 async def mark_pending(conn: Connection, session_id: str, *, now: datetime | None = None) -> bool:

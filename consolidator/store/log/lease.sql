@@ -27,14 +27,19 @@ from session s where s.id = %(id)s
 update session set lease_owner = null, lease_until = null where id = %(id)s and lease_epoch = %(epoch)s
 
 -- name: release_settled
--- Releases the session with its marks; if nothing came meanwhile, no wake has to look at it again.
+-- Releases the session with its marks; if nothing came meanwhile, no wake has to look at it again. Unless its sub-agents
+-- have been reviewed, it stays while one is at work.
 update session
 set lease_owner = null, lease_until = null, settled_to = greatest(settled_to, %(settled)s),
     delivered_to = greatest(delivered_to, %(delivered)s), pending = %(pending)s or head > %(head)s,
     wake_failures = case when %(pending)s then wake_failures else 0 end,
     wake_after = case when %(pending)s then wake_after end
 where id = %(id)s and lease_epoch = %(epoch)s
-returning head, case when followed_until > clock_timestamp() then pg_notify('consolidator_followed', id) end
+  and (%(reviewed)s or not exists (
+      select from session child
+      where child.parent_id = %(id)s and child.config ? 'unfinished' and child.kind = 'sub-agent'
+  ))
+returning *, case when followed_until > clock_timestamp() then pg_notify('consolidator_followed', id) end as notified
 
 -- name: mark_pending
 -- Marks that a harness must look at the session; after the append, so that no release comes between the two. Drivers

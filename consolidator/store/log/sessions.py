@@ -17,7 +17,16 @@ from consolidator.database.partitions import Connection
 from consolidator.errors import NotFound, UsageError
 from consolidator.models.session import SessionRow
 from consolidator.store.log.events import Span
-from consolidator.store.queries import execute, execute_each, fetch_all, fetch_column, fetch_one, fetch_value, load
+from consolidator.store.queries import (
+    RowQuery,
+    execute,
+    execute_each,
+    fetch_all,
+    fetch_column,
+    fetch_one,
+    fetch_value,
+    load,
+)
 
 _SQL = load("log/sessions")
 MAX_FIRST_CHARACTERS = 1000  # of a first message
@@ -165,6 +174,11 @@ async def lock(conn: Connection, ids: Sequence[str]) -> dict[str, int]:
 async def lock_shared(conn: Connection, ids: Sequence[str]) -> set[str]:
     """Protect sessions from erasure until the transaction ends; return those that exist."""
     return set(await fetch_column(conn, _SQL["lock_shared"], {"ids": list(ids)}))
+
+
+def get_query(session_id: str) -> RowQuery[SessionRow]:
+    """Return the query for a session's row."""
+    return RowQuery(SessionRow, _SQL["get"], {"id": session_id})
 
 
 async def get(conn: Connection, session_id: str) -> SessionRow:
