@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from consolidator.context.conversation import MAX_RESULT_BYTES, RequestedCall, build_conversation
@@ -38,6 +38,7 @@ from consolidator.store.log.seeds import read_latest
 
 DEFAULT_LAST = 50  # events of a window
 FOLD_LIMIT = 1000  # events that one call of `advance_history` folds
+_HISTORY_FIELDS = tuple(column.name for column in fields(SessionHistory))
 _MIN_TRANSCRIPT_TOKENS = 256
 _PART_ORDER = ("system", "tools", "earlier thread", "recalled", "summary", "transcript", "open calls", "working memory")
 # What is dropped, in this order, if too little of the budget is left for the transcript.
@@ -149,7 +150,7 @@ async def fold_view(conn: Connection, view: SessionView, *, limit: int = FOLD_LI
     else:
         folded = fold_events(history, next_events)
     folded.upto = upto
-    values = asdict(folded)
+    values = {name: getattr(folded, name) for name in _HISTORY_FIELDS}
     await store.save_view(conn, view.session_id, values)
     return replace(view, **values, learned=None)
 

@@ -186,85 +186,89 @@ async def _open_stream(client: ModelClient, body: Mapping[str, Any]) -> Any:
     """Open a stream; try again without the options that the server turns out not to support."""
     import openai
 
-    request = dict(body)
-    # As extra_body, the messages bypass the client's search for keys to rename, which would dominate a step's time.
-    raw = {name: request.pop(name) for name in ("messages", "tools") if name in request}
-    request["extra_body"] = {**request.get("extra_body", {}), **raw}
+    request = {**body, **body.get("extra_body", {}), "stream": True}
+    request.pop("extra_body", None)
     while True:
         limit = request.pop("max_tokens")
         dialect = client.dialect
         try:
             usage_option = {"stream_options": {"include_usage": True}} if dialect.takes_stream_options else {}
-            options = {**request, **usage_option, dialect.max_tokens_name: limit}
-            return await client.get_client().chat.completions.create(**options, messages=[], stream=True)
+            # As `chat.completions.create`, less its models of the request and of each chunk: they took most of a step.
+            return await client.get_client().post(
+                "/chat/completions",
+                body={**request, **usage_option, dialect.max_tokens_name: limit},
+                options={"security": {"bearer_auth": True}},
+                cast_to=object,
+                stream=True,
+                stream_cls=openai.AsyncStream[object],
+            )
         except openai.BadRequestError as error:
             if not client.learn_refusal(error, dialect):
                 raise
             request["max_tokens"] = limit
 
 
-def _take_chunk(answer: StreamedAnswer, chunk: Any) -> list[str]:
+def _take_chunk(answer: StreamedAnswer, chunk: object) -> list[str]:
     """Add a chunk to the answer and return its text. Raises StreamCutOff for a malformed chunk."""
     try:
-        return _take_chunk_leniently(answer, chunk)
-    except (AttributeError, TypeError) as error:
+        return _take_chunk_leniently(answer, chunk if isinstance(chunk, dict) else {})
+    except (AttributeError, KeyError, TypeError) as error:
         raise StreamCutOff(_MALFORMED) from error
 
 
-def _take_chunk_leniently(answer: StreamedAnswer, chunk: Any) -> list[str]:
+def _take_chunk_leniently(answer: StreamedAnswer, chunk: dict[str, Any]) -> list[str]:
     """Add a chunk to the answer and return its text. Servers differ, so every field may be missing."""
-    answer.usage = _parse_usage(getattr(chunk, "usage", None)) or answer.usage
-    model = getattr(chunk, "model", None)
+    answer.usage = _parse_usage(chunk.get("usage")) or answer.usage
+    model = chunk.get("model")
     answer.model = model[:_MAX_NAME] if model and isinstance(model, str) else answer.model
     texts = []
-    for choice in (getattr(chunk, "choices", None) or [])[:1]:
-        finish_reason = choice.finish_reason
+    for choice in (chunk.get("choices") or [])[:1]:
+        finish_reason = choice.get("finish_reason")
         answer.finish_reason = (
             finish_reason[:_MAX_NAME] if finish_reason and isinstance(finish_reason, str) else answer.finish_reason
         )
-        delta = choice.delta
+        delta = choice.get("delta")
         if delta is None:
             continue
-        if delta.content:
-            texts.append(str(delta.content))
-        if getattr(delta, "refusal", None):
-            answer.refusal += delta.refusal
-            texts.append(str(delta.refusal))
-        for call_delta in delta.tool_calls or []:
+        if delta.get("content"):
+            texts.append(str(delta["content"]))
+        if delta.get("refusal"):
+            answer.refusal += delta["refusal"]
+            texts.append(str(delta["refusal"]))
+        for call_delta in delta.get("tool_calls") or []:
             _take_call(answer, call_delta)
     return texts
 
 
-def _has_content(chunk: Any) -> bool:
+def _has_content(chunk: object) -> bool:
     """Tell whether a chunk brings something: text, a part of a call, reasoning, the end, or the usage."""
-    choices = getattr(chunk, "choices", None)
+    fields = chunk if isinstance(chunk, dict) else {}
+    choices = fields.get("choices")
     if not isinstance(choices, list) or not choices:
-        return getattr(chunk, "usage", None) is not None
-    choice = choices[0]
-    delta = getattr(choice, "delta", None)
-    values = {**(getattr(delta, "__dict__", None) or {}), **(getattr(delta, "model_extra", None) or {})}
-    return bool(getattr(choice, "finish_reason", None)) or any(
-        value for name, value in values.items() if name != "role"
-    )
+        return fields.get("usage") is not None
+    choice = choices[0] if isinstance(choices[0], dict) else {}
+    delta = choice.get("delta")
+    values = delta if isinstance(delta, dict) else {}
+    return bool(choice.get("finish_reason")) or any(value for name, value in values.items() if name != "role")
 
 
-def _parse_usage(reported: Any) -> Usage | None:
+def _parse_usage(reported: object) -> Usage | None:
     """Return the usage that a server reports; None if it reports none, or impossible numbers."""
-    counts = [getattr(reported, name, None) or 0 for name in ("prompt_tokens", "completion_tokens")]
-    cached = getattr(getattr(reported, "prompt_tokens_details", None), "cached_tokens", None) or 0
-    if reported is None or any(
-        type(count) is not int or not 0 <= count < MAX_TOKEN_COUNT for count in [*counts, cached]
-    ):
+    if not isinstance(reported, dict):
+        return None
+    counts = [reported.get(name) or 0 for name in ("prompt_tokens", "completion_tokens")]
+    details = reported.get("prompt_tokens_details")
+    cached = (details.get("cached_tokens") or 0) if isinstance(details, dict) else 0
+    if any(type(count) is not int or not 0 <= count < MAX_TOKEN_COUNT for count in [*counts, cached]):
         return None
     return Usage(counts[0], cached, counts[1])
 
 
-def _take_call(answer: StreamedAnswer, delta: Any) -> None:
+def _take_call(answer: StreamedAnswer, delta: dict[str, Any]) -> None:
     """Add a delta to its tool call. Servers that do not number their calls send each one whole."""
-    number = delta.index if type(delta.index) is int else len(answer.tool_calls)
-    name, arguments = "", ""
-    if delta.function is not None:
-        name, arguments = delta.function.name or "", delta.function.arguments or ""
+    index, function = delta.get("index"), delta.get("function") or {}
+    number = index if type(index) is int else len(answer.tool_calls)
+    name, arguments = function.get("name") or "", function.get("arguments") or ""
     answer.call_characters += 1 + len(name) + len(arguments)
     if number not in answer.tool_calls and len(answer.tool_calls) >= answer.max_calls:
         answer.dropped_calls += 1 if name else 0
