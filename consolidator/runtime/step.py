@@ -152,10 +152,12 @@ class SessionStepper:
         """Deliver what earlier holders left undelivered of finished messages; the load shows whether there is any."""
         session, _ = await self.load()
         delivery = self.delivery
-        if delivery.sender is None or delivery.delivered_to >= max(self._told_to, self._read_after):
-            self._loaded = session
+        if delivery.sender is not None and delivery.delivered_to < max(self._told_to, self._read_after):
+            await delivery.deliver_backlog()
             return
-        await delivery.deliver_backlog()
+        self._loaded = session
+        if delivery.sender is not None:
+            delivery.delivered_to = session.head
 
     def _lacks_route(self, session: SessionRow, state: OpenState) -> bool:
         """Tell whether the model of the current turn was chosen before what was read of the log."""

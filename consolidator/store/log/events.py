@@ -115,10 +115,11 @@ class AppendStatement:
 
     query: LiteralString
     values: Mapping[str, Any]
+    has_conditions: bool = False  # other ones than an append: if they do not hold, AppendRefused is raised
 
 
 class AppendRefused(Exception):
-    """A statement that appends found its session otherwise than it needs; the session and its epoch are there."""
+    """A statement's own condition did not hold; the session is there, and held by the same epoch."""
 
 
 class _TaskChanged(Exception):
@@ -178,7 +179,7 @@ async def append(
     Events that name no task get the id of the one that is open; `open_task` is the one that the caller knows of, and
     costs no round trip where it still is. `expected_head` refuses (HeadConflict) if the session has moved on, `epoch`
     (StaleEpoch) if another harness holds it. A repeated idempotency `key` writes nothing and returns the first answer.
-    A `statement` takes the place of the plain append, without either of these but the epoch; it raises AppendRefused.
+    A `statement` takes the place of the plain append, with none of these but the epoch; it may raise AppendRefused.
     Raises NotFound for an unknown session and InvalidEvent for a payload that does not fit.
     """
     for _ in range(_MAX_TASK_CHANGES):
@@ -233,7 +234,7 @@ async def _append_prepared(
         "principals": [event.principal for event in prepared],
         "contents": [event.content_hash for event in prepared],
     }
-    query = _SQL["append"]
+    query, has_conditions = _SQL["append"], statement is not None and statement.has_conditions
     if statement is not None:
         query, values = statement.query, {**values, **statement.values}
     elif len(prepared) == 1 and key is None:
@@ -244,11 +245,11 @@ async def _append_prepared(
     if any(event.blobs for event in prepared):
         async with conn.transaction():
             await store_blobs(conn, prepared, now)
-            appended = await _run_append(conn, query, values)
+            appended = await _run_append(conn, query, values, has_conditions=has_conditions)
             if not appended.repeated:
                 await _add_blob_references(conn, session_id, appended.first_seq, prepared)
             return appended
-    return await _run_append(conn, query, values)
+    return await _run_append(conn, query, values, has_conditions=has_conditions)
 
 
 def _append_values(
@@ -272,7 +273,9 @@ def _append_values(
     }
 
 
-async def _run_append(conn: Connection, query: LiteralString, values: dict[str, Any]) -> AppendResult:
+async def _run_append(
+    conn: Connection, query: LiteralString, values: dict[str, Any], *, has_conditions: bool
+) -> AppendResult:
     """Run the append; create a missing partition once, and answer a race for the same key as its winner was."""
     for _ in range(2):
         try:
@@ -292,10 +295,10 @@ async def _run_append(conn: Connection, query: LiteralString, values: dict[str, 
         if seqs is not None and seqs[0] is not None:
             return AppendResult(seqs[0], seqs[1])
         break
-    return await _explain_refusal(conn, values, is_plain=query in (_SQL["append"], _SQL["append_one"]))
+    return await _explain_refusal(conn, values, has_conditions=has_conditions)
 
 
-async def _explain_refusal(conn: Connection, values: dict[str, Any], *, is_plain: bool) -> AppendResult:
+async def _explain_refusal(conn: Connection, values: dict[str, Any], *, has_conditions: bool) -> AppendResult:
     """Return the answer that the idempotency key got before, or raise the reason why nothing was appended."""
     refusal = await fetch_one(conn, _AppendRefusal, _SQL["refusal"], values)
     if refusal is None:
@@ -306,7 +309,7 @@ async def _explain_refusal(conn: Connection, values: dict[str, Any], *, is_plain
         raise StaleEpoch(f"session {values['session']}: epoch {values['epoch']} is over, it is {refusal.lease_epoch}")
     if values["expected"] is not None and values["expected"] != refusal.head:
         raise HeadConflict(f"session {values['session']}: expected head {values['expected']}, it is {refusal.head}")
-    if is_plain or (values["counts_task"] and refusal.open_task != values["open_task"]):
+    if not has_conditions or (values["counts_task"] and refusal.open_task != values["open_task"]):
         raise _TaskChanged(None if refusal.open_task is None else unescape(refusal.open_task))
     raise AppendRefused
 

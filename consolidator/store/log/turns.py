@@ -1,6 +1,6 @@
 """The steps of a turn: appends that change the session's marks and its money in the same statement.
 
-`events.append` runs them, and raises AppendRefused where such a statement finds its session otherwise than it needs.
+`events.append` runs them, and raises AppendRefused where a condition of their own does not hold.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ def message(driver_errors: Sequence[str]) -> AppendStatement:
 
     An error that begins with one of `driver_errors` is cleared.
     """
-    return AppendStatement(_SQL["append_message"], {"driver_errors": list(driver_errors)})
+    return AppendStatement(_SQL["append_message"], {"driver_errors": list(driver_errors)}, has_conditions=True)
 
 
 def begin_call(reserve: Mapping[str, Any]) -> AppendStatement:
     """Append the start of a model call and reserve its money; refused if it would pass a cap."""
-    return AppendStatement(_SQL["begin_call"], reserve)
+    return AppendStatement(_SQL["begin_call"], reserve, has_conditions=True)
 
 
 def end_call(
