@@ -69,7 +69,7 @@ class AnswerStream:
                 result = await waking.wake_session(self._harness, self._session_id)
             except (SessionBusy, StaleEpoch):
                 result = None
-            session = (result.session if result is not None else None) or await self._load_session()
+            session = await self._load_session()
             if not session.pending or (message_seq is not None and session.settled_to >= message_seq):
                 break
             if session.status != "open" or (result is not None and result.finish_reason not in ("stop", "idle")):

@@ -66,7 +66,6 @@ class StepResult:
     finish_reason: FinishReason
     usage: Usage = field(default_factory=Usage)
     executed_tool_count: int = 0
-    session: SessionRow | None = field(default=None, compare=False, repr=False)  # as it was released; None: load it
 
 
 @dataclass(frozen=True, slots=True)

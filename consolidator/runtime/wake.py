@@ -96,12 +96,10 @@ async def wake_session(
             result = await run_until_settled(stepper, is_stopping=is_stopping)
             span.attributes["consolidator.outcome"] = result.finish_reason
     if is_unfinished(stepper.lease.session) and not is_stopping():
-        result = replace(result, session=None)
         error = await find_failure(harness.database, session_id, result)
         await finish_sub_agent(harness.database, session_id, error=error)
     for child_id in stepper.sub_agents_to_wake:  # of programs that have ended, perhaps
         if not is_stopping():
-            result = replace(result, session=None)
             with suppress(SessionBusy, StaleEpoch, UsageError):
                 await wake_session(harness, child_id, is_stopping=is_stopping)
     return result
@@ -150,7 +148,7 @@ async def run_until_settled(stepper: SessionStepper, *, is_stopping: Callable[[]
         if released is None:
             await _review_sub_agents(stepper, state)
             released = await _release_settled(stepper, await stepper.open_state())
-        return replace(result, usage=usage, executed_tool_count=executed_count, session=released)
+        return replace(result, usage=usage, executed_tool_count=executed_count)
 
 
 async def _release_settled(stepper: SessionStepper, state: OpenState, *, reviewed: bool = True) -> SessionRow | None:
