@@ -14,6 +14,7 @@ from consolidator.store.queries import fetch_column, load
 
 _SQL = load("memory/scope_digests")
 MAX_SESSIONS = 2000  # of a scope that it is learned from
+MAX_PROJECT_SESSIONS = 1000  # the same of a single project: a night may have news of many
 MAX_CALLS = 100_000  # of these sessions together; one session is read, however many it has
 
 
@@ -43,7 +44,8 @@ async def list_latest(conn: Connection, agent: str, project: str | None, peer: s
         query = _SQL["latest"] if peer is None else _SQL["latest_of_person"]
     else:
         query = _SQL["latest_of_project"] if peer is None else _SQL["latest_of_person_in_project"]
-    values = {"agent": agent, "project": project, "peer": peer, "sessions": MAX_SESSIONS, "calls": MAX_CALLS}
+    most = MAX_SESSIONS if project is None else min(MAX_SESSIONS, MAX_PROJECT_SESSIONS)
+    values = {"agent": agent, "project": project, "peer": peer, "sessions": most, "calls": MAX_CALLS}
     async with conn.cursor(binary=True, row_factory=class_row(ScopeDigest)) as cursor:
         await cursor.execute(query, values)
         return await cursor.fetchall()
