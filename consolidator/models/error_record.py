@@ -31,13 +31,20 @@ class ErrorRecordRow:
     family: str | None = None  # its fingerprint without the names that decide the fix; none for one without names
 
 
+_LATEST_FIRST = (
+    text("(record ->> 'occurred_at') desc"),
+    text("session_id desc"),
+    text("seq desc"),
+)
+
+
 class ErrorRecordTable(SQLModel, table=True):
     """One row a failed call."""
 
     __tablename__ = "error_record"
     __table_args__ = (
-        Index("error_record_group", "agent", "fingerprint"),
-        Index("error_record_family", "agent", "family", postgresql_where=text("family is not null")),
+        Index("error_record_group", "agent", "fingerprint", *_LATEST_FIRST),
+        Index("error_record_family", "agent", "family", *_LATEST_FIRST, postgresql_where=text("family is not null")),
         Index("error_record_new", "agent", "fingerprint", postgresql_where=text("not merged")),
     )
 

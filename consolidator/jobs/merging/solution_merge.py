@@ -1,4 +1,4 @@
-"""Publishes an agent's solutions: the error records of every fingerprint that has news, grouped again.
+"""Publishes an agent's solutions: the latest error records of every fingerprint that has news, grouped again.
 
 Fingerprints are grouped in batches, and records read in batches, so that memory does not grow with the night.
 """

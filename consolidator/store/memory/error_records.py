@@ -13,6 +13,7 @@ from consolidator.store.queries import execute, execute_each, fetch_all, fetch_c
 
 _SQL = load("memory/error_records")
 RecordKey = tuple[str, int]  # session and seq
+MAX_RECORDS = 1000  # the latest ones of a fingerprint or family, of which its solution is made
 
 
 async def save(conn: Connection, rows: Sequence[ErrorRecordRow]) -> None:
@@ -69,26 +70,27 @@ class _FingerprintCount:
 
 
 async def count_with_news(conn: Connection, agent: str) -> dict[str, int]:
-    """Return the fingerprints that have news, in order, each with the number of its records."""
-    rows = await fetch_all(conn, _FingerprintCount, _SQL["count_with_news"], {"agent": agent})
+    """Return the fingerprints that have news, in order, each with the number of its records, at most `MAX_RECORDS`."""
+    rows = await fetch_all(conn, _FingerprintCount, _SQL["count_with_news"], {"agent": agent, "latest": MAX_RECORDS})
     return {row.fingerprint: row.records for row in rows}
 
 
 async def list_of_fingerprints(conn: Connection, agent: str, fingerprints: Sequence[str]) -> list[RecordSummary]:
-    """Return every record of some fingerprints of an agent."""
-    values = {"agent": agent, "fingerprints": list(fingerprints)}
+    """Return the latest records of some fingerprints of an agent, without noise: at most `MAX_RECORDS` of each."""
+    values = {"agent": agent, "fingerprints": list(fingerprints), "latest": MAX_RECORDS}
     return await fetch_all(conn, RecordSummary, _SQL["of_fingerprints"], values)
 
 
 async def count_families_with_news(conn: Connection, agent: str) -> dict[str, int]:
-    """Return the families that have news, in order, each with the number of its records."""
-    rows = await fetch_all(conn, _FingerprintCount, _SQL["count_families_with_news"], {"agent": agent})
+    """Return the families that have news, in order, each with the number of its records, at most `MAX_RECORDS`."""
+    values = {"agent": agent, "latest": MAX_RECORDS}
+    rows = await fetch_all(conn, _FingerprintCount, _SQL["count_families_with_news"], values)
     return {row.fingerprint: row.records for row in rows}
 
 
 async def list_of_families(conn: Connection, agent: str, families: Sequence[str]) -> list[RecordSummary]:
-    """Return every record of some families of an agent; `fingerprint` is the family."""
-    values = {"agent": agent, "fingerprints": list(families)}
+    """Return the latest records of some families of an agent, as of fingerprints; `fingerprint` is the family."""
+    values = {"agent": agent, "fingerprints": list(families), "latest": MAX_RECORDS}
     return await fetch_all(conn, RecordSummary, _SQL["of_families"], values)
 
 

@@ -11,35 +11,52 @@ select session_id, seq from error_record where agent = %(agent)s and not merged
 order by session_id collate "C", seq for update
 
 -- name: count_with_news
--- The fingerprints that have news: a solution is made of all their records.
-select fingerprint, count(*) as records from error_record
-where agent = %(agent)s
-  and fingerprint in (select n.fingerprint from error_record n where n.agent = %(agent)s and not n.merged)
-group by fingerprint order by fingerprint collate "C"
+-- The fingerprints that have news, and how many records each has, up to those of which its solution is made.
+select news.fingerprint, counted.records
+from (select distinct fingerprint from error_record where agent = %(agent)s and not merged) news
+cross join lateral (
+    select count(*) as records from (
+        select from error_record r where r.agent = %(agent)s and r.fingerprint = news.fingerprint limit %(latest)s
+    ) few
+) counted
+order by news.fingerprint collate "C"
 
 -- name: count_families_with_news
-select family as fingerprint, count(*) as records from error_record
-where agent = %(agent)s
-  and family in (select n.family from error_record n where n.agent = %(agent)s and not n.merged and n.family is not null)
-group by family order by family collate "C"
+select news.family as fingerprint, counted.records
+from (select distinct family from error_record where agent = %(agent)s and not merged and family is not null) news
+cross join lateral (
+    select count(*) as records from (
+        select from error_record r where r.agent = %(agent)s and r.family = news.family limit %(latest)s
+    ) few
+) counted
+order by news.family collate "C"
 
 -- name: of_families
--- As of_fingerprints, but by family: what a family has in common is made of all its records.
+-- As of_fingerprints, but by family.
 select r.session_id, r.seq, s.root_id, r.project, r.family as fingerprint, r.status, r.fix_shape,
        r.record ->> 'occurred_at' as occurred_at, r.record ->> 'tool' as tool, r.record ->> 'symbol' as symbol,
        r.record ->> 'headline' as headline, nullif(r.record ->> 'tried', '[]') as tried,
        case when root.id is null then coalesce(s.peer, '') else coalesce(root.peer, '') end as peer
-from error_record r join session s on s.id = r.session_id and not s.simulated left join session root on root.id = s.root_id
-where r.agent = %(agent)s and r.family = any(%(fingerprints)s)
+from unnest(%(fingerprints)s::text[]) as wanted (family)
+cross join lateral (
+    select * from error_record e where e.agent = %(agent)s and e.family = wanted.family and e.status <> 'noise'
+    order by (e.record ->> 'occurred_at') desc, e.session_id desc, e.seq desc limit %(latest)s
+) r
+join session s on s.id = r.session_id and not s.simulated left join session root on root.id = s.root_id
 order by r.session_id, r.seq
 
 -- name: of_fingerprints
+-- The latest records of each fingerprint, of which its solution is made.
 select r.session_id, r.seq, s.root_id, r.project, r.fingerprint, r.status, r.fix_shape,
        r.record ->> 'occurred_at' as occurred_at, r.record ->> 'tool' as tool, r.record ->> 'symbol' as symbol,
        r.record ->> 'headline' as headline, nullif(r.record ->> 'tried', '[]') as tried,
        case when root.id is null then coalesce(s.peer, '') else coalesce(root.peer, '') end as peer
-from error_record r join session s on s.id = r.session_id and not s.simulated left join session root on root.id = s.root_id
-where r.agent = %(agent)s and r.fingerprint = any(%(fingerprints)s)
+from unnest(%(fingerprints)s::text[]) as wanted (fingerprint)
+cross join lateral (
+    select * from error_record e where e.agent = %(agent)s and e.fingerprint = wanted.fingerprint and e.status <> 'noise'
+    order by (e.record ->> 'occurred_at') desc, e.session_id desc, e.seq desc limit %(latest)s
+) r
+join session s on s.id = r.session_id and not s.simulated left join session root on root.id = s.root_id
 order by r.session_id, r.seq
 
 -- name: get_each
