@@ -1,10 +1,10 @@
 """Learns what is published of one scope, from its latest digests.
 
 A scope (an agent in one project or in all of them, of one person or of everybody) is learned from its latest sessions
-alone, `scope_digests.MAX_SESSIONS` at most (in one project `MAX_PROJECT_SESSIONS`), with `MAX_CALLS` calls together. So what a merge costs, in time and
-memory, does not grow with the history. Which sessions these are is a function of the digests, so that the order of
-nights does not matter. Nothing is kept from night to night but a cache: the texts of recurring keys, which are costly
-to read from the digests, and what was selected.
+alone: `scope_digests.MAX_SESSIONS` at most, of one project `MAX_PROJECT_SESSIONS`, with at most `MAX_CALLS` calls. So
+what a merge costs, in time and memory, does not grow with the history. Which sessions these are is a function of the
+digests, so that the order of nights does not matter. Nothing is kept from night to night but a cache: the texts of
+recurring keys, which are costly to read from the digests, and what was selected.
 """
 
 from __future__ import annotations
