@@ -105,7 +105,7 @@ with payers as materialized (
                     when tier is not null then reserved end,
         input_tokens = coalesce(%(input)s::bigint, input_tokens), cached_tokens = %(cached)s,
         output_tokens = coalesce(%(output)s::bigint, output_tokens), settled_at = %(now)s
-    where call_id = %(call)s and settled_at is null and exists (select from locked)
+    where session_id = %(session)s and call_id = %(call)s and settled_at is null and exists (select from locked)
     returning reserved, coalesce(cost, 0) as cost, input_tokens as input, cached_tokens as cached,
               output_tokens as output
 ), chained as materialized (

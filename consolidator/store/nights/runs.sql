@@ -59,7 +59,12 @@ update claim set status = 'open', owner = null, lease_until = null
 where run_id = %(run)s and phase = %(phase)s and unit = any(%(units)s) and status = 'leased' and owner <> %(owner)s
 
 -- name: renew_leases
-update claim set lease_until = %(until)s where run_id = %(run)s and owner = %(owner)s and status = 'leased'
+-- A claim that is locked is about to be ended by its worker: to wait for it could be a deadlock.
+update claim set lease_until = %(until)s
+where (run_id, kind, unit) in (
+    select run_id, kind, unit from claim
+    where run_id = %(run)s and owner = %(owner)s and status = 'leased' for update skip locked
+)
 
 -- name: heartbeat
 update run set heartbeat_at = %(now)s where id = %(run)s

@@ -54,7 +54,8 @@ PRIMARY_KEYS_WITHOUT_IT = {"checkpoint", "spend"}  # named by an id of their own
 UNIQUE_WITHOUT_IT = {"session_origin", "session_key_current", "session_key_recorded"}  # the directory, as above
 EXCEPTIONS = {name for names in WITHOUT_THE_KEY.values() for name in names.split()}
 PARAMETER = re.compile(r"%\((\w+)\)[sbt]")
-INCLUDE = re.compile(r"-- include: (\w+)")
+INCLUDE, NAME = re.compile(r"-- include: (\w+)"), re.compile(r"-- name: (\w+)")
+LOAD = re.compile(r"load\(\"([\w/]+)\"((?:, \"[\w/]+\")*)\)")
 INDICES = """
 select table_class.relname, index_class.relname, indisprimary,
        array(select attname from pg_attribute where attrelid = indrelid and attnum = any(indkey::int2[]))
@@ -68,11 +69,18 @@ where indisunique and table_class.relnamespace = 'consolidator'::regnamespace an
 def static_queries() -> Iterator[tuple[str, str]]:
     """Yield every query of a .sql file, by the file's and its own name; parts that others include are read in these."""
     folder = Path(store.__file__).parent
-    for path in sorted(folder.rglob("*.sql")):
-        file = path.relative_to(folder).with_suffix("").as_posix()
-        parts = set(INCLUDE.findall(path.read_text(encoding="utf-8")))
-        for name, query in queries.load(file).items():
-            if name not in parts and not query.startswith("copy "):  # which names its columns, not its rows
+    modules = "".join(path.read_text(encoding="utf-8") for path in folder.rglob("*.py"))
+    loaded = {file: re.findall(r"[\w/]+", before) for file, before in LOAD.findall(modules)}
+    texts = {
+        path.relative_to(folder).with_suffix("").as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted(folder.rglob("*.sql"))
+    }
+    assert set(texts) == set(loaded)
+    parts = set(INCLUDE.findall("".join(texts.values())))
+    for file, text in texts.items():
+        own = set(NAME.findall(text)) - parts
+        for name, query in queries.load(file, *loaded[file]).items():
+            if name in own and not query.startswith("copy "):  # which names its columns, not its rows
                 yield f"{file}.{name}", query
 
 

@@ -261,3 +261,23 @@ async def test_a_run_by_hand_keeps_its_heart_beating_from_its_beginning_to_its_e
     release.set()
     await working
     assert await query_number(database, "select count(*) from run where job = 'retention' and status = 'done'") == 1
+
+
+async def test_a_renewal_does_not_wait_for_a_unit_that_its_worker_is_ending(
+    database: Database, settings: Settings
+) -> None:
+    ledger = await start_ledger(database, settings, "a", "b")
+    now = database.clock.now()
+    later = now + timedelta(hours=1)
+    lock = "select from claim where unit = 'a' for update"
+    async with database.connection() as conn:
+        claimed = await runs.claim_units(
+            conn, ledger.run_id, phase=0, owner=ledger.owner, now=now, until=now + timedelta(minutes=1), limit=2
+        )
+    assert [unit.unit for unit in claimed] == ["a", "b"]
+    async with database.transaction() as ending, database.transaction() as renewing:
+        await ending.execute(lock)
+        await renewing.execute("set local lock_timeout = '20s'")
+        await runs.renew_leases(renewing, ledger.run_id, owner=ledger.owner, now=now, until=later)
+    renewed = "select unit from claim where lease_until = %s::timestamptz"
+    assert await query_rows(database, renewed, later) == [{"unit": "b"}]

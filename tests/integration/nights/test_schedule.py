@@ -376,7 +376,7 @@ async def test_the_service_catches_up_answers_on_loopback_and_ends_when_told(
         service.send_signal(signal.SIGTERM)
         printed, logs = await asyncio.to_thread(service.communicate, None, PATIENCE)
     assert (service.returncode, printed) == (0, "")
-    assert "health at http://127.0.0.1" in logs
+    assert "health http://127.0.0.1" in logs
     assert "stopping" in logs
     assert listening == ["127.0.0.1"]
     status, body = health

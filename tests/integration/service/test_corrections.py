@@ -120,7 +120,7 @@ async def test_an_order_of_a_tool_waits_for_a_person(
     await log_events(database, "s1", talk, project="/shop", peer="mara")
     clock.advance(DAY)
     async with ModelServer(compliant_model) as server:
-        await run_job(database, with_model(settings, server))
+        await run_job(database, with_model(settings, server, extract_tool_output=True))
     assert not await list_facts(database)
     first, second = await list_quarantined(database)
     assert "in quarantine: an instruction from" in (await explain(database, first.id))["lines"][0]
