@@ -44,7 +44,10 @@ where c.id in (select id from undecided) and c.session_id <> %(session)s
 with questions as (delete from model_question where session_id = %(session)s),
      answers as (
     delete from model_answer
-    where session_id = %(session)s or key in (select key from model_call where session_id = %(session)s)
+    where key in (
+        select key from model_answer where session_id = %(session)s
+        union all select key from model_call where session_id = %(session)s
+    )
 )
 update model_call set session_id = null where session_id = %(session)s
 

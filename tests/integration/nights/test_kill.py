@@ -49,7 +49,7 @@ STATE = {
                  from digest""",
     "error": "select session_id, seq, fingerprint, status, record::text, merged from error_record",
     "candidate": "select id, session_id, seq, quote, rejected, reconciled from candidate",
-    "scope": "select agent, project, sessions, version = merged from scope",
+    "scope": "select agent, project, peer, version = merged from scope",
     "letter": "select session_id, seq, error from dead_letter",
 }
 COMMANDS = {
