@@ -156,14 +156,17 @@ async def _list_run_queries(conn: Connection, count: int, now: datetime) -> list
 
 
 def _list_memory_queries() -> list[HotQuery]:
-    sums, errors, facts = load("memory/sums"), load("memory/error_records"), load("memory/facts")
+    digests, errors, facts = load("memory/scope_digests"), load("memory/error_records"), load("memory/facts")
     agent = {"agent": "coder-0"}
+    latest = {**agent, "sessions": 2000, "calls": 100_000}
+    of_errors = {**agent, "latest": 1000}
+    in_project = {**latest, "project": "/home/ada/work/project-0"}
     attribute = {**agent, "levels": ["agent"], "owners": [""], "subjects": ["user"], "predicates": ["uses"]}
     return [
-        HotQuery("digests with news", sums["unsummed"], {**agent, "all": False}),
-        HotQuery("sequences of an agent", sums["sequences"], agent),
-        HotQuery("errors with news", errors["count_with_news"], agent),
-        HotQuery("error families with news", errors["count_families_with_news"], agent),
+        HotQuery("latest digests of an agent", digests["latest"], latest),
+        HotQuery("latest digests of a project", digests["latest_of_project"], in_project),
+        HotQuery("errors with news", errors["count_with_news"], of_errors),
+        HotQuery("error families with news", errors["count_families_with_news"], of_errors),
         HotQuery("changed candidates", facts["lock_unreconciled"], agent),
         HotQuery("candidates of an attribute", facts["candidates"], attribute),
         HotQuery("undecided candidates", facts["undecided"], {**agent, "limit": 200}),

@@ -24,7 +24,7 @@ from consolidator.process import count_cores
 from consolidator.settings import Settings
 
 log = logging.getLogger("consolidator.jobs")
-MIN_EVENTS = 10_000  # for each process of a night: to start one costs about as much as to learn from 5,000
+MIN_EVENTS = 15_000  # for each process of a night: to start one costs about as much as to learn from 5,000 to 7,000
 _MODULE = "consolidator.jobs.consolidation.learn_process"
 _START_SECONDS = 120  # in which a process has to be ready
 _END_SECONDS = 5  # in which it has to end when it is asked to
