@@ -14,7 +14,6 @@ from functools import partial
 
 from consolidator.errors import ConsolidatorError, SessionBusy, StaleEpoch, UsageError
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
-from consolidator.models.session import SessionRow
 from consolidator.runtime.boundaries import boundary
 from consolidator.runtime.fold import OpenState
 from consolidator.runtime.harness import Harness, StepResult, Usage, waits_for_driver
@@ -144,20 +143,19 @@ async def run_until_settled(stepper: SessionStepper, *, is_stopping: Callable[[]
         if result.finish_reason in ("stop", "budget") and state.needs_model and not is_stopping():
             last = result  # another event came meanwhile
             continue
-        released = await _release_settled(stepper, state, reviewed=False)
-        if released is None:
+        if not await _release_settled(stepper, state, reviewed=False):
             await _review_sub_agents(stepper, state)
-            released = await _release_settled(stepper, await stepper.open_state())
+            await _release_settled(stepper, await stepper.open_state())
         return replace(result, usage=usage, executed_tool_count=executed_count)
 
 
-async def _release_settled(stepper: SessionStepper, state: OpenState, *, reviewed: bool = True) -> SessionRow | None:
-    """Release the session together with its marks, and return it; None if sub-agents must be reviewed before."""
+async def _release_settled(stepper: SessionStepper, state: OpenState, *, reviewed: bool = True) -> bool:
+    """Release the session together with its marks; return False if sub-agents must be reviewed before."""
     lease = stepper.lease
     waits_for_person = state.waits_for_person and state.generation is None
     with boundary("commit settled"):
         async with stepper.harness.database.connection() as conn:
-            released = await store.release_settled(
+            is_released = await store.release_settled(
                 conn,
                 lease.session_id,
                 lease.epoch,
@@ -167,9 +165,9 @@ async def _release_settled(stepper: SessionStepper, state: OpenState, *, reviewe
                 head=state.head,
                 reviewed=reviewed,
             )
-    if released is not None:
+    if is_released:
         lease.mark_released()
-    return released
+    return is_released
 
 
 async def wake_all(harness: Harness) -> list[WakeResult]:

@@ -108,7 +108,3 @@ def _count_unread(row: SessionRow) -> int:
 def _scope(row: SessionRow) -> tuple[str, str | None, str | None]:
     """Return what the sessions of one question have in common: no person's words stand beside another's."""
     return row.agent, row.project, row.peer
-
-
-def _order(row: SessionRow) -> tuple[object, ...]:
-    return row.agent, row.project is None, row.project or "", row.peer is None, row.peer or "", row.id

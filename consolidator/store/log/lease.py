@@ -37,11 +37,6 @@ class LeaseState:
 
 
 @dataclass(frozen=True, slots=True)
-class _ReleasedSession(SessionRow):
-    notified: object  # nothing: those who follow the session were told
-
-
-@dataclass(frozen=True, slots=True)
 class WaitingCall:
     """A call that waits for a person, in its locked session."""
 
@@ -103,18 +98,18 @@ async def release_settled(
     pending: bool,
     head: int,
     reviewed: bool = True,
-) -> SessionRow | None:
-    """Release a session with its marks and return it; raise StaleEpoch if another harness has acquired it.
+) -> bool:
+    """Release a session with its marks; raise StaleEpoch if another harness has acquired it.
 
     `head` is how far the caller knows the log: events after it leave the session pending. Where its sub-agents were not
-    `reviewed`, None says that it is not released: one may be at work, or another harness has acquired it.
+    `reviewed`, False says that it is not released: one may be at work, or another harness has acquired it.
     """
     marks = {"settled": settled, "delivered": delivered, "pending": pending, "head": head, "reviewed": reviewed}
     values = {"id": session_id, "epoch": epoch, **marks}
-    released = await fetch_one(conn, _ReleasedSession, _SQL["release_settled"], values)
-    if released is None and reviewed:
+    is_released = await execute(conn, _SQL["release_settled"], values) > 0
+    if reviewed and not is_released:
         raise _stale(session_id, epoch)
-    return released
+    return is_released
 
 
 async def mark_pending(conn: Connection, session_id: str, *, now: datetime | None = None) -> bool:

@@ -39,7 +39,7 @@ where id = %(id)s and lease_epoch = %(epoch)s
       select from session child
       where child.parent_id = %(id)s and child.config ? 'unfinished' and child.kind = 'sub-agent'
   ))
-returning *, case when followed_until > clock_timestamp() then pg_notify('consolidator_followed', id) end as notified
+returning case when followed_until > clock_timestamp() then pg_notify('consolidator_followed', id) end
 
 -- name: mark_pending
 -- Marks that a harness must look at the session; after the append, so that no release comes between the two. Drivers
