@@ -109,7 +109,7 @@ async def test_a_question_holds_no_more_than_one_about_a_session(
     await log_small(database, clock, [f"s{number:02}" for number in range(40)])
     async with ModelServer(oracle) as server:
         await run_job(database, with_model(settings, server))
-        assert [len(shown) for shown in extractions(server)] == [16, 16, 8]
+        assert sorted(len(shown) for shown in extractions(server)) == [8, 16, 16]  # asked side by side
 
 
 async def test_one_bad_event_costs_the_sessions_beside_it_nothing(
