@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from benchmarks.harness.missed_targets import MissedTarget, find_missed_target
+
 SCALES = ("tiny", "small", "full")
 TimedAction = Callable[[], Awaitable[float]]  # runs once and returns the seconds that it took
 
@@ -20,6 +22,7 @@ class Figure:
     unit: str = ""
     at_least: float | None = None
     at_most: float | None = None
+    known: MissedTarget | None = None  # how far the target is missed so far
 
     @property
     def reached(self) -> bool | None:
@@ -29,6 +32,15 @@ class Figure:
         return None if self.at_most is None else self.value <= self.at_most
 
     @property
+    def holds(self) -> bool:
+        """Whether the target is reached, or missed by no more than is known."""
+        if self.reached is not False:
+            return True
+        if self.known is None:
+            return False
+        return self.value >= self.known.holds if self.at_least is not None else self.value <= self.known.holds
+
+    @property
     def verdict(self) -> str:
         """The target and whether it is reached, in words; empty if there is no target."""
         if self.reached is None:
@@ -36,7 +48,9 @@ class Figure:
         target = (
             f">= {format_number(self.at_least)}" if self.at_least is not None else f"<= {format_number(self.at_most)}"
         )
-        return f"{target} {'reached' if self.reached else 'MISSED'}"
+        if self.reached or self.known is None:
+            return f"{target} {'reached' if self.reached else 'MISSED'}"
+        return f"{target} missed, as known ({self.known.holds:g})" if self.holds else f"{target} MISSED BY MORE"
 
 
 @dataclass(slots=True)
@@ -54,7 +68,8 @@ class Report:
         self, name: str, value: float, unit: str = "", *, at_least: float | None = None, at_most: float | None = None
     ) -> None:
         """Add a figure."""
-        self.figures.append(Figure(name, value, unit, at_least, at_most))
+        known = find_missed_target(self.name, name)
+        self.figures.append(Figure(name, value, unit, at_least, at_most, known))
 
     def format_table(self) -> str:
         """Return the figures as a table, and the notes below it."""
@@ -64,7 +79,10 @@ class Report:
         for figure in self.figures:
             value = format_number(figure.value)
             lines.append(f"  {figure.name:<{width}}  {value:>12} {figure.unit:<11} {figure.verdict}".rstrip())
-        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+        floors = [
+            f"{figure.name}: {figure.known.floor}" for figure in self.figures if figure.known and not figure.reached
+        ]
+        return "\n".join([*lines, *(f"  {note}" for note in [*floors, *self.notes])])
 
     def to_json(self) -> dict[str, Any]:
         """Return the whole report as JSON values."""
@@ -73,7 +91,7 @@ class Report:
             figures[figure.name] = round(figure.value, 6)
             if figure.reached is not None:
                 bound = {"at_least": figure.at_least} if figure.at_least is not None else {"at_most": figure.at_most}
-                targets[figure.name] = {**bound, "reached": figure.reached}
+                targets[figure.name] = {**bound, "reached": figure.reached, "holds": figure.holds}
         head = {"benchmark": self.name, "scale": self.scale, "figures": figures, "targets": targets}
         return {**head, **self.details, "notes": self.notes}
 

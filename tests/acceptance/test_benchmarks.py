@@ -11,7 +11,8 @@ import pytest
 
 from benchmarks.__main__ import MODULES
 from benchmarks.harness import synthetic_sessions
-from benchmarks.harness.report import Report, median_ratio, run_interleaved
+from benchmarks.harness.missed_targets import MissedTarget, load_missed_targets
+from benchmarks.harness.report import Figure, Report, median_ratio, run_interleaved
 from benchmarks.harness.server import BenchmarkServer
 from benchmarks.quality import error_pairs, next_call
 from consolidator.formats.registry import get_format
@@ -96,7 +97,31 @@ def test_a_report_says_whether_a_target_is_reached_or_missed() -> None:
         ["slow", "3", "<=", "2", "MISSED"],
         ["plain", "5"],
     ]
-    assert report.to_json()["targets"]["slow"] == {"at_most": 2, "reached": False}
+    assert report.to_json()["targets"]["slow"] == {"at_most": 2, "reached": False, "holds": False}
+
+
+def test_a_target_that_is_known_to_be_missed_holds_up_to_what_is_known() -> None:
+    known = MissedTarget("one", "slow *", 3, "the disk's flushes", ("a pipeline", "one statement"))
+    worse, missed, better = (Figure("slow day", value, at_most=2, known=known) for value in (3.5, 2.5, 1.5))
+    assert [(figure.reached, figure.holds) for figure in (worse, missed, better)] == [
+        (False, False),
+        (False, True),
+        (True, True),
+    ]
+    assert [figure.verdict for figure in (worse, missed, better)] == [
+        "<= 2 MISSED BY MORE",
+        "<= 2 missed, as known (3)",
+        "<= 2 reached",
+    ]
+    report = Report("one", "something", figures=[missed])
+    assert report.format_table().splitlines()[-1].strip() == "slow day: the disk's flushes"
+
+
+def test_each_target_known_to_be_missed_says_what_its_floor_is_and_two_ways_that_were_tried() -> None:
+    for missed in load_missed_targets():
+        assert missed.benchmark in MODULES, missed
+        assert missed.floor, missed
+        assert len(missed.tried) >= 2, missed
 
 
 async def test_actions_run_interleaved_and_the_order_alternates() -> None:
