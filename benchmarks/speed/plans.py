@@ -67,7 +67,7 @@ async def measure(server: BenchmarkServer, scale: str) -> Report:
     async with database.connection() as conn:
         await conn.execute(INSERT_FACTS, [FACTS[scale]])
         await conn.execute("vacuum analyze")
-        for hot_query in await _list_hot_queries(conn, clock, count):
+        for hot_query in await list_hot_queries(conn, clock, count):
             plan = await explain(conn, hot_query.query, hot_query.values)
             report.add(hot_query.name, plan.milliseconds, f"ms, {plan.pages:,} pages")
             report.notes.append(f"{hot_query.name}: {plan.scans}")
@@ -105,7 +105,8 @@ async def explain(conn: Connection, query: LiteralString, values: Mapping[str, A
     return Plan(lines, milliseconds, pages)
 
 
-async def _list_hot_queries(conn: Connection, clock: FrozenClock, count: int) -> list[HotQuery]:
+async def list_hot_queries(conn: Connection, clock: FrozenClock, count: int) -> list[HotQuery]:
+    """Return the queries of each event, turn, night and answer, with `count` consolidated sessions and one new."""
     session = await sessions.get(conn, f"made-{count:07}")
     now = clock.now()
     return [
