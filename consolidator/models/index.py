@@ -73,6 +73,8 @@ class PostingTable(SQLModel, table=True):
     """Words in documents; `ref` packs weight and document, the heaviest first (memory/recall/postings.py)."""
 
     __tablename__ = "posting"
+    __table_args__ = (Index("posting_sample", "word", "scope", postgresql_where=text("ref % 31 = 0")),)
+
     word: int = bigint_column(primary_key=True)
     scope: int = bigint_column(primary_key=True)
     ref: int = bigint_column(primary_key=True)

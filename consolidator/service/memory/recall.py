@@ -372,7 +372,7 @@ def _recalled_fact(row: index.ProvenFactRow) -> RecalledFact:
         sentence=row.sentence,
         trust=row.trust,
         valid_from=row.valid_from,
-        events=tuple((session, seq) for session, seq in row.proofs),
+        events=tuple({(session, seq): None for session, first, further in row.proofs for seq in (first, *further)}),
         times_recalled=row.recalled,
         last_used_at=row.last_used_at,
         valid_to=row.valid_to,

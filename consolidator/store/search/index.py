@@ -59,7 +59,7 @@ class ProvenFactRow:
     recalled: int
     says_since: bool  # whether its words say since when it is true
     last_used_at: datetime | None  # when it was last said or recalled; None where a person stated it
-    proofs: list[tuple[str, int]]  # [session id, seq] of every turn that proves it
+    proofs: list[tuple[str, int, list[int]]]  # [session id, seq, further seqs there] of each candidate that proves it
     searched: str  # the text that is indexed
 
 

@@ -84,21 +84,18 @@ from unnest(%(sessions)s::text[], %(seqs)s::bigint[]) as event (session_id, seq)
 join episode e using (session_id, seq) left join session s on s.id = e.session_id
 
 -- name: facts
--- Each with every turn that proves it.
+-- Each with the events of every candidate that proves it: its own, and those that say the same in the same session.
 select i.number, f.id, f.sentence, f.kind, f.trust, f.agent, f.project, f.peer, f.valid_from, f.valid_to, f.sessions, f.recalled,
-       f.steers_succeeded, f.steers_failed,
-       f.evidence = '{}' or exists (select from candidate c where c.id = any(f.evidence) and c.valid_from is not null) as says_since,
-       case when f.trust <> 'person' then greatest(
-           (select max(c.occurred_at) from candidate c where c.id = any(f.evidence)), f.last_recalled_at
-       ) end as last_used_at,
-       coalesce((
-           select json_agg(json_build_array(proof.session_id, proof.seq)) from (
-               select c.session_id, c.seq from candidate c where c.id = any(f.evidence)
-               union select c.session_id, (further.proof ->> 0)::bigint
-               from candidate c, jsonb_array_elements(c.evidence) as further (proof) where c.id = any(f.evidence)
-           ) as proof
-       ), '[]') as proofs, i.text as searched
-from indexed_fact i join fact f on f.id = i.id where i.number = any(%(numbers)s) and f.superseded_at is null
+       f.steers_succeeded, f.steers_failed, f.evidence = '{}' or coalesce(proof.says_since, false) as says_since,
+       case when f.trust <> 'person' then greatest(proof.last_at, f.last_recalled_at) end as last_used_at,
+       coalesce(proof.proofs, '[]') as proofs, i.text as searched
+from indexed_fact i join fact f on f.id = i.id
+cross join lateral (
+    select bool_or(c.valid_from is not null) as says_since, max(c.occurred_at) as last_at,
+           json_agg(json_build_array(c.session_id, c.seq, jsonb_path_query_array(c.evidence, '$[*][0]'))) as proofs
+    from candidate c where c.id = any(f.evidence)
+) as proof
+where i.number = any(%(numbers)s) and f.superseded_at is null
 
 -- name: outdated_facts
 -- What the index has of an agent's facts and should not have, or has with another text.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,9 @@ from consolidator.database.partitions import Connection
 from consolidator.store.queries import fetch_column, load
 
 MAX_DOCUMENTS = 2000  # of one word in one scope, the heaviest first
-COUNT_LIMIT = 20_000  # documents up to which the documents with a word are counted, in all scopes together
+SAMPLE_SHARE = 31  # one posting in so many is in the index posting_sample, by which words of more documents are counted
+SAMPLE_LIMIT = 4000  # postings of a sample that are counted, in all scopes together
+WIDE_LIMIT = 20_000  # postings of a word that a query over many scopes reads
 MANY_SCOPES = 64  # above this number a query does not search each scope by itself
 _DOCUMENT_MASK = (1 << 46) - 1  # the bits of a ref that are its document's number (memory/recall/postings.py)
 _SQL = load("search/postings")
@@ -63,15 +66,18 @@ async def search_words(
 ) -> list[tuple[int, bytes, int]]:
     """Return (word, refs as big-endian 64-bit numbers, documents with the word) for each word and scope.
 
-    `sizes` tells how many documents scopes have: a word that more of them have than are counted is estimated by it.
+    A word that more documents have than are returned is counted in a sample, and estimated by `sizes`, the documents of
+    each scope, where even the sample has too many.
     Rows are plain tuples: a query has hundreds of them, each with up to 16 kB of refs that numpy reads.
     """
     many = len(scopes) > MANY_SCOPES
     limit = 2 * MAX_DOCUMENTS if many else max(MAX_DOCUMENTS // max(len(scopes), 1), 200)
-    count_limit = COUNT_LIMIT if many else max(COUNT_LIMIT // max(len(scopes), 1), limit)
-    values = {"words": list(words), "scopes": list(scopes), "limit": limit, "count_limit": count_limit}
-    if not many:
+    values: dict[str, Any] = {"words": list(words), "scopes": list(scopes), "limit": limit}
+    if many:
+        values["count_limit"] = WIDE_LIMIT
+    else:
         values["sizes"] = [(sizes or {}).get(scope, 0) for scope in scopes]
+        values["share"], values["sample_limit"] = SAMPLE_SHARE, SAMPLE_LIMIT // max(len(scopes), 1)
     async with conn.cursor(binary=True) as cursor:
         await cursor.execute(_SQL["search_wide" if many else "search"], values)
         return await cursor.fetchall()

@@ -22,13 +22,14 @@ select distinct ref & %(document)s as number from added
 
 -- name: search
 -- The heaviest documents of each word in each scope, and how many documents have it; both index-only, both bounded. Where
--- there are more than are counted, the number is the geometric mean of what was counted and of all documents there.
+-- there are more than `limit`, those in a sample are counted instead: one in `share`, as the index posting_sample has them.
+-- Beyond `sample_limit` of these the number is the geometric mean of what was counted and of all documents there.
 select query.word, heaviest.refs, case when heaviest.count < %(limit)s then heaviest.count else (
-    select case when count(*) < %(count_limit)s then count(*)
-           else sqrt(count(*)::float * greatest(scopes.size, count(*)))::bigint end
+    select greatest(heaviest.count, case when count(*) < %(sample_limit)s then count(*) * %(share)s
+           else sqrt(count(*)::float * %(share)s * greatest(scopes.size, count(*) * %(share)s))::bigint end)
     from (
-        select from posting p where p.word = query.word and p.scope = scopes.scope limit %(count_limit)s
-    ) as counted
+        select from posting p where p.word = query.word and p.scope = scopes.scope and p.ref %% 31 = 0 limit %(sample_limit)s
+    ) as sample
 ) end as documents
 from unnest(%(words)s::bigint[]) as query (word)
 cross join unnest(%(scopes)s::bigint[], %(sizes)s::bigint[]) as scopes (scope, size)
