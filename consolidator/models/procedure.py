@@ -74,6 +74,26 @@ class ProcedureTable(SQLModel, table=True):
     audience: str = text_column(default=ALL)
 
 
+class WithheldProcedureTable(SQLModel, table=True):
+    """One row a procedure of a project that is not published there, as all projects share it.
+
+    It is ready to be published when they do not share it any more, without learning the project again.
+    """
+
+    __tablename__ = "withheld_procedure"
+    __table_args__ = (Index("withheld_procedure_scope", "agent", "project"),)
+
+    id: str = text_column(primary_key=True)
+    agent: str = text_column()
+    project: str = text_column()
+    audience: str = text_column()
+    title: str = text_column()
+    support: int = bigint_column()
+    rank: float = float_column()
+    worth: float = float_column()
+    body: dict[str, Any] = json_object_column()
+
+
 @dataclass(frozen=True, slots=True)
 class ToolProfileRow:
     """How an agent uses one tool."""

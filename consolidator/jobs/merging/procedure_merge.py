@@ -1,7 +1,7 @@
 """Publishes an agent's procedures and tool profiles: of each scope with news, for each audience.
 
-What several projects share is published for the agent as a whole, and not for each of these projects, too. So if what
-is shared changes, projects are published again that had selected what changed.
+What several projects share is published for the agent as a whole, and not for each of these projects, too: there it is
+withheld. If what is shared changes, procedures of other projects are withheld or released, as they were learned.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from consolidator.memory.procedures.digest import unpack_quotes
 from consolidator.memory.procedures.key_counts import encode_json
 from consolidator.memory.procedures.key_sums import MIN_RECURRING_ROOTS
 from consolidator.memory.procedures.publication_rule import exclude_shared
-from consolidator.memory.procedures.publishing import Procedure, PublishedScope
+from consolidator.memory.procedures.publishing import Procedure, PublishedScope, procedure_id
 from consolidator.memory.text.invisible import strip_invisible, strip_invisible_in
 from consolidator.models.audience import ALL, OWNER, SHARED, audience_of_only, own_audience
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.provenance import Provenance
 from consolidator.store.memory import digests, procedures, scope_digests, scopes
 
-VERSION = "latest-1"  # of how scopes are learned and published; an agent of another version is published again
+VERSION = "latest-2"  # of how scopes are learned and published; an agent of another version is published again
 _MAX_QUOTED = 1000  # sessions whose quotes are kept in memory
 
 CallKey = tuple[str, int]  # session and seq
@@ -111,7 +111,6 @@ async def _merge_group(
 ) -> None:
     """Publish, for audiences that learn from the same sessions, what projects share, and each project that changed."""
     shared: dict[str, SharedSymbols] = {}  # by audience
-    projects: dict[str, list[Audience]] = {project: list(audiences) for project in changed}
     latest = await load_digests(conn, agent, ALL_PROJECTS, audiences[0].person)
     for audience in audiences:
         scope = await learn_scope(conn, agent, ALL_PROJECTS, audience, latest, min_support)
@@ -119,29 +118,51 @@ async def _merge_group(
         await writer.save(ALL_PROJECTS, scope, audience)
         now = {procedure.symbols: procedure.worth > 0 for procedure in scope.procedures}
         shared[audience.name] = now
-        for project in await _list_affected(conn, agent, audience, before, now):
-            if project not in changed:
-                projects.setdefault(project, []).append(audience)
+        changes = await _find_affected(conn, agent, audience, changed, before, now)
+        await writer.withhold_and_release(changes, audience)
     del latest
-    for project in sorted(projects.keys() - {ALL_PROJECTS}):
+    for project in sorted(set(changed) - {ALL_PROJECTS}):
         latest = await load_digests(conn, agent, project, audiences[0].person)
-        for audience in projects[project]:
+        for audience in audiences:
             scope = await learn_scope(conn, agent, project, audience, latest, min_support)
-            own = exclude_shared(scope.procedures, shared[audience.name])
-            await writer.save(project, PublishedScope(own, scope.profiles), audience)
+            await writer.save(project, scope, audience, shared[audience.name])
         del latest
 
 
-async def _list_affected(
-    conn: Connection, agent: str, audience: Audience, before: SharedSymbols, now: SharedSymbols
-) -> list[str]:
-    """Return the projects that selected what has come to be shared, or not to be, or to be worth more or less."""
+@dataclass(slots=True)
+class _AffectedProcedures:
+    """The procedures of projects whose steps have come to be shared, or not to be, or to be worth more or less."""
+
+    shared: list[str] = field(default_factory=list)  # ids of those that are worth telling for all projects
+    worthless: list[str] = field(default_factory=list)  # of those that are shared, but not worth telling
+    own: list[str] = field(default_factory=list)  # of those that are shared no more
+
+
+async def _find_affected(
+    conn: Connection,
+    agent: str,
+    audience: Audience,
+    learned: Collection[str],
+    before: SharedSymbols,
+    now: SharedSymbols,
+) -> _AffectedProcedures:
+    """Return what changes for procedures of projects other than those that are `learned` now."""
+    affected = _AffectedProcedures()
     differing = [symbols for symbols in before.keys() | now.keys() if before.get(symbols) != now.get(symbols)]
     if not differing:
-        return []
-    hashes = np.asarray([hash_symbols(symbols) for symbols in differing], np.int64)
-    selected = await scopes.list_selected(conn, agent, audience.name)
-    return [project for project, packed in selected.items() if np.isin(np.frombuffer(packed, np.int64), hashes).any()]
+        return affected
+    by_hash = {hash_symbols(symbols): symbols for symbols in differing}
+    hashes = np.asarray(list(by_hash), np.int64)
+    for project, packed in (await scopes.list_selected(conn, agent, audience.name)).items():
+        if project in learned:
+            continue
+        selected = np.frombuffer(packed, np.int64)
+        for steps in selected[np.isin(selected, hashes)].tolist():
+            symbols = by_hash[steps]
+            is_worthy = now.get(symbols)
+            group = affected.own if is_worthy is None else affected.shared if is_worthy else affected.worthless
+            group.append(procedure_id(audience.identify(agent), project, symbols))
+    return affected
 
 
 @contextmanager
@@ -166,12 +187,16 @@ class _ScopeWriter:
     changes: Changes
     quotes: dict[str, dict[int, str]] = field(default_factory=dict)  # by session and seq; scopes cite much the same
 
-    async def save(self, project: str, scope: PublishedScope, audience: Audience) -> None:
-        """Publish a scope in place of what it had."""
+    async def save(
+        self, project: str, scope: PublishedScope, audience: Audience, shared: SharedSymbols | None = None
+    ) -> None:
+        """Publish a scope in place of what it had; withhold what is `shared` by all projects."""
         if audience.counts_people:  # a case is one person's
             scope = replace(scope, procedures=[replace(procedure, evidence=()) for procedure in scope.procedures])
         quotes = await self._load_quotes(scope.procedures)
-        rows = [self._row(procedure, project, quotes, audience) for procedure in scope.procedures]
+        own = {procedure.id for procedure in exclude_shared(scope.procedures, shared or {})}
+        selected = [self._row(procedure, project, quotes, audience) for procedure in scope.procedures]
+        rows = [row for row in selected if row.id in own]
         is_counted = audience.name.startswith(ALL)
         for outcome in await procedures.save_each(self.conn, rows):
             if is_counted:
@@ -181,13 +206,26 @@ class _ScopeWriter:
             self.agent,
             project or None,
             audience.name,
-            keep=[procedure.id for procedure in scope.procedures],
+            keep=[row.id for row in rows],
             provenance=self.provenance,
         )
         if is_counted:
             self.changes.add_retired("procedures", retired)
+        if project != ALL_PROJECTS:
+            withheld = [row for row in selected if row.id not in own]
+            await procedures.replace_withheld(self.conn, self.agent, project, audience.name, withheld)
         profiles = {tool: profile.to_json() for tool, profile in scope.profiles.items()}
         await procedures.replace_tool_profiles(self.conn, self.agent, project, audience.name, profiles)
+
+    async def withhold_and_release(self, affected: _AffectedProcedures, audience: Audience) -> None:
+        """Withhold or publish procedures of projects that are not learned again."""
+        worthless = affected.worthless
+        released = await procedures.release(self.conn, affected.own, worthless, self.provenance)
+        retired = await procedures.withhold(self.conn, affected.shared, worthless, self.provenance)
+        if audience.name.startswith(ALL):
+            for outcome in released:
+                self.changes.add("procedures", outcome)
+            self.changes.add_retired("procedures", retired)
 
     def _row(
         self, procedure: Procedure, project: str, quotes: Mapping[CallKey, str], audience: Audience

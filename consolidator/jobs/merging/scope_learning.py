@@ -4,7 +4,7 @@ A scope (an agent in one project or in all of them, of one person or of everybod
 alone: `scope_digests.MAX_SESSIONS` at most, of one project `MAX_PROJECT_SESSIONS`, with at most `MAX_CALLS` calls. So
 what a merge costs, in time and memory, does not grow with the history. Which sessions these are is a function of the
 digests, so that the order of nights does not matter. Nothing is kept from night to night but a cache: the texts of
-recurring keys, which are costly to read from the digests, and what was selected.
+recurring keys, which are costly to read from the digests, and the steps of what was selected.
 """
 
 from __future__ import annotations
@@ -41,6 +41,10 @@ class Audience:
     name: str  # as `models.audience` explains
     person: str | None = None  # learn from this person's sessions alone
     counts_people: bool = False  # in place of lineage roots
+
+    def identify(self, agent: str) -> str:
+        """Return the name of an agent that this audience's procedures are identified by."""
+        return agent if self.name.startswith(ALL) else f"{agent}\x1f{self.name}"
 
 
 async def load_digests(conn: Connection, agent: str, project: str, person: str | None) -> list[DigestArrays]:
@@ -86,8 +90,9 @@ async def learn_scope(
             latest = _with_people_as_roots(latest)
         mined = await asyncio.to_thread(_mine, latest, rule, min_support if audience.counts_people else 0)
         texts = await _load_texts(conn, agent, project, audience, latest, mined)
-        name = agent if audience.name.startswith(ALL) else f"{agent}\x1f{audience.name}"
-        learned = await asyncio.to_thread(publish_scope, mined, texts, rule, agent=name, project=project)
+        learned = await asyncio.to_thread(
+            publish_scope, mined, texts, rule, agent=audience.identify(agent), project=project
+        )
     selected = np.asarray([hash_symbols(procedure.symbols) for procedure in learned.procedures], np.int64)
     packed = {**texts.pack(), "selected": selected.tobytes()}
     await scopes.save_state(conn, ScopeStateRow(agent=agent, project=project, audience=audience.name, **packed))

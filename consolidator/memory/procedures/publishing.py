@@ -146,7 +146,7 @@ def publish_scope(
     for valued in _value_patterns(mined.patterns, texts):
         if not selection.accept(valued.symbols, valued.purpose):
             continue
-        procedures.append(_build_procedure(valued, profiles, f"{agent}\x1f{project}"))
+        procedures.append(_build_procedure(valued, profiles, agent, project))
         if selection.is_full:
             break
     return PublishedScope(sorted(procedures, key=lambda procedure: -procedure.worth), profiles)
@@ -178,12 +178,19 @@ def _value_patterns(patterns: Iterable[Pattern], texts: KeyTexts) -> list[_Value
     return sorted(valued, key=lambda value: value.worth <= 0)
 
 
-def _build_procedure(valued: _ValuedPattern, profiles: Mapping[str, ToolProfile], scope: str) -> Procedure:
+def procedure_id(agent: str, project: str, symbols: Iterable[str]) -> str:
+    """Return the id of the procedure with these steps in a scope."""
+    identity = "\x1f".join((agent, project, *symbols))
+    return "p_" + hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def _build_procedure(
+    valued: _ValuedPattern, profiles: Mapping[str, ToolProfile], agent: str, project: str
+) -> Procedure:
     pattern, symbols = valued.pattern, valued.symbols
     steps = tuple(_build_step(symbol, symbols[:position], profiles) for position, symbol in enumerate(symbols))
-    identity = "\x1f".join((scope, *symbols))
     return Procedure(
-        id="p_" + hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest(),
+        id=procedure_id(agent, project, symbols),
         title=" → ".join(display_name(step.symbol) + "+" * step.repeats for step in steps),
         steps=steps,
         support=pattern.support,

@@ -10,7 +10,7 @@ from consolidator.database.jsonb import as_jsonb, escape
 from consolidator.database.partitions import Connection
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.provenance import Provenance
-from consolidator.store.memory.upserts import Outcome, upsert_each
+from consolidator.store.memory.upserts import Outcome, upsert_all, upsert_each
 from consolidator.store.queries import execute, fetch_all, fetch_column, load, row_values
 
 _SQL = load("memory/procedures")
@@ -28,6 +28,45 @@ async def retire_others(
     """Retire an audience's procedures of a scope but those to `keep`, by id; return how many were retired."""
     values = {"agent": agent, "project": project, "audience": audience, "kept": list(keep), **row_values(provenance)}
     return await execute(conn, _SQL["retire_others"], values)
+
+
+async def replace_withheld(
+    conn: Connection, agent: str, project: str, audience: str, rows: Sequence[ProcedureRow]
+) -> None:
+    """Store an audience's procedures of a project that all projects share, in place of those it had."""
+    scope = {"agent": agent, "project": project, "audience": audience}
+    ids = [row.id for row in rows]
+    if rows:
+        columns = {
+            "ids": ids,
+            "titles": [escape(row.title) for row in rows],
+            "supports": [row.support for row in rows],
+            "ranks": [row.rank for row in rows],
+            "worths": [row.worth for row in rows],
+            "bodies": [as_jsonb(row.body) for row in rows],
+        }
+        await execute(conn, _SQL["save_withheld"], {**scope, **columns})
+    await execute(conn, _SQL["delete_other_withheld"], {**scope, "kept": ids})
+
+
+async def withhold(conn: Connection, ids: Sequence[str], worthless: Sequence[str], provenance: Provenance) -> int:
+    """Retire procedures that all projects have come to share; return how many were published.
+
+    Those of `worthless` only where they are not worth telling in their project either.
+    """
+    values = {"ids": list(ids), "worthless": list(worthless), **row_values(provenance)}
+    return await execute(conn, _SQL["withhold"], values)
+
+
+async def release(
+    conn: Connection, ids: Sequence[str], worthless: Sequence[str], provenance: Provenance
+) -> list[Outcome]:
+    """Publish procedures that all projects share no more; return what was done to each.
+
+    Those of `worthless` only where they are worth telling in their project.
+    """
+    values = {"ids": list(ids), "worthless": list(worthless), **row_values(provenance)}
+    return await upsert_all(conn, _SQL["release"], values)
 
 
 @dataclass(frozen=True, slots=True)

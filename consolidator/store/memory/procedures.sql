@@ -23,6 +23,46 @@ select body, worth from procedure
 where agent = %(agent)s and project is null and retired_at is null
   and (audience = %(audience)s or starts_with(audience, 'all') and starts_with(%(audience)s, 'all'))
 
+-- name: save_withheld
+insert into withheld_procedure (id, agent, project, audience, title, support, rank, worth, body)
+select withheld.id, %(agent)s, %(project)s, %(audience)s, withheld.title, withheld.support, withheld.rank, withheld.worth,
+       withheld.body
+from unnest(%(ids)s::text[], %(titles)s::text[], %(supports)s::bigint[], %(ranks)s::float8[], %(worths)s::float8[],
+            %(bodies)b::jsonb[]) as withheld (id, title, support, rank, worth, body)
+on conflict (id) do update
+set audience = excluded.audience, title = excluded.title, support = excluded.support, rank = excluded.rank,
+    worth = excluded.worth, body = excluded.body
+where (withheld_procedure.body, withheld_procedure.rank, withheld_procedure.audience)
+      is distinct from (excluded.body, excluded.rank, excluded.audience)
+
+-- name: delete_other_withheld
+delete from withheld_procedure
+where agent = %(agent)s and project = %(project)s and not (id = any(%(kept)s))
+  and (audience = %(audience)s or starts_with(audience, 'all') and starts_with(%(audience)s, 'all'))
+
+-- name: withhold
+-- What all projects have come to share is published for the agent, and no longer for each of them.
+with withheld as (
+    update procedure set retired_at = %(now)s, run_id = %(run_id)s, cause = %(cause)s
+    where retired_at is null and (id = any(%(ids)s) or worth <= 0 and id = any(%(worthless)s))
+    returning *
+)
+insert into withheld_procedure (id, agent, project, audience, title, support, rank, worth, body)
+select id, agent, project, audience, title, support, rank, worth, body from withheld
+
+-- name: release
+-- What all projects share no more is published for each of them that has it.
+with released as (
+    delete from withheld_procedure where id = any(%(ids)s) or worth > 0 and id = any(%(worthless)s) returning *
+)
+insert into procedure (id, agent, project, title, support, rank, worth, body, learned_at, updated_at, run_id, cause, audience)
+select id, agent, project, title, support, rank, worth, body, %(now)s, %(now)s, %(run_id)s, %(cause)s, audience from released
+on conflict (id) do update
+set title = excluded.title, support = excluded.support, rank = excluded.rank, worth = excluded.worth, body = excluded.body,
+    updated_at = excluded.updated_at, retired_at = null, run_id = excluded.run_id, cause = excluded.cause,
+    audience = excluded.audience
+returning (xmax = 0) as added
+
 -- name: save_profiles
 insert into tool_profile (agent, project, audience, tool, body)
 select %(agent)s, %(project)s, %(audience)s, profile.tool, profile.body
@@ -42,5 +82,6 @@ select distinct audience from tool_profile where agent = %(agent)s and not start
 union select distinct audience from procedure where agent = %(agent)s and not starts_with(audience, 'all')
 
 -- name: delete_audience
-with profiles as (delete from tool_profile where agent = %(agent)s and audience = %(audience)s)
+with profiles as (delete from tool_profile where agent = %(agent)s and audience = %(audience)s),
+     withheld as (delete from withheld_procedure where agent = %(agent)s and audience = %(audience)s)
 delete from procedure where agent = %(agent)s and audience = %(audience)s

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, LiteralString
 
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import fetch_each
+from consolidator.store.queries import fetch_all, fetch_each
 
 Outcome = Literal["added", "changed"]
 
@@ -22,4 +22,13 @@ async def upsert_each(
 ) -> list[Outcome | None]:
     """Run a query that returns `added` for each row it writes; return what it did to each, None for nothing."""
     results = await fetch_each(conn, _Upserted, query, values)
-    return [None if not rows else "added" if rows[0].added else "changed" for rows in results]
+    return [None if not rows else _outcome(rows[0]) for rows in results]
+
+
+async def upsert_all(conn: Connection, query: LiteralString, values: Mapping[str, Any]) -> list[Outcome]:
+    """Run a query that returns `added` for each row it writes; return what it did to each."""
+    return [_outcome(row) for row in await fetch_all(conn, _Upserted, query, values)]
+
+
+def _outcome(row: _Upserted) -> Outcome:
+    return "added" if row.added else "changed"

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings, strategies
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Connection, Database
+from consolidator.jobs.merging import procedure_merge, scope_learning
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.memory.procedures.digest import DIGEST_VERSION
 from consolidator.memory.procedures.key_counts import hash_key, hash_text
@@ -99,7 +100,8 @@ async def published(conn: Connection) -> Any:
         "select id, project, audience, support, body from procedure where retired_at is null order by id"
     )
     profiles = await conn.execute("select project, audience, tool, body from tool_profile order by 1, 2, 3")
-    return await procedures.fetchall(), await profiles.fetchall()
+    withheld = await conn.execute("select id, project, audience, support, body from withheld_procedure order by id")
+    return await procedures.fetchall(), await profiles.fetchall(), await withheld.fetchall()
 
 
 @PROPERTY
@@ -128,7 +130,7 @@ async def test_what_nights_publish_equals_what_is_published_anew(
                     await scopes.touch(conn, before)
             await merge(database, conn, night_settings)
             nightly = await published(conn)
-            for table in ("procedure", "tool_profile", "scope_state", "merged_agent"):
+            for table in ("procedure", "withheld_procedure", "tool_profile", "scope_state", "merged_agent"):
                 await conn.execute(f"delete from {table}")
             await conn.execute("update scope set merged = 0")
             await merge(database, conn, night_settings)
@@ -213,13 +215,22 @@ async def test_two_projects_share_a_procedure_and_part_again(
             await merge(database, conn, settings)
             assert await list_places(conn) == ["shop"]
             await add("b1", "zoo", ["look", "book"], 4)
-            await merge(database, conn, settings)
+            learned = await merge_counting(database, conn, settings)
+            assert learned == ["", "zoo"]  # what the shop has in common with the zoo is withheld as it was learned
             assert await list_places(conn) == [None]
             for number in range(6):
                 await add(f"c{number}", "lab", ["mail", "look"], 5 + number)
-            await merge(database, conn, settings)
+            learned = await merge_counting(database, conn, settings)
+            assert learned == ["", "lab"]
             assert await list_places(conn) == ["lab", "shop"]
     assert await query_rows(database, "select 1 from scope where version > merged") == []
+
+
+async def merge_counting(database: Database, conn: Connection, settings: Settings) -> list[str]:
+    """Merge, and return the projects that were learned, "" for all together."""
+    with mock.patch.object(procedure_merge, "learn_scope", wraps=scope_learning.learn_scope) as learn:
+        await merge(database, conn, settings)
+    return [call.args[2] for call in learn.call_args_list]
 
 
 async def list_places(conn: Connection) -> list[str | None]:
