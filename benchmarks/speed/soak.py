@@ -227,7 +227,7 @@ async def _open_database(server: BenchmarkServer, clock: FrozenClock) -> AsyncIt
             yield database
         return
     with psycopg.connect(server.dsn, autocommit=True) as conn:
-        if not conn.execute("select from pg_database where datname = %s", [DATABASE]).fetchone():
+        if not conn.execute("select 1 from pg_database where datname = %s", [DATABASE]).fetchone():
             conn.execute(sql.SQL("create database {}").format(sql.Identifier(DATABASE)))
     dsn = make_conninfo(server.dsn, dbname=DATABASE)
     await asyncio.to_thread(lambda: asyncio.run(upgrade.upgrade(dsn, Clock())))
