@@ -45,6 +45,7 @@ class ErrorRecordTable(SQLModel, table=True):
     __table_args__ = (
         Index("error_record_group", "agent", "fingerprint", *_LATEST_FIRST),
         Index("error_record_family", "agent", "family", *_LATEST_FIRST, postgresql_where=text("family is not null")),
+        Index("error_record_version", text("split_part(fingerprint, ':', 1)"), "agent"),
         Index("error_record_new", "agent", "fingerprint", postgresql_where=text("not merged")),
     )
 

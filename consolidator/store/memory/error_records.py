@@ -120,7 +120,7 @@ async def mark_merged(conn: Connection, keys: Sequence[RecordKey], fix_shapes: M
 
 async def list_outdated_sessions(conn: Connection, agent: str, *, version: str) -> list[str]:
     """Return an agent's sessions with errors whose fingerprints have another version."""
-    return await fetch_column(conn, _SQL["outdated_sessions"], {"agent": agent, "current": f"{version}:%"})
+    return await fetch_column(conn, _SQL["outdated_sessions"], {"agent": agent, "version": version})
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,9 @@ from unnest(%(sessions)s::text[], %(seqs)s::bigint[], %(fix_shapes)s::text[]) as
 where r.session_id = merged.session_id and r.seq = merged.seq
 
 -- name: outdated_sessions
-select session_id from error_record where agent = %(agent)s and fingerprint not like %(current)s
+-- Two ranges of the index, as `<>` would read all of it.
+select session_id from error_record where agent = %(agent)s and split_part(fingerprint, ':', 1) < %(version)s
+   or agent = %(agent)s and split_part(fingerprint, ':', 1) > %(version)s
 group by session_id order by session_id collate "C"
 
 -- name: outdated_records

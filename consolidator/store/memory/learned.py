@@ -17,6 +17,7 @@ from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
 from consolidator.models.steer import SteerCounts
 from consolidator.store.memory import steering
+from consolidator.store.memory.error_records import MAX_RECORDS
 from consolidator.store.memory.visibility import MIN_PEOPLE, fact_condition
 from consolidator.store.queries import execute, fetch_one, fetch_value, load
 
@@ -95,7 +96,7 @@ async def find_latest_night(conn: Connection) -> datetime | None:
 
 async def save_failed_again(conn: Connection, run_id: str) -> None:
     """Keep which errors a run read of though a fix was known before it began."""
-    await execute(conn, _SQL["save_failed_again"], {"run": run_id})
+    await execute(conn, _SQL["save_failed_again"], {"run": run_id, "latest": MAX_RECORDS})
 
 
 async def load_learned(

@@ -78,44 +78,66 @@ order by s.confirmed desc, s.sessions desc, s.occurrences desc, s.id
 
 -- name: save_failed_again
 -- Keeps which errors a run read of, though a fix had worked in two sessions that were read before. Only sessions that it
--- read can hold such an error. A family counts the errors that have no confirmed fix of their own.
+-- read can hold such an error; that a fix had worked is looked for in the latest errors of the others. A family counts the
+-- errors that have no confirmed fix of their own.
 with read_session as (
     select unit as id from claim where run_id = %(run)s and kind = 'session'
-), this_run as (
-    select started_at from run where id = %(run)s
+), read_record as materialized (
+    select r.agent, r.fingerprint, r.family, r.session_id, r.seq, r.status, (r.record ->> 'occurred_at')::timestamptz as occurred_at
+    from read_session join error_record r on r.session_id = read_session.id where r.status <> 'noise'
+), published as (
+    select s.id, s.agent, s.fingerprint, run.started_at from run join solution s on s.updated_at >= run.started_at
+    where run.id = %(run)s and s.confirmed and s.retired_at is null and starts_with(s.audience, 'all')
+), matched as (
+    select s.id, s.agent, s.fingerprint, s.started_at, r.session_id, r.seq, r.status, r.occurred_at
+    from published s join read_record r on r.agent = s.agent and r.fingerprint = s.fingerprint
+    union all
+    select s.id, s.agent, s.fingerprint, s.started_at, r.session_id, r.seq, r.status, r.occurred_at
+    from published s join read_record r on r.agent = s.agent and r.family = s.fingerprint and r.fingerprint <> s.fingerprint
+    where not exists (
+        select from solution own
+        where own.agent = s.agent and own.fingerprint = r.fingerprint and own.confirmed and own.retired_at is null
+    )
+), met as materialized (
+    select m.*, exists (
+        select from session o cross join lateral (
+            select from event e
+            where e.session_id = o.id and e.seq = m.seq and e.consolidated_at >= m.started_at
+              and e.created_at >= o.created_at and e.created_at <= o.last_event_at
+            offset 0  -- a subquery by itself reads only the days of the session
+        ) e where o.id = m.session_id
+    ) as is_new
+    from matched m
+), failed as (
+    select distinct id, agent, fingerprint from met where is_new
+), fixed as (
+    select id, session_id, occurred_at from met where status = 'resolved' and not is_new
+    union all
+    select f.id, k.session_id, k.occurred_at::timestamptz
+    from failed f cross join lateral (
+        select r.session_id, r.status, r.record ->> 'occurred_at' as occurred_at from error_record r
+        where r.agent = f.agent and r.fingerprint = f.fingerprint and r.status <> 'noise'
+          and r.session_id not in (select id from read_session)
+        order by (r.record ->> 'occurred_at') desc, r.session_id desc, r.seq desc limit %(latest)s
+    ) k where k.status = 'resolved'
+    union all
+    select f.id, k.session_id, k.occurred_at::timestamptz
+    from failed f cross join lateral (
+        select r.session_id, r.status, r.fingerprint, r.record ->> 'occurred_at' as occurred_at from error_record r
+        where r.agent = f.agent and r.family = f.fingerprint and r.status <> 'noise'
+          and r.session_id not in (select id from read_session)
+        order by (r.record ->> 'occurred_at') desc, r.session_id desc, r.seq desc limit %(latest)s
+    ) k where k.status = 'resolved' and k.fingerprint <> f.fingerprint and not exists (
+        select from solution own
+        where own.agent = f.agent and own.fingerprint = k.fingerprint and own.confirmed and own.retired_at is null
+    )
+), known as (
+    select id, min(occurred_at) as since from fixed group by id having count(distinct session_id) >= 2
 )
 insert into failed_again (run_id, agent, solution_id, times, in_sessions)
-select %(run)s, s.agent, s.id, again.times, again.in_sessions
-from this_run cross join solution s cross join lateral (
-    select count(*) filter (where r.is_new and r.occurred_at > r.known_since) as times,
-           count(distinct r.session_id) filter (where r.is_new and r.occurred_at > r.known_since) as in_sessions,
-           count(distinct r.session_id) filter (where r.is_known) as fixed_in
-    from (
-        select r.*, min(r.occurred_at) filter (where r.is_known) over () as known_since
-        from (
-            select r.session_id, (r.record ->> 'occurred_at')::timestamptz as occurred_at, stamp.is_new,
-                   r.status = 'resolved' and not stamp.is_new as is_known
-            from error_record r cross join lateral (
-                select r.session_id in (select id from read_session) and exists (
-                    select from session o cross join lateral (
-                        select from event e
-                        where e.session_id = o.id and e.seq = r.seq and e.consolidated_at >= this_run.started_at
-                          and e.created_at >= o.created_at and e.created_at <= o.last_event_at
-                        offset 0  -- a subquery by itself reads only the days of the session
-                    ) e where o.id = r.session_id
-                ) as is_new
-                offset 0  -- once, though it is used twice
-            ) stamp
-            where r.agent = s.agent and r.status <> 'noise'
-              and (r.fingerprint = s.fingerprint or r.family = s.fingerprint and not exists (
-                  select from solution own
-                  where own.agent = s.agent and own.fingerprint = r.fingerprint and own.confirmed and own.retired_at is null
-              ))
-        ) r
-    ) r
-) again
-where exists (select from read_session) and s.confirmed and s.retired_at is null and s.updated_at >= this_run.started_at
-  and starts_with(s.audience, 'all') and again.times > 0 and again.fixed_in >= 2
+select %(run)s, m.agent, m.id, count(*), count(distinct m.session_id)
+from met m join known k on k.id = m.id and m.occurred_at > k.since
+where m.is_new group by m.agent, m.id
 on conflict (run_id, agent, solution_id) do update set times = excluded.times, in_sessions = excluded.in_sessions
 
 -- name: failed_again

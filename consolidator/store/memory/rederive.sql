@@ -10,17 +10,25 @@ order by agent, id
 delete from digest where session_id = %(session)s
 
 -- name: delete_error_records
--- The solutions of their fingerprints and families are made again without them.
+-- The solutions of their fingerprints and families are made again without them: one record of each, the latest, says so.
 with deleted as (
     delete from error_record where session_id = %(session)s and seq > %(after)s returning agent, fingerprint, family
 ), changed as (
     update error_record set merged = false
     where (session_id, seq) in (
-        select session_id, seq from error_record
-        where (agent, fingerprint) in (select agent, fingerprint from deleted) and session_id <> %(session)s
+        select r.session_id, r.seq
+        from (select distinct agent, fingerprint from deleted) d cross join lateral (
+            select r.session_id, r.seq from error_record r
+            where r.agent = d.agent and r.fingerprint = d.fingerprint and r.session_id <> %(session)s
+            order by (r.record ->> 'occurred_at') desc, r.session_id desc, r.seq desc limit 1
+        ) r
         union all
-        select session_id, seq from error_record
-        where (agent, family) in (select agent, family from deleted) and family is not null and session_id <> %(session)s
+        select r.session_id, r.seq
+        from (select distinct agent, family from deleted where family is not null) d cross join lateral (
+            select r.session_id, r.seq from error_record r
+            where r.agent = d.agent and r.family = d.family and r.session_id <> %(session)s
+            order by (r.record ->> 'occurred_at') desc, r.session_id desc, r.seq desc limit 1
+        ) r
     )
 )
 select count(*) from deleted

@@ -60,8 +60,8 @@ async def list_agents_with_news(
 
     Those whose errors have fingerprints of another version are among them where a `fingerprint_version` is given.
     """
-    current = f"{fingerprint_version}:%" if fingerprint_version else "%"
-    return await fetch_column(conn, _SQL["agents_with_news"], {"undecided": include_undecided, "current": current})
+    values = {"undecided": include_undecided, "version": fingerprint_version}
+    return await fetch_column(conn, _SQL["agents_with_news"], values)
 
 
 async def get_form(conn: Connection, agent: str) -> str | None:

@@ -26,13 +26,16 @@ update scope set merged = greatest(merged, %(version)s)
 where agent = %(agent)s and project = %(project)s and peer = %(peer)s
 
 -- name: agents_with_news
--- Ordered as every transaction locks agents.
+-- Ordered as every transaction locks agents. Another version is in two ranges of the index; `<>` would read all of it.
 select agent from (
     select agent from scope where version > merged
     union all
     select r.agent from error_record r join session s on s.id = r.session_id and not s.simulated where not r.merged
     union all
-    select r.agent from error_record r where r.fingerprint not like %(current)s
+    select r.agent from error_record r
+    where %(version)s <> '' and (
+        split_part(r.fingerprint, ':', 1) < %(version)s or split_part(r.fingerprint, ':', 1) > %(version)s
+    )
     union all
     select c.agent from candidate c join session s on s.id = c.session_id and not s.simulated where not c.reconciled
     union all
