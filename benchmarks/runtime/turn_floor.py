@@ -22,9 +22,11 @@ from benchmarks.harness.server import BenchmarkServer
 from benchmarks.runtime.agent_turns import CONCURRENT_SESSIONS, MODEL, look, start_instant_model
 from consolidator import Consolidator
 from consolidator.clock import Clock
+from consolidator.context.build import build_context
 from consolidator.database import Connection, Database
 from consolidator.llm.client import ModelClient
 from consolidator.runtime.agent_session import Session
+from consolidator.runtime.generation import StreamedAnswer, stream_answer
 
 TITLE = "a turn with one tool call, beside its floor"
 ROUNDS = {"tiny": 2, "small": 40, "full": 150}
@@ -120,6 +122,29 @@ async def _measure_long_session(
     report.add(f"turn {turns:,} / the first ones", last / first, "of the time", at_most=1.2)
     report.add("the first turns", first * 1000, "ms")
     report.add(f"turn {turns:,}", last * 1000, "ms")
+    async with agent.database.connection() as conn:
+        messages = (await build_context(conn, session.id)).messages
+    short = await _time_bare_calls(client, messages[-2:], group)
+    long = await _time_bare_calls(client, messages, group)
+    report.add(f"its two model calls bare, of the messages of turn {turns:,}", long * 1000, "ms")
+    report.add(f"turn {turns:,} / the first ones, without their model calls", (last - long) / (first - short))
+
+
+async def _time_bare_calls(client: ModelClient, messages: Any, rounds: int) -> float:
+    """Return the seconds of two model calls with these messages, in the median: they are encoded, sent and answered."""
+
+    async def forget(_: str) -> None:
+        pass
+
+    seconds = []
+    for _ in range(rounds):
+        started = time.perf_counter()
+        for _ in range(2):
+            await stream_answer(
+                client, {"model": MODEL, "messages": messages, "max_tokens": 100}, StreamedAnswer(), forget
+            )
+        seconds.append(time.perf_counter() - started)
+    return statistics.median(seconds)
 
 
 def _turns(opened: list[Session], used: list[float]) -> TimedAction:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from consolidator.context.conversation import MAX_RESULT_BYTES, RequestedCall, build_conversation
+from consolidator.context.conversation import MAX_RESULT_BYTES, Conversation, RequestedCall
 from consolidator.context.history import (
     SessionHistory,
     apply_decision,
@@ -23,14 +23,15 @@ from consolidator.context.messages import MessageFormat, convert_tool_definition
 from consolidator.context.reader import MAX_INLINE_EVENTS, ContextReader
 from consolidator.context.seeds import SHARE, render_seeds_block
 from consolidator.context.strategies import DEFAULT_BUDGET, DEFAULT_STRATEGY, ContextStrategy, find_strategy
-from consolidator.context.window import MESSAGE_TOKENS, count_turn_tokens, fit_turns
+from consolidator.context.tail import TailCache
+from consolidator.context.window import MESSAGE_TOKENS, fit_turns
 from consolidator.database import Connection
 from consolidator.errors import UsageError
 from consolidator.llm.prices import context_window
 from consolidator.llm.tokens import count_tokens_cached
 from consolidator.memory.text.recall_markers import RECALL_BEGIN, RECALL_END, escape_markers
-from consolidator.models.event import Event
 from consolidator.models.lineage import Lineage
+from consolidator.models.payload import EventType
 from consolidator.store.log import context as store
 from consolidator.store.log.context import SessionView
 from consolidator.store.log.lineage import MARKS, find_mark, load_lineage
@@ -88,28 +89,34 @@ async def build_context(
     past: SessionHistory | None = None,
     state: Mapping[str, Any] | None = None,
     view: SessionView | None = None,
+    tails: TailCache | None = None,
 ) -> Context:
     """Return what the model sees of a session up to an event, at most `budget` tokens.
 
     `last` is the number of events of a window. `limits` maps a tool to the maximum bytes of its results. `withheld`
     lists the seqs of events that are not shown yet. `seeds` is the session whose seeds this one began with;
     `past` and `state` are its fold and state at `upto`, where that is earlier than now; `view` what was loaded of its
-    past by now, which is loaded otherwise. Raises UsageError if the system prompt and the tools alone do not fit, and
-    NotFound.
+    past by now, which is loaded otherwise; `tails` keeps what is read for the next time. Raises UsageError if the
+    system prompt and the tools alone do not fit, and NotFound.
     """
     selected = find_strategy(strategy)
     view = view or await store.load_view(conn, session_id)
     lineage = await load_lineage(conn, session_id, view)
     head = view.head if upto is None else min(upto, view.head)
     history = history_from_view(view, lineage) if past is None else past
-    reader = ContextReader(conn, lineage, head, limits or {}, frozenset(withheld))
+    tails = TailCache() if tails is None else tails
+    tail = tails.take(lineage, limits or {})
+    reader = ContextReader(conn, tail, head, frozenset(withheld))
     kept_from = selected.kept_from(history)
     after = max(lineage.readable_after, kept_from - 1) if kept_from else lineage.readable_after
     recent = await selected.read_events(reader, after, budget=budget, last=last)
+    tail.trim(recent[0].seq - 1 if recent else head)
     for event in recent:
-        apply_decision(history, event)
+        if event.type is EventType.POLICY_DECISION:
+            apply_decision(history, event)
     kept_from = selected.kept_from(history)  # one of these events may be a newer compaction
-    recent = [event for event in recent if not kept_from or event.seq >= kept_from]
+    if kept_from and recent and recent[0].seq < kept_from:
+        recent = [event for event in recent if event.seq >= kept_from]
     reaches_start = not recent or recent[0].seq <= lineage.readable_after + 1
     recent = await reader.include_last_user_message(recent)
     builder = _ContextBuilder(
@@ -117,10 +124,13 @@ async def build_context(
         convert_tool_definitions(tools, message_format), _mark_recalled(recalled),
         await _render_earlier(conn, seeds, budget),
     )  # fmt: skip
-    arguments = (recent, limits, reaches_start and not lineage.is_truncated)
+    arguments = (await reader.fold(recent), reaches_start and not lineage.is_truncated)
     if len(recent) > MAX_INLINE_EVENTS:
-        return await asyncio.to_thread(builder.build, *arguments)
-    return builder.build(*arguments)
+        context = await asyncio.to_thread(builder.build, *arguments)
+    else:
+        context = builder.build(*arguments)
+    tails.put(tail)
+    return context
 
 
 async def advance_history(conn: Connection, session_id: str, *, limit: int = FOLD_LIMIT) -> int:
@@ -219,18 +229,19 @@ class _ContextBuilder:
     open_calls: str | None = None
     scratchpad: str | None = None
 
-    def build(self, recent: Sequence[Event], limits: Mapping[str, int] | None, is_whole: bool) -> Context:
-        """Return the context of events; `is_whole` if they are the whole session."""
-        conversation = build_conversation(recent, limits)
+    def build(self, conversation: Conversation, is_whole: bool) -> Context:
+        """Return the context of a conversation; `is_whole` if that is the whole session."""
         self.open_calls = _render_open_calls(conversation.open_calls)
         self.scratchpad = render_scratchpad_block(self.history.scratchpad)
-        stride = self.strategy.stride
-        needed = sum(count_turn_tokens(turn, count_tokens_cached) for turn in conversation.turns)
-        window = fit_turns(conversation.turns, self._make_room(needed), count_tokens_cached, stride=stride)
-        truncated = window.truncated or not is_whole
+        needed = sum(conversation.sizes)
+        room = self._make_room(needed)
+        truncated = needed > room or not is_whole
         if truncated:
             self.summary = render_summary_block(self.history, self.state, compacted=self.strategy.compacts)
-            window = fit_turns(conversation.turns, self._make_room(needed), count_tokens_cached, stride=stride)
+            room = self._make_room(needed)
+        window = fit_turns(
+            conversation.turns, room, count_tokens_cached, stride=self.strategy.stride, sizes=conversation.sizes
+        )
         before = "\n\n".join(block for block in (self.earlier, self.recalled, self.summary) if block)
         after = "\n\n".join(block for block in (self.open_calls, self.scratchpad) if block)
         messages = render_messages(window.turns, self.message_format, before=before, after=after)

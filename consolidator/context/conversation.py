@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, assert_never
 
 from consolidator.models.event import Event
@@ -34,6 +34,9 @@ class RequestedCall:
     result_seq: int = 0
 
 
+RenderedTurn = tuple[str, tuple[str, ...], list[dict[str, Any]]]  # format, ids of the calls, messages
+
+
 @dataclass(slots=True)
 class Turn:
     """One side's contribution: a message to the model by a person or the harness, or an answer with its calls."""
@@ -44,6 +47,8 @@ class Turn:
     message_id: str | None = None
     calls: list[RequestedCall] = field(default_factory=list)
     from_person: bool = False
+    tokens: int | None = field(default=None, compare=False, repr=False)  # once they are counted
+    messages: RenderedTurn | None = field(default=None, compare=False, repr=False)  # once it is rendered
 
 
 @dataclass(slots=True)
@@ -52,21 +57,18 @@ class Conversation:
 
     turns: list[Turn]
     open_calls: list[RequestedCall]
+    sizes: list[int] = field(default_factory=list)  # tokens of the turns, where they are counted
 
 
 def build_conversation(events: Sequence[Event], limits: Mapping[str, int] | None = None) -> Conversation:
     """Return events as turns; `limits` maps a tool to the maximum bytes of its results."""
-    fold = _ConversationFold(limits or {})
+    fold = ConversationFold(limits or {})
     for event in events:
         fold.feed(event)
-    open_calls = [call for turn in fold.turns for call in turn.calls if call.result is None]
-    for turn in fold.turns:
-        turn.calls = [call for call in turn.calls if call.result is not None]
-    turns = [turn for turn in fold.turns if turn.calls or turn.text.strip()]
-    return Conversation(turns, open_calls)
+    return fold.conversation()
 
 
-class _ConversationFold:
+class ConversationFold:
     """Folds events in order of seq; a result belongs to the oldest call with its id that has no result."""
 
     def __init__(self, limits: Mapping[str, int]) -> None:
@@ -75,8 +77,18 @@ class _ConversationFold:
         self._unanswered: dict[str, list[RequestedCall]] = {}  # by call id
         self._answer: Turn | None = None  # the model's turn that the next call may belong to
         self._latest_calls: dict[str, RequestedCall] = {}  # by call id
+        self._open_calls = 0
+
+    def conversation(self) -> Conversation:
+        """Return what was folded so far; more can be folded afterwards."""
+        turns, open_calls = self.turns, list[RequestedCall]()
+        if self._open_calls:
+            open_calls = [call for turn in turns for call in turn.calls if call.result is None]
+            turns = [_without_open_calls(turn) for turn in turns]
+        return Conversation([turn for turn in turns if turn.calls or turn.text.strip()], open_calls)
 
     def feed(self, event: Event) -> None:
+        """Add the next event."""
         match event.type:
             case EventType.USER_MESSAGE:
                 self._add_message(event)
@@ -144,6 +156,8 @@ class _ConversationFold:
         arguments = normalize_arguments(event.data.get("arguments"))
         call = RequestedCall(event.seq, call_id, str(event.data.get("tool") or ""), arguments)
         self._answer.calls.append(call)
+        self._answer.tokens = self._answer.messages = None
+        self._open_calls += 1
         self._unanswered.setdefault(call_id, []).append(call)
         self._latest_calls[call_id] = call
 
@@ -152,6 +166,7 @@ class _ConversationFold:
         if not unanswered:
             return
         call = unanswered.pop(0)
+        self._open_calls -= 1
         call.result_seq = event.seq
         call.ok = event.data.get("status", "ok") == "ok"
         text = truncate_bytes(result_text(event.data.get("content")), self._limits.get(call.tool, MAX_RESULT_BYTES))
@@ -183,6 +198,12 @@ class _ConversationFold:
     def _add_user_turn(self, event: Event, text: str, *, from_person: bool = False) -> None:
         self.turns.append(Turn(event.seq, "user", text, from_person=from_person))
         self._answer = None if self._answer is None or not self._answer.message_id else self._answer
+
+
+def _without_open_calls(turn: Turn) -> Turn:
+    if all(call.result is not None for call in turn.calls):
+        return turn
+    return replace(turn, calls=[call for call in turn.calls if call.result is not None], tokens=None, messages=None)
 
 
 def _prefix_status(text: str, data: Mapping[str, Any]) -> str:

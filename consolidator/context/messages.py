@@ -29,10 +29,17 @@ def render_messages(
     call_ids = _CallIds()
     messages: list[dict[str, Any]] = []
     for turn in shown:
-        render_turn = _render_openai if message_format == "openai" else _render_anthropic
-        for message in render_turn(turn, call_ids):
+        for message in _render_turn(turn, message_format, tuple(map(call_ids.assign, turn.calls))):
             _append_message(messages, message)
     return messages
+
+
+def _render_turn(turn: Turn, message_format: MessageFormat, call_ids: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Return a turn's messages, which nobody may change: they are kept for the next context that shows the turn."""
+    if turn.messages is None or turn.messages[:2] != (message_format, call_ids):
+        render = _render_openai if message_format == "openai" else _render_anthropic
+        turn.messages = (message_format, call_ids, render(turn, call_ids))
+    return turn.messages[2]
 
 
 def _append_message(messages: list[dict[str, Any]], message: dict[str, Any]) -> None:
@@ -41,12 +48,12 @@ def _append_message(messages: list[dict[str, Any]], message: dict[str, Any]) -> 
     if last is None or last["role"] != message["role"] or message["role"] == "tool" or last.get("tool_calls"):
         messages.append(message)
     elif isinstance(last["content"], str) and isinstance(message["content"], str) and not message.get("tool_calls"):
-        last["content"] = f"{last['content']}\n\n{message['content']}"
+        messages[-1] = {**last, "content": f"{last['content']}\n\n{message['content']}"}
     elif isinstance(last["content"], list):
-        last["content"] += message["content"]
+        messages[-1] = {**last, "content": [*last["content"], *message["content"]]}
     else:
-        last["content"] = "\n\n".join(part for part in (last["content"], message["content"]) if part)
-        last["tool_calls"] = message["tool_calls"]
+        content = "\n\n".join(part for part in (last["content"], message["content"]) if part)
+        messages[-1] = {**last, "content": content, "tool_calls": message["tool_calls"]}
 
 
 class _CallIds:
@@ -65,13 +72,13 @@ class _CallIds:
         return call_id
 
 
-def _render_openai(turn: Turn, call_ids: _CallIds) -> list[dict[str, Any]]:
+def _render_openai(turn: Turn, call_ids: Sequence[str]) -> list[dict[str, Any]]:
     text = _replace_surrogates(turn.text)
     if turn.role == "user":
         return [{"role": "user", "content": text}]
     if not turn.calls:
         return [{"role": "assistant", "content": text}]
-    identified = [(call_ids.assign(call), call) for call in turn.calls]
+    identified = list(zip(call_ids, turn.calls, strict=True))
     calls = [
         {
             "id": call_id,
@@ -87,12 +94,12 @@ def _render_openai(turn: Turn, call_ids: _CallIds) -> list[dict[str, Any]]:
     return [{"role": "assistant", "content": text or None, "tool_calls": calls}, *results]
 
 
-def _render_anthropic(turn: Turn, call_ids: _CallIds) -> list[dict[str, Any]]:
+def _render_anthropic(turn: Turn, call_ids: Sequence[str]) -> list[dict[str, Any]]:
     text = _replace_surrogates(turn.text)
     text_blocks: list[dict[str, Any]] = [{"type": "text", "text": text}] if text.strip() else []
     if turn.role == "user":
         return [{"role": "user", "content": text_blocks}] if text_blocks else []
-    identified = [(call_ids.assign(call), call) for call in turn.calls]
+    identified = list(zip(call_ids, turn.calls, strict=True))
     calls = [
         {
             "type": "tool_use",

@@ -36,55 +36,72 @@ def count_turn_tokens(turn: Turn, count: TokenCounter) -> int:
     return MESSAGE_TOKENS + count(turn.text) + calls
 
 
-def fit_turns(turns: Sequence[Turn], budget: int, count: TokenCounter, *, stride: int = 1) -> ContextWindow:
-    """Return the latest turns within a budget.
+def known_turn_tokens(turn: Turn, count: TokenCounter) -> int:
+    """Return a turn's tokens; they are counted once for a turn that stays as it is."""
+    if turn.tokens is None:
+        turn.tokens = count_turn_tokens(turn, count)
+    return turn.tokens
+
+
+def fit_turns(
+    turns: Sequence[Turn], budget: int, count: TokenCounter, *, stride: int = 1, sizes: Sequence[int] | None = None
+) -> ContextWindow:
+    """Return the latest turns within a budget; `sizes` are their tokens, where they are counted already.
 
     The person's last message is always included, because it states the task. If turns are left out, the window begins
     at a multiple of `stride` events, so that the next windows begin with the same messages.
     """
-    sizes = [count_turn_tokens(turn, count) for turn in turns]
+    sizes = [known_turn_tokens(turn, count) for turn in turns] if sizes is None else list(sizes)
     if sum(sizes) <= budget:
         return ContextWindow(list(turns), sum(sizes), truncated=False)
-    task = max((index for index, turn in enumerate(turns) if turn.from_person), default=None)
-    selected: dict[int, Turn] = {}
-    available = budget
+    latest = len(turns) - 1
+    task = next((index for index in range(latest, -1, -1) if turns[index].from_person), None)
+    shrunk: dict[int, Turn] = {}
+    first, available = latest + 1, budget
+
+    def shrink(index: int, limit: int) -> None:
+        shrunk[index] = shrink_turn(turns[index], limit, count)
+        sizes[index] = known_turn_tokens(shrunk[index], count)
+
     if task is not None:
         # Other turns get at least a quarter of the budget, unless the task is the last turn.
-        limit = budget if task == len(turns) - 1 else budget * 3 // 4
-        selected[task] = turns[task] if sizes[task] <= limit else shrink_turn(turns[task], limit, count)
-        available -= count_turn_tokens(selected[task], count)
-    for index in range(len(turns) - 1, -1, -1):
-        if index in selected:
+        limit = budget if task == latest else budget * 3 // 4
+        if sizes[task] > limit:
+            shrink(task, limit)
+        available -= sizes[task]
+    for index in range(latest, -1, -1):
+        if index == task:
+            first = index
             continue
-        if sizes[index] > available:
-            if index == len(turns) - 1 and available > 0:
-                shrunk = shrink_turn(turns[index], available, count)
-                if count_turn_tokens(shrunk, count) <= available:
-                    selected[index] = shrunk
+        if sizes[index] > available and index == latest and available > 0:
+            shrink(index, available)
+            first = index if sizes[index] <= available else first
             break
-        selected[index] = turns[index]
+        if sizes[index] > available:
+            break
         available -= sizes[index]
-    _align_start(selected, task, stride, budget, count)
-    window = [selected[index] for index in sorted(selected)]
-    return ContextWindow(window, sum(count_turn_tokens(turn, count) for turn in window), truncated=True)
+        first = index
+    selected = [*range(first, latest + 1)] if task is None or task >= first else [task, *range(first, latest + 1)]
+    selected = _align_start(selected, turns, sizes, task, stride, budget)
+    window = [shrunk.get(index) or turns[index] for index in selected]
+    return ContextWindow(window, sum(sizes[index] for index in selected), truncated=True)
 
 
-def _align_start(selected: dict[int, Turn], task: int | None, stride: int, budget: int, count: TokenCounter) -> None:
+def _align_start(
+    selected: list[int], turns: Sequence[Turn], sizes: Sequence[int], task: int | None, stride: int, budget: int
+) -> list[int]:
     """Drop the oldest turns up to a multiple of `stride`, unless that would leave half of the budget unused."""
-    droppable = sorted(index for index in selected if index != task)
-    if not droppable or stride <= 1:
-        return
-    start_seq = -(-selected[droppable[0]].seq // stride) * stride
-    dropped = [index for index in droppable if selected[index].seq < start_seq]
-    remaining = sum(count_turn_tokens(turn, count) for index, turn in selected.items() if index not in dropped)
-    if remaining * 2 >= budget:
-        for index in dropped:
-            del selected[index]
+    first = next((index for index in selected if index != task), None)
+    if first is None or stride <= 1:
+        return selected
+    start_seq = -(-turns[first].seq // stride) * stride
+    aligned = [index for index in selected if index == task or turns[index].seq >= start_seq]
+    return aligned if sum(sizes[index] for index in aligned) * 2 >= budget else selected
 
 
 def shrink_turn(turn: Turn, budget: int, count: TokenCounter) -> Turn:
     """Return a turn whose longest texts are shortened until it fits or cannot be shortened further."""
-    shrunk = replace(turn, calls=[replace(call) for call in turn.calls])
+    shrunk = replace(turn, calls=[replace(call) for call in turn.calls], tokens=None, messages=None)
     for _ in range(64):
         excess = count_turn_tokens(shrunk, count) - budget
         if excess <= 0:

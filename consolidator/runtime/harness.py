@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from consolidator.context.compaction import CompactionHooks
+from consolidator.context.tail import TailCache
 from consolidator.database import Database
 from consolidator.llm.client import ModelClient
 from consolidator.models.session import SessionRow
@@ -85,7 +86,7 @@ RecallFunction = Callable[[SessionRow, str], Awaitable[str | None]]  # (session,
 
 @dataclass(slots=True)
 class Harness:
-    """What a process brings to every session it drives; it holds no state of any session."""
+    """What a process brings to every session it drives; it holds no state of any session but copies of its log."""
 
     database: Database
     settings: Settings
@@ -96,6 +97,7 @@ class Harness:
     recall: RecallFunction | None = None
     policy: RoutePolicy | None = None  # chooses models where a session's is `auto`; None: the default policy
     compaction_hooks: CompactionHooks = field(default_factory=CompactionHooks)
+    tails: TailCache = field(default_factory=TailCache)
     sub_agent_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_SUB_AGENTS))
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 

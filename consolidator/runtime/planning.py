@@ -187,6 +187,7 @@ class _ContextRequest:
                 upto=self.upto,
                 withheld=self.withheld,
                 view=self.view,
+                tails=self.harness.tails,
                 seeds=config.get("seeds"),
                 limits={name: tool.max_result_bytes for name in tools.names if (tool := tools.get(name))},
             )

@@ -1,6 +1,7 @@
 """One step of a session: load, decide, act, append. The result of a step is committed before it is returned.
 
-A step uses no state of its process, so that any worker or durable engine can drive a session.
+A step needs no state of its process, so that any worker or durable engine can drive a session; what a process keeps of
+a log spares it reading that again.
 """
 
 from __future__ import annotations

@@ -1,0 +1,141 @@
+"""What is kept of sessions' logs between two steps never changes what a model is shown."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from datetime import timedelta
+
+import pytest
+from hypothesis import HealthCheck, Phase, given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from consolidator.clock import FrozenClock
+from consolidator.context.build import Context, build_context
+from consolidator.context.strategies import STRATEGIES
+from consolidator.context.tail import TailCache
+from consolidator.database import Database
+from consolidator.errors import NotFound
+from consolidator.jobs.retention import prune
+from consolidator.models.event import NewEvent
+from consolidator.models.payload import EventType
+from consolidator.service.log.erasure import erase_sessions, plan_erasure
+from consolidator.service.sessions.forks import fork_session
+from consolidator.settings import Settings
+from tests.nights import run_next_night
+from tests.support import FULL, assistant_response, call_and_result, log_events, user_message
+
+_numbers = itertools.count()
+BUDGETS = (400, 1500, 5000, 30_000)
+
+
+def turn_events(rng: random.Random, head: int) -> list[NewEvent]:
+    """Return a turn, with what makes folding hard: ids used twice, results in parts, answers that missed a message."""
+    number = next(_numbers)
+    events = [user_message(f"message {number} " + "word " * rng.choice([0, 3, 60]))]
+    if rng.random() < 0.5:
+        call_id = rng.choice(["again", f"call {number}"])
+        call, result = call_and_result(call_id, rng.choice(["look", "search"]), {"number": number})
+        message = {"message_id": "m"} if rng.random() < 0.5 else {}  # an answer may go on with another call
+        call = NewEvent(call.type, {**call.data, **message})
+        events = [] if message else events
+        events += rng.choice([[call, result], [call], [result], [call, user_message("meanwhile"), result]])
+    if rng.random() < 0.8:
+        answer = assistant_response(f"answer {number}")
+        message = {"message_id": "m"} if rng.random() < 0.5 else {}
+        events.append(NewEvent(answer.type, {**answer.data, **message, "upto_seq": head + rng.randint(0, 3)}))
+    if rng.random() < 0.15:
+        events.append(NewEvent(EventType.POLICY_DECISION, {"decision": "scratchpad_set", "text": f"note {number}"}))
+    if rng.random() < 0.1 and head > 2:
+        kept = {"kept_from": rng.randint(1, head), "summary": f"summary {number}", "next_steps": []}
+        events.append(NewEvent(EventType.POLICY_DECISION, {"decision": "compaction", **kept}))
+    return events
+
+
+async def build(
+    database: Database, session_id: str, tails: TailCache | None, strategy: str, budget: int, withheld: list[int]
+) -> Context:
+    """Return a session's context as a process builds it that keeps these tails."""
+    limits = {"search": 200}
+    async with database.connection() as conn:
+        return await build_context(
+            conn, session_id, strategy=strategy, budget=budget, last=7, limits=limits, tails=tails, withheld=withheld
+        )
+
+
+@examples(
+    max_examples=60 if FULL else 10,
+    deadline=None,
+    derandomize=not FULL,
+    phases=(Phase.explicit, Phase.generate),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(seed=st.integers(0, 2**32), length=st.sampled_from([30, 90]))
+async def test_each_context_is_the_same_with_and_without_what_was_kept(
+    database: Database, settings: Settings, seed: int, length: int
+) -> None:
+    rng = random.Random(seed)
+    root = f"tails {next(_numbers)}"
+    await log_events(database, root, [user_message("begin")])
+    heads = {root: 1}
+    processes = [TailCache(), TailCache(), TailCache(max_bytes=60_000)]
+    strategy, budget = rng.choice(list(STRATEGIES)), rng.choice(BUDGETS)
+    for _ in range(length):
+        session_id = rng.choice(list(heads))
+        events = [event for _ in range(rng.choice([1, 1, 1, 20])) for event in turn_events(rng, heads[session_id])]
+        await log_events(database, session_id, events)
+        heads[session_id] += len(events)
+        if rng.random() < 0.1:
+            strategy, budget = rng.choice(list(STRATEGIES)), rng.choice(BUDGETS)
+        if rng.random() < 0.03 and len(heads) < 4:
+            fork = await fork_session(database, settings, session_id, at=None)
+            heads[fork.id] = fork.head
+        withheld = [heads[session_id] - rng.randint(0, 3)] if rng.random() < 0.2 else []
+        process = rng.choice(processes)
+        if rng.random() < 0.05:
+            process.clear()
+        kept = await build(database, session_id, process, strategy, budget, withheld)
+        assert kept == await build(database, session_id, None, strategy, budget, withheld)
+
+
+async def test_what_retention_took_is_shown_no_more_and_kept_no_more(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await log_events(database, "one", [user_message(f"message {n}") for n in range(299)])
+    tails = TailCache()
+    before = await build(database, "one", tails, "budget", 30_000, [])
+    assert before.first_seq == 1
+    async with database.connection() as conn:
+        await conn.execute("update session set settled_to = head, pending = false where id = 'one'")
+    await run_next_night(database, clock, settings)
+    clock.advance(timedelta(days=40))
+    await log_events(database, "one", [user_message("still here")])
+    assert (await prune(database, older_than=timedelta(days=30))).events > 0
+    after = await build(database, "one", tails, "budget", 30_000, [])
+    assert after == await build(database, "one", None, "budget", 30_000, [])
+    assert after.first_seq > 1
+    assert "message 7\n" not in str(after.messages)
+
+
+async def test_an_erased_session_is_not_shown_from_what_was_kept(database: Database, settings: Settings) -> None:
+    await log_events(database, "one", [user_message("a secret"), assistant_response("I keep it.")])
+    tails = TailCache()
+    await build(database, "one", tails, "budget", 30_000, [])
+    plan = await plan_erasure(database, session="one")
+    await erase_sessions(database, settings, plan, reason="asked to")
+    with pytest.raises(NotFound):
+        await build(database, "one", tails, "budget", 30_000, [])
+    await log_events(database, "one", [user_message("anew"), assistant_response("Hello.")])
+    again = await build(database, "one", tails, "budget", 30_000, [])
+    assert again.messages == [{"role": "user", "content": "anew"}, {"role": "assistant", "content": "Hello."}]
+
+
+async def test_what_is_kept_has_a_bound(database: Database) -> None:
+    tails = TailCache(max_bytes=40_000)
+    for number in range(10):
+        await log_events(database, f"s{number}", [user_message("word " * 200) for _ in range(5)])
+        await build(database, f"s{number}", tails, "budget", 30_000, [])
+    assert 0 < tails.size <= 40_000
+    tails.clear()
+    assert tails.size == 0
