@@ -24,7 +24,8 @@ from consolidator.settings import Settings
 from consolidator.store.memory import scopes
 
 TITLE = "merging 100 new sessions of one agent: a long history against a short one"
-SESSIONS = {"tiny": (60, 240), "small": (3000, 30_000), "full": (10_000, 1_000_000)}  # of the two histories
+# Sessions of the histories. With 200,000 each of 100 projects has more than its window; with 10,000 none has.
+SESSIONS = {"tiny": (60, 240), "small": (3000, 30_000), "full": (10_000, 200_000, 1_000_000)}
 PROJECTS = {"tiny": 4, "small": 100, "full": 100}  # where there are several
 NIGHTS = {"tiny": 1, "small": 5, "full": 7}
 NEW = 100
@@ -49,17 +50,20 @@ async def measure(server: BenchmarkServer, scale: str) -> Report:
 
 
 async def _compare(report: Report, name: str, merges: Sequence[_Merges], news: int, nights: int) -> None:
-    """Merge new sessions on a short and on a long history, in turns."""
+    """Merge new sessions on a short, a longer and a long history, in turns."""
     measured: dict[int, list[dict[str, float]]] = {child.count: [] for child in merges}
     for _ in range(nights):
         for child in merges:
             measured[child.count].append(await child.merge_news(news))
-    short, long = (
+    short, *middle, long = (
         {key: statistics.median(night[key] for night in nights_of) for key in ("seconds", "processor")}
         for nights_of in measured.values()
     )
     report.add(f"{name}: long / short", long["seconds"] / short["seconds"], "of its time", at_most=1.5)
     report.add(f"{name}: long / short, processor", long["processor"] / short["processor"], "without the server's")
+    for full in middle:
+        ratio = long["seconds"] / full["seconds"]
+        report.add(f"{name}: long / {merges[1].count:,}", ratio, "of its time, with full windows", at_most=1.5)
     report.add(f"{name}: {NEW} new on {merges[-1].count:,}", long["seconds"], "s")
 
 
