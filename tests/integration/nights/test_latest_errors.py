@@ -8,11 +8,12 @@ from unittest import mock
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
+from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.settings import Settings
 from consolidator.store.memory import error_records
 from tests.integration.conftest import OpenDatabase
 from tests.nights import failed_command_events, query_rows, run_next_night
-from tests.support import log_events, read_memory
+from tests.support import assert_invariants, log_events, read_memory
 
 COUNTED = "select occurrences, sessions, body -> 'evidence' -> 0 ->> 'session' as latest from solution"
 
@@ -29,6 +30,24 @@ async def test_a_solution_is_made_of_the_latest_records_alone(
         async with database.connection() as conn:
             latest = await error_records.list_of_fingerprints(conn, "coder", await _fingerprints(database))
             assert sorted(record.session_id for record in latest) == ["s2", "s3", "s4"]
+
+
+async def test_an_erasure_makes_a_solution_of_the_latest_records_that_are_left(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    with mock.patch.object(error_records, "MAX_RECORDS", 3):
+        for number in range(5):
+            await log_events(database, f"s{number}", failed_command_events(0), project="shop")
+            await run_next_night(database, clock, settings)
+        plan = await plan_erasure(database, session="s4")
+        await erase_sessions(database, settings, plan, reason="asked to")
+        (solution,) = await query_rows(database, COUNTED)
+        assert (solution["occurrences"], solution["sessions"]) == (3, 3)
+        async with database.connection() as conn:
+            latest = await error_records.list_of_fingerprints(conn, "coder", await _fingerprints(database))
+            assert sorted(record.session_id for record in latest) == ["s1", "s2", "s3"]
+        assert "s4" not in str(await read_memory(database))
+    await assert_invariants(database)
 
 
 async def _fingerprints(database: Database) -> list[str]:
