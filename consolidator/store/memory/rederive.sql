@@ -18,14 +18,14 @@ with deleted as (
     where (session_id, seq) in (
         select r.session_id, r.seq
         from (select distinct agent, fingerprint from deleted) d cross join lateral (
-            select r.session_id, r.seq from error_record r
+            select r.session_id, r.seq from error_record r join session s on s.id = r.session_id and not s.simulated
             where r.agent = d.agent and r.fingerprint = d.fingerprint and r.session_id <> %(session)s
             order by (r.record ->> 'occurred_at') desc, r.session_id desc, r.seq desc limit 1
         ) r
         union all
         select r.session_id, r.seq
         from (select distinct agent, family from deleted where family is not null) d cross join lateral (
-            select r.session_id, r.seq from error_record r
+            select r.session_id, r.seq from error_record r join session s on s.id = r.session_id and not s.simulated
             where r.agent = d.agent and r.family = d.family and r.session_id <> %(session)s
             order by (r.record ->> 'occurred_at') desc, r.session_id desc, r.seq desc limit 1
         ) r
