@@ -5,8 +5,8 @@ BIN := .venv/bin
 MATRIX := tests/acceptance/test_kill_matrix.py tests/acceptance/test_zombies.py tests/acceptance/test_any_order.py \
 	tests/acceptance/api/test_api_live.py tests/acceptance/api/test_api_schema.py \
 	tests/integration/runtime/test_lineage_trees.py tests/acceptance/test_many_sessions.py \
-	tests/integration/nights/test_kill.py tests/integration/nights/test_kept_sums.py \
-	tests/integration/nights/test_i8_nightly_is_batch.py
+	tests/integration/nights/test_kill.py tests/integration/nights/test_latest_digests.py \
+	tests/integration/nights/test_i8_nightly_is_batch.py tests/integration/runtime/test_session_tails.py
 
 .PHONY: demo test setup lint matrix test-pythons bench sbom hashes clean
 

@@ -60,7 +60,8 @@ async def measure(server: BenchmarkServer, scale: str) -> Report:
 
     drop_seconds, job_seconds, delete_seconds = await run_interleaved(ROUNDS[scale], drop_day, run_job, delete_events)
     report.add("events of the day", count, f"in {SESSIONS[scale]:,} sessions")
-    report.add("dropping the day / DELETE", median_ratio(delete_seconds, drop_seconds), "x faster", at_least=10)
+    target = 10 if scale == "full" else None  # to drop a day takes as long for one event as for many
+    report.add("dropping the day / DELETE", median_ratio(delete_seconds, drop_seconds), "x faster", at_least=target)
     report.add("the whole job / DELETE", median_ratio(delete_seconds, job_seconds), "x faster")
     report.add("dropping the day", statistics.median(drop_seconds), "s")
     report.add("the whole job", statistics.median(job_seconds), "s")
