@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any
 
 from psycopg.types.json import Jsonb
@@ -16,6 +16,7 @@ from psycopg.types.json import Jsonb
 ESCAPE_MARK = "\ue000"
 _ESCAPE = re.compile("[\x00\ud800-\udfff\ue000]")
 _UNESCAPE = re.compile(ESCAPE_MARK + "([0-9a-f]{4})")
+_TEXT = frozenset({str})
 _PLAIN = frozenset({str, int, bool, type(None)})
 _REWRITTEN = re.compile("e|^-0[.]0$")  # floats that jsonb writes in another way
 _CANONICAL = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True)
@@ -75,12 +76,13 @@ def unescape(text: str) -> str:
 
 def _is_plain(value: dict[Any, Any] | list[Any]) -> bool:
     """Tell whether a tree has only names that are texts, and values that come back from jsonb as they are."""
-    items: Iterable[Any] = value
+    items: Collection[Any] = value
     if type(value) is dict:
-        for name in value:
-            if type(name) is not str:
-                return False
+        if not _TEXT.issuperset(map(type, value)):
+            return False
         items = value.values()
+    if _PLAIN.issuperset(map(type, items)):  # most are
+        return True
     for item in items:
         kind = type(item)
         if kind in _PLAIN or ((kind is dict or kind is list) and _is_plain(item)):

@@ -16,6 +16,8 @@ from typing import Any, Protocol
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
+# Made once: `json.dumps` with such options makes an encoder for each call. Keys in the log depend on its text.
+_ENCODER = json.JSONEncoder(sort_keys=True, default=str)
 ItemName = tuple[str, str | None]  # of an event: its key and its content
 
 
@@ -102,7 +104,7 @@ class Writer(Protocol):
 
 def hash_content(value: object) -> str:
     """Return a hash of a JSON value; the order of keys does not matter."""
-    text = json.dumps(value, sort_keys=True, default=str, ensure_ascii=True)
+    text = _ENCODER.encode(value)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
@@ -115,7 +117,7 @@ class ItemKeys:
 
     def next_key(self, *content: object) -> str:
         """Return the key of the next item with this content (JSON values; the order of keys does not matter)."""
-        text = json.dumps(content, sort_keys=True, default=str, ensure_ascii=True)
+        text = _ENCODER.encode(content)
         digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
         occurrence = self._occurrences.get(digest, 0)
         self._occurrences[digest] = occurrence + 1

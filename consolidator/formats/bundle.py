@@ -18,6 +18,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -249,7 +250,7 @@ def files(path: Path) -> Iterator[Path]:
 
 def recognises(path: Path, head: bytes) -> bool:
     """Check the first line for a bundle's header, of this version or a later one."""
-    return any(native.NAME in line and isinstance(line.get("bundle"), dict) for line in parse_head(head)[:1])
+    return any(native.NAME in line and isinstance(line.get("bundle"), dict) for line in islice(parse_head(head), 1))
 
 
 def read(path: Path, root: Path) -> Iterator[Item]:

@@ -52,7 +52,7 @@ def files(path: Path) -> Iterator[Path]:
 
 def recognises(path: Path, head: bytes) -> bool:
     """Check the fields of the first lines: other formats have the same types of lines."""
-    objects = parse_head(head)
+    objects = list(parse_head(head))
     return bool(objects) and all(_is_claw0_line(line) for line in objects) and path.suffix == ".jsonl"
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,7 @@ def files(path: Path) -> Iterator[Path]:
 
 def recognises(path: Path, head: bytes) -> bool:
     """Check the first line for a header."""
-    return any(NAME in line and isinstance(line.get("session"), dict) for line in parse_head(head)[:1])
+    return any(NAME in line and isinstance(line.get("session"), dict) for line in islice(parse_head(head), 1))
 
 
 def write(session: Mapping[str, Any], events: Iterable[Event]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,10 @@ from consolidator.formats.common.timestamps import occurred_at_field
 from consolidator.models.payload import EventType
 
 NAME = "codex"
+_Line = tuple[int, dict[str, Any] | Skipped | Problem]  # with its number
 _LINE_TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
+_KEPT_BYTES = 1024 * 1024  # of a file; the lines of a larger one are read twice
+_ENCODER = json.JSONEncoder(sort_keys=True)
 _INDEX_FILES = ("history.jsonl", "session_index.jsonl")
 
 
@@ -59,7 +62,6 @@ class _CodexReader:
     """Reads one file; keeps its first headers and the open calls."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
         self._headers: list[
             tuple[dict[str, Any], object, int]
         ] = []  # header, time and line of each, before the first item; the first is this session's
@@ -69,11 +71,13 @@ class _CodexReader:
         self._model: str | None = None
         self._is_subagent = False
         self._origin = path.stem[-36:]
-        self._survey = _survey_file(path)
+        kept = list(read_objects(path)) if path.stat().st_size <= _KEPT_BYTES else None
+        self._lines = read_objects(path) if kept is None else kept
+        self._survey = _survey_lines(read_objects(path) if kept is None else kept)
 
     def read_items(self) -> Iterator[Item]:
         """Yield the items of the file."""
-        for number, line in read_objects(self._path):
+        for number, line in self._lines:
             if not isinstance(line, dict):
                 yield line
                 continue
@@ -109,7 +113,7 @@ class _CodexReader:
         assert self._keys is not None
         key = self._keys.next_key(self._chain_digest, kind, payload)
         if kind == "response_item":
-            text = self._chain_digest + json.dumps(payload, sort_keys=True)
+            text = self._chain_digest + _ENCODER.encode(payload)
             self._chain_digest = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
         return key
 
@@ -221,11 +225,11 @@ class _Survey:
     submitted: set[str] | None = None  # what was submitted, stripped; None where no event tells
 
 
-def _survey_file(path: Path) -> _Survey:
-    """Read a rollout for what its lines do not tell one by one."""
+def _survey_lines(lines: Iterable[_Line]) -> _Survey:
+    """Look through the lines of a rollout for what they do not tell one by one."""
     survey = _Survey()
     messages = []
-    for _, line in read_objects(path):
+    for _, line in lines:
         kind, payload = _unwrap_line(line) if isinstance(line, dict) else ("", None)
         if payload is None:
             continue

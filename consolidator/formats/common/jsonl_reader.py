@@ -62,14 +62,12 @@ def _read_raw_lines(path: Path) -> Iterator[tuple[int, bytes | None]]:
                 yield number, raw.removeprefix(_BOM) if number == 1 else raw
 
 
-def parse_head(head: bytes) -> list[dict[str, Any]]:
-    """Return the objects in the first lines of a file, to recognise its format; `head` is the file's beginning."""
-    objects = []
+def parse_head(head: bytes) -> Iterator[dict[str, Any]]:
+    """Yield the objects in the first lines of a file, to recognise its format; `head` is the file's beginning."""
     for raw in head.removeprefix(_BOM).splitlines():
         try:
             value = parse_json(raw.strip(_PADDING))
         except ValueError:
             continue
         if isinstance(value, dict):
-            objects.append(value)
-    return objects
+            yield value

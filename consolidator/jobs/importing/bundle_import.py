@@ -120,7 +120,8 @@ class _BundleImport:
         self._report = report
         self._info = info
         self._name = name
-        self._intake = Intake(database, cast(Format, bundle), path, report, name=name)
+        self._intake = Intake(database, cast(Format, bundle), report, name=name)
+        self._intake.begin_file(path)
         self._target: _Target | None = None
         self._own: set[str] = set()
         self._heads: dict[str, int] = {}  # of the sessions that are here, by the id that they have here

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar, cast
@@ -39,6 +39,7 @@ from consolidator.store.log import events, sources
 
 T = TypeVar("T")
 _STOPPED = "asked to stop in the middle of an import: what was read is kept, the rest is read again"
+FILES_AT_ONCE = 64  # whose formats and states are looked up together
 Progress = Callable[[int, int, str], None]  # bytes done, bytes in total, name of the last file
 
 
@@ -65,20 +66,15 @@ async def import_sources(
     files = await _run_unless_stopped(list_requested, stop)
     if strict:
         await asyncio.to_thread(_refuse_problems, files, stop)
+    importing = _Import(database, report, stop, as_copy=as_copy)
     done, total = 0, sum(file.size for file in files)
-    for file in files:
-        if stop is not None and stop.is_set():
-            raise Interrupted(_STOPPED)
-        try:
-            await _import_file(database, file, report, stop, as_copy=as_copy)
-        except UnreadableFile as error:
-            report.add_problem(file.path, Problem(str(error)))
-        except ImportRefused as error:
-            report.damaged_bundles.append(escape_unprintable(str(error)))
-            report.add_problem(file.path, Problem(str(error)))
-        done += file.size
-        if progress:
-            progress(done, total, file.path.name)
+    for start in range(0, len(files), FILES_AT_ONCE):
+        for seen in await importing.look_at(files[start : start + FILES_AT_ONCE]):
+            await importing.read(seen)
+            done += seen.file.size
+            if progress:
+                progress(done, total, seen.file.path.name)
+    await importing.flush()
     return report
 
 
@@ -157,52 +153,121 @@ def _payload_problem(item: ForeignEvent) -> Problem | None:
     return None
 
 
-async def _import_file(
-    database: Database, file: ImportFile, report: ImportReport, stop: asyncio.Event | None, *, as_copy: bool
-) -> None:
-    """Import one file in batches; remember it as read only if its end was reached.
+@dataclass(frozen=True, slots=True)
+class _SeenFile:
+    """What is known of a file before it is read."""
 
-    Raises UnreadableFile if it cannot be read, or not to its end; the events before that are kept.
-    """
-    path = file.path
-    _refuse_strayed(file)
-    log_format = await asyncio.to_thread(read_file, partial(_find_format, file), path)
-    if log_format is None:
-        report.unrecognised.append(escape_unprintable(str(path)))
-        return
-    if as_copy and log_format.NAME != bundle.NAME:
-        raise UnreadableFile(f"a file of the format {log_format.NAME}: only bundles can be imported as copies")
-    state = await asyncio.to_thread(read_file, partial(_file_state, log_format), path)
-    async with database.connection() as conn:
-        if not as_copy and await sources.is_unchanged(conn, state):
+    file: ImportFile
+    format: Format | None = None
+    state: sources.SourceFile | None = None  # None if it is of no known format
+    unreadable: UnreadableFile | None = None  # why it cannot be read
+    is_unchanged: bool = False  # since an earlier import
+
+
+class _Import:
+    """Reads one file after another; those of one format share an intake, so that small ones are written together."""
+
+    def __init__(self, database: Database, report: ImportReport, stop: asyncio.Event | None, *, as_copy: bool) -> None:
+        self._database = database
+        self._report = report
+        self._stop = stop
+        self._as_copy = as_copy
+        self._intake: Intake | None = None
+        self._finished: set[sources.SourceFile] = set()  # in this import
+
+    async def look_at(self, files: Sequence[ImportFile]) -> list[_SeenFile]:
+        """Find the formats of files, and which are unchanged since they were read to their end."""
+        await self._heed_stop()
+        seen = await asyncio.to_thread(lambda: [_look_at_file(file) for file in files])
+        if self._as_copy:
+            return seen
+        async with self._database.connection() as conn:
+            states = [file.state for file in seen if file.state is not None]
+            unchanged = await sources.find_unchanged(conn, states)
+        return [replace(file, is_unchanged=file.state in unchanged) for file in seen]
+
+    async def read(self, seen: _SeenFile) -> None:
+        """Read a file into the log; what is wrong with it becomes a problem of the report."""
+        await self._heed_stop()
+        path, report = seen.file.path, self._report
+        try:
+            await self._read(seen)
+        except UnreadableFile as error:
+            report.add_problem(path, Problem(str(error)))
+        except ImportRefused as error:
+            report.damaged_bundles.append(escape_unprintable(str(error)))
+            report.add_problem(path, Problem(str(error)))
+
+    async def _read(self, seen: _SeenFile) -> None:
+        """Read a file; remember it as read only if its end is reached.
+
+        Raises UnreadableFile if it cannot be read, or not to its end; the events before that are kept.
+        """
+        if seen.unreadable is not None:
+            raise seen.unreadable
+        log_format, state, report = seen.format, seen.state, self._report
+        if log_format is None or state is None:
+            report.unrecognised.append(escape_unprintable(str(seen.file.path)))
+            return
+        if self._as_copy and log_format.NAME != bundle.NAME:
+            raise UnreadableFile(f"a file of the format {log_format.NAME}: only bundles can be imported as copies")
+        if seen.is_unchanged or state in self._finished:
             report.unchanged += 1
             return
-    report.files += 1
-    if log_format.NAME == bundle.NAME:
-        await _import_bundle(database, state, file, report, stop, as_copy=as_copy)
-        return
-    events_before, problems_before = _count_events(report), len(report.problems)
-    intake = Intake(database, log_format, path, report)
-    items = read_items(log_format, file)
-    while batch := await asyncio.to_thread(next_batch, items):
-        if stop is not None and stop.is_set():
+        _refuse_strayed(seen.file)
+        report.files += 1
+        if log_format.NAME == bundle.NAME:
+            await self.flush()
+            await _import_bundle(self._database, state, seen.file, report, self._stop, as_copy=self._as_copy)
+        else:
+            await self._read_log(seen.file, log_format, state)
+        if not self._as_copy:
+            self._finished.add(state)
+
+    async def _read_log(self, file: ImportFile, log_format: Format, state: sources.SourceFile) -> None:
+        if self._intake is None or self._intake.format is not log_format:
+            await self.flush()
+            self._intake = Intake(self._database, log_format, self._report)
+        intake, path, problems_before = self._intake, file.path, len(self._report.problems)
+        intake.begin_file(path)
+        items, is_end = read_items(log_format, file), False
+        while not is_end:
+            batch, is_end = await asyncio.to_thread(next_batch, items)
+            await self._heed_stop()
+            for item in batch:
+                if isinstance(item, UnreadableFile):
+                    raise item
+                await intake.add(item)
+        self._report.bytes_read += state.size
+        if intake.events_of_file <= 1:  # at most the start of a session
+            recognised = await asyncio.to_thread(read_file, recognise_format, path)
+            if recognised is not None and recognised is not log_format:
+                self._report.misread.append(
+                    f"{escape_unprintable(str(path))} looks like {recognised.NAME}, not {log_format.NAME}"
+                )
+                self._report.forget_problems(path, problems_before)
+        await intake.finish_file(state)
+
+    async def flush(self) -> None:
+        """Write what is buffered."""
+        if self._intake is not None:
+            await self._intake.flush()
+
+    async def _heed_stop(self) -> None:
+        """Raise Interrupted if `stop` is set, after what was read is written."""
+        if self._stop is not None and self._stop.is_set():
+            await self.flush()
             raise Interrupted(_STOPPED)
-        for item in batch:
-            if isinstance(item, UnreadableFile):
-                await intake.flush()
-                raise item
-            await intake.add(item)
-    await intake.flush()
-    report.bytes_read += state.size
-    if _count_events(report) <= events_before + 1:  # at most the start of a session
-        recognised = await asyncio.to_thread(read_file, recognise_format, path)
-        if recognised is not None and recognised is not log_format:
-            report.misread.append(
-                f"{escape_unprintable(str(path))} looks like {recognised.NAME}, not {log_format.NAME}"
-            )
-            del report.problems[problems_before:]
-    async with database.connection() as conn:
-        await sources.remember_file(conn, state, now=database.clock.now())
+
+
+def _look_at_file(file: ImportFile) -> _SeenFile:
+    try:
+        _refuse_strayed(file)
+        log_format = read_file(partial(_find_format, file), file.path)
+        state = read_file(partial(_file_state, log_format), file.path) if log_format is not None else None
+    except UnreadableFile as error:
+        return _SeenFile(file, unreadable=error)
+    return _SeenFile(file, log_format, state)
 
 
 async def _import_bundle(
@@ -222,7 +287,7 @@ async def _import_bundle(
     report.bytes_read += state.size
     if not as_copy:
         async with database.connection() as conn:
-            await sources.remember_file(conn, state, now=database.clock.now())
+            await sources.remember_files(conn, [state], now=database.clock.now())
 
 
 def _find_format(file: ImportFile, path: Path) -> Format | None:
@@ -232,10 +297,6 @@ def _find_format(file: ImportFile, path: Path) -> Format | None:
         if file.format is None or (recognised is not None and recognised.NAME == bundle.NAME):
             return recognised
     return file.format
-
-
-def _count_events(report: ImportReport) -> int:
-    return report.events + report.repeated + report.erased
 
 
 def _file_state(log_format: Format, path: Path) -> sources.SourceFile:

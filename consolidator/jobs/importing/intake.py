@@ -1,4 +1,7 @@
-"""Writes one file's items into the log: buffered by session, within bounds, each buffer in one transaction.
+"""Writes the items of files into the log: buffered by session, within bounds, each buffer in one transaction.
+
+Small files share a buffer, so that what a transaction costs is not paid for each. Whatever they are buffered with,
+sessions become the same: only the files that name them say where they come from.
 
 Locks are taken in one order (keys, blobs, sessions with their ancestors), sorted within each kind, so that importers
 cannot deadlock.
@@ -10,7 +13,7 @@ import hashlib
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -30,7 +33,7 @@ from consolidator.models.principal import Role, find_role, may_append, name_prin
 from consolidator.models.session import SessionRow
 from consolidator.store.log import events, sessions, sources
 from consolidator.store.log.lineage import link_imported, set_past
-from consolidator.store.log.sources import ItemPlace
+from consolidator.store.log.sources import ItemPlace, SourceFile
 
 BATCH_EVENTS = 1000
 BATCH_BYTES = 8 * 1024 * 1024
@@ -55,64 +58,112 @@ class _BufferedEvent:
     old: uuid.UUID | None = None  # the key that an earlier version stored for it, without its content
 
 
-_Buffers = dict[str, list[_BufferedEvent]]  # by the session's origin
+@dataclass(slots=True)
+class _File:
+    """A file that is being read."""
+
+    path: Path
+    session: ForeignSession | None = None  # the one that the next events belong to
+    sessions: dict[str, ForeignSession] = field(default_factory=dict)  # all of the file so far, by origin
+    copied: dict[str, uuid.UUID] = field(default_factory=dict)  # by origin: its last known item before its new ones
+    events: int = 0  # that could be read
+
+
+@dataclass(slots=True)
+class _Buffer:
+    """Events of one session, all of one file."""
+
+    file: _File
+    events: list[_BufferedEvent] = field(default_factory=list)
+
+
+_Buffers = dict[str, _Buffer]  # by the session's origin
 
 
 class Intake:
-    """Buffers a file's events by session, and writes each buffer in one transaction."""
+    """Buffers the events of files of one format by session, and writes each buffer in one transaction."""
 
     def __init__(
-        self, database: Database, log_format: Format, path: Path, report: ImportReport, *, name: str | None = None
+        self, database: Database, log_format: Format, report: ImportReport, *, name: str | None = None
     ) -> None:
         """Write what a format reads; `name` is another name than the format's that sessions and keys are given."""
         self._database = database
         self._format = log_format
         self._name = name or log_format.NAME
-        self._path = path
         self._report = report
-        self._session: ForeignSession | None = None  # the one that the next events belong to
-        self._sessions: dict[str, ForeignSession] = {}  # all of the file so far, by origin
-        self._copied: dict[str, uuid.UUID] = {}  # by origin: the last known item of the file before its own new ones
+        self._file = _File(Path())
         self._buffers: _Buffers = {}
+        self._finished: list[SourceFile] = []  # files whose end is in the buffer
         self._items = 0
         self._bytes = 0
+
+    @property
+    def format(self) -> Format:
+        """The format of all files."""
+        return self._format
+
+    def begin_file(self, path: Path) -> None:
+        """Take the items that follow as those of another file."""
+        self._file = _File(path)
+
+    @property
+    def events_of_file(self) -> int:
+        """How many events of the file could be read."""
+        return self._file.events
+
+    async def finish_file(self, state: SourceFile) -> None:
+        """Remember that the file was read to its end, as soon as all that is buffered is written."""
+        self._finished.append(state)
+        self._items += 1
+        if self._is_full:
+            await self.flush()
 
     async def add(self, item: Item) -> None:
         """Buffer the next item of the file, and flush a full buffer."""
         if isinstance(item, ForeignSession):
-            self._session = self._sessions[item.origin] = item
+            if (buffer := self._buffers.get(item.origin)) is not None and buffer.file is not self._file:
+                await self.flush()  # what another file says of the session comes first
+            self._file.session = self._file.sessions[item.origin] = item
             if self._is_own_export:  # all of its events may be pruned
-                self._buffers.setdefault(item.origin, [])
+                self._buffers.setdefault(item.origin, _Buffer(self._file))
                 self._items += 1
         elif isinstance(item, Skipped):
             self._report.add_skipped(item.kind)
         elif isinstance(item, Problem):
-            self._report.add_problem(self._path, item)
+            self._report.add_problem(self._file.path, item)
         else:
             self._buffer(item)
-        if self._items >= BATCH_EVENTS or self._bytes >= BATCH_BYTES:
+        if self._is_full:
             await self.flush()
+
+    @property
+    def _is_full(self) -> bool:
+        return self._items >= BATCH_EVENTS or self._bytes >= BATCH_BYTES
 
     @property
     def _is_own_export(self) -> bool:
         return self._format.NAME in (native.NAME, bundle.NAME)
 
     def _buffer(self, item: ForeignEvent) -> None:
-        if self._session is None:
-            self._report.add_problem(self._path, Problem("an event before any session", item.line))
+        session = self._file.session
+        if session is None:
+            self._report.add_problem(self._file.path, Problem("an event before any session", item.line))
             return
         try:
             prepared = events.prepare(
                 NewEvent(item.type, item.data, item.task_id, item.tool_name, name_author(item, self._name))
             )
         except (InvalidEvent, ValueError, TypeError, RecursionError) as error:
-            self._report.add_problem(self._path, Problem(str(error), item.line))
+            self._report.add_problem(self._file.path, Problem(str(error), item.line))
             return
-        name = f"{self._name}:{item.key}"
-        event = _BufferedEvent(self._key_of(item.key, item.content), prepared, item.seq, item.line)
-        if item.content is not None:
-            event = replace(event, name=_hash_key(f"{name}\0"), old=_hash_key(name))
-        self._buffers.setdefault(self._session.origin, []).append(event)
+        key = self._key_of(item.key, item.content)
+        if item.content is None:
+            event = _BufferedEvent(key, prepared, item.seq, item.line)
+        else:
+            name = f"{self._name}:{item.key}"
+            event = _BufferedEvent(key, prepared, item.seq, item.line, _hash_key(f"{name}\0"), _hash_key(name))
+        self._buffers.setdefault(session.origin, _Buffer(self._file)).events.append(event)
+        self._file.events += 1
         self._items += 1
         self._bytes += len(prepared.data) + sum(len(blob.body) for blob in prepared.blobs)
 
@@ -122,12 +173,15 @@ class Intake:
         return _hash_key(name if content is None else f"{name}\0{content}")
 
     async def flush(self) -> None:
-        """Write what is buffered in one transaction."""
-        if not self._buffers:
-            return
-        await self._write_storable(self._buffers)
+        """Write what is buffered in one transaction, then remember the files whose end is in it."""
+        if self._buffers:
+            await self._write_storable(self._buffers)
         self._buffers = {}
         self._items = self._bytes = 0
+        if self._finished:
+            async with self._database.connection() as conn:
+                await sources.remember_files(conn, self._finished, now=self._database.clock.now())
+        self._finished = []
 
     async def _write_storable(self, buffers: _Buffers) -> None:
         """Write events in one transaction; if the database cannot hold one of them, find it, and write the others."""
@@ -135,30 +189,36 @@ class Intake:
         try:
             while result is None:
                 with suppress(_ErasedMeanwhile):
-                    async with self._database.transaction(flushed=False) as conn:  # flushed with `remember_file`
+                    async with self._database.transaction(flushed=False) as conn:  # flushed with `remember_files`
                         result = await self._write(conn, buffers)
             self._report.add_batch(result)
-            for line in result.contradictions:
-                self._report.add_problem(self._path, Problem(_CONTRADICTION, line))
-            for reason in result.refused:
-                self._report.add_problem(self._path, Problem(reason))
+            for path, problem in result.problems:
+                self._report.add_problem(path, problem)
         except _UNSTORABLE as error:
-            buffered = [(origin, event) for origin, events_of in buffers.items() for event in events_of]
-            if len(buffered) <= 1:
+            # A session without events is one, too: an own export of one that is pruned.
+            parts: list[tuple[str, _File, _BufferedEvent | None]] = []
+            for origin, buffer in buffers.items():
+                parts += [(origin, buffer.file, event) for event in buffer.events] or [(origin, buffer.file, None)]
+            if len(parts) == 1:
+                _, file, event = parts[0]
                 reason = f"the database cannot hold it: {str(error).partition(chr(10))[0]}"
-                self._report.add_problem(self._path, Problem(reason, buffered[0][1].line if buffered else None))
+                self._report.add_problem(file.path, Problem(reason, event.line if event else None))
                 return
-            for half in (buffered[: len(buffered) // 2], buffered[len(buffered) // 2 :]):
+            for half in (parts[: len(parts) // 2], parts[len(parts) // 2 :]):
                 halved: _Buffers = {}
-                for origin, event in half:
-                    halved.setdefault(origin, []).append(event)
+                for origin, file, event in half:
+                    buffer = halved.setdefault(origin, _Buffer(file))
+                    if event is not None:
+                        buffer.events.append(event)
                 await self._write_storable(halved)
 
     async def _write(self, conn: Connection, buffers: _Buffers) -> BatchResult:
         now, result = self._database.clock.now(), BatchResult()
         own = await self._find_own(conn, buffers)
         origins = {self._session_id(origin, own): origin for origin in buffers}
-        ancestry = {session_id: self._ancestry(origin, own) for session_id, origin in origins.items()}
+        ancestry = {
+            session_id: self._ancestry(origin, buffers[origin].file, own) for session_id, origin in origins.items()
+        }
         new_events = await self._select_new(conn, buffers, origins, ancestry, result)
         begun = {} if self._is_own_export else self._find_copied(origins, buffers, new_events)
         pasts = {place.session_id for place in (await sources.find_places(conn, list(begun.values()))).values()}
@@ -171,7 +231,8 @@ class Intake:
         if await sources.filter_erased(conn, locked):
             raise _ErasedMeanwhile
         driven = {row.id for row in await sessions.get_each(conn, sorted(own)) if _is_driven_here(row)}
-        await self._open_sessions(conn, {name: self._sessions[origins[name]] for name in sorted(new_events)}, own, now)
+        opened = {name: buffers[origins[name]].file for name in sorted(new_events)}
+        await self._open_sessions(conn, [(name, origins[name], file) for name, file in opened.items()], own, now)
         if self._is_own_export:  # only these say at which event of its parent a session began
             for session_id in sorted(new_events.keys() - own):
                 await link_imported(conn, session_id)
@@ -185,9 +246,8 @@ class Intake:
             ]
             result.repeated += len(buffered) - len(unseen)
             if unseen and session_id in driven:
-                result.refused.append(
-                    f"session {session_id} is driven here: {len(unseen)} events of a file were not added"
-                )
+                reason = f"session {session_id} is driven here: {len(unseen)} events of a file were not added"
+                result.problems.append((buffers[origins[session_id]].file.path, Problem(reason)))
             elif unseen:
                 if session_id in own:
                     await sessions.mark_recorded(conn, session_id, f"import:{self._name}")
@@ -217,14 +277,14 @@ class Intake:
         """
         begun: dict[str, uuid.UUID] = {}
         for session_id, origin in origins.items():
+            file, session = buffers[origin].file, buffers[origin].file.sessions[origin]
             new = {id(event) for event in new_events.get(session_id, ())}
-            for event in buffers[origin]:
+            for event in buffers[origin].events:
                 if id(event) not in new:
-                    self._copied[origin] = event.key
+                    file.copied[origin] = event.key
                 elif event.prepared.type != EventType.SESSION_START.value:
-                    follows = self._sessions[origin].follows
-                    key = self._copied.get(origin) if follows is None else self._key_of(*follows)
-                    if key is not None and self._sessions[origin].kind != "sub-agent":
+                    key = file.copied.get(origin) if session.follows is None else self._key_of(*session.follows)
+                    if key is not None and session.kind != "sub-agent":
                         begun[session_id] = key
                     break
         return begun
@@ -245,7 +305,7 @@ class Intake:
         result: BatchResult,
     ) -> dict[str, list[_BufferedEvent]]:
         """Return the events to write by session id: without those of erased sessions and those imported before."""
-        every = [event for buffered in buffers.values() for event in buffered]
+        every = [event for buffer in buffers.values() for event in buffer.events]
         known = await sources.filter_known_keys(conn, [event.old for event in every if event.old is not None])
         fresh = [event for event in every if event.old not in known]
         names = [event.name for event in fresh if event.name is not None]
@@ -253,7 +313,7 @@ class Intake:
         erased = await sources.filter_erased(conn, sorted({ancestor for ids in ancestry.values() for ancestor in ids}))
         new_events: dict[str, list[_BufferedEvent]] = {}
         for session_id, origin in origins.items():
-            buffered = buffers[origin]
+            file, buffered = buffers[origin].file, buffers[origin].events
             if not erased.isdisjoint(ancestry[session_id]):
                 result.erased += len(buffered)
                 continue
@@ -263,7 +323,7 @@ class Intake:
                 if _take_key(new_keys, event.key):
                     new.append(event)
                     if not is_first:
-                        result.contradictions.append(event.line)
+                        result.problems.append((file.path, Problem(_CONTRADICTION, event.line)))
             result.repeated += len(buffered) - len(new)
             if new or self._is_own_export:
                 new_events[session_id] = new
@@ -273,36 +333,40 @@ class Intake:
         """Return which sessions of an own export exist in this database; none for any other format, or for copies."""
         if not self._is_own_export or self._name in (bundle.COPY, bundle.REDACTED_COPY):
             return set()
-        parents = [name for origin in buffers for name in _list_sources(self._sessions[origin])]
+        parents = [name for origin, buffer in buffers.items() for name in _list_sources(buffer.file.sessions[origin])]
         names = [*buffers, *parents]
         return await sources.filter_own(conn, [name for name in names if escape(name) == name])  # ours are plain
 
     def _session_id(self, origin: str, own: set[str]) -> str:
         return origin if origin in own else sessions.imported_session_id(self._name, origin)
 
-    def _ancestry(self, origin: str, own: set[str]) -> list[str]:
+    def _ancestry(self, origin: str, file: _File, own: set[str]) -> list[str]:
         """Return the ids of a session and its ancestors, as far as the file names them."""
         origins: dict[str, None] = {}
         ancestor: str | None = origin
         while ancestor is not None and ancestor not in origins:
             origins[ancestor] = None
-            ancestor = self._sessions[ancestor].parent_origin if ancestor in self._sessions else None
+            ancestor = file.sessions[ancestor].parent_origin if ancestor in file.sessions else None
         return [self._session_id(ancestor, own) for ancestor in origins]
 
     async def _open_sessions(
-        self, conn: Connection, opened: Mapping[str, ForeignSession], own: set[str], now: datetime
+        self, conn: Connection, opened: Sequence[tuple[str, str, _File]], own: set[str], now: datetime
     ) -> None:
-        """Create sessions in their lineages, in this order, unless they exist; those without a parent together."""
+        """Create sessions in their lineages, in this order, unless they exist; those without a parent together.
+
+        Each has its id, its origin and the file that names it.
+        """
         roots: list[dict[str, Any]] = []
-        for session_id, session in opened.items():
+        for session_id, origin, file in opened:
             if session_id in own:
                 continue
+            session = file.sessions[origin]
             if not session.parent_origin:
                 roots.append(self._session_columns(session_id, session, session_id, own))
                 continue
             await sessions.open_roots(conn, roots, now=now)
             roots = []
-            root = await self._find_root(conn, session, own)
+            root = await self._find_root(conn, session, file, own)
             await sessions.open_session(conn, self._session_columns(session_id, session, root, own), now=now)
             if root != session_id:
                 await sources.move_to_lineage(conn, session_id, root)
@@ -330,9 +394,9 @@ class Intake:
             columns["past_id"] = self._session_id(past, own)
         return columns
 
-    async def _find_root(self, conn: Connection, session: ForeignSession, own: set[str]) -> str:
+    async def _find_root(self, conn: Connection, session: ForeignSession, file: _File, own: set[str]) -> str:
         """Return the root of a session's lineage: its ancestors in this file first, then those in the log."""
-        ancestry = self._ancestry(session.origin, own)
+        ancestry = self._ancestry(session.origin, file, own)
         return ancestry[0] if len(ancestry) == 1 else await sources.lineage_root(conn, ancestry[-1])
 
 

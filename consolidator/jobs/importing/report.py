@@ -29,8 +29,7 @@ class BatchResult:
     repeated: int = 0  # imported before
     erased: int = 0  # of erased sessions
     sessions: set[str] = field(default_factory=set)  # with new events
-    contradictions: list[int | None] = field(default_factory=list)  # lines whose id other content had before
-    refused: list[str] = field(default_factory=list)  # why events were left out
+    problems: list[tuple[Path, Problem]] = field(default_factory=list)  # what was left out or contradicts, by file
 
 
 @dataclass(slots=True)
@@ -58,6 +57,11 @@ class ImportReport:
         if len(self.problems) < PROBLEMS_KEPT:
             where = f"{path}:{problem.line}" if problem.line else str(path)
             self.problems.append(escape_unprintable(f"{where}: {problem.reason[:REASON_LENGTH]}"))
+
+    def forget_problems(self, path: Path, since: int) -> None:
+        """Remove what was said of a file, all of it after the first `since` problems; it stays counted."""
+        said = escape_unprintable(str(path))
+        self.problems[since:] = [problem for problem in self.problems[since:] if not problem.startswith(f"{said}:")]
 
     def add_skipped(self, kind: str) -> None:
         """Count a line with nothing for the log."""

@@ -98,33 +98,37 @@ def _unreadable(error: Exception) -> UnreadableFile:
     return UnreadableFile(f"its reader failed: {redact(f'{type(error).__name__}: {error}')[:200]}")
 
 
-def next_batch(items: Iterator[Item | UnreadableFile]) -> list[Item | UnreadableFile]:
-    """Return the next few items, fewer if they are large; none at the end."""
+def next_batch(items: Iterator[Item | UnreadableFile]) -> tuple[list[Item | UnreadableFile], bool]:
+    """Return the next few items, fewer if they are large, and whether they are the last ones."""
     batch: list[Item | UnreadableFile] = []
     size = 0
     for item in items:
         batch.append(item)
         size += _item_size(item)
         if len(batch) >= BATCH_ITEMS or size >= BATCH_BYTES:
-            break
-    return batch
+            return batch, False
+    return batch, True
 
 
 def _item_size(item: Item | UnreadableFile) -> int:
     """Return about how many bytes an item takes."""
-    pending: list[Any] = [
-        item.data if isinstance(item, ForeignEvent) else item.details if isinstance(item, ForeignSession) else None
-    ]
+    if isinstance(item, ForeignEvent):
+        pending: list[Any] = [item.data]
+    elif isinstance(item, ForeignSession):
+        pending = [item.details]
+    else:
+        return 8
     size = 0
     while pending:
-        value = pending.pop()
-        if isinstance(value, str):
-            size += len(value)
-        elif isinstance(value, Mapping):
-            pending += value.keys()
-            pending += value.values()
-        elif isinstance(value, list):
-            pending += value
-        else:
-            size += 8
+        tree = pending.pop()
+        if isinstance(tree, Mapping):
+            size += sum(map(len, tree))
+            tree = tree.values()
+        for value in tree:
+            if isinstance(value, str):
+                size += len(value)
+            elif isinstance(value, (Mapping, list)):
+                pending.append(value)
+            else:
+                size += 8
     return size

@@ -16,6 +16,7 @@ import re
 import struct
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 HASH_BYTES = 32
@@ -48,9 +49,18 @@ def hash_canonical(
     event_type: str, task_id: str | None, tool_name: str | None, data: str, principal: str | None = None
 ) -> bytes:
     """Return the hash of an event's content as `hash_content` does, given the canonical JSON of its `data`."""
+    head, tail = _encode_columns(event_type, task_id, tool_name, principal)
+    return hashlib.sha256(f"{head},{data}{tail}]".encode()).digest()
+
+
+@lru_cache(maxsize=1024)
+def _encode_columns(
+    event_type: str, task_id: str | None, tool_name: str | None, principal: str | None
+) -> tuple[str, str]:
+    """Return the text before an event's `data` and after it; many events have the same."""
     head = _ENCODER.encode([event_type, task_id, tool_name])[:-1]
     tail = "" if principal is None else f",{_ENCODER.encode(principal)}"  # events from before them keep their hashes
-    return hashlib.sha256(f"{head},{data}{tail}]".encode()).digest()
+    return head, tail
 
 
 def hash_event(previous: bytes, content: bytes, seq: int, created_at: datetime) -> bytes:

@@ -34,18 +34,28 @@ class ItemPlace:
     seq: int
 
 
-async def is_unchanged(conn: Connection, file: SourceFile) -> bool:
-    """Tell whether a file was read to its end as it is now."""
-    return bool(await fetch_value(conn, _SQL["is_unchanged"], _values(file)))
+async def find_unchanged(conn: Connection, files: Sequence[SourceFile]) -> set[SourceFile]:
+    """Return which files were read to their end as they are now."""
+    numbers = await fetch_column(conn, _SQL["find_unchanged"], _columns(files)) if files else []
+    return {files[number - 1] for number in numbers}
 
 
-async def remember_file(conn: Connection, file: SourceFile, *, now: datetime) -> None:
-    """Remember that a file was read to its end."""
-    await execute(conn, _SQL["remember_file"], {**_values(file), "now": now})
+async def remember_files(conn: Connection, files: Sequence[SourceFile], *, now: datetime) -> None:
+    """Remember that files were read to their end."""
+    latest = {(file.format, escape(file.path)): file for file in files}
+    if latest:
+        # In one order, so that two imports of the same files never deadlock.
+        ordered = [latest[name] for name in sorted(latest)]
+        await execute(conn, _SQL["remember_files"], {**_columns(ordered), "now": now})
 
 
-def _values(file: SourceFile) -> dict[str, Any]:
-    return {"format": file.format, "path": escape(file.path), "size": file.size, "mtime": file.mtime_ns}
+def _columns(files: Sequence[SourceFile]) -> dict[str, Any]:
+    return {
+        "formats": [file.format for file in files],
+        "paths": [escape(file.path) for file in files],
+        "sizes": [file.size for file in files],
+        "mtimes": [file.mtime_ns for file in files],
+    }
 
 
 async def add_new_keys(conn: Connection, keys: Sequence[uuid.UUID]) -> set[uuid.UUID]:

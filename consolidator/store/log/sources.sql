@@ -1,10 +1,17 @@
--- name: is_unchanged
-select 1 from imported_file
-where format = %(format)s and path = %(path)s and size = %(size)s and mtime_ns = %(mtime)s
+-- name: find_unchanged
+-- The numbers of the files, from 1, that were read to their end as they are now.
+select given.number
+from unnest(%(formats)s::text[], %(paths)s::text[], %(sizes)s::bigint[], %(mtimes)s::bigint[])
+    with ordinality as given (format, path, size, mtime_ns, number)
+join imported_file as known
+    on known.format = given.format and known.path = given.path
+    and known.size = given.size and known.mtime_ns = given.mtime_ns
 
--- name: remember_file
+-- name: remember_files
 insert into imported_file (format, path, size, mtime_ns, imported_at)
-values (%(format)s, %(path)s, %(size)s, %(mtime)s, %(now)s)
+select format, path, size, mtime_ns, %(now)s
+from unnest(%(formats)s::text[], %(paths)s::text[], %(sizes)s::bigint[], %(mtimes)s::bigint[])
+    as given (format, path, size, mtime_ns)
 on conflict (format, path) do update
 set size = excluded.size, mtime_ns = excluded.mtime_ns, imported_at = excluded.imported_at
 

@@ -100,7 +100,7 @@ def test_a_line_of_fifty_megabytes_is_read(tmp_path: Path) -> None:
 
 
 def test_the_head_of_a_file_gives_its_whole_objects() -> None:
-    assert parse_head(b'\xef\xbb\xbf{"a":1}\n[1]\nnonsense\n{"b":2}\n{"c":') == [{"a": 1}, {"b": 2}]
+    assert list(parse_head(b'\xef\xbb\xbf{"a":1}\n[1]\nnonsense\n{"b":2}\n{"c":')) == [{"a": 1}, {"b": 2}]
 
 
 def test_files_below_a_directory_are_sorted_and_a_file_is_itself(tmp_path: Path) -> None:
