@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psycopg
 from psycopg import errors
@@ -15,20 +14,14 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 import consolidator.migrations
 from consolidator.clock import Clock
-from consolidator.database import partitions, roles
+from consolidator.database import partitions, roles, schema
 from consolidator.database.roles import Access
 from consolidator.errors import DatabaseError, DatabaseUnavailable, SchemaTooNew, SchemaTooOld, raise_if_disk_full
-
-if TYPE_CHECKING:
-    from alembic.config import Config
 
 SCHEMA = "consolidator"
 UPGRADE_LOCK = "consolidator.upgrade"
 LOCK_TIMEOUT = "10min"  # how long to wait for another process that upgrades
 _MIGRATIONS = Path(consolidator.migrations.__file__).parent
-
-# Table comments exist in the migrations only.
-_COMMENT_CHANGES = ("add_table_comment", "remove_table_comment")
 
 
 async def prepare(dsn: str, clock: Clock, *, owner_dsn: str | None = None) -> Access:
@@ -53,16 +46,6 @@ async def create_roles(dsn: str) -> None:
     await asyncio.to_thread(_create_roles, dsn)
 
 
-async def downgrade(dsn: str, revision: str) -> None:
-    """Downgrade to a revision; "base" drops everything."""
-    await asyncio.to_thread(_downgrade, dsn, revision)
-
-
-async def find_drift(dsn: str) -> list[str]:
-    """Return the differences between the schema and this version's tables."""
-    return await asyncio.to_thread(_find_drift, dsn)
-
-
 async def get_revision(dsn: str) -> str | None:
     """Return the schema's revision."""
     return await asyncio.to_thread(_get_revision, dsn)
@@ -70,26 +53,16 @@ async def get_revision(dsn: str) -> str | None:
 
 def newest_revision() -> str:
     """Return the newest revision that this version knows."""
-    return max(_known_revisions())
+    return max(known_revisions())
 
 
-def _known_revisions() -> set[str]:
+def known_revisions() -> set[str]:
     """Return every revision that this version knows: a migration's file name begins with it."""
     return {path.name.partition("_")[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*_*.py")}
 
 
-def _config(connection: Connection) -> Config:
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", str(_MIGRATIONS))
-    config.set_main_option("path_separator", "os")
-    config.attributes["connection"] = connection
-    return config
-
-
 @contextmanager
-def _locked(dsn: str) -> Iterator[Connection]:
+def locked(dsn: str) -> Iterator[Connection]:
     """Yield a connection in one transaction that holds the upgrade lock."""
     engine = create_engine("postgresql+psycopg://", creator=_connector(dsn))
     try:
@@ -172,18 +145,29 @@ def _get_access(dsn: str) -> Access | None:
 
 def _upgrade(dsn: str, clock: Clock) -> None:
     if not _is_current(dsn, clock):
-        with _locked(dsn) as connection:
+        with locked(dsn) as connection:
             current = _read_revision(connection)
-            if current is not None:
+            if current is None:
+                schema.create(connection, newest_revision())
+            elif current != newest_revision():
                 _check_known(current)
-            if current != newest_revision():
-                from alembic import command  # takes a second to import, and is needed once a version
-
-                command.upgrade(_config(connection), "head")
+                migrate(connection)
             driver = connection.connection.driver_connection
             assert isinstance(driver, psycopg.Connection)
             roles.grant(driver)
             _create_partitions(driver, clock)
+
+
+def migrate(connection: Connection) -> None:
+    """Run the migrations that a connection's database has not had."""
+    from alembic import command  # takes a second to import, and is needed once a version
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
 
 
 def _is_current(dsn: str, clock: Clock) -> bool:
@@ -212,7 +196,7 @@ def _create_partitions(conn: psycopg.Connection, clock: Clock) -> None:
 
 
 def _check_known(revision: str) -> None:
-    if revision not in _known_revisions():
+    if revision not in known_revisions():
         raise SchemaTooNew(
             f"this database is at revision {revision}, which this version (newest: {newest_revision()}) does not "
             "know: a newer consolidator has upgraded it, or an unreleased one made it; install that version, or "
@@ -221,7 +205,7 @@ def _check_known(revision: str) -> None:
 
 
 def _create_roles(dsn: str) -> None:
-    with _locked(dsn) as connection:
+    with locked(dsn) as connection:
         driver = connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
         try:
@@ -232,29 +216,6 @@ def _create_roles(dsn: str) -> None:
                 f"{roles.WRITER}; create role {roles.READER}`, then run this again"
             ) from error
         roles.grant(driver)
-
-
-def _downgrade(dsn: str, target: str) -> None:
-    from alembic import command
-
-    with _locked(dsn) as connection:
-        command.downgrade(_config(connection), target)
-
-
-def _find_drift(dsn: str) -> list[str]:
-    from alembic.autogenerate import compare_metadata
-    from alembic.runtime.migration import MigrationContext
-
-    from consolidator.models.tables import METADATA
-
-    with _reading(dsn) as connection:
-        context = MigrationContext.configure(connection, opts={"include_name": _is_not_a_partition})
-        changes = compare_metadata(context, METADATA)
-        return [str(change) for change in changes if change[0] not in _COMMENT_CHANGES]
-
-
-def _is_not_a_partition(name: str | None, kind: str, _: object) -> bool:
-    return kind != "table" or not (name or "").startswith(("event_", "generation_chunk_"))
 
 
 def _get_revision(dsn: str) -> str | None:

@@ -1,5 +1,5 @@
-"""Alembic's migrations: env.py, and one version a subject in versions/.
+"""The schema as one page of SQL (`schema.sql`, `functions.sql`), and Alembic's migrations of older databases to it.
 
-`database.upgrade` runs them on start. They are static SQL, written by hand, and import nothing from the package but
-the table metadata, for the drift check.
+A new database is made from the page, and runs no migration. A migration in `versions/` is static SQL, written by hand,
+and imports nothing from the package; a test compares what the migrations make with what the page says.
 """

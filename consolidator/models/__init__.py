@@ -1,5 +1,4 @@
-"""Tables and the typed rows of them, one noun a file.
+"""The typed rows of tables, one noun a file; what a column means stands on its line of `migrations/schema.sql`.
 
-A `<Noun>Table` says types, keys and indexes; a `<Noun>Row` says what each column means. Nothing here reads or writes
-the database.
+Nothing here reads or writes the database.
 """

@@ -9,18 +9,6 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import BigInteger, Index, text
-from sqlmodel import Field, SQLModel
-
-from consolidator.models.columns import (
-    bigint_column,
-    json_object_column,
-    nullable_bytes_column,
-    nullable_text_column,
-    nullable_timestamp_column,
-    text_column,
-    timestamp_column,
-)
 from consolidator.models.payload import EventType
 from consolidator.models.principal import find_role, is_persons_word, name_principal
 
@@ -59,11 +47,11 @@ class EventRow:
 
     id: int
     session_id: str
-    seq: int  # dense in its session, from 1
+    seq: int
     event_type: str
-    data: dict[str, Any]  # the payload; `data_ref` in it refers to the values that are in blobs
-    created_at: datetime  # when it was ingested
-    consolidated_at: datetime | None  # when it was learned from
+    data: dict[str, Any]
+    created_at: datetime
+    consolidated_at: datetime | None
     task_id: str | None
     tool_name: str | None
     principal: str | None
@@ -126,41 +114,3 @@ def with_principals(new_events: Iterable[NewEvent], name: str | None = None) -> 
 # Of few events: what a child inherits at any point is found by these without reading the log.
 HAS_STATE_PATCH = "data ? 'state_patch' or data -> 'data_ref' ?| array['state_patch', '*']"
 IS_CONTEXT_MARK = "event_type = 'PolicyDecision' and data ->> 'decision' in ('compaction', 'scratchpad_set')"
-
-
-class EventTable(SQLModel, table=True):
-    """The log: partitioned by day of `created_at`, append-only; only `consolidated_at` is ever updated, once."""
-
-    __tablename__ = "event"
-    __table_args__ = (
-        Index("event_state_patch", "session_id", "seq", postgresql_where=text(HAS_STATE_PATCH)),
-        Index("event_context_mark", "session_id", "seq", postgresql_where=text(IS_CONTEXT_MARK)),
-        Index("event_task", "session_id", "seq", postgresql_where=text("event_type in ('TaskStart', 'TaskEnd')")),
-        {"postgresql_partition_by": "RANGE (created_at)"},
-    )
-
-    id: int = Field(
-        sa_type=BigInteger, nullable=False, sa_column_kwargs={"server_default": text("nextval('event_id_seq')")}
-    )
-    session_id: str = text_column(primary_key=True)
-    seq: int = bigint_column(primary_key=True)
-    event_type: str = text_column()
-    data: dict[str, Any] = json_object_column()
-    created_at: datetime = timestamp_column(primary_key=True)
-    consolidated_at: datetime | None = nullable_timestamp_column()
-    task_id: str | None = nullable_text_column()
-    tool_name: str | None = nullable_text_column()
-    hash: bytes | None = nullable_bytes_column()  # see `store.log.hash_chain`; null in events from before it
-    principal: str | None = nullable_text_column()  # see `models.principal`; null in events from before it
-
-
-class IdempotencyKeyTable(SQLModel, table=True):
-    """The first answer to an append with an idempotency key."""
-
-    __tablename__ = "idempotency"
-
-    session_id: str = text_column(primary_key=True)
-    key: str = text_column(primary_key=True)
-    first_seq: int = bigint_column()
-    last_seq: int = bigint_column()
-    created_at: datetime = timestamp_column()

@@ -12,27 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from sqlalchemy import Column, ForeignKey, Index, Text
-from sqlmodel import Field, SQLModel
-
-from consolidator.models.columns import bigint_column, text_column
-
 MAX_RANGES = 1000  # ancestors that one session may read
 _ANY_TIME = (datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC))
-
-
-class SessionLineageTable(SQLModel, table=True):
-    """The ranges of ancestors that a session reads, flattened when it is created; see `LineageRange`."""
-
-    __tablename__ = "session_lineage"
-    __table_args__ = (Index("session_lineage_ancestor", "ancestor_id"),)
-
-    session_id: str = Field(sa_column=Column(Text, ForeignKey("session.id", ondelete="CASCADE"), primary_key=True))
-    position: int = Field(primary_key=True, nullable=False)  # of the range: 0 is the farthest ancestor
-    ancestor_id: str = text_column()
-    after_seq: int = bigint_column()
-    upto_seq: int = bigint_column()
-    shift: int = bigint_column()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import Column, ForeignKey, Text
-from sqlmodel import Field, SQLModel
-
-from consolidator.models.columns import (
-    boolean_column,
-    json_object_column,
-    nullable_timestamp_column,
-    text_column,
-)
-
 SeedRole = Literal["system", "user", "assistant", "tool"]
 
 
@@ -35,23 +25,9 @@ class SeedRow:
     """A stored seed."""
 
     session_id: str
-    ordinal: int  # from 0
+    ordinal: int
     role: str
     content: str
     is_new: bool
     occurred_at: datetime | None
     details: dict[str, Any]
-
-
-class SeedTable(SQLModel, table=True):
-    """Seeds of sessions; they go with their session."""
-
-    __tablename__ = "seed"
-
-    session_id: str = Field(sa_column=Column(Text, ForeignKey("session.id", ondelete="CASCADE"), primary_key=True))
-    ordinal: int = Field(primary_key=True, nullable=False)
-    role: str = text_column()
-    content: str = text_column()
-    is_new: bool = boolean_column()
-    occurred_at: datetime | None = nullable_timestamp_column()
-    details: dict[str, Any] = json_object_column()

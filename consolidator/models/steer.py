@@ -5,11 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from sqlalchemy import Index
-from sqlmodel import SQLModel
-
-from consolidator.models.columns import bigint_column, nullable_text_column, text_column
-
 SteerOutcome = Literal["succeeded", "failed", "unknown"]
 
 
@@ -19,8 +14,8 @@ class SteerRow:
 
     session_id: str
     seq: int
-    task: str | None  # a hash of the id of the task that was open; None where none was
-    run_id: str  # that learned it, or later what became of it
+    task: str | None
+    run_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +23,9 @@ class TaskOutcomeRow:
     """How a task ended, in the log of one session; it outlives its event."""
 
     session_id: str
-    seq: int  # of the TaskEnd
-    task: str  # a hash of its id
-    outcome: SteerOutcome  # of every steer before it in this task
+    seq: int
+    task: str
+    outcome: SteerOutcome
     run_id: str
 
 
@@ -47,27 +42,3 @@ class SteerCounts:
         unknown = self.steers - self.succeeded - self.failed
         told = ((self.succeeded, "succeeded"), (self.failed, "failed"), (unknown, "without a known outcome"))
         return f"steered {times}; the task after it: " + ", ".join(f"{count} {how}" for count, how in told if count)
-
-
-class SteerTable(SQLModel, table=True):
-    """See `SteerRow`."""
-
-    __tablename__ = "steer"
-    __table_args__ = (Index("steer_run", "run_id"),)
-
-    session_id: str = text_column(primary_key=True)
-    seq: int = bigint_column(primary_key=True)
-    task: str | None = nullable_text_column()
-    run_id: str = text_column()
-
-
-class TaskOutcomeTable(SQLModel, table=True):
-    """See `TaskOutcomeRow`."""
-
-    __tablename__ = "task_outcome"
-
-    session_id: str = text_column(primary_key=True)
-    seq: int = bigint_column(primary_key=True)
-    task: str = text_column()
-    outcome: str = text_column()
-    run_id: str = text_column()

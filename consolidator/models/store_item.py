@@ -7,11 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import Index, LargeBinary, Text, text
-from sqlalchemy.dialects.postgresql import ARRAY, DOUBLE_PRECISION, JSONB
-from sqlmodel import Field, SQLModel
-
-from consolidator.models.columns import nullable_timestamp_column, timestamp_column
+from sqlalchemy import Text
 
 # By code points, so that what begins with the same labels stands together.
 _PLAIN_TEXT = Text(collation="C")
@@ -23,7 +19,7 @@ WILDCARD = "*"  # any label, in a pattern
 class StoreItemRow:
     """A row of `store_item`, without its vectors."""
 
-    namespace: list[str]  # labels, the outermost first
+    namespace: list[str]
     key: str
     value: Any
     created_at: datetime
@@ -98,24 +94,3 @@ class PutItem:
 
 
 Operation = GetItem | SearchItems | ListNamespaces | PutItem
-
-
-class StoreItemTable(SQLModel, table=True):
-    """One row an item; no event and no evidence, so that programs may change and delete it."""
-
-    __tablename__ = "store_item"
-    __table_args__ = (Index("store_item_expires", "expires_at", postgresql_where=text("expires_at is not null")),)
-
-    namespace: list[str] = Field(sa_type=ARRAY(_PLAIN_TEXT), primary_key=True, nullable=False)
-    key: str = Field(sa_type=_PLAIN_TEXT, primary_key=True, nullable=False)
-    value: dict[str, Any] = Field(sa_type=JSONB, nullable=False)
-    vectors: list[bytes] = Field(
-        default_factory=list,
-        sa_type=ARRAY(LargeBinary),
-        nullable=False,
-        sa_column_kwargs={"server_default": text("'{}'::bytea[]")},
-    )
-    created_at: datetime = timestamp_column()
-    updated_at: datetime = timestamp_column()
-    ttl_minutes: float | None = Field(default=None, sa_type=DOUBLE_PRECISION, nullable=True)
-    expires_at: datetime | None = nullable_timestamp_column()

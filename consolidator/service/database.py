@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from consolidator.database import Database, backup, open_database, partitions, security_releases, upgrade
+from consolidator.database import Database, backup, open_database, partitions, schema, security_releases, upgrade
 from consolidator.errors import UsageError
 from consolidator.jobs import engine
 from consolidator.jobs.indexing.reindex import Reindexing
@@ -111,7 +111,8 @@ async def verify_database(
         if exported_seals is not None:
             missing = await verification.find_missing_seals(conn, exported_seals)
             violations["I17 the seals of the copy are here"] = missing
-    return violations | {"schema matches this version": await upgrade.find_drift(database.dsn)}
+        violations["schema matches this version"] = await schema.find_drift(conn)
+    return violations
 
 
 async def list_seals(database: Database) -> list[dict[str, Any]]:

@@ -1,26 +1,89 @@
-"""The schema: made from nothing, the same as the tables say, and taken back."""
+"""The schema: made from its page, the same as the migrations make it, and compared with the page by `db verify`."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
 import consolidator.migrations
 from consolidator.clock import Clock
-from consolidator.database import Database, upgrade
+from consolidator.database import Database, schema, upgrade
 from consolidator.errors import SchemaTooNew
 from consolidator.store import checks
 from tests.conftest import NOON
 
+# Everything of a schema, as PostgreSQL describes it: columns, constraints, indexes, triggers, functions, sequences.
+CATALOG = """
+select format('%s.%s %s %s %s %s', attrelid::regclass, attname, format_type(atttypid, atttypmod), attnotnull,
+              pg_get_expr(adbin, adrelid), attstorage)
+from pg_attribute join pg_class c on c.oid = attrelid
+left join pg_attrdef on adrelid = attrelid and adnum = attnum
+where relnamespace = current_schema()::regnamespace and attnum > 0 and not attisdropped and relkind in ('r', 'p')
+union all select format('%s %s', conrelid::regclass, pg_get_constraintdef(oid)) from pg_constraint
+where connamespace = current_schema()::regnamespace and contype <> 'n'
+union all select indexdef from pg_indexes where schemaname = current_schema()
+union all select pg_get_triggerdef(t.oid) || tgenabled::text from pg_trigger t join pg_class c on c.oid = tgrelid
+where relnamespace = current_schema()::regnamespace and not tgisinternal
+union all select pg_get_functiondef(oid) || coalesce(proacl::text, '') from pg_proc
+where pronamespace = current_schema()::regnamespace
+union all select format('%s %s %s', relname, reloptions, obj_description(oid, 'pg_class')) from pg_class
+where relnamespace = current_schema()::regnamespace and relkind in ('r', 'p', 'S')
+"""
 
-async def test_the_schema_is_what_the_tables_say(dsn: str) -> None:
-    assert await upgrade.find_drift(dsn) == []
-    assert await upgrade.get_revision(dsn) == upgrade.newest_revision()
+
+@pytest.fixture
+def empty_dsn(server_dsn: str) -> Iterator[str]:
+    """A database without a schema."""
+    name = "consolidator_empty"
+    with psycopg.connect(server_dsn, autocommit=True) as conn:
+        conn.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+        try:
+            yield make_conninfo(server_dsn, dbname=name)
+        finally:
+            conn.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
+def read_catalog(dsn: str) -> set[str]:
+    """Return what PostgreSQL says of each part of our schema."""
+    with psycopg.connect(dsn, options="-c search_path=consolidator") as conn:
+        return {str(text) for (text,) in conn.execute(CATALOG.encode()).fetchall()}
+
+
+async def test_the_migrations_make_what_the_page_says(dsn: str, empty_dsn: str) -> None:
+    with upgrade.locked(empty_dsn) as connection:
+        upgrade.migrate(connection)
+    await upgrade.upgrade(empty_dsn, Clock(NOON))  # grants, and makes the partitions
+    assert read_catalog(empty_dsn) ^ read_catalog(dsn) == set()
+
+
+async def test_a_database_is_what_the_page_says(database: Database) -> None:
+    async with database.connection() as conn:
+        assert await schema.find_drift(conn) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ("alter table fact drop column sentence", "fact.sentence: the column is missing"),
+        ("alter table fact add column mood text", "fact.mood: this version knows no such column"),
+        ("alter table claim alter column note type varchar", "claim.note: the type is character varying, not text"),
+        ("alter table run alter column owner drop not null", "run.owner: null is allowed here"),
+        ("drop index session_due", "the index session_due is missing"),
+        ("alter table event drop constraint event_kind", "the constraint event_kind is missing"),
+    ],
+)
+async def test_what_differs_from_the_page_is_named(dsn: str, change: str, sentence: str) -> None:
+    async with await psycopg.AsyncConnection.connect(dsn, options="-c search_path=consolidator") as conn:
+        await conn.execute(change.encode())
+        assert sentence in await schema.find_drift(conn)
 
 
 def test_each_migrations_file_is_named_after_its_revision() -> None:
@@ -32,45 +95,23 @@ def test_each_migrations_file_is_named_after_its_revision() -> None:
         (script.revision, Path(script.path).name[:4]) for script in ScriptDirectory.from_config(config).walk_revisions()
     ]
     assert [revision for revision, _ in revisions] == [name for _, name in revisions]
+    assert [revision for revision, _ in reversed(revisions)] == [f"{n:04}" for n in range(1, len(revisions) + 1)]
     assert upgrade.newest_revision() == revisions[0][0]
 
 
-async def test_downgrading_to_nothing_leaves_nothing_and_upgrading_makes_it_again(dsn: str) -> None:
-    await upgrade.downgrade(dsn, "base")
-    async with await psycopg.AsyncConnection.connect(dsn) as conn:
-        cursor = await conn.execute(
-            "select relname from pg_class "
-            "where relnamespace = 'consolidator'::regnamespace and relkind in ('r', 'p', 'S') "
-            "union all select proname from pg_proc where pronamespace = 'consolidator'::regnamespace"
-        )
-        assert [name for (name,) in await cursor.fetchall()] == ["alembic_version"]
-    await upgrade.upgrade(dsn, Clock(NOON))
-    assert await upgrade.find_drift(dsn) == []
+async def test_four_that_start_at_once_make_the_schema_once(empty_dsn: str, dsn: str) -> None:
+    await asyncio.gather(*(upgrade.upgrade(empty_dsn, Clock(NOON)) for _ in range(4)))
+    assert await upgrade.get_revision(empty_dsn) == upgrade.newest_revision()
+    assert read_catalog(empty_dsn) == read_catalog(dsn)
 
 
-async def test_each_revision_can_be_taken_back_alone(dsn: str) -> None:
-    versions = Path(consolidator.migrations.__file__).parent / "versions"
-    older = sorted((path.name[:4] for path in versions.glob("0*.py")), reverse=True)[1:]
-    assert len(older) >= 6
-    for revision in older:
-        await upgrade.downgrade(dsn, revision)
-        assert await upgrade.get_revision(dsn) == revision
-    await upgrade.upgrade(dsn, Clock(NOON))
-    assert await upgrade.find_drift(dsn) == []
-
-
-async def test_two_that_start_at_once_upgrade_once(dsn: str) -> None:
-    await upgrade.downgrade(dsn, "base")
-    await asyncio.gather(*(upgrade.upgrade(dsn, Clock(NOON)) for _ in range(4)))
-    assert await upgrade.get_revision(dsn) == upgrade.newest_revision()
-
-
-async def test_a_newer_database_is_refused_and_left_alone(dsn: str) -> None:
+@pytest.mark.parametrize("revision", ["9999", "0042"])  # of a newer version, and of one from before the first release
+async def test_a_database_of_an_unknown_version_is_refused_and_left_alone(dsn: str, revision: str) -> None:
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as conn:
-        await conn.execute("update consolidator.alembic_version set version_num = '9999'")
-    with pytest.raises(SchemaTooNew, match="9999"):
+        await conn.execute(f"update consolidator.alembic_version set version_num = '{revision}'".encode())
+    with pytest.raises(SchemaTooNew, match=rf"{revision}.* an unreleased one made it"):
         await upgrade.upgrade(dsn, Clock(NOON))
-    assert await upgrade.get_revision(dsn) == "9999"
+    assert await upgrade.get_revision(dsn) == revision
 
 
 async def test_every_partition_is_guarded(database: Database) -> None:

@@ -6,42 +6,12 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 
 from consolidator.database.partitions import Connection
+from consolidator.database.schema import function_hashes
 from consolidator.store.log import seals
 from consolidator.store.log.hash_chain import hash_content, hash_event, hash_session_id
 from consolidator.store.log.seals import ChainedEvent, hash_root
 
 MAX_PROBLEMS = 20  # reported of each kind
-
-# SHA-256 of the bodies of the functions that guard the log; a migration that changes one changes it here.
-GUARDS = {
-    "begin_pruning": "9b23e0f5b8ea94401b36113c236ecf87cb21cc9b63248e99ed0a5451da64996d",
-    "collect_blobs": "c4cca4a7d0aa2868a4d8fb08f01017836b8b68d78f452da789129b9b73a44dde",
-    "delete_pruned_events": "5931b1c5e133ed7ac4949df0fb3a0d8eb1b93cd4d717024ad3d6b0b54f42b503",
-    "delete_pruned_output": "499bed40976d5bc9dfa73198cb130bbe483af376efb903cb58fa1cea8fd6d638",
-    "drop_log_partition": "e2c22a46aecb7aa1a67e75835783a31b18276d7caae738bea91fb1e7f77c6354",
-    "erase_session": "59fd7e3ba306f8e553cee7b946d5d0ef743624b99b7e653649f87eee031e7bfc",
-    "finish_partition_drops": "80d722ee7268ff5debe8670c871f36303ebe6c8f84554441c121225a90a31dd1",
-    "forget_claims": "841f0199b806d0006a2c079ee13940bd94b1eea2d846e0e3236ddb6de5249f4c",
-    "inherit_past": "f13ccf6da127053d07ebd98ceb15fcd0576d38a3582e654c772c949f3715ab5a",
-    "is_of_this_transaction": "1f543ff9b219dde76c5ed78744b38f1a68686d3be9e0db7ba49a23d8adcf2b9c",
-    "is_owner_login": "fa1817b15d3745625b902fcf2ebd7da1edd9bb3665c5fc90fd90d6c87f9bb37b",
-    "mark_recorded": "4a19f956181c955bb184e3b5171e421c46c2bda73a646dfcf6336ae429b7fdf0",
-    "move_to_root": "02b6a05cfdfe03f109402b00778bfc6b41253b2964bee70e4600b7678eec168f",
-    "place_keys": "071e6a4b5093041689d0b366ed4f31a176754050732bce3aeeb7235479efba9c",
-    "prune_session": "c9562774765a533f5a4bf97664b4862c88722ab8af8b1410d8cd11b8fb5a4b1e",
-    "read_floor": "82c92201d47627fe5cce2944abdc468b741e57469fc92edd3b6d21d17281e089",
-    "refuse_companion_change": "2ee5f348ddaba82fb03ff01ef46169ffb7dd1c6c430522365da925d25330ae40",
-    "refuse_companion_delete": "6a681dea3ce0b4e36341e6ec1c5951610118a93a1f80cd469ad575e5ad53f09e",
-    "refuse_event_change": "9374e07a346cd8cc7aaf99adf150fc3bb78e962e686d4f2fee773afd5b9eb227",
-    "refuse_event_delete": "2cf420c5795baeaf2843c2f6365682d83ba9a14f12c8f37f83c529f75460301a",
-    "refuse_event_truncate": "a1b54db79dc34b429c7b047648b5f2699e0467af8bfec18bf06d497208f774a1",
-    "seal_chains": "3e68db6630418087a5d9b6430e2f2d28b8d7b37c711aa1b1c0b7439bc7944796",
-    "set_parent": "323ca7b25be9b791d12669ef841c5ef7ad6ad56637735d7e2c42392f33411337",
-    "set_past": "3ac19826f9ee4eea8539b06b12d0dc3e7b0e4a6bfcdc0a3ecce26cb8dab57289",
-    "stamp_awaited_events": "af9f0849500f1a12e4b09f4eaa6b1e0e177e7da395802a15b90f79b0fe94cbc7",
-    "stamp_events": "e1eb3a1206d63cb147c146defaa8d91759c232bddbcb90c2a9cfe844a5ffa0f2",
-    "stamp_settled_events": "2c80a6f74b6dc8b22348ae3aee5caa00630636df6bb3f091a1b12bb8247f96da",
-}
 
 
 async def find_tampering(conn: Connection) -> dict[str, list[str]]:
@@ -141,11 +111,11 @@ async def find_broken_roots(conn: Connection) -> list[str]:
 
 
 async def find_changed_guards(conn: Connection) -> list[str]:
-    """Return the guarding functions that are missing, or whose source is not this version's."""
-    present = {guard.name: guard.source for guard in await seals.list_guards(conn, list(GUARDS))}
+    """Return the functions of the schema that are missing, or whose source is not this version's."""
+    present = {guard.name: guard.source for guard in await seals.list_guards(conn, list(function_hashes()))}
     return [
         f"function {name} {'is missing' if name not in present else 'has another source than this version knows'}"
-        for name, source in GUARDS.items()
+        for name, source in function_hashes().items()
         if present.get(name) != source
     ]
 

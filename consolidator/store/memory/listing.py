@@ -7,12 +7,12 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import case, func, not_, true
+from sqlalchemy import case, column, func, not_, table, true
 from sqlmodel import and_, col, or_, select
 
 from consolidator.database.partitions import Connection
 from consolidator.models.audience import ALL, audiences_for
-from consolidator.models.fact import CandidateTable, FactRow, FactTable, FactVersionTable, TombstoneTable
+from consolidator.models.fact import CandidateTable, FactRow, FactTable
 from consolidator.models.page import Page
 from consolidator.models.procedure import MIN_SUCCESS, ProcedureRow, ProcedureTable
 from consolidator.models.solution import SolutionRow, SolutionTable
@@ -83,7 +83,8 @@ async def list_facts(
             col(FactTable.recorded_at) <= as_of, or_(superseded_at.is_(None), superseded_at > as_of)
         )
     if valid_at is not None:
-        forgotten = select(col(TombstoneTable.fact_id))
+        tombstones: Any = table("tombstone", column("fact_id"))
+        forgotten = select(tombstones.c.fact_id)
         statement = statement.where(
             columns_as_of["valid_from"] <= valid_at, or_(valid_to.is_(None), valid_to > valid_at)
         )
@@ -137,9 +138,9 @@ def _select_facts(as_of: datetime | None) -> tuple[Any, dict[str, Any]]:
     current_columns = {name: col(getattr(FactTable, name)) for name in _VERSIONED}
     if as_of is None:
         return select(FactTable), current_columns
-    until = col(FactVersionTable.until)
-    of_fact = select(FactVersionTable).where(col(FactVersionTable.fact_id) == col(FactTable.id), until > as_of)
-    version = of_fact.order_by(until).limit(1).lateral("version")
+    versions: Any = table("fact_version", column("fact_id"), column("until"), *map(column, _VERSIONED))
+    of_fact = select(versions).where(versions.c.fact_id == col(FactTable.id), versions.c.until > as_of)
+    version = of_fact.order_by(versions.c.until).limit(1).lateral("version")
     columns_as_of = {
         name: case((version.c.fact_id.is_not(None), version.c[name]), else_=current_columns[name])
         for name in _VERSIONED

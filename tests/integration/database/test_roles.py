@@ -486,17 +486,16 @@ async def test_without_the_owners_address_the_brakes_hold(
 
 
 async def test_an_older_schema_is_named_to_who_may_not_upgrade_it(
-    dsn: str, writer_dsn: str, reader_dsn: str, clock: FrozenClock
+    dsn: str, writer_dsn: str, reader_dsn: str, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert await upgrade.prepare(writer_dsn, clock) == "writer"
     assert await upgrade.prepare(reader_dsn, clock) == "reader"
     assert await upgrade.prepare(dsn, clock) == "owner"
-    await upgrade.downgrade(dsn, "0017")
+    known = upgrade.known_revisions() | {"9998"}
+    monkeypatch.setattr(upgrade, "known_revisions", lambda: known)  # a version with one more migration
     for address in (writer_dsn, reader_dsn):
         with pytest.raises(SchemaTooOld, match="CONSOLIDATOR_OWNER_URL"):
             await upgrade.prepare(address, clock)
-    both = await asyncio.gather(*(upgrade.prepare(writer_dsn, clock, owner_dsn=dsn) for _ in range(3)))
-    assert both == ["writer"] * 3
 
 
 async def test_a_login_without_a_role_is_told_which_one_it_needs(
@@ -529,14 +528,13 @@ async def test_who_may_not_create_roles_is_told_what_to_run(
             conn.execute(f"drop role {name}".encode())
 
 
-async def test_an_embedded_database_of_before_roles_is_upgraded_in_place(tmp_path: Path, clock: FrozenClock) -> None:
+async def test_an_embedded_database_without_roles_is_given_them(tmp_path: Path, clock: FrozenClock) -> None:
     """Several processes open it at once."""
     settings = Settings(home=tmp_path / "home", health_port=0)
     async with open_database(settings, clock) as database:
         await log_events(database, "s", [user_message("from before")])
     server = await EmbeddedServer.start(settings.home)
     try:
-        await upgrade.downgrade(server.dsn, "0017")
         with psycopg.connect(server.dsn, autocommit=True) as conn:
             conn.execute("drop owned by consolidator_writer, consolidator_reader")
             conn.execute("drop role consolidator_writer, consolidator_reader")

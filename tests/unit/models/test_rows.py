@@ -1,8 +1,10 @@
-"""A typed row says of its table what the table says: the same columns, and None only where the table has null."""
+"""A typed row says of its table what the schema says: the same columns, and None only where the table has null."""
 
 from __future__ import annotations
 
 import dataclasses
+import pkgutil
+import re
 import typing
 from collections.abc import Iterator
 from importlib import import_module
@@ -10,16 +12,22 @@ from typing import Any
 
 import pytest
 
-from consolidator.models.tables import METADATA, MODULES
+import consolidator.models
+from consolidator.database import schema
+
+NULLABLE: dict[str, dict[str, bool]] = {}  # table -> column -> whether it may be null
+for _table, _column, _, _required in schema.columns():
+    NULLABLE.setdefault(_table, {})[_column] = not _required
 
 
 def row_types() -> Iterator[tuple[type, str]]:
     """Yield each row of a whole table with the name of its table."""
-    for module in MODULES:
-        for name, value in vars(module).items():
-            table = getattr(module, name.removesuffix("Row") + "Table", None)
-            if name.endswith("Row") and table is not None and value.__module__ == module.__name__:
-                yield value, str(table.__tablename__)
+    for module in pkgutil.iter_modules(consolidator.models.__path__):
+        name = f"consolidator.models.{module.name}"
+        for row, value in vars(import_module(name)).items():
+            table = re.sub("(?<=[a-z])(?=[A-Z])", "_", row.removesuffix("Row")).lower()
+            if row.endswith("Row") and table in NULLABLE and value.__module__ == name:
+                yield value, table
 
 
 ROWS = dict(row_types())
@@ -37,15 +45,13 @@ def test_the_rows_of_whole_tables_are_found() -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.__name__)
 def test_a_row_has_columns_of_its_table(row: type) -> None:
-    columns = METADATA.tables[ROWS[row]].columns
-    assert set(nullable_fields(row)) <= set(columns.keys())
+    assert set(nullable_fields(row)) <= set(NULLABLE[ROWS[row]])
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.__name__)
 def test_a_field_is_optional_where_its_column_is_nullable(row: type) -> None:
-    columns = METADATA.tables[ROWS[row]].columns
-    differing = {name for name, nullable in nullable_fields(row).items() if nullable != columns[name].nullable}
-    assert differing == set()
+    columns = NULLABLE[ROWS[row]]
+    assert {name for name, nullable in nullable_fields(row).items() if nullable != columns[name]} == set()
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.__name__)
