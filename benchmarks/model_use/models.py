@@ -27,7 +27,6 @@ from benchmarks.quality.synthetic_dialogues import generate_dialogue
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.demo import logs
-from consolidator.demo.script import load_samples
 from consolidator.formats import locomo
 from consolidator.formats.registry import get_format
 from consolidator.jobs.importing.importer import import_sources
@@ -108,7 +107,7 @@ async def measure(
 def _write_corpora(target: Path, scale: str, folder: Path | None) -> list[ModelCorpus]:
     """Write the logs of the demo and synthetic dialogues below `target`."""
     demo = target / "demo"
-    logs.write_logs(load_samples(), demo, datetime(2026, 1, 5, tzinfo=UTC), timedelta(days=DAYS[scale]))
+    logs.write_logs(demo, logs.FIRST_DAY, timedelta(days=DAYS[scale]))
     corpora = [ModelCorpus("demo", [_parse_source(source) for source in logs.list_sources(demo)])]
     count, length = DIALOGUES[scale]
     dialogues = target / "dialogues"

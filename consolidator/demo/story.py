@@ -19,7 +19,6 @@ from typing import Any
 from consolidator.clock import FrozenClock
 from consolidator.database import Database, open_database
 from consolidator.demo import logs
-from consolidator.demo.script import load_samples
 from consolidator.errors import DatabaseError, UsageError
 from consolidator.models.fact import FactRow
 from consolidator.models.solution import SolutionRow
@@ -124,7 +123,6 @@ class Story:
         self._clock: FrozenClock = database.clock
         self._start = self._clock.now()
         self._folder = folder
-        self._samples = load_samples()
         self._seen = _SeenMemory()
 
     async def play_week(self, number: int, tick: Callable[[], None] = lambda: None) -> DemoWeek:
@@ -144,7 +142,7 @@ class Story:
         for job in JOBS:
             self._clock.set(midnight + _JOB_TIMES[job])
             if job == "import":
-                logs.write_logs(self._samples, self._folder, self._start, self._clock.now() - self._start)
+                logs.write_logs(self._folder, self._start, self._clock.now() - self._start)
             reports[job] = await run_job(self.database, self.settings, job, asyncio.Event())
         ledger = {name: int(reports["consolidation"][name]) for name in LEDGER_COLUMNS}
         imported = reports["import"]
@@ -206,7 +204,7 @@ class Story:
     @property
     def last_session(self) -> str:
         """The foreign id of the session that waits for its agent when the story ends."""
-        return logs.agent_session_id(max(self._samples, key=lambda sample: sample.items[-1].at))
+        return logs.list_session_names()[-1]
 
     async def suggest_next_call(self) -> dict[str, Any] | None:
         """Return the call that usually follows in the last session."""
@@ -296,7 +294,7 @@ async def clear_demo(settings: Settings, clock: FrozenClock) -> None:
     if not (settings.home / "postgres").exists():
         return
     async with open_database(settings, clock) as database:
-        await _refuse_foreign_sessions(database, {logs.agent_session_id(sample) for sample in load_samples()})
+        await _refuse_foreign_sessions(database, set(logs.list_session_names()))
         await database.engine.dispose()
         assert database.server is not None
         if not await database.server.delete():

@@ -9,18 +9,19 @@ from pathlib import Path
 import pytest
 
 from consolidator.demo import logs
-from consolidator.demo.script import AGENTS, load_samples, parse_script
 from consolidator.demo.story import SECRET, story_start
 from consolidator.formats.base import ForeignEvent, ForeignSession, Problem, Skipped
 from consolidator.formats.registry import get_format, recognise_format
+from release.demo_logs import writer
+from release.demo_logs.script import AGENTS, load_samples, parse_script
 
-START = datetime(2026, 1, 5, tzinfo=UTC)
+START = datetime(2026, 2, 2, tzinfo=UTC)
 ALL = timedelta(days=28)
 
 
 def write_and_read_logs(folder: Path, until: timedelta = ALL) -> dict[str, str]:
     """Write the logs, and return the text of each by its path in the folder."""
-    logs.write_logs(load_samples(), folder, START, until)
+    logs.write_logs(folder, START, until)
     return {str(path.relative_to(folder)): path.read_text() for path in sorted(folder.rglob("*.jsonl"))}
 
 
@@ -30,6 +31,15 @@ def test_four_weeks_of_three_agents_are_written_down() -> None:
     assert 45 <= len(samples) <= 60
     assert max(sample.items[-1].at for sample in samples) < ALL
     assert {sample.starts_at // timedelta(weeks=1) for sample in samples} == {0, 1, 2, 3}
+
+
+def test_the_logs_are_what_their_scripts_say(tmp_path: Path) -> None:
+    writer.write_logs(load_samples(), tmp_path / "scripts", START, ALL)
+    expected = {
+        str(path.relative_to(tmp_path / "scripts")): path.read_text()
+        for path in (tmp_path / "scripts").rglob("*.jsonl")
+    }
+    assert write_and_read_logs(tmp_path / "logs") == expected
 
 
 def test_every_log_is_recognised_and_every_line_of_it_is_explained(tmp_path: Path) -> None:

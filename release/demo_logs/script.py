@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Literal
 
 AGENTS = ("claude-code", "support-desk", "ops-bot")
@@ -64,7 +64,7 @@ class SampleSession:
 
 def load_samples() -> list[SampleSession]:
     """Return all sample sessions, agent by agent, in the order of their scripts."""
-    folder = files("consolidator.demo") / "samples"
+    folder = Path(__file__).parent / "samples"
     return [
         sample
         for agent in AGENTS
