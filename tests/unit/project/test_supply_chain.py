@@ -24,12 +24,12 @@ from release.bill_of_materials import (
     read_shipped_versions,
 )
 
-HASHED_FILES = ("constraints-hashed.txt", "requirements-hashed.txt")
+HASHED = ROOT / "requirements-hashed.txt"
 
 
-def read_hashed(name: str) -> dict[str, tuple[Requirement, list[str]]]:
-    """Return the requirements of a file and their hashes, by normalized name of the package."""
-    text = (ROOT / name).read_text().replace("\\\n", " ")
+def read_hashed() -> dict[str, tuple[Requirement, list[str]]]:
+    """Return the requirements of the file and their hashes, by normalized name of the package."""
+    text = HASHED.read_text().replace("\\\n", " ")
     found: dict[str, tuple[Requirement, list[str]]] = {}
     for line in text.splitlines():
         if line.startswith("#"):
@@ -47,24 +47,18 @@ def pinned_version(requirement: Requirement) -> str:
     return specifier.version
 
 
-@pytest.mark.parametrize("name", HASHED_FILES)
-def test_every_package_has_hashes_and_no_address(name: str) -> None:
-    for requirement, hashes in read_hashed(name).values():
+def test_every_package_has_hashes_and_no_address() -> None:
+    for requirement, hashes in read_hashed().values():
         assert hashes, requirement
         assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", each) for each in hashes), requirement
         assert requirement.url is None
-    text = (ROOT / name).read_text()
+    text = HASHED.read_text()
     assert "://" not in text
     assert not re.search(r"^\s*-", re.sub(r"\\\n\s+--hash", "", text), re.MULTILINE)  # no option, such as an index
 
 
-def test_the_hashed_constraints_are_the_constraints() -> None:
-    hashed = {name: pinned_version(requirement) for name, (requirement, _) in read_hashed(HASHED_FILES[0]).items()}
-    assert hashed == read_constraints(), "constraints.txt was changed: run `make hashes`"
-
-
 def test_what_runs_the_product_is_hashed_with_the_constraints_versions() -> None:
-    hashed = read_hashed(HASHED_FILES[1])
+    hashed = read_hashed()
     constraints = read_constraints()
     needed = {
         name for name, (requirement, _) in hashed.items() if requirement.marker is None or requirement.marker.evaluate()
