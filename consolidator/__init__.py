@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from consolidator.models.seed import Seed
     from consolidator.runtime.agent import Consolidator, step, wake
     from consolidator.runtime.agent_session import Session
-    from consolidator.runtime.harness import Delta, StepResult
-    from consolidator.runtime.routing import RouteDecision, RouteRequest
-    from consolidator.runtime.tools.outcome import Outcome
+    from consolidator.runtime.session.outcome import Outcome
+    from consolidator.runtime.session.routing import RouteDecision, RouteRequest
     from consolidator.runtime.tools.tool import CallContext, Tool, tool
+    from consolidator.runtime.turn.harness import Delta, StepResult
     from consolidator.service.viewer import Viewer
     from consolidator.settings import Settings, load_settings
 

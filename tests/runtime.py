@@ -12,8 +12,8 @@ from consolidator import Consolidator, Session, Tool
 from consolidator.database import Database
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-from consolidator.runtime.harness import Delta
 from consolidator.runtime.tools.builtin import BuiltinGroup
+from consolidator.runtime.turn.harness import Delta
 from consolidator.settings import Settings
 from consolidator.store.log import events
 from consolidator.testing import ModelServer, ScriptedReply

@@ -26,7 +26,7 @@ from consolidator.context.build import build_context
 from consolidator.database import Connection, Database
 from consolidator.llm.client import ModelClient
 from consolidator.runtime.agent_session import Session
-from consolidator.runtime.generation import StreamedAnswer, stream_answer
+from consolidator.runtime.turn.generation import StreamedAnswer, stream_answer
 
 TITLE = "a turn with one tool call, beside its floor"
 ROUNDS = {"tiny": 2, "small": 40, "full": 150}

@@ -45,7 +45,7 @@ from consolidator.api.routes import (
 )
 from consolidator.errors import ConsolidatorError, as_disk_full
 from consolidator.llm.redaction.redact import redact
-from consolidator.runtime.harness import Harness
+from consolidator.runtime.turn.harness import Harness
 from consolidator.service.bearer import BearerTokens
 from consolidator.service.credentials import open_tokens
 from consolidator.service.database import Database

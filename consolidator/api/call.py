@@ -16,7 +16,7 @@ from starlette.responses import Response
 from consolidator.api import limits, problems, replies
 from consolidator.api.guard import EVENT_STREAM
 from consolidator.api.problems import Problem
-from consolidator.runtime.harness import Harness
+from consolidator.runtime.turn.harness import Harness
 from consolidator.service.bearer import BearerTokens
 from consolidator.service.database import Database
 from consolidator.service.nights.requested import RequestedRuns

@@ -20,7 +20,7 @@ from consolidator.api.replies import to_document
 from consolidator.api.schemas.event import Event
 from consolidator.api.schemas.spawn import SubAgent
 from consolidator.errors import DatabaseUnavailable
-from consolidator.runtime.harness import waits_for_driver
+from consolidator.runtime.turn.harness import waits_for_driver
 from consolidator.service.sessions import lookup, spawning
 from consolidator.service.sessions.following import Cursor, FollowedItem, SessionMarks, follow
 from consolidator.service.viewer import Scope

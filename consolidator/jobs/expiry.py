@@ -14,7 +14,7 @@ from consolidator.database import Database
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role
-from consolidator.runtime.sub_agents import finish_abandoned
+from consolidator.runtime.turn.sub_agents import finish_abandoned
 from consolidator.store.log import events, sessions
 from consolidator.store.log import retention as store
 from consolidator.store.log.retention import ExpiredSession

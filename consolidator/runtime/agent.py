@@ -15,17 +15,19 @@ from typing import Any, Unpack
 from consolidator.database import Database, open_database
 from consolidator.llm import tokens
 from consolidator.llm.client import create_client
-from consolidator.runtime import checkpoints, creation, sessions
-from consolidator.runtime import wake as waking
 from consolidator.runtime.agent_session import Session
-from consolidator.runtime.harness import Harness, RecallFunction, Sender, StepResult
+from consolidator.runtime.lineage import checkpoints
 from consolidator.runtime.live.hub import FollowHub, open_hub
-from consolidator.runtime.overrides import NO_OVERRIDES, Overrides
-from consolidator.runtime.routing import RoutePolicy
-from consolidator.runtime.session_request import SessionArguments, session_request
+from consolidator.runtime.session import creation
+from consolidator.runtime.session.overrides import NO_OVERRIDES, Overrides
+from consolidator.runtime.session.routing import RoutePolicy
+from consolidator.runtime.session.session_request import SessionArguments, session_request
 from consolidator.runtime.tools.builtin import BuiltinGroup, builtin_tools
 from consolidator.runtime.tools.mcp_servers import start_mcp_servers
 from consolidator.runtime.tools.tool import Tool, Toolbox
+from consolidator.runtime.turn import sessions
+from consolidator.runtime.turn import wake as waking
+from consolidator.runtime.turn.harness import Harness, RecallFunction, Sender, StepResult
 from consolidator.settings import Settings, load_settings
 from consolidator.store.log import sessions as session_store
 

@@ -14,18 +14,20 @@ from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
-from consolidator.runtime import branches, checkpoints, sessions
-from consolidator.runtime import wake as waking
-from consolidator.runtime.agent_defaults import parse_amount
-from consolidator.runtime.answer_stream import AnswerStream
-from consolidator.runtime.branches import BranchComparison, BranchRequest
-from consolidator.runtime.children import BranchKind, ChildRequest, create_child
-from consolidator.runtime.harness import Delta, StepResult
-from consolidator.runtime.hydration import HydratedSession, hydrate_session
-from consolidator.runtime.overrides import NO_OVERRIDES, Overrides
-from consolidator.runtime.scratchpad import Scratchpad, ScratchpadEdit, change_scratchpad, read_scratchpad
-from consolidator.runtime.spawn_request import ResultMode, SpawnRequest, SpawnResult
-from consolidator.runtime.tasks import Task, TaskOutcome, finish_task
+from consolidator.runtime.lineage import checkpoints
+from consolidator.runtime.lineage.children import BranchKind, ChildRequest, create_child
+from consolidator.runtime.live.answer_stream import AnswerStream
+from consolidator.runtime.rerun import branches
+from consolidator.runtime.rerun.branches import BranchComparison, BranchRequest
+from consolidator.runtime.session.agent_defaults import parse_amount
+from consolidator.runtime.session.hydration import HydratedSession, hydrate_session
+from consolidator.runtime.session.overrides import NO_OVERRIDES, Overrides
+from consolidator.runtime.session.scratchpad import Scratchpad, ScratchpadEdit, change_scratchpad, read_scratchpad
+from consolidator.runtime.session.spawn_request import ResultMode, SpawnRequest, SpawnResult
+from consolidator.runtime.session.tasks import Task, TaskOutcome, finish_task
+from consolidator.runtime.turn import sessions
+from consolidator.runtime.turn import wake as waking
+from consolidator.runtime.turn.harness import Delta, StepResult
 from consolidator.store.log import sessions as session_store
 from consolidator.store.log import tasks as task_store
 from consolidator.store.log.lineage import load_lineage, read_lineage

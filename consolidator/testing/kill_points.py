@@ -11,7 +11,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from consolidator.runtime import boundaries
+from consolidator.runtime.session import boundaries
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from consolidator.errors import DatabaseUnavailable
-from consolidator.runtime.harness import waits_for_driver
+from consolidator.runtime.turn.harness import waits_for_driver
 from consolidator.service.sessions import lookup
 from consolidator.service.sessions.following import Cursor, FollowedItem, SessionMarks, follow
 from consolidator.ui.conversation import to_entry

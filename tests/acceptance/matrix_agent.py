@@ -30,12 +30,12 @@ from consolidator import Consolidator, Session, tool
 from consolidator.clock import Clock
 from consolidator.database import Database
 from consolidator.errors import SessionBusy, SessionClosed, StaleEpoch, UsageError
-from consolidator.runtime import boundaries as runtime_points
-from consolidator.runtime import generation, sessions
-from consolidator.runtime.harness import Delta, StepResult
-from consolidator.runtime.spawn_request import SpawnRequest
-from consolidator.runtime.sub_agents import create_sub_agent, finish_abandoned, list_unfinished
+from consolidator.runtime.session import boundaries as runtime_points
+from consolidator.runtime.session.spawn_request import SpawnRequest
 from consolidator.runtime.tools.tool import CallContext, Tool, Toolbox
+from consolidator.runtime.turn import generation, sessions
+from consolidator.runtime.turn.harness import Delta, StepResult
+from consolidator.runtime.turn.sub_agents import create_sub_agent, finish_abandoned, list_unfinished
 from consolidator.settings import Settings
 from consolidator.store.log import lineage, tasks
 from consolidator.store.log import sessions as rows

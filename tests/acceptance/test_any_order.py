@@ -21,9 +21,10 @@ from consolidator import CallContext, Consolidator, tool
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import DatabaseUnavailable, SessionBusy, StaleEpoch
-from consolidator.runtime import generation, lease, sessions
-from consolidator.runtime.boundaries import set_hook
-from consolidator.runtime.harness import Delta
+from consolidator.runtime.session import lease
+from consolidator.runtime.session.boundaries import set_hook
+from consolidator.runtime.turn import generation, sessions
+from consolidator.runtime.turn.harness import Delta
 from consolidator.testing import ModelServer
 from tests.acceptance import chatter, matrix
 from tests.runtime import open_agent

@@ -15,7 +15,7 @@ from typing import TypeVar, get_args
 import pytest
 
 from consolidator.database import Database
-from consolidator.runtime.boundaries import Boundary
+from consolidator.runtime.session.boundaries import Boundary
 from consolidator.testing import ModelServer
 from tests.acceptance import matrix
 from tests.acceptance.matrix import SCENARIOS, Matrix

@@ -13,7 +13,7 @@ import pytest
 from ulid import ULID
 
 from consolidator.database import Database
-from consolidator.runtime import sessions
+from consolidator.runtime.turn import sessions
 from consolidator.testing import ModelServer
 from tests.acceptance import chatter, matrix
 from tests.acceptance.matrix_agent import ForkServer, create_tools

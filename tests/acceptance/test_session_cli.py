@@ -14,9 +14,8 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
-from consolidator.runtime import sessions
-from consolidator.runtime.budget import plan_reserve, reserve_spend, settle_spend
-from consolidator.runtime.harness import Usage
+from consolidator.runtime.session.budget import Usage, plan_reserve, reserve_spend, settle_spend
+from consolidator.runtime.turn import sessions
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
 from consolidator.testing.kill_points import interrupt_at

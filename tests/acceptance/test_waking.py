@@ -15,7 +15,7 @@ import pytest
 
 from consolidator import Consolidator, tool
 from consolidator.database import Database
-from consolidator.runtime import sessions
+from consolidator.runtime.turn import sessions
 from consolidator.testing import ModelServer, ScriptedReply
 from consolidator.testing.kill_points import interrupt_at
 from tests import nights

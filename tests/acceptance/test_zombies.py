@@ -23,9 +23,10 @@ from consolidator import CallContext, Consolidator, tool
 from consolidator.clock import Clock, FrozenClock
 from consolidator.database import Database
 from consolidator.errors import StaleEpoch
-from consolidator.runtime import generation, lease, sessions
-from consolidator.runtime.boundaries import set_hook
-from consolidator.runtime.lease import uptime
+from consolidator.runtime.session import lease
+from consolidator.runtime.session.boundaries import set_hook
+from consolidator.runtime.session.lease import uptime
+from consolidator.runtime.turn import generation, sessions
 from consolidator.testing import ModelServer, kill_points
 from tests.acceptance import matrix
 from tests.acceptance.matrix import Matrix

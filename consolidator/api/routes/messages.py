@@ -9,7 +9,7 @@ from consolidator.api.call import Writing, operation, to_answer, to_response
 from consolidator.api.schemas.message import NewMessage, SentMessage, StoppedTurn
 from consolidator.api.schemas.session import SessionId
 from consolidator.api.streaming import ALSO_READ, STREAMED, stream_turn
-from consolidator.runtime.sessions import MessageMode
+from consolidator.runtime.turn.sessions import MessageMode
 from consolidator.service.database import Database
 from consolidator.service.requests import Answer
 from consolidator.service.sessions import messages

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from consolidator.api.schemas.session import Input
 from consolidator.models.agent import AgentRow
-from consolidator.runtime.agent_defaults import MAX_SECONDS
+from consolidator.runtime.session.agent_defaults import MAX_SECONDS
 
 
 class AgentChange(Input):

@@ -10,8 +10,8 @@ from pydantic import BaseModel, Field
 
 from consolidator.api.schemas.session import Input
 from consolidator.models.checkpoint import CheckpointRow
-from consolidator.runtime.agent_defaults import MAX_SECONDS
-from consolidator.runtime.overrides import Overrides
+from consolidator.runtime.session.agent_defaults import MAX_SECONDS
+from consolidator.runtime.session.overrides import Overrides
 
 # What an imported fork copied of other logs has seqs of 0 and below.
 Position = Annotated[int, Field(ge=1 - 2**53, le=2**53 - 1)]

@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from consolidator.errors import UsageError
 from consolidator.models.seed import Seed as NewSeed
 from consolidator.models.session import SessionRow
-from consolidator.runtime.agent_defaults import MAX_SECONDS
-from consolidator.runtime.session_request import MAX_SEED_CHARACTERS, MAX_SEEDS, SessionRequest
+from consolidator.runtime.session.agent_defaults import MAX_SECONDS
+from consolidator.runtime.session.session_request import MAX_SEED_CHARACTERS, MAX_SEEDS, SessionRequest
 from consolidator.service.sessions.listing import ContextUse as MeasuredUse
 
 SessionId = Annotated[

@@ -9,7 +9,7 @@ import typer
 from consolidator.cli.common import open_configured, run_async
 from consolidator.cli.output import print_line
 from consolidator.errors import UsageError
-from consolidator.runtime.sessions import decide_approval, resolve_call
+from consolidator.runtime.turn.sessions import decide_approval, resolve_call
 
 SURFACE = "cli"
 CallId = Annotated[str, typer.Argument(metavar="CALL", help="A call, by its id.")]

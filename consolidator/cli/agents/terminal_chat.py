@@ -24,13 +24,13 @@ from consolidator.cli.stdin import StdinLines
 from consolidator.cli.streams import write_now
 from consolidator.errors import ConsolidatorError, UsageError
 from consolidator.models.session import SessionRow
-from consolidator.runtime import sessions
 from consolidator.runtime.agent import Consolidator
 from consolidator.runtime.agent_session import VOID_NOTICE, Message, Session
-from consolidator.runtime.attention import load_pending_calls
-from consolidator.runtime.harness import Delta
+from consolidator.runtime.session.attention import load_pending_calls
 from consolidator.runtime.tools.arguments import BoundCall
 from consolidator.runtime.tools.tool import CallContext, Tool
+from consolidator.runtime.turn import sessions
+from consolidator.runtime.turn.harness import Delta
 from consolidator.service.log.sessions import find_session_id
 from consolidator.service.sessions.listing import SessionFilter, list_sessions
 from consolidator.service.sessions.messages import stop_turn

@@ -12,8 +12,8 @@ from consolidator.cli.common import open_configured, run_async
 from consolidator.cli.output import AsJson, print_json, print_table
 from consolidator.errors import ModelError, UsageError
 from consolidator.runtime.agent import Consolidator
-from consolidator.runtime.driver import DUE_OUTCOMES
-from consolidator.runtime.wake import WakeResult
+from consolidator.runtime.live.driver import DUE_OUTCOMES
+from consolidator.runtime.turn.wake import WakeResult
 from consolidator.service.log.sessions import find_session_id
 
 

@@ -24,7 +24,7 @@ from consolidator.cli.output import (
 )
 from consolidator.errors import UsageError
 from consolidator.models.session import SessionRow
-from consolidator.runtime.sessions import list_attention
+from consolidator.runtime.turn.sessions import list_attention
 from consolidator.service.log.sessions import find_session_id
 from consolidator.service.memory.decision_log import CHANNEL as MEMORY_CHANNEL
 from consolidator.service.sessions.listing import (

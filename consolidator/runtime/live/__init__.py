@@ -1,1 +1,1 @@
-"""Following sessions live: their events, and the pieces of answers, as they are committed."""
+"""Sessions while they run: the driver that wakes them, and those who follow them."""

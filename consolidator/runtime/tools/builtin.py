@@ -12,10 +12,10 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field
 
 from consolidator.errors import ConsolidatorError, UsageError
-from consolidator.runtime.scratchpad import ChangeScratchpad, EditMode, ScratchpadEdit
-from consolidator.runtime.spawn_request import SPAWN_TOOL, ResultMode, SpawnRequest
-from consolidator.runtime.tasks import FinishTask, StartTask, TaskOutcome
-from consolidator.runtime.tools.outcome import Outcome
+from consolidator.runtime.session.outcome import Outcome
+from consolidator.runtime.session.scratchpad import ChangeScratchpad, EditMode, ScratchpadEdit
+from consolidator.runtime.session.spawn_request import SPAWN_TOOL, ResultMode, SpawnRequest
+from consolidator.runtime.session.tasks import FinishTask, StartTask, TaskOutcome
 from consolidator.runtime.tools.tool import CallContext, Tool, tool
 from consolidator.settings import Settings
 

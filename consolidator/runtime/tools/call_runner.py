@@ -18,7 +18,7 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from consolidator.runtime.tools.outcome import Outcome
+from consolidator.runtime.session.outcome import Outcome
 
 MAX_ITEMS = 10_000  # of an iterator that a tool returns
 GRACE = 1.0  # seconds that a cancelled function has to clean up

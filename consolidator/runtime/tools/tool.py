@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, overload
 
 from consolidator.errors import UsageError
+from consolidator.runtime.session.outcome import Outcome, to_text, truncate
 from consolidator.runtime.tools import call_runner
 from consolidator.runtime.tools.arguments import BadArguments, BoundCall, inspect_parameters, parse_arguments
 from consolidator.runtime.tools.nesting import MAX_DEPTH, nesting_depth
-from consolidator.runtime.tools.outcome import Outcome, to_text, truncate
 
 if TYPE_CHECKING:  # a file of tools must not load the database
-    from consolidator.runtime.spawn_request import SpawnRequest, SpawnResult
+    from consolidator.runtime.session.spawn_request import SpawnRequest, SpawnResult
 
 DEFAULT_TIMEOUT = 60.0  # seconds
 DEFAULT_RESULT_BYTES = 32 * 1024  # of a result, shown to the model

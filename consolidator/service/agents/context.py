@@ -17,10 +17,10 @@ from consolidator.models.event import Event
 from consolidator.models.injection import InjectionRow
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
-from consolidator.runtime.budget import DEFAULT_ANSWER_TOKENS
-from consolidator.runtime.compaction import compact_on_request
-from consolidator.runtime.inheritance import fold_past
-from consolidator.runtime.routing import compared_model, side_model
+from consolidator.runtime.lineage.inheritance import fold_past
+from consolidator.runtime.session.budget import DEFAULT_ANSWER_TOKENS
+from consolidator.runtime.session.routing import compared_model, side_model
+from consolidator.runtime.turn.compaction import compact_on_request
 from consolidator.service.memory.recall import recall_for_message
 from consolidator.service.sessions.access import find_session, get_session
 from consolidator.service.viewer import OWNER, Viewer

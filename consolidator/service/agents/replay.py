@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from consolidator.database import Database
-from consolidator.runtime.replay import ReplayedItem, replay
+from consolidator.runtime.rerun.replay import ReplayedItem, replay
 from consolidator.store.log import sessions
 
 

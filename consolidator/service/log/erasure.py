@@ -13,7 +13,7 @@ from consolidator.errors import NotFound
 from consolidator.jobs.indexing.indexer import forget_turns, index_facts
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.models.source import ErasureRow
-from consolidator.runtime.sub_agents import cancel_sub_agent
+from consolidator.runtime.turn.sub_agents import cancel_sub_agent
 from consolidator.settings import Settings
 from consolidator.store.log import lineage, sessions
 from consolidator.store.memory import agent_locks, erasures, rederive, scopes, store_items

@@ -19,8 +19,8 @@ from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, check_name, name_principal
 from consolidator.models.session import SessionRow
-from consolidator.runtime.creation import parse_key
-from consolidator.runtime.sessions import LIBRARY
+from consolidator.runtime.session.creation import parse_key
+from consolidator.runtime.turn.sessions import LIBRARY
 from consolidator.store.log import events, items, sessions
 
 # No credential can have a name with a colon: nobody else appends to these sessions.

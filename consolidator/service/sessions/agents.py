@@ -9,9 +9,9 @@ from consolidator.database import Database
 from consolidator.database.jsonb import escape
 from consolidator.errors import NotFound, UsageError
 from consolidator.models.agent import AUTO, AgentRow, AgentVersionRow
-from consolidator.runtime.agent_defaults import FIELDS, change_defaults, defaults_of
-from consolidator.runtime.budget import check_cap
-from consolidator.runtime.prompt_template import template_parameters
+from consolidator.runtime.session.agent_defaults import FIELDS, change_defaults, defaults_of
+from consolidator.runtime.session.budget import check_cap
+from consolidator.runtime.session.prompt_template import template_parameters
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.log import agents
 

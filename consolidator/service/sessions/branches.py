@@ -7,8 +7,9 @@ from collections.abc import Callable, Collection
 from consolidator.database import Connection, Database
 from consolidator.errors import Forbidden, NotFound
 from consolidator.models.session import SessionRow
-from consolidator.runtime import branches as runtime
-from consolidator.runtime.branches import (
+from consolidator.runtime.lineage.children import BranchKind
+from consolidator.runtime.rerun import branches as runtime
+from consolidator.runtime.rerun.branches import (
     BRANCH_KINDS,
     BranchComparison,
     BranchRequest,
@@ -17,9 +18,8 @@ from consolidator.runtime.branches import (
     branch_status,
     committed_seq,
 )
-from consolidator.runtime.children import BranchKind
-from consolidator.runtime.harness import Harness
-from consolidator.runtime.overrides import Overrides
+from consolidator.runtime.session.overrides import Overrides
+from consolidator.runtime.turn.harness import Harness
 from consolidator.service.sessions.access import find_session, get_session
 from consolidator.service.sessions.forks import check_tools
 from consolidator.service.sessions.listing import SessionFilter, list_sessions

@@ -10,9 +10,9 @@ from consolidator.database import Connection, Database
 from consolidator.errors import NotFound
 from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.session import SessionRow
-from consolidator.runtime import checkpoints
-from consolidator.runtime.checkpoints import FOR_EVER
-from consolidator.runtime.overrides import NO_OVERRIDES, Overrides
+from consolidator.runtime.lineage import checkpoints
+from consolidator.runtime.lineage.checkpoints import FOR_EVER
+from consolidator.runtime.session.overrides import NO_OVERRIDES, Overrides
 from consolidator.service.sessions.access import get_session
 from consolidator.service.sessions.forks import check_tools
 from consolidator.service.viewer import OWNER, Scope, Viewer

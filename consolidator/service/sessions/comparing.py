@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from consolidator.database import Connection, Database
 from consolidator.errors import UsageError
 from consolidator.models.session import SessionRow
-from consolidator.runtime import branches
-from consolidator.runtime.comparison import Comparison, RecordedTurn, compare_runs
-from consolidator.runtime.recorded_runs import read_turns
+from consolidator.runtime.rerun import branches
+from consolidator.runtime.rerun.comparison import Comparison, RecordedTurn, compare_runs
+from consolidator.runtime.rerun.recorded_runs import read_turns
 from consolidator.service.sessions.access import find_session
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.log.lineage import load_lineage

@@ -7,7 +7,7 @@ from typing import Literal
 
 from consolidator.database import Database
 from consolidator.errors import NotFound, UsageError
-from consolidator.runtime import sessions as runtime
+from consolidator.runtime.turn import sessions as runtime
 from consolidator.service.sessions.access import get_session
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.log import lease

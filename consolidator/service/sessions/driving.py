@@ -9,9 +9,9 @@ from functools import partial
 from consolidator.database import Database
 from consolidator.database.notifications import NotificationListener
 from consolidator.llm.client import create_client
-from consolidator.runtime.driver import SessionDriver
-from consolidator.runtime.harness import Harness
+from consolidator.runtime.live.driver import SessionDriver
 from consolidator.runtime.tools.tool import Tool, Toolbox
+from consolidator.runtime.turn.harness import Harness
 from consolidator.service.memory.recall import recall_for_message
 from consolidator.settings import Settings
 

@@ -8,8 +8,8 @@ from datetime import datetime
 from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.models.session import SessionRow
-from consolidator.runtime.children import ChildRequest, create_child
-from consolidator.runtime.overrides import NO_OVERRIDES, Overrides
+from consolidator.runtime.lineage.children import ChildRequest, create_child
+from consolidator.runtime.session.overrides import NO_OVERRIDES, Overrides
 from consolidator.service.sessions.access import get_session
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import Settings

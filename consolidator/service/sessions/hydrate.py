@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from consolidator.database import Database
-from consolidator.runtime import hydration
-from consolidator.runtime.hydration import MAX_LISTED, MAX_MESSAGES, HydratedSession
+from consolidator.runtime.session import hydration
+from consolidator.runtime.session.hydration import MAX_LISTED, MAX_MESSAGES, HydratedSession
 from consolidator.service.sessions.access import get_session
 from consolidator.service.sessions.listing import read_titles
 from consolidator.service.viewer import OWNER, Viewer

@@ -8,8 +8,10 @@ from consolidator.database import Connection, Database
 from consolidator.errors import NotFound
 from consolidator.models.principal import Role, name_principal
 from consolidator.models.session import SessionRow
-from consolidator.runtime import creation, sessions
-from consolidator.runtime.session_request import SessionArguments, SessionRequest, session_request
+from consolidator.runtime.session import creation
+from consolidator.runtime.session.changes import check_driven_here
+from consolidator.runtime.session.session_request import SessionArguments, SessionRequest, session_request
+from consolidator.runtime.turn import sessions
 from consolidator.service.sessions.access import find_session, get_session
 from consolidator.service.viewer import OWNER, OWNER_NAME, Viewer
 from consolidator.settings import Settings
@@ -86,7 +88,7 @@ async def end_session(
     """
     async with database.connection() as conn:
         session = await find_session(conn, viewer, name, "write")
-    sessions.check_driven_here(session)
+    check_driven_here(session)
     await sessions.end_session(
         database, session.id, reason=reason or "ended by the user", hide=hide, principal=_operator(viewer)
     )

@@ -16,7 +16,7 @@ from consolidator.llm.redaction.redact import redact
 from consolidator.memory.text.title import title_of
 from consolidator.models.principal import is_persons_word
 from consolidator.models.session import SessionRow
-from consolidator.runtime.routing import compared_model
+from consolidator.runtime.session.routing import compared_model
 from consolidator.service.agents.context import preview_context
 from consolidator.service.sessions.access import find_session, get_session
 from consolidator.service.viewer import OWNER, Viewer

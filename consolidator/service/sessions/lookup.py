@@ -5,7 +5,7 @@ from __future__ import annotations
 from consolidator.database import Database
 from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
-from consolidator.runtime.sessions import check_driven_here
+from consolidator.runtime.session.changes import check_driven_here
 from consolidator.service.sessions.access import get_session
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.log.lineage import load_lineage, read_lineage

@@ -6,8 +6,9 @@ from consolidator.database import Database
 from consolidator.errors import Forbidden
 from consolidator.models.session import SessionRow
 from consolidator.models.session_key import is_group
-from consolidator.runtime import sessions as runtime
-from consolidator.runtime.sessions import MessageMode
+from consolidator.runtime.session.changes import check_driven_here, session_ended
+from consolidator.runtime.turn import sessions as runtime
+from consolidator.runtime.turn.sessions import MessageMode
 from consolidator.service.sessions.access import get_session
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.log import lease, sessions
@@ -54,7 +55,7 @@ async def request_wake(database: Database, session_id: str, *, viewer: Viewer = 
     """Have a driver look at a session, though nothing new was said, and return its row. Raises SessionClosed."""
     async with database.transaction() as conn:
         session = await get_session(conn, viewer, session_id, "write")
-        runtime.check_driven_here(session)
+        check_driven_here(session)
         if not await lease.mark_pending(conn, session.id, now=database.clock.now()):
-            raise runtime.session_ended(session.id)
+            raise session_ended(session.id)
         return await sessions.get(conn, session.id)

@@ -13,17 +13,17 @@ from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.llm.client import create_client
 from consolidator.models.session import SessionRow
-from consolidator.runtime.children import ChildRequest, create_child
-from consolidator.runtime.comparison import CallDifference, Comparison, Figures, TurnDifference, compare_runs
-from consolidator.runtime.harness import Harness, StepResult
-from consolidator.runtime.overrides import Overrides
-from consolidator.runtime.recorded_changes import SURFACE, ChangeReplay, RecordedChange, RecordedSteer
-from consolidator.runtime.recorded_runs import RecordedMessage, find_own_start, read_recording, read_turns
-from consolidator.runtime.sessions import send_message
+from consolidator.runtime.lineage.children import ChildRequest, create_child
+from consolidator.runtime.rerun.comparison import CallDifference, Comparison, Figures, TurnDifference, compare_runs
+from consolidator.runtime.rerun.recorded_changes import SURFACE, ChangeReplay, RecordedChange, RecordedSteer
+from consolidator.runtime.rerun.recorded_runs import RecordedMessage, find_own_start, read_recording, read_turns
+from consolidator.runtime.rerun.recorded_tools import RecordedToolbox, stand_in
+from consolidator.runtime.session.overrides import Overrides
 from consolidator.runtime.tools.builtin import BUILTIN_GROUPS, builtin_tools
-from consolidator.runtime.tools.recorded import RecordedToolbox, stand_in
 from consolidator.runtime.tools.tool import Tool
-from consolidator.runtime.wake import wake_session
+from consolidator.runtime.turn.harness import Harness, StepResult
+from consolidator.runtime.turn.sessions import send_message
+from consolidator.runtime.turn.wake import wake_session
 from consolidator.service.sessions.access import find_session
 from consolidator.service.sessions.bundles import load_bundle
 from consolidator.service.viewer import OWNER, Viewer

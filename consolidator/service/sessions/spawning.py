@@ -7,10 +7,10 @@ from dataclasses import replace
 from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.models.session import SessionRow
-from consolidator.runtime.harness import Harness
-from consolidator.runtime.spawn_request import RESULT_MODES, ResultMode, SpawnRequest, SpawnResult
-from consolidator.runtime.sub_agents import create_sub_agent, is_unfinished, list_unfinished, read_result
-from consolidator.runtime.wake import spawn_sub_agent
+from consolidator.runtime.session.spawn_request import RESULT_MODES, ResultMode, SpawnRequest, SpawnResult
+from consolidator.runtime.turn.harness import Harness
+from consolidator.runtime.turn.sub_agents import create_sub_agent, is_unfinished, list_unfinished, read_result
+from consolidator.runtime.turn.wake import spawn_sub_agent
 from consolidator.service.sessions.access import get_session
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.log import sessions

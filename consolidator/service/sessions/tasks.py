@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from consolidator.database import Database
 from consolidator.models.principal import Role, name_principal
-from consolidator.runtime import tasks
-from consolidator.runtime.tasks import OUTCOMES, TaskOutcome
+from consolidator.runtime.session import tasks
+from consolidator.runtime.session.tasks import OUTCOMES, TaskOutcome
 from consolidator.service.sessions.access import find_session, get_session
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.log import tasks as store

@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from consolidator.errors import UsageError
 from consolidator.models.session import SessionRow
-from consolidator.runtime.harness import waits_for_driver
+from consolidator.runtime.turn.harness import waits_for_driver
 from consolidator.service.agents.context import rebuild_context
 from consolidator.service.agents.costs import load_costs
 from consolidator.service.memory.recall import answer_query

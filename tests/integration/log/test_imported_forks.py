@@ -13,7 +13,7 @@ from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.jobs.importing import intake
 from consolidator.models.event import Event
-from consolidator.runtime.children import ChildRequest, create_child
+from consolidator.runtime.lineage.children import ChildRequest, create_child
 from consolidator.service.database import verify_database
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.log.export import export_sessions

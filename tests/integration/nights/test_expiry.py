@@ -16,8 +16,8 @@ from consolidator.jobs.retention import prune
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
-from consolidator.runtime import lease as leases
-from consolidator.runtime import sessions as people
+from consolidator.runtime.session import lease as leases
+from consolidator.runtime.turn import sessions as people
 from consolidator.service.sessions.agents import change_agent
 from consolidator.service.sessions.lifecycle import SessionRequest, create_session
 from consolidator.settings import Settings

@@ -13,7 +13,7 @@ from consolidator.jobs.consolidation.backfill import Backfill
 from consolidator.jobs.consolidation.manual_run import SessionFilter
 from consolidator.jobs.retention import prune
 from consolidator.models.payload import EventType
-from consolidator.runtime.sub_agents import list_unfinished
+from consolidator.runtime.turn.sub_agents import list_unfinished
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.settings import Settings
 from consolidator.store.log import sessions

@@ -21,8 +21,8 @@ from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.formats.bundle import check_bundle
 from consolidator.models.payload import EventType
-from consolidator.runtime import sessions as people
 from consolidator.runtime.agent import Consolidator
+from consolidator.runtime.turn import sessions as people
 from consolidator.service.memory.recall import recall_for_message
 from consolidator.settings import Settings
 from consolidator.store.log import events, sessions

@@ -16,7 +16,7 @@ from consolidator.llm.client import ModelClient, ModelReply, ModelRequest
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.runtime.agent import Consolidator
-from consolidator.runtime.compaction import compact, compact_on_request
+from consolidator.runtime.turn.compaction import compact, compact_on_request
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.nights import query_number, query_rows

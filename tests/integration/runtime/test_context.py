@@ -24,7 +24,7 @@ from consolidator.llm.tokens import estimate_tokens
 from consolidator.memory.text.recall_markers import RECALL_BEGIN, RECALL_END
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
-from consolidator.runtime.scratchpad import ScratchpadEdit, change_scratchpad
+from consolidator.runtime.session.scratchpad import ScratchpadEdit, change_scratchpad
 from tests.nights import query_rows
 from tests.reuse import dsn, emptied
 from tests.support import assistant_response, call_and_result, log_events, tool_call, tool_result, user_message

@@ -11,9 +11,8 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.llm.prices import calculate_cost
-from consolidator.runtime.budget import Purpose, plan_reserve, reserve_spend, settle_spend
-from consolidator.runtime.cost import COST_GROUPINGS, Cost, load_costs
-from consolidator.runtime.harness import Usage
+from consolidator.runtime.session.budget import Purpose, Usage, plan_reserve, reserve_spend, settle_spend
+from consolidator.runtime.session.cost import COST_GROUPINGS, Cost, load_costs
 from tests.reuse import dsn, emptied
 from tests.support import log_events
 

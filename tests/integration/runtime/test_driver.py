@@ -15,13 +15,13 @@ from consolidator import Consolidator, tool
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.database.notifications import NotificationListener
-from consolidator.runtime import driver as driver_module
-from consolidator.runtime import sessions
-from consolidator.runtime import wake as waking
-from consolidator.runtime.driver import MAX_RETRY_SECONDS, SessionDriver, retry_seconds
-from consolidator.runtime.harness import MODEL_MISSING, TOOLS_MISSING
-from consolidator.runtime.spawn_request import SpawnRequest
-from consolidator.runtime.sub_agents import create_sub_agent, read_result
+from consolidator.runtime.live import driver as driver_module
+from consolidator.runtime.live.driver import MAX_RETRY_SECONDS, SessionDriver, retry_seconds
+from consolidator.runtime.session.spawn_request import SpawnRequest
+from consolidator.runtime.turn import sessions
+from consolidator.runtime.turn import wake as waking
+from consolidator.runtime.turn.harness import MODEL_MISSING, TOOLS_MISSING
+from consolidator.runtime.turn.sub_agents import create_sub_agent, read_result
 from consolidator.testing import ModelServer, ScriptedReply
 from consolidator.testing.kill_points import interrupt_at
 from tests import nights

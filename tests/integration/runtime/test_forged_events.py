@@ -15,7 +15,7 @@ from consolidator.formats.registry import get_format
 from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.models.payload import EventType
-from consolidator.runtime import sessions
+from consolidator.runtime.turn import sessions
 from consolidator.service.log.export import export_sessions
 from consolidator.service.log.record import record_events
 from consolidator.service.viewer import Viewer

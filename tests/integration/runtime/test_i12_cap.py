@@ -12,15 +12,15 @@ from consolidator.database import Database
 from consolidator.errors import NotFound, StaleEpoch, UsageError
 from consolidator.llm.prices import calculate_cost
 from consolidator.models.payload import EventType
-from consolidator.runtime.budget import (
+from consolidator.runtime.session.budget import (
     BudgetStop,
+    Usage,
     check_cap,
     plan_reserve,
     reserve_spend,
     settle_open_calls,
     settle_spend,
 )
-from consolidator.runtime.harness import Usage
 from tests.nights import open_replica, query_rows
 from tests.reuse import dsn, emptied
 from tests.support import log_events

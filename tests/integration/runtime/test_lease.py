@@ -14,7 +14,7 @@ import sqlalchemy.exc
 from consolidator.clock import FrozenClock
 from consolidator.database import Connection, Database
 from consolidator.errors import StaleEpoch
-from consolidator.runtime import lease
+from consolidator.runtime.session import lease
 from consolidator.store.log import sessions
 from consolidator.testing.kill_points import interrupt_at
 from tests.integration.locks import wait_for_lock

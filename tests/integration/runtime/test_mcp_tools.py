@@ -9,9 +9,9 @@ import pytest
 from mcp import StdioServerParameters
 
 from consolidator.errors import UsageError
+from consolidator.runtime.session.outcome import Outcome
 from consolidator.runtime.tools import mcp_process
 from consolidator.runtime.tools.mcp_tools import mcp_tools
-from consolidator.runtime.tools.outcome import Outcome
 from consolidator.runtime.tools.tool import CallContext, Toolbox
 
 SERVER = [sys.executable, "-m", "tests.integration.runtime.mcp_test_server"]

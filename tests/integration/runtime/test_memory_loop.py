@@ -15,7 +15,7 @@ from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
 from consolidator.runtime.agent import Consolidator
-from consolidator.runtime.compaction import compact
+from consolidator.runtime.turn.compaction import compact
 from consolidator.service.memory.recall import recall
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply

@@ -14,8 +14,9 @@ from consolidator.database import Connection, Database
 from consolidator.errors import UsageError
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
-from consolidator.runtime import creation, lease, sessions
-from consolidator.runtime.session_request import SessionRequest
+from consolidator.runtime.session import creation, lease
+from consolidator.runtime.session.session_request import SessionRequest
+from consolidator.runtime.turn import sessions
 from consolidator.settings import Settings
 from consolidator.store.log import events
 from consolidator.store.log import lease as marks

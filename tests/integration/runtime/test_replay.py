@@ -13,7 +13,7 @@ from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.runtime.agent import Consolidator
 from consolidator.runtime.agent_session import VOID_NOTICE
-from consolidator.runtime.replay import ALL_CHANNELS, ReplayedItem, replay
+from consolidator.runtime.rerun.replay import ALL_CHANNELS, ReplayedItem, replay
 from consolidator.settings import Settings
 from consolidator.store.log import events, generation
 from consolidator.testing import ModelServer, ScriptedReply
@@ -124,7 +124,7 @@ async def test_an_imported_session_is_replayed_by_its_turns(database: Database) 
 
 
 async def test_a_long_session_is_replayed_page_by_page(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("consolidator.runtime.replay.PAGE", 3)
+    monkeypatch.setattr("consolidator.runtime.rerun.replay.PAGE", 3)
     for n in range(5):
         await log_events(database, "one", [user_message(f"Q{n}"), thinking_start(f"m{n}")])
         await append_streamed(database, f"m{n}", [f"a{n}", f"b{n}"])

@@ -9,8 +9,8 @@ import pytest
 
 from consolidator import tool
 from consolidator.database import Database
-from consolidator.runtime import generation, sessions
-from consolidator.runtime.harness import Delta
+from consolidator.runtime.turn import generation, sessions
+from consolidator.runtime.turn.harness import Delta
 from consolidator.testing import ModelServer, ScriptedReply
 from consolidator.testing.kill_points import interrupt_at
 from tests.reuse import dsn, emptied

@@ -8,7 +8,7 @@ from benchmarks.harness.round_trips import count_round_trips
 from consolidator import tool
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.runtime import lease
+from consolidator.runtime.session import lease
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.runtime import KEY, Replies, open_agent, send_and_collect
 

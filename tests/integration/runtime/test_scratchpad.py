@@ -15,7 +15,7 @@ from consolidator.context.build import build_context
 from consolidator.database import Database
 from consolidator.errors import Forbidden, HeadConflict, NotFound, UsageError
 from consolidator.models.payload import EventType
-from consolidator.runtime.scratchpad import EditMode, ScratchpadEdit
+from consolidator.runtime.session.scratchpad import EditMode, ScratchpadEdit
 from consolidator.service.sessions.scratchpad import change_scratchpad, read_scratchpad
 from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings

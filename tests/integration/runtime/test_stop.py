@@ -7,7 +7,7 @@ import asyncio
 from consolidator import NewEvent, tool
 from consolidator.database import Database
 from consolidator.models.payload import EventType
-from consolidator.runtime import sessions
+from consolidator.runtime.turn import sessions
 from consolidator.store.log import events
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.integration.runtime.test_turns import deploy, look

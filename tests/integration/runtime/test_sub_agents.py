@@ -16,8 +16,8 @@ from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, role_of
 from consolidator.models.session import SessionRow
-from consolidator.runtime import sessions as people
-from consolidator.runtime.spawn_request import SpawnRequest
+from consolidator.runtime.session.spawn_request import SpawnRequest
+from consolidator.runtime.turn import sessions as people
 from consolidator.service.sessions import spawning
 from consolidator.service.viewer import Viewer
 from consolidator.store.log import sessions

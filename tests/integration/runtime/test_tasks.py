@@ -11,7 +11,7 @@ from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.models.event import Event, NewEvent
 from consolidator.models.payload import EventType
-from consolidator.runtime.tasks import start_task
+from consolidator.runtime.session.tasks import start_task
 from consolidator.store.log import events
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.runtime import KEY, Replies, describe_log, open_agent, read_log, send_and_collect

@@ -9,9 +9,9 @@ import pytest
 
 from consolidator import Outcome, tool
 from consolidator.database import Database
-from consolidator.runtime import sessions
+from consolidator.runtime.session.turn_limits import call_key
 from consolidator.runtime.tools.nesting import nesting_depth
-from consolidator.runtime.turn_limits import call_key
+from consolidator.runtime.turn import sessions
 from consolidator.service.sessions.agents import change_agent
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.runtime import KEY, Replies, describe_log, open_agent, read_log, send_and_collect

@@ -11,7 +11,7 @@ from consolidator import CallContext, NewEvent, Outcome, tool
 from consolidator.database import Database
 from consolidator.errors import NotFound, UsageError
 from consolidator.models.payload import EventType
-from consolidator.runtime import sessions
+from consolidator.runtime.turn import sessions
 from consolidator.store.log import events
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.runtime import KEY, SECRET, RecordingChannel, Replies, describe_log, open_agent, read_log, send_and_collect

@@ -14,9 +14,9 @@ from consolidator import Session
 from consolidator.database import Database
 from consolidator.errors import SessionBusy, StaleEpoch
 from consolidator.models.session import SessionRow
-from consolidator.runtime import generation, sessions
-from consolidator.runtime import wake as waking
 from consolidator.runtime.agent_session import VOID_NOTICE
+from consolidator.runtime.turn import generation, sessions
+from consolidator.runtime.turn import wake as waking
 from consolidator.testing import ModelServer, ScriptedReply
 from consolidator.testing.kill_points import interrupt_at
 from tests.nights import wait_until_counted

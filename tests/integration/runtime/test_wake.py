@@ -14,9 +14,10 @@ from consolidator.context import build
 from consolidator.database import Database
 from consolidator.errors import DatabaseUnavailable, StaleEpoch
 from consolidator.models.payload import EventType
-from consolidator.runtime import delivery, generation, lease, sessions
-from consolidator.runtime import wake as waking
-from consolidator.runtime.harness import Delta
+from consolidator.runtime.session import lease
+from consolidator.runtime.turn import delivery, generation, sessions
+from consolidator.runtime.turn import wake as waking
+from consolidator.runtime.turn.harness import Delta
 from consolidator.store.log import events
 from consolidator.testing import ModelServer, ScriptedReply
 from consolidator.testing.kill_points import interrupt_at

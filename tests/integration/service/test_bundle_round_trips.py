@@ -22,7 +22,7 @@ from consolidator.errors import UsageError
 from consolidator.models.event import NewEvent, with_principals
 from consolidator.models.payload import EventType
 from consolidator.models.seed import Seed
-from consolidator.runtime.children import ChildRequest, SpawnCall, create_child
+from consolidator.runtime.lineage.children import ChildRequest, SpawnCall, create_child
 from consolidator.service.sessions.bundles import load_bundle
 from consolidator.service.sessions.checkpoints import create_checkpoint, restore_checkpoint
 from consolidator.settings import Settings

@@ -25,8 +25,8 @@ from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.models.event import NewEvent, with_principals
 from consolidator.models.payload import EventType
 from consolidator.models.seed import Seed
-from consolidator.runtime.children import ChildRequest, create_child
-from consolidator.runtime.replay import ReplayedItem, replay
+from consolidator.runtime.lineage.children import ChildRequest, create_child
+from consolidator.runtime.rerun.replay import ReplayedItem, replay
 from consolidator.service.log import erasure
 from consolidator.service.log.export import export_sessions
 from consolidator.service.sessions.bundles import load_bundle, stream_bundle

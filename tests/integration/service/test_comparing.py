@@ -10,7 +10,7 @@ from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
-from consolidator.runtime.recorded_runs import read_turns
+from consolidator.runtime.rerun.recorded_runs import read_turns
 from consolidator.service.sessions import comparing
 from consolidator.service.sessions.comparing import ComparedPair, compare_pair
 from tests.support import log_events, user_message

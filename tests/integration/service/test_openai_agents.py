@@ -14,9 +14,9 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import DatabaseUnavailable, InvalidEvent, UsageError
 from consolidator.models.event import Event
-from consolidator.runtime.creation import open_session
-from consolidator.runtime.session_request import SessionRequest
-from consolidator.runtime.sessions import send_message
+from consolidator.runtime.session.creation import open_session
+from consolidator.runtime.session.session_request import SessionRequest
+from consolidator.runtime.turn.sessions import send_message
 from consolidator.service.log.record import record_events
 from consolidator.settings import Settings
 from consolidator.store.log import events, sessions

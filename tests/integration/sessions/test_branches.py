@@ -14,7 +14,8 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import NotFound, SessionClosed, UsageError
 from consolidator.models.payload import EventType
-from consolidator.runtime.branches import (
+from consolidator.runtime.lineage.children import BranchKind
+from consolidator.runtime.rerun.branches import (
     DRIVERS_WAIT,
     MAX_COMPARED,
     BranchRequest,
@@ -26,10 +27,9 @@ from consolidator.runtime.branches import (
     propose_steer,
     run_branch,
 )
-from consolidator.runtime.children import BranchKind
-from consolidator.runtime.lease import hold_session
-from consolidator.runtime.overrides import Overrides
-from consolidator.runtime.wake import wake_all
+from consolidator.runtime.session.lease import hold_session
+from consolidator.runtime.session.overrides import Overrides
+from consolidator.runtime.turn.wake import wake_all
 from consolidator.service.sessions.branches import list_branches
 from consolidator.settings import Settings
 from consolidator.store.log import driving, lineage, sessions

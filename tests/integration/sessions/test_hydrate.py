@@ -7,7 +7,7 @@ from pathlib import Path
 from consolidator.database import Database
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
-from consolidator.runtime import hydration
+from consolidator.runtime.session import hydration
 from consolidator.service.sessions.hydrate import hydrate_session
 from consolidator.settings import Settings
 from consolidator.store.log import events, sessions

@@ -15,8 +15,8 @@ from consolidator.database import Database
 from consolidator.errors import Forbidden, NotFound, SessionDiffers, UsageError
 from consolidator.models.seed import Seed
 from consolidator.models.session import SessionRow
-from consolidator.runtime import sessions
-from consolidator.runtime.children import ChildRequest, create_child
+from consolidator.runtime.lineage.children import ChildRequest, create_child
+from consolidator.runtime.turn import sessions
 from consolidator.service.sessions.lifecycle import SessionRequest, create_session, end_session, open_session
 from consolidator.service.sessions.listing import SessionFilter, list_sessions, session_status, show_session
 from consolidator.service.viewer import OWNER, Viewer

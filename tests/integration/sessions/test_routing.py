@@ -12,7 +12,7 @@ from consolidator import Consolidator, RouteDecision, RouteRequest, tool
 from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.models.session import SessionRow
-from consolidator.runtime.routing import default_policy
+from consolidator.runtime.session.routing import default_policy
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
 from consolidator.testing.kill_points import interrupt_at

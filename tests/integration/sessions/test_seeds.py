@@ -13,8 +13,8 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import NotFound, UsageError
 from consolidator.models.session import SessionRow
-from consolidator.runtime import sessions as people
-from consolidator.runtime.children import ChildRequest, create_child
+from consolidator.runtime.lineage.children import ChildRequest, create_child
+from consolidator.runtime.turn import sessions as people
 from consolidator.service.agents.context import preview_context
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.sessions.lifecycle import SessionRequest, create_session

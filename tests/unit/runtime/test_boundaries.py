@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import get_args
 
-from consolidator.runtime.boundaries import Boundary, boundary
+from consolidator.runtime.session.boundaries import Boundary, boundary
 from consolidator.testing.kill_points import interrupt_at, record_boundaries
 
 ROOT = Path(__file__).parents[3]

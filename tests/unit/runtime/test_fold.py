@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType as E
-from consolidator.runtime.fold import OpenState, fold_open_state
+from consolidator.runtime.session.fold import OpenState, fold_open_state
 from tests.conftest import NOON
 
 

@@ -12,8 +12,8 @@ from pydantic import BaseModel, Field
 
 from consolidator.errors import UsageError
 from consolidator.models.payload import EventType, check_payload
+from consolidator.runtime.session.outcome import Outcome, truncate
 from consolidator.runtime.tools import call_runner
-from consolidator.runtime.tools.outcome import Outcome, truncate
 from consolidator.runtime.tools.tool import CallContext, Tool, Toolbox, tool
 
 CALL = CallContext("call-1", "session-1")

@@ -1,0 +1,286 @@
+"""Children: the one way in which a session comes from another one: a fork, a restore, a branch, a sub-agent.
+
+A child reads its parent's log up to a safe point as its own past, and continues its numbering; nothing is copied. What
+it inherits is found before anything is locked; under the lock of the parent, only the child's few rows are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from typing import Any, Literal
+
+from psycopg.types.json import Jsonb
+from ulid import ULID
+
+from consolidator.context.history import SessionHistory
+from consolidator.database import Connection, Database
+from consolidator.database.jsonb import dumps, escape
+from consolidator.errors import NotFound, UsageError
+from consolidator.models.event import NewEvent
+from consolidator.models.lineage import MAX_RANGES, Lineage, LineageRange
+from consolidator.models.payload import EventType
+from consolidator.models.principal import Role
+from consolidator.models.seed import Seed
+from consolidator.models.session import SessionRow
+from consolidator.runtime.lineage.inheritance import InheritedFold, fold_past
+from consolidator.runtime.session.boundaries import boundary
+from consolidator.runtime.session.creation import check_affordable, find_window
+from consolidator.runtime.session.overrides import NO_OVERRIDES, Overrides
+from consolidator.runtime.session.safe_points import SafePoint, find_safe_point
+from consolidator.settings import Settings
+from consolidator.store.log import context as views
+from consolidator.store.log import events, seeds, sessions
+from consolidator.store.log import lineage as store
+from consolidator.store.log.hash_chain import hash_child_id, hash_session_id
+from consolidator.store.log.tasks import find_open_task
+
+ChildKind = Literal["fork", "resume", "branch", "sub-agent"]
+BranchKind = Literal["sim", "pre_steer", "dream"]
+SUB_AGENT_CHANNEL = "sub-agent"  # nobody but the parent hears a sub-agent
+ONE_LEVEL = ("branch", "sub-agent")  # kinds that have no children
+_PARENTS_OWN = ("system", "seeds")  # of a configuration: what a sub-agent does not see
+_NOTHING = InheritedFold(SessionHistory())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpawnCall:
+    """The call by which a sub-agent comes to be: a call has at most one, however often it is made."""
+
+    call_id: str
+    trigger_type: str
+    seeds: tuple[Seed, ...]
+    config: Mapping[str, Any]
+    task: NewEvent  # the message that the sub-agent answers
+    announce: Callable[[str], NewEvent]  # the event of the parent's log, given the child's id
+    max_unfinished: int  # sub-agents of one parent at the same time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildRequest:
+    """What kind of child is wanted of a session, and from where.
+
+    `at` is the last event before the child's own ones; None is the latest safe point. A sub-agent reads nothing of its
+    parent's log, and a dream nothing of its state. `is_current` makes the child the session that its key names. `fold`
+    is what stood at the point, where that was stored before.
+    """
+
+    kind: ChildKind
+    at: int | None = None
+    branch_kind: BranchKind | None = None
+    overrides: Overrides = NO_OVERRIDES
+    is_current: bool = False
+    expires_at: datetime | None = None
+    checkpoint_id: str | None = None
+    fold: InheritedFold | None = None
+    is_rerun: bool = False  # driven only by who asked for it: others do not have the recorded results
+    call: SpawnCall | None = None  # of a sub-agent
+    message: NewEvent | None = None  # of a branch: what it begins with, to be answered
+    name: str | None = None  # of a branch: a name has one branch, however often it is asked for
+    live_tools: bool = False  # of a branch: whether tools with side effects run in it
+    wake_after: datetime | None = None  # until then, who asked for the child drives it
+
+    @property
+    def reads_parent(self) -> bool:
+        """Whether the parent's log up to the point is the child's past."""
+        return self.kind != "sub-agent"
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether nothing in the child is evidence of anything."""
+        return self.kind == "branch"
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """Where a child begins: the session that holds the point, and what stood there."""
+
+    session: SessionRow  # whose configuration the child inherits
+    parent: SessionRow  # whose log has the point: an ancestor's, where that is asked for
+    point: SafePoint
+    ranges: tuple[LineageRange, ...]
+    fold: InheritedFold
+    open_task: str | None = None
+
+
+async def create_child(database: Database, settings: Settings, session_id: str, request: ChildRequest) -> SessionRow:
+    """Create a child of a session, and return it; the parent is untouched. The only way to make one.
+
+    Raises NotFound, and UsageError for a point that is
+    not safe or not there, for a child of a branch or of a sub-agent, and for overrides that make no sense.
+    """
+    async with database.connection() as conn:
+        origin = await _find_origin(conn, await sessions.get(conn, session_id), request)
+    overrides = request.overrides
+    config = overrides.apply_to_config(_inherited_config(origin.session, request))
+    model = overrides.model or origin.session.model
+    cap = origin.session.max_cost if overrides.max_cost is None else overrides.max_cost
+    check_affordable(settings, model, cap)
+    child_id, now = str(ULID()), database.clock.now()
+    data = _start_data(origin, request, model, config.get("system"))
+    call = request.call
+    if call is not None:
+        config |= {**call.config, **({"seeds": child_id} if call.seeds else {})}
+    values = _child_columns(origin, request, child_id)
+    if request.is_rerun:
+        config["rerun"] = True
+    if request.branch_kind is not None:
+        config["branch_kind"] = request.branch_kind
+    if request.live_tools:
+        config["live_tools"] = True
+    values |= {"config": Jsonb(config, dumps=dumps), "max_cost": cap, "model": model}
+    role = Role.OPERATOR if call is None else Role.HARNESS
+    own_events = [NewEvent(EventType.SESSION_START, data, principal=role.value)]
+    first = request.message if call is None else call.task
+    own_events += [] if first is None else [first]
+    announced = [] if call is None else [call.announce(child_id)]
+    with boundary("commit child"):
+        async with database.transaction() as conn:
+            prepared = [events.prepare(event) for event in (*own_events, *announced)]
+            await events.store_blobs(conn, prepared, now)  # before any session is locked
+            if call is not None and (existing := await _find_called(conn, origin.session.id, call)) is not None:
+                return existing
+            if request.name is not None:
+                named = await store.find_named_branch(conn, origin.parent.id, request.name)  # nobody else makes one now
+                if named is not None:
+                    return await sessions.get(conn, named)
+            needed = [origin.parent.id, *(part.session_id for part in origin.ranges if part.pruned_to is not None)]
+            if origin.parent.id not in await store.lock_ancestors(conn, needed):
+                raise NotFound(f"session {origin.parent.id} was erased meanwhile")
+            chain_hash = await _find_chain_hash(conn, origin, child_id) if request.reads_parent else None
+            system = (Seed("system", config["system"], is_new=True),) if config.get("system") else ()
+            async with conn.pipeline():  # one round trip
+                await store.create_child(conn, {**values, "chain_hash": chain_hash, "now": now})
+                await store.inherit_past(conn, child_id)
+                await views.save_view(conn, child_id, asdict(origin.fold.history))
+                await sessions.describe(conn, child_id, _description(origin.session, request, model, config), now=now)
+                await seeds.add(conn, child_id, (*system, *(call.seeds if call is not None else ())))
+            await events.append(conn, child_id, own_events, now=now)
+            if announced:
+                await events.append(conn, origin.session.id, announced, now=now, open_task=origin.session.open_task)
+            has_open_end = request.reads_parent and origin.point.has_open_end
+            settled_to = origin.point.settled_to if has_open_end else values["base_seq"] + 1
+            is_pending = has_open_end or len(own_events) > 1
+            await store.set_marks(
+                conn, child_id, settled_to=settled_to, pending=is_pending, wake_after=request.wake_after
+            )
+            if request.is_current:
+                await sessions.make_current(conn, child_id)
+            return await sessions.get(conn, child_id)
+
+
+async def _find_called(conn: Connection, parent_id: str, call: SpawnCall) -> SessionRow | None:
+    """Return the sub-agent that a call has already; else make sure that the parent may have one more. Locks the parent.
+
+    Raises UsageError for a parent that has ended, and for one with too many sub-agents at work.
+    """
+    await sessions.lock(conn, [parent_id])
+    parent = await sessions.get(conn, parent_id)
+    existing = await store.find_called(conn, parent_id, call.call_id)
+    if existing is not None:
+        return await sessions.get(conn, existing)
+    if parent.status != "open":
+        raise UsageError(f"session {parent_id} has ended: it has no new sub-agents")
+    at_work = len(await store.list_unfinished(conn, parent_id))
+    if at_work >= call.max_unfinished:
+        raise UsageError(
+            f"session {parent_id} has {at_work} sub-agents at work, and may have {call.max_unfinished}: wait for one"
+        )
+    return None
+
+
+def _inherited_config(parent: SessionRow, request: ChildRequest) -> dict[str, Any]:
+    """Return the configuration that a child begins from; a sub-agent's has nothing that its parent was told."""
+    config: dict[str, Any] = dict(parent.config)
+    if request.kind == "sub-agent":
+        config = {name: value for name, value in config.items() if name not in _PARENTS_OWN}
+    return config
+
+
+async def _find_origin(conn: Connection, session: SessionRow, request: ChildRequest) -> _Origin:
+    """Return where a child begins."""
+    if session.kind in ONE_LEVEL:
+        raise UsageError(f"session {session.id} is a {session.kind}, which has no children: take its parent's")
+    if not request.reads_parent:
+        return _Origin(session, session, SafePoint(session.head, session.head), (), _NOTHING)
+    parent, lineage, point = session, await store.load_lineage(conn, session.id, session), None
+    at, stored_fold = request.at, request.fold
+    if at is None:
+        point = await find_safe_point(conn, session, lineage)
+        at = point.seq
+    part = lineage.locate(at)
+    if part is not None and part.session_id != session.id:  # an ancestor's event
+        if part.pruned_to is None:
+            raise UsageError(f"session {session.id}: event {at} is of session {part.session_id}, which is gone")
+        parent, at, point = await sessions.get(conn, part.session_id), at - part.shift, None
+        stored_fold = stored_fold if part.shift == 0 else None  # its numbers are not the child's
+        lineage = await store.load_lineage(conn, parent.id, parent)
+    point = point or await find_safe_point(conn, parent, lineage, at)
+    ranges = lineage.inherit(point.seq)
+    if len(ranges) > MAX_RANGES:
+        raise UsageError(f"session {session.id} has {len(ranges)} ancestors already: begin a session of its own")
+    fold = stored_fold or await fold_past(conn, parent, lineage, point.seq)
+    if request.branch_kind == "dream":
+        fold = replace(fold, state={})
+    return _Origin(session, parent, point, ranges, fold, await find_open_task(conn, parent, lineage, point.seq))
+
+
+async def _find_chain_hash(conn: Connection, origin: _Origin, child_id: str) -> bytes:
+    """Return the hash that the child's chain begins with; the parent's log is locked."""
+    point = origin.point.seq
+    part = Lineage(LineageRange(origin.parent.id, 0, 2**62, 0, origin.parent.ingest_bounds)).own
+    if point == 0:
+        return hash_session_id(child_id)
+    return hash_child_id(await store.find_hash(conn, part, point), child_id)
+
+
+def _child_columns(origin: _Origin, request: ChildRequest, child_id: str) -> dict[str, Any]:
+    parent = origin.session
+    return {
+        "id": child_id,
+        "key": parent.key if request.kind in ("fork", "resume") else None,
+        "conversation_id": parent.conversation_id or parent.root_id,
+        "agent": parent.agent,
+        "channel": parent.channel if request.reads_parent else SUB_AGENT_CHANNEL,
+        "peer": parent.peer,
+        "project": parent.project,
+        "parent_id": origin.parent.id,
+        "parent_seq": origin.point.seq,
+        "root_id": parent.root_id,
+        "kind": request.kind,
+        "simulated": parent.simulated or request.is_simulated,
+        "state": Jsonb(dict(origin.fold.state), dumps=dumps),
+        "open_task": None if origin.open_task is None else escape(origin.open_task),
+        "base_seq": origin.point.seq if request.reads_parent else 0,
+        "expires_at": request.expires_at,  # a time to live of the configuration goes before it
+    }
+
+
+def _description(
+    parent: SessionRow, request: ChildRequest, model: str | None, config: dict[str, Any]
+) -> dict[str, Any]:
+    """Return what a child is for: as its parent; another model has another window."""
+    window = parent.context_window if model == parent.model else find_window(model, config)
+    description = {"context_window": window, "labels": parent.labels, "ttl_seconds": config.get("session_ttl_seconds")}
+    if request.name is not None:
+        description |= {"trigger_type": request.branch_kind, "trigger_id": request.name}
+    if request.call is not None:
+        description |= {"trigger_type": request.call.trigger_type, "trigger_id": request.call.call_id}
+    return description
+
+
+def _start_data(origin: _Origin, request: ChildRequest, model: str | None, system_prompt: str | None) -> dict[str, Any]:
+    """Return the payload of the child's SessionStart: what it is, where it comes from, and what is different in it."""
+    named = {
+        "model": model,
+        "system_prompt": system_prompt,
+        "cwd": origin.session.project,
+        "branch_kind": request.branch_kind,
+        "live_tools": True if request.live_tools else None,
+        "checkpoint": request.checkpoint_id,
+        "call_id": None if request.call is None else request.call.call_id,
+    }
+    start = {"kind": request.kind, "parent": origin.parent.id, "point": origin.point.seq}
+    overrides = request.overrides.named()
+    return {**start, "overrides": overrides} | {name: value for name, value in named.items() if value is not None}

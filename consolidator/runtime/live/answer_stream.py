@@ -1,0 +1,134 @@
+"""The answers to a session's messages as they come, from whichever process drives the session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, suppress
+
+from consolidator.errors import SessionBusy, StaleEpoch
+from consolidator.models.session import SessionRow
+from consolidator.runtime.live.delta_queue import DeltaQueue
+from consolidator.runtime.live.hub import FollowHub
+from consolidator.runtime.live.items import Cursor, FollowedItem
+from consolidator.runtime.turn import wake as waking
+from consolidator.runtime.turn.harness import Delta, Harness, StepResult
+from consolidator.store.log import generation as store
+
+_POLL_SECONDS = 0.1  # between two attempts to drive a session that is not settled
+_FOLLOW_SECONDS = 0.5  # between two attempts to drive a session that another process drives
+
+
+class AnswerStream:
+    """Drives a session until a message is answered, or with None until nothing is open, and yields what comes of it.
+
+    `result` tells afterwards why it ended; `load_session` returns the session's row as it is, and `open_hub` what
+    follows sessions that other processes drive.
+    """
+
+    def __init__(
+        self,
+        harness: Harness,
+        session_id: str,
+        message_seq: int | None,
+        *,
+        load_session: Callable[[], Awaitable[SessionRow]],
+        open_hub: Callable[[], Awaitable[FollowHub]],
+    ) -> None:
+        self.result: StepResult | None = None
+        self._harness = harness
+        self._session_id = session_id
+        self._message_seq = message_seq
+        self._load_session = load_session
+        self._open_hub = open_hub
+
+    async def deltas(self) -> AsyncIterator[Delta]:
+        """Yield what comes."""
+        queue, listeners = DeltaQueue(), self._harness.listeners
+        driver = asyncio.create_task(self._drive(queue))
+        driver.add_done_callback(lambda _: queue.close())
+        try:
+            async for delta in queue.deltas():
+                yield delta
+            self.result = await driver
+        finally:
+            driver.cancel()
+            await asyncio.gather(driver, return_exceptions=True)
+            queue.abandon()
+            if listeners.get(self._session_id) is queue:
+                del listeners[self._session_id]
+
+    async def _drive(self, queue: DeltaQueue) -> StepResult:
+        """Wake the session until a message is answered, by this process or by the one that drives the session."""
+        message_seq, listeners = self._message_seq, self._harness.listeners
+        heard_all = True  # whether our queue was the session's only listener in every wake
+        following = _ElsewhereAnswers(queue, message_seq)
+        while True:
+            heard_all = listeners.setdefault(self._session_id, queue) is queue and heard_all
+            try:
+                result = await waking.wake_session(self._harness, self._session_id)
+            except (SessionBusy, StaleEpoch):
+                result = None
+            session = await self._load_session()
+            if not session.pending or (message_seq is not None and session.settled_to >= message_seq):
+                break
+            if session.status != "open" or (result is not None and result.finish_reason not in ("stop", "idle")):
+                break
+            if result is None and message_seq is not None:
+                await following.put_deltas(await self._open_hub(), self._session_id)
+            else:
+                await asyncio.sleep(_POLL_SECONDS)
+        has_driven = result is not None and result.finish_reason != "idle"
+        if message_seq is not None and not (has_driven and heard_all):
+            await self._put_missed_answers(session, message_seq, queue)
+        if result is not None and has_driven:
+            return result
+        return StepResult(session.head, "approval" if session.attention and message_seq is None else "idle")
+
+    async def _put_missed_answers(self, session: SessionRow, message_seq: int, queue: DeltaQueue) -> None:
+        """Queue the undelivered deltas after a message."""
+        async with self._harness.database.connection() as conn:
+            answers = await store.list_answers(
+                conn, self._session_id, "", after=message_seq, bounds=session.ingest_bounds
+            )
+            for answer in answers:
+                if answer.void_id is not None and answer.void_id in queue.last_seqs:
+                    queue.put(Delta(self._session_id, answer.void_id, 0, "", "void"))
+                if answer.message_id is None:
+                    continue
+                last_seq = queue.last_seqs.get(answer.message_id, 0)
+                for chunk in await store.read_chunks(conn, self._session_id, answer.message_id, after=last_seq):
+                    queue.put(Delta(self._session_id, chunk.message_id, chunk.seq, chunk.delta))
+
+
+class _ElsewhereAnswers:
+    """Puts what another process answers to a message into a queue, piece by piece."""
+
+    def __init__(self, queue: DeltaQueue, message_seq: int | None) -> None:
+        self._queue = queue
+        self._message_seq = message_seq
+        self._cursor = Cursor(message_seq or 0)
+
+    async def put_deltas(self, hub: FollowHub, session_id: str) -> None:
+        """Put deltas for a while; return earlier if the message is settled."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FOLLOW_SECONDS), aclosing(hub.follow(session_id, self._cursor)) as items:
+                async for item in items:
+                    if item.marks is not None:
+                        marks = item.marks
+                        if not marks.pending or marks.settled_to >= (self._message_seq or 0):
+                            return
+                        continue
+                    delta = _to_delta(item)
+                    if delta is not None and not self._queue.has(delta):
+                        self._queue.put(delta)
+                    self._cursor = item.cursor
+
+
+def _to_delta(item: FollowedItem) -> Delta | None:
+    """Return an item of another process's answer as a delta; None for one that is not shown."""
+    if item.piece is not None:
+        return Delta(item.session_id, item.piece.message_id, item.piece.number, item.piece.text)
+    if item.kind == "void" and item.message_id is not None:
+        return Delta(item.session_id, item.message_id, 0, "", "void")
+    return None

@@ -1,0 +1,319 @@
+"""Branches: runs beside a session that show what would come of something, and are never evidence of anything.
+
+A branch reads its session's log up to a safe point; tools with side effects are dry runs in it, unless it is asked for
+otherwise. A `sim` tries anything, a `pre_steer` a steer before it is sent, a `dream` goes without the session's state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Literal, get_args
+
+from ulid import ULID
+
+from consolidator.database import Connection, Database
+from consolidator.errors import SessionBusy, StaleEpoch, UsageError
+from consolidator.models.event import Event
+from consolidator.models.payload import EventType
+from consolidator.models.principal import Role
+from consolidator.models.session import SessionRow
+from consolidator.runtime.lineage.children import BranchKind, ChildRequest, create_child
+from consolidator.runtime.rerun.comparison import Comparison, compare_runs
+from consolidator.runtime.rerun.recorded_runs import read_turns
+from consolidator.runtime.session.boundaries import boundary
+from consolidator.runtime.session.changes import apply_change, check_open
+from consolidator.runtime.session.overrides import NO_OVERRIDES, Overrides
+from consolidator.runtime.turn.harness import Harness
+from consolidator.runtime.turn.sessions import LIBRARY, EndSession, append_message, create_message, end_session
+from consolidator.runtime.turn.wake import wake_session
+from consolidator.settings import Settings
+from consolidator.store.log import lineage as store
+from consolidator.store.log import sessions
+
+BRANCH_KINDS: tuple[BranchKind, ...] = get_args(BranchKind)
+MAX_COMPARED = 20_000  # events after the point, of each side
+DRIVERS_WAIT = timedelta(minutes=1)  # whoever asks for a preview drives it; after this, any driver may
+_POLL_SECONDS = 0.2  # between two looks at a branch that another process drives
+_PREVIEW = "pre_steer"
+BranchStatus = Literal["running", "waiting", "failed", "ready", "committed", "ended"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchRequest:
+    """What is to be tried, and from where.
+
+    `at` is the last event before the branch's own ones; by default the latest at which nothing is open. `message` is
+    what it begins with, as said by `speaker`; a preview's is the steer. With `live_tools` tools with side effects run.
+    A `name` has one branch, however often it is asked for.
+    """
+
+    kind: BranchKind = "sim"
+    message: str | None = None
+    at: int | None = None
+    overrides: Overrides = NO_OVERRIDES
+    live_tools: bool = False
+    speaker: str | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in BRANCH_KINDS:
+            raise UsageError(f"{self.kind!r} is no kind of branch: {', '.join(BRANCH_KINDS)}")
+        if self.kind == _PREVIEW and self.message is None:
+            raise UsageError("a pre_steer branch shows what would come of a steer: give its message")
+        if self.kind == _PREVIEW and self.at is not None:
+            raise UsageError("a steer comes where the session stands: a pre_steer branch takes no `at`")
+
+
+@dataclass(frozen=True, slots=True)
+class BranchComparison:
+    """How a branch and its session went on from the branch's point; the session is the left side."""
+
+    branch: SessionRow
+    main_id: str
+    comparison: Comparison
+    is_whole: bool = True  # False: one of them has more events than are compared, or some are pruned
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON can hold it."""
+        return {
+            "branch": self.branch.id,
+            "main": self.main_id,
+            "kind": branch_kind(self.branch),
+            "status": branch_status(self.branch),
+            "after": self.branch.base_seq,
+            "is_whole": self.is_whole,
+            "diff": self.comparison.as_json(),
+        }
+
+
+def branch_kind(session: SessionRow) -> BranchKind:
+    """Return what kind of branch a session is. Raises UsageError for one that is none."""
+    kind = session.config.get("branch_kind")
+    if session.kind != "branch":
+        raise UsageError(
+            f"session {session.id} is no branch, but a {session.kind}: `consolidator branch create` makes one"
+        )
+    return next((each for each in BRANCH_KINDS if each == kind), "sim")
+
+
+def branch_status(branch: SessionRow) -> BranchStatus:
+    """Return how far a branch is.
+
+    `running` (something is to be answered), `waiting` (for a person), `failed` (its last turn ended in an error),
+    `ready`; `committed` (its steer was sent), `ended` (it was discarded, or has expired).
+    """
+    if committed_seq(branch) is not None:
+        return "committed"
+    if branch.status != "open":
+        return "ended"
+    if branch.attention:
+        return "waiting"
+    if branch.error:
+        return "failed"
+    return "running" if branch.pending else "ready"
+
+
+def committed_seq(branch: SessionRow) -> int | None:
+    """Return the seq that a preview's steer has in the main session; None if it was not sent."""
+    seq = branch.config.get("committed_seq")
+    return seq if isinstance(seq, int) else None
+
+
+async def create_branch(
+    database: Database,
+    settings: Settings,
+    session_id: str,
+    request: BranchRequest,
+    *,
+    surface: str = LIBRARY,
+    drivers_wait: timedelta | None = None,
+) -> SessionRow:
+    """Create a branch of a session, which is untouched, and return it. Whoever drives sessions answers its message.
+
+    With `drivers_wait` others leave it to the caller for so long. Raises UsageError for a point that is not safe, and
+    for a branch of a branch or a sub-agent; SessionClosed for a steer of a session that has ended.
+    """
+    async with database.connection() as conn:
+        session = await sessions.get(conn, session_id)
+    if request.kind == _PREVIEW:
+        check_open(session)
+    message = None
+    if request.message is not None:
+        mode: Literal["steer", "message"] = "steer" if request.kind == _PREVIEW else "message"
+        message = create_message(request.message, mode=mode, speaker=request.speaker, surface=surface)
+    child = ChildRequest(
+        kind="branch",
+        branch_kind=request.kind,
+        at=request.at,
+        overrides=request.overrides,
+        message=message,
+        name=request.name,
+        live_tools=request.live_tools,
+        wake_after=None if drivers_wait is None else database.clock.now() + drivers_wait,
+    )
+    return await create_child(database, settings, session_id, child)
+
+
+async def run_branch(
+    harness: Harness,
+    session_id: str,
+    request: BranchRequest,
+    *,
+    surface: str = LIBRARY,
+    is_stopping: Callable[[], bool] = lambda: False,
+) -> BranchComparison:
+    """Try something in a branch of a session, to its end, and return how it compares with the session.
+
+    The session goes on meanwhile: it is not held. After a crash the same request goes on with the branch that is there:
+    the one of its name or, without a name, an unfinished preview of the same steer; so does a wake of the branch.
+    """
+    await _check_can_run(harness, session_id, request)
+    branch = None if request.name else await _find_unfinished(harness.database, session_id, request)
+    if branch is None:
+        named = replace(request, name=request.name or str(ULID()))
+        branch = await create_branch(
+            harness.database, harness.settings, session_id, named, surface=surface, drivers_wait=DRIVERS_WAIT
+        )
+    branch = await _drive(harness, branch, is_stopping)
+    return await compare_branch(harness.database, branch, session_id)
+
+
+async def propose_steer(harness: Harness, session_id: str, text: str, **options: Any) -> BranchComparison:
+    """Try a steer in a branch where the session stands, and return how it compares; `commit_steer` sends it then.
+
+    The options are those of `BranchRequest`.
+    """
+    return await run_branch(harness, session_id, BranchRequest(kind="pre_steer", message=text, **options))
+
+
+async def _check_can_run(harness: Harness, session_id: str, request: BranchRequest) -> None:
+    """Raise UsageError where this process could not run a branch, before there is one."""
+    async with harness.database.connection() as conn:
+        session = await sessions.get(conn, session_id)
+    if (request.overrides.model or session.model or harness.settings.model) is None:
+        raise UsageError("no model is configured, so nothing can be tried: set CONSOLIDATOR_MODEL, or name one")
+    missing = harness.missing_tools(request.overrides.apply_to_config(session.config))
+    if missing:
+        raise UsageError(f"session {session_id} uses tools that are missing here: {', '.join(missing)}")
+
+
+async def _find_unfinished(database: Database, session_id: str, request: BranchRequest) -> SessionRow | None:
+    """Return the preview of the same steer that a crash left; None if there is none."""
+    if request.kind != _PREVIEW:
+        return None
+    async with database.connection() as conn:
+        for branch in await sessions.get_each(conn, await store.list_unfinished_steers(conn, session_id)):
+            if await _is_asked_for_by(conn, branch, request):
+                return branch
+    return None
+
+
+async def _is_asked_for_by(conn: Connection, branch: SessionRow, request: BranchRequest) -> bool:
+    """Tell whether a preview tries what a request asks for."""
+    lineage = await store.load_lineage(conn, branch.id, branch)
+    start, steer = await store.find_event(conn, lineage, branch.base_seq + 1), await _read_steer(conn, branch)
+    if start is None or steer is None or start.data.get("overrides") != request.overrides.named():
+        return False
+    wanted = (request.message, request.speaker, not request.live_tools)
+    return (steer.data.get("text"), steer.data.get("speaker"), branch.is_dry_run) == wanted
+
+
+async def _drive(harness: Harness, branch: SessionRow, is_stopping: Callable[[], bool]) -> SessionRow:
+    """Wake a branch until nothing is left to do in it, or whoever else drives it is done; return it then."""
+    async with harness.sub_agent_slots:
+        while branch.status == "open" and branch.pending and not is_stopping():
+            woken = True
+            try:
+                await wake_session(harness, branch.id, is_stopping=is_stopping)
+            except (SessionBusy, StaleEpoch):
+                woken = False
+            async with harness.database.connection() as conn:
+                branch = await sessions.get(conn, branch.id)
+            if woken:
+                break
+            await asyncio.sleep(_POLL_SECONDS)
+    return branch
+
+
+async def compare_branch(database: Database, branch: SessionRow, main_id: str | None = None) -> BranchComparison:
+    """Compare a branch with its session, from the branch's point on: messages, calls, tokens, cost.
+
+    Of each at most MAX_COMPARED events are read, and what is pruned is left out. Raises UsageError for no branch.
+    """
+    branch_kind(branch)
+    main = main_id or branch.parent_id
+    assert main is not None
+    async with database.connection() as conn:
+        begin = await find_begin(conn, branch)
+        main_row = await sessions.get(conn, main)
+    sides, upto = (main_row, branch), begin + MAX_COMPARED
+    is_whole = all(side.head <= upto and side.pruned_to <= branch.base_seq for side in sides)
+    left = await read_turns(database, main, after=begin, upto=upto)
+    right = await read_turns(database, branch.id, after=begin, upto=upto)
+    return BranchComparison(branch, main, compare_runs(left, right), is_whole)
+
+
+async def find_begin(conn: Connection, branch: SessionRow) -> int:
+    """Return after which event to compare: the point, or before it where a message stands there that both answer."""
+    lineage = await store.load_lineage(conn, branch.id, branch)
+    at_point = await store.find_event(conn, lineage, branch.base_seq)
+    is_message = at_point is not None and at_point.type is EventType.USER_MESSAGE
+    return branch.base_seq - 1 if is_message else branch.base_seq
+
+
+async def commit_steer(database: Database, branch_id: str, *, surface: str = LIBRARY) -> int:
+    """Send the steer of a preview to its session, end the branch, and return the steer's seq; once.
+
+    Raises UsageError for a branch of another kind and for one that has ended, and SessionClosed if the session has.
+    """
+    with boundary("commit message"):
+        async with database.transaction() as conn:
+            branch = await sessions.get(conn, branch_id)
+            _check_is_preview(branch)
+            main_id = branch.parent_id
+            assert main_id is not None
+            await sessions.lock(conn, [branch.id, main_id])
+            branch = await sessions.get(conn, branch_id)
+            if (seq := committed_seq(branch)) is not None:
+                return seq
+            if branch.status != "open":
+                raise UsageError(f"branch {branch.id} has ended, and its steer was not sent: propose it again")
+            steer = await _read_steer(conn, branch)
+            assert steer is not None
+            text, speaker = str(steer.data["text"]), steer.data.get("speaker")
+            message = create_message(text, mode="steer", speaker=speaker, surface=surface)
+            data = {**message.data, "previewed_in": branch.id}
+            now = database.clock.now()
+            seq = await append_message(conn, main_id, replace(message, data=data), now=now)
+            await store.mark_committed(conn, branch.id, seq)
+            end = EndSession(f"its steer was sent: event {seq} of {main_id}")
+            await apply_change(conn, branch.id, end, principal=Role.OPERATOR.value, now=now)
+            await sessions.retire(conn, branch.id, hide=False)
+            return seq
+
+
+async def discard_branch(database: Database, branch_id: str) -> SessionRow:
+    """End a branch, and return it; one that has ended stays as it is. Raises UsageError for what is no branch."""
+    async with database.connection() as conn:
+        branch = await sessions.get(conn, branch_id)
+        branch_kind(branch)
+    if branch.status == "open":
+        await end_session(database, branch_id, reason="it was discarded")
+    async with database.connection() as conn:
+        return await sessions.get(conn, branch_id)
+
+
+def _check_is_preview(branch: SessionRow) -> None:
+    kind = branch_kind(branch)
+    if kind != _PREVIEW:
+        raise UsageError(f"branch {branch.id} is a {kind}: only the steer of a pre_steer branch can be sent")
+
+
+async def _read_steer(conn: Connection, branch: SessionRow) -> Event | None:
+    """Return the message that a branch began with: the event after its SessionStart."""
+    lineage = await store.load_lineage(conn, branch.id, branch)
+    event = await store.find_event(conn, lineage, branch.base_seq + 2)
+    return event if event is not None and event.type is EventType.USER_MESSAGE else None

@@ -1,0 +1,130 @@
+"""Changes of a session that depend on how it stands: planned on what was read, and appended only if that still holds.
+
+A person and the agent may change the same session at the same moment: whoever comes second plans again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from consolidator.database import Connection
+from consolidator.errors import HeadConflict, SessionClosed, UsageError
+from consolidator.models.event import NewEvent
+from consolidator.models.session import SessionRow
+from consolidator.store.log import events, sessions
+from consolidator.store.log.events import AppendResult
+
+_MAX_ATTEMPTS = 50  # to append before anything else is
+
+
+class SessionChange(Protocol):
+    """A change that a tool or a person asks for."""
+
+    async def plan(self, conn: Connection, session: SessionRow, principal: str) -> PlannedChange:
+        """Return what to append to a session as it stands; raise UsageError, in words for who asked, if it cannot."""
+        ...
+
+    async def save(self, conn: Connection, session: SessionRow, planned: PlannedChange, seq: int) -> None:
+        """Store what is kept beside the log; `seq` is of the last event that was appended."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedChange:
+    """The events of a change, and what to tell who asked for it."""
+
+    events: Sequence[NewEvent]
+    answer: str
+    details: Mapping[str, Any]
+
+
+async def apply_change(
+    conn: Connection,
+    session_id: str,
+    change: SessionChange,
+    *,
+    principal: str,
+    now: datetime,
+) -> tuple[PlannedChange, AppendResult | None]:
+    """Append a change to a session in the caller's transaction; None where there was nothing to append.
+
+    Raises what the change's plan raises, and HeadConflict if the session never stands still.
+    """
+    for _ in range(_MAX_ATTEMPTS):
+        session = await sessions.get(conn, session_id)
+        planned = await change.plan(conn, session, principal)
+        if not planned.events:
+            return planned, None
+        try:
+            appended = await events.append(
+                conn, session_id, planned.events, now=now, expected_head=session.head, open_task=session.open_task
+            )
+        except HeadConflict:
+            continue
+        await change.save(conn, session, planned, appended.last_seq)
+        return planned, appended
+    raise HeadConflict(f"session {session_id} changes too fast: try again")
+
+
+async def append_with_change(
+    conn: Connection,
+    session_id: str,
+    change: SessionChange,
+    *,
+    principal: str,
+    now: datetime,
+    epoch: int,
+    create_result: ChangeResult,
+) -> AppendResult:
+    """Append a tool's result and the change that it asks for, both or neither, in the caller's transaction.
+
+    `create_result` returns the result's event, from what the change answers or why it was refused.
+    """
+    for _ in range(_MAX_ATTEMPTS):
+        session = await sessions.get(conn, session_id)
+        planned: PlannedChange | None = None
+        try:
+            planned = await change.plan(conn, session, principal)
+            new = [create_result(planned.answer, None), *planned.events]
+        except UsageError as error:
+            new = [create_result(None, str(error))]
+        try:
+            appended = await events.append(
+                conn, session_id, new, now=now, expected_head=session.head, epoch=epoch, open_task=session.open_task
+            )
+        except HeadConflict:
+            continue
+        if planned is not None and planned.events:
+            await change.save(conn, session, planned, appended.last_seq)
+        return appended
+    raise HeadConflict(f"session {session_id} changes too fast: the tool's result could not be logged")
+
+
+class ChangeResult(Protocol):
+    """Creates the event of a tool's result."""
+
+    def __call__(self, answer: str | None, refusal: str | None) -> NewEvent:
+        """Return the event: with the answer, or a failure with the refusal."""
+        ...
+
+
+def check_driven_here(session: SessionRow) -> None:
+    """Raise SessionClosed for a session that another harness drives: nothing in its record is acted on."""
+    if session.is_driven_elsewhere:
+        by = f"recorded by {session.recorded_by}" if session.recorded_by else f"imported ({session.origin})"
+        raise SessionClosed(f"session {session.id} was {by}: it can be read, but not continued here; open another key")
+
+
+def session_ended(session_id: str) -> SessionClosed:
+    """Return the error for a session that has ended."""
+    return SessionClosed(f"session {session_id} has ended; open its key again for a new one")
+
+
+def check_open(session: SessionRow) -> None:
+    """Raise SessionClosed for a session that is driven elsewhere or has ended."""
+    check_driven_here(session)
+    if session.status != "open":
+        raise session_ended(session.id)

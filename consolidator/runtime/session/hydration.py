@@ -1,0 +1,111 @@
+"""All that a surface needs to show a session as it is, read at one moment.
+
+The messages come in pages from the end; everything else is what it is now, bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from consolidator.database import Connection
+from consolidator.models.checkpoint import CheckpointRow
+from consolidator.models.event import Event
+from consolidator.models.payload import EventType
+from consolidator.models.seed import SeedRow
+from consolidator.models.session import SessionRow
+from consolidator.runtime.session.fold import OpenCall, fold_open_state
+from consolidator.runtime.session.scratchpad import Scratchpad
+from consolidator.settings import Settings
+from consolidator.store.log import checkpoints, seeds, session_list, tasks
+from consolidator.store.log import context as views
+from consolidator.store.log.lineage import load_lineage, read_latest, read_lineage
+from consolidator.store.log.session_list import SessionFilter
+from consolidator.store.log.tasks import TaskRow
+
+MAX_MESSAGES = 500  # of a page
+MAX_LISTED = 100  # seeds, children and checkpoints, the latest of each
+MAX_OPEN_EVENTS = 1_000  # read for what is open, the latest
+MESSAGES = (
+    EventType.USER_MESSAGE,
+    EventType.ASSISTANT_RESPONSE,
+    EventType.TOOL_CALL,
+    EventType.TOOL_RESULT,
+    EventType.APPROVAL_REQUESTED,
+    EventType.APPROVAL_GRANTED,
+    EventType.APPROVAL_DENIED,
+    EventType.ERROR,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HydratedSession:
+    """A session at one moment."""
+
+    session: SessionRow  # state, totals, and which calls wait for a person
+    seeds: list[SeedRow]  # the rendered system prompt, then the latest of the earlier thread
+    seed_count: int
+    messages: list[Event]  # what was said and done, in order; of a child also what it reads of its ancestors
+    earlier_before: int | None  # earlier messages lie before this event; None at the beginning
+    open_calls: list[OpenCall]
+    answering: str | None  # id of the message that is being generated
+    open_task: TaskRow | None
+    scratchpad: Scratchpad
+    children: list[SessionRow]  # the newest first
+    checkpoints: list[CheckpointRow]  # the latest point first
+    titles: Mapping[str, str] = field(default_factory=dict)  # of the session and its children, by id
+
+
+async def hydrate_session(
+    conn: Connection,
+    settings: Settings,
+    session: SessionRow,
+    *,
+    now: datetime,
+    before: int | None = None,
+    limit: int = 50,
+) -> HydratedSession:
+    """Return all that a surface needs of a session, with the latest `limit` messages before an event.
+
+    `conn` is in a transaction with one snapshot, in which the session's row was read.
+    """
+    lineage = await load_lineage(conn, session.id, session)
+    upto = session.head if before is None else min(session.head, before - 1)
+    limit = min(limit, MAX_MESSAGES)
+    found = await read_latest(conn, lineage, MESSAGES, upto=upto, limit=limit + 1)
+    messages = found[-limit:]
+    settled_to = max(session.settled_to, lineage.readable_after, session.head - MAX_OPEN_EVENTS)
+    open_end = []
+    if session.status == "open" and settled_to < session.head:
+        open_end = await read_lineage(conn, lineage, after=settled_to, upto=session.head)
+    state = fold_open_state(open_end, settled_to=settled_to, head=session.head)
+    own, thread_of = await seeds.read(conn, session.id), session.config.get("seeds")
+    if thread_of not in (None, session.id):
+        own += [seed for seed in await seeds.read(conn, thread_of) if seed.role != "system"]
+    view = await views.load_view(conn, session.id)
+    return HydratedSession(
+        session=session,
+        seeds=[*own[:1], *own[1:][-MAX_LISTED:]],
+        seed_count=len(own),
+        messages=messages,
+        earlier_before=messages[0].seq if len(found) > limit else None,
+        open_calls=list(state.calls),
+        answering=None if state.generation is None else state.generation.message_id,
+        open_task=None if session.open_task is None else await tasks.get_open_task(conn, session.id),
+        scratchpad=Scratchpad(session.id, view.scratchpad or "", view.scratchpad_seq, settings.scratchpad_max_chars),
+        children=await session_list.list_page(
+            conn,
+            SessionFilter(parent=session.id, hidden=True),
+            agent=None,
+            project=None,
+            person=None,
+            order="created",
+            after=None,
+            limit=MAX_LISTED,
+            now=now,
+        ),
+        checkpoints=[
+            each for each in await checkpoints.list_of(conn, session.id, limit=MAX_LISTED) if not each.has_expired(now)
+        ],
+    )

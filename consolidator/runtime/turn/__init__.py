@@ -1,0 +1,1 @@
+"""A session's turn: plan, generate, run tools, deliver, until nothing is open; and what people say into it."""

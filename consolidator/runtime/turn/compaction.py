@@ -1,0 +1,252 @@
+"""Compaction: a summary replaces the older part of a session in its contexts; the log keeps everything.
+
+A model writes the summary if one can be paid, else it is a digest of what was counted. No connection waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Literal
+
+from consolidator.context import compaction
+from consolidator.context.build import Context, history_from_view
+from consolidator.context.compaction import Compaction, CompactionHooks, CompactionPlan
+from consolidator.context.conversation import MAX_RESULT_BYTES, build_conversation
+from consolidator.context.history import SessionHistory
+from consolidator.context.strategies import DEFAULT_BUDGET, CompactedStrategy, find_strategy
+from consolidator.database import Database
+from consolidator.errors import ModelError, ModelUnavailable
+from consolidator.llm.client import ModelClient, ModelReply, ModelRequest, parse_reply
+from consolidator.llm.redaction.redact import redact
+from consolidator.llm.tokens import count_tokens_cached
+from consolidator.models.event import NewEvent
+from consolidator.models.payload import EventType
+from consolidator.models.principal import Role
+from consolidator.runtime.session import budget as money
+from consolidator.runtime.session.boundaries import boundary
+from consolidator.runtime.session.budget import Usage
+from consolidator.runtime.session.lease import hold_session
+from consolidator.store.log import context as store
+from consolidator.store.log import events, sessions
+from consolidator.store.log.lineage import load_lineage
+
+log = logging.getLogger("consolidator.runtime")
+THRESHOLD = 0.8  # share of the budget above which a session is compacted again
+SUMMARY_TOKENS = 1500  # at most
+MAX_PROMPT_TOKENS = 24_000  # that a model reads of the older part
+MAX_EVENTS = 5000  # read by one compaction
+CompactionTrigger = Literal["threshold", "request"]
+
+
+def is_compaction_due(context: Context, budget: int, threshold: float | None = None) -> bool:
+    """Tell whether a context is so full that its session must be compacted; `threshold` is a share of the budget."""
+    is_full = context.over_budget or context.tokens > (threshold or THRESHOLD) * budget
+    return is_full and find_strategy(context.strategy).compacts
+
+
+async def compact(
+    database: Database,
+    session_id: str,
+    *,
+    budget: int = DEFAULT_BUDGET,
+    client: ModelClient | None = None,
+    model: str | None = None,
+    epoch: int | None = None,
+    trigger: CompactionTrigger = "request",
+    hooks: CompactionHooks | None = None,
+    routed: str | None = None,
+    session_model: str | None = None,
+) -> Compaction | None:
+    """Compact a session's older part; its latest turns stay. None if there is nothing worth compacting.
+
+    Without `client` and `model`, or if the model fails or cannot be paid, the summary is a digest. `routed` is why a
+    policy chose the model; `session_model` is what a cheaper one is recognised against. Raises StaleEpoch if another
+    harness holds the session, and NotFound.
+    """
+    hooks = hooks or CompactionHooks()
+    history, plan = await _load_plan(database, session_id, budget, trigger)
+    if plan is None:
+        return None
+    with boundary("compaction"):
+        instructions = await hooks.before(plan) if hooks.before else None
+        summary = None
+        if client is not None and model is not None:
+            script = await asyncio.to_thread(
+                compaction.render_transcript,
+                plan,
+                history.compaction,
+                budget=min(MAX_PROMPT_TOKENS, max(budget, 1000)),
+                count=count_tokens_cached,
+            )
+            prompt = script if not instructions else f"{script}\n\nMind, too: {instructions}"
+            summary = await _summarize(database, session_id, client, model, prompt, epoch, session_model)
+        by = model if summary else None
+        if not summary:
+            summary = {"summary": compaction.write_digest(plan, history.compaction), "next_steps": []}
+        with boundary("commit compaction"):
+            result = await _log_compaction(
+                database, session_id, history, plan, summary, by=by, trigger=trigger, epoch=epoch, routed=routed
+            )
+        if result is not None and hooks.after:
+            await hooks.after(result)
+    return result
+
+
+async def compact_on_request(
+    database: Database,
+    session_id: str,
+    *,
+    budget: int,
+    client: ModelClient | None,
+    model: str | None,
+    seconds: float,
+    routed: str | None = None,
+    session_model: str | None = None,
+) -> Compaction | None:
+    """Compact a session because a person asks for it; None if there is nothing worth compacting.
+
+    If a model is to be paid, the session is held meanwhile, with a lease of `seconds`: the next holder takes whatever
+    is reserved for lost. Raises SessionBusy if another process drives the session then.
+    """
+    if client is None or model is None:
+        return await compact(database, session_id, budget=budget)
+    async with hold_session(database, session_id, seconds=seconds) as lease:
+        return await compact(
+            database, session_id, budget=budget, client=client, model=model, epoch=lease.epoch, trigger="request",
+            routed=routed, session_model=session_model,
+        )  # fmt: skip
+
+
+async def _load_plan(
+    database: Database, session_id: str, budget: int, trigger: CompactionTrigger
+) -> tuple[SessionHistory, CompactionPlan | None]:
+    """Return a session's history, and what to compact; None if that is not worth it."""
+    async with database.connection() as conn:
+        view = await store.load_view(conn, session_id)
+        lineage = await load_lineage(conn, session_id, view)
+        history = history_from_view(view, lineage)
+        after = max(lineage.readable_after, view.head - MAX_EVENTS)
+        after = max(after, history.kept_from - 1) if history.kept_from else after
+        log_window = await store.read_window(conn, lineage, after=after, upto=view.head, longest=MAX_RESULT_BYTES)
+    turns = build_conversation(log_window)
+    keep = int(budget * compaction.KEPT_SHARE)
+    plan = await asyncio.to_thread(
+        compaction.plan_compaction, log_window, turns, history.compaction, keep=keep, count=count_tokens_cached
+    )
+    if plan is None or plan.kept_from <= history.kept_from:
+        return history, None
+    gain = plan.tokens_before - plan.tokens_kept
+    # A gain below a tenth would trigger another paid compaction at every step.
+    return history, plan if trigger == "request" or gain > budget // 10 else None
+
+
+async def _summarize(
+    database: Database,
+    session_id: str,
+    client: ModelClient,
+    model: str,
+    prompt: str,
+    epoch: int | None,
+    session_model: str | None,
+) -> dict[str, Any] | None:
+    """Return a model's summary; None if it fails or would exceed the session's cap."""
+    request = ModelRequest(
+        "compact", model, compaction.SUMMARY_PROMPT, prompt, "compaction", compaction.SUMMARY_SCHEMA, SUMMARY_TOKENS
+    )
+    try:
+        with boundary("commit reserve"):
+            async with database.transaction() as conn:
+                session_model = session_model or (await sessions.get(conn, session_id)).model
+                reserve = money.plan_reserve(
+                    session_id,
+                    model=model,
+                    input_tokens=request.tokens,
+                    max_tokens=SUMMARY_TOKENS,
+                    purpose="compaction",
+                    session_model=session_model,
+                    strategy=CompactedStrategy.name,
+                    epoch=epoch,
+                    now=database.clock.now(),
+                )
+                call_id = await money.reserve_spend(conn, reserve)
+    except money.BudgetStop as stop:
+        log.info("session %s is compacted without a model: %s", session_id, stop)
+        return None
+    try:
+        with boundary("model"):
+            reply = await client.send(request)
+    except ModelError as error:
+        may_be_charged = isinstance(error, ModelUnavailable) and error.may_be_charged
+        await _settle(database, call_id, None if may_be_charged else Usage())
+        log.warning("session %s is compacted without a model: %s", session_id, error)
+        return None
+    await _settle(database, call_id, _usage(reply))
+    try:
+        parsed = parse_reply(reply, compaction.SUMMARY_SCHEMA)
+    except ModelError as error:
+        log.warning("session %s is compacted without a model: %s", session_id, error)
+        return None
+    return {
+        "summary": redact(str(parsed["summary"])),
+        "next_steps": [redact(str(step)) for step in parsed["next_steps"]][:20],
+    }
+
+
+def _usage(reply: ModelReply) -> Usage:
+    return Usage(reply.input_tokens, reply.cached_tokens, reply.output_tokens)
+
+
+async def _settle(database: Database, call_id: str, usage: Usage | None) -> None:
+    with boundary("commit spend"):
+        async with database.transaction() as conn:
+            await money.settle_spend(conn, call_id, usage, now=database.clock.now())
+
+
+async def _log_compaction(
+    database: Database,
+    session_id: str,
+    history: SessionHistory,
+    plan: CompactionPlan,
+    summary: Mapping[str, Any],
+    *,
+    by: str | None,
+    trigger: CompactionTrigger,
+    epoch: int | None,
+    routed: str | None,
+) -> Compaction | None:
+    """Log a compaction and count it in its session; None if another process has just logged the same."""
+    tokens = plan.tokens_kept + count_tokens_cached(str(summary["summary"]))
+    async with database.transaction() as conn:
+        state = (await sessions.get(conn, session_id)).state
+        data = {
+            "decision": "compaction",
+            "by": "model" if by else "digest",
+            "model": by,
+            "trigger": trigger,
+            **({"routed": routed} if by and routed else {}),
+            "kept_from": plan.kept_from,
+            **summary,
+            **plan.data,
+            "state": state,
+            "tokens_before": plan.tokens_before,
+            "tokens_after": tokens,
+        }
+        appended = await events.append(
+            conn,
+            session_id,
+            [NewEvent(EventType.POLICY_DECISION, data, principal=Role.HARNESS.value)],
+            now=database.clock.now(),
+            epoch=epoch,
+            key=f"compaction:{plan.kept_from}",
+        )
+        if appended.repeated:
+            return None
+        await store.count_compaction(conn, session_id)
+        new_past = SessionHistory(
+            history.upto, history.summary, appended.first_seq, data, history.scratchpad_seq, history.scratchpad
+        )
+        await store.save_view(conn, session_id, asdict(new_past))
+    return Compaction(appended.first_seq, plan.kept_from, summary["summary"], data["by"], plan.tokens_before, tokens)

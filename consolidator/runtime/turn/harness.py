@@ -1,0 +1,104 @@
+"""The harness: what a process brings to every session it drives. Database, tools, model server and channels."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from consolidator.context.compaction import CompactionHooks
+from consolidator.context.tail import TailCache
+from consolidator.database import Database
+from consolidator.llm.client import ModelClient
+from consolidator.models.session import SessionRow
+from consolidator.runtime.session.budget import Usage
+from consolidator.runtime.session.overrides import Overrides
+from consolidator.runtime.session.routing import RoutePolicy
+from consolidator.runtime.tools.tool import Toolbox
+from consolidator.settings import Settings
+
+MAX_SUB_AGENTS = 4  # that one process drives at the same time
+DEFAULT_CHANNEL = "direct"  # the channel of a session that names none
+MODEL_MISSING = "it waits for a model: this service has none; set CONSOLIDATOR_MODEL, or the session's or agent's own"
+TOOLS_MISSING = "it waits for tools that no driver has here: "  # what a session's error begins with, until it is driven
+DRIVER_ERRORS = (MODEL_MISSING, TOOLS_MISSING)
+
+
+def waits_for_driver(error: str | None) -> bool:
+    """Tell whether a session's error says that no driver here has its model or its tools."""
+    return error is not None and error.startswith(DRIVER_ERRORS)
+
+
+FinishReason = Literal["stop", "tool_calls", "approval", "budget", "error", "idle", "interrupted"]
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """A pointer to what a step did: everything up to `to_seq` is committed.
+
+    `finish_reason`: `tool_calls` (there is more to do at once), `stop` (the model has answered), `approval` (a person
+    must decide), `budget` (the session's cap is reached), `error` (the model server failed), `interrupted` (a person
+    steered or stopped the turn), `idle` (there was nothing to do).
+    """
+
+    to_seq: int
+    finish_reason: FinishReason
+    usage: Usage = field(default_factory=Usage)
+    executed_tool_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """What a channel receives: a chunk of a message or, with kind `void`, the notice that the message is void."""
+
+    session_id: str
+    message_id: str
+    seq: int  # of the chunk in its message, from 1: a channel recognises repeated chunks by it
+    text: str
+    kind: Literal["text", "void"] = "text"
+
+
+Sender = Callable[[Delta], Awaitable[None]]  # sends a delta to a channel; returning acknowledges it
+RecallFunction = Callable[[SessionRow, str], Awaitable[str | None]]  # (session, latest message) -> recalled memory
+
+
+@dataclass(slots=True)
+class Harness:
+    """What a process brings to every session it drives; it holds no state of any session but copies of its log."""
+
+    database: Database
+    settings: Settings
+    client: ModelClient
+    tools: Toolbox = field(default_factory=Toolbox)
+    senders: dict[str, Sender] = field(default_factory=dict)  # by channel
+    listeners: dict[str, Sender] = field(default_factory=dict)  # by session; each replaces the session's channel
+    recall: RecallFunction | None = None
+    policy: RoutePolicy | None = None  # chooses models where a session's is `auto`; None: the default policy
+    compaction_hooks: CompactionHooks = field(default_factory=CompactionHooks)
+    tails: TailCache = field(default_factory=TailCache)
+    sub_agent_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_SUB_AGENTS))
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    def find_sender(self, session: SessionRow) -> Sender | None:
+        """Return what takes a session's messages in this process, if anything does; a simulation reaches nobody."""
+        channel = None if session.simulated else self.senders.get(channel_name(session))
+        return self.listeners.get(session.id) or channel
+
+    def tools_of(self, session: SessionRow) -> Toolbox:
+        """Return the tools that a session may use."""
+        allowed = self.tools.limited(session.config.get("allowed_tools"))
+        return allowed.in_dry_run() if session.is_dry_run else allowed
+
+    def missing_tools(self, config: Mapping[str, Any]) -> list[str]:
+        """Return the names of the tools that a session of this configuration uses and this process does not have."""
+        return [name for name in config.get("tools") or () if self.tools.get(name) is None]
+
+    def check_tools(self, overrides: Overrides) -> None:
+        """Raise UsageError for tools that a child is to have and this process does not: nobody here would drive it."""
+        overrides.check_tools(self.tools.names)
+
+
+def channel_name(session: SessionRow) -> str:
+    """Return the name of a session's channel."""
+    return str(session.channel or DEFAULT_CHANNEL)

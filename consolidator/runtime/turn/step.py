@@ -1,0 +1,450 @@
+"""One step of a session: load, decide, act, append. The result of a step is committed before it is returned.
+
+A step needs no state of its process, so that any worker or durable engine can drive a session; what a process keeps of
+a log spares it reading that again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ulid import ULID
+
+from consolidator.database import Connection
+from consolidator.errors import ModelError, ModelUnavailable, UsageError
+from consolidator.llm.redaction.redact import redact
+from consolidator.models.agent import AUTO
+from consolidator.models.event import EventRow, NewEvent
+from consolidator.models.payload import EventType
+from consolidator.models.session import SessionRow
+from consolidator.runtime.session import budget
+from consolidator.runtime.session.boundaries import Boundary, boundary
+from consolidator.runtime.session.budget import Usage
+from consolidator.runtime.session.fold import OpenState, fold_open_state
+from consolidator.runtime.session.lease import Lease, Steered
+from consolidator.runtime.session.routing import compared_model
+from consolidator.runtime.session.turn_limits import TurnLimits, TurnStop, session_limits
+from consolidator.runtime.turn.delivery import ChannelDelivery, tells_people
+from consolidator.runtime.turn.generation import StreamedAnswer, stream_answer
+from consolidator.runtime.turn.harness import FinishReason, Harness, StepResult
+from consolidator.runtime.turn.planning import RequestPlan, plan_request, with_prefill, withheld_messages
+from consolidator.runtime.turn.tool_calls import (
+    SpawnFunction,
+    ToolCallRunner,
+    approval_requests,
+    call_events,
+    unstarted_calls,
+)
+from consolidator.store.log import events, sessions, turns
+from consolidator.store.log import generation as store
+from consolidator.store.log.context import SessionView, found_view, view_query
+from consolidator.store.log.events import AppendRefused
+from consolidator.store.log.lineage import load_lineage, read_lineage
+from consolidator.store.queries import RowQuery, fetch_together
+
+MAX_ATTEMPTS = 3  # to call the model within one step
+MAX_RETRY_WAIT = 20.0  # seconds between two attempts
+
+
+@dataclass(slots=True)
+class PartialMessage:
+    """A message under way: what of it is committed."""
+
+    message_id: str
+    started_seq: int  # its ThinkingStart
+    upto_seq: int  # the last event that its context could hold
+    last_chunk_seq: int = 0
+    text: str = ""
+    withheld: tuple[int, ...] = ()  # seqs of messages up to `upto_seq` that wait for the end of the turn
+
+
+@dataclass(slots=True)
+class SessionStepper:
+    """Takes the steps of a session whose lease this process holds."""
+
+    harness: Harness
+    lease: Lease
+    spawn: SpawnFunction | None = None  # runs the sub-agent of a call
+    delivery: ChannelDelivery = field(init=False)
+    sub_agents_to_wake: list[str] = field(default_factory=list)  # once this session is released
+    _session: SessionRow | None = None  # as the lease returned it; used by the first load
+    _open_state: OpenState | None = None  # None: it must be loaded
+    _view: SessionView | None = None  # of the same moment; None: it must be loaded
+    _loaded: SessionRow | None = None  # a load that no step has used yet
+    _read_after: int = 0  # the last load read the log after this event
+    _told_to: int = 0  # and this is the last event in it that people are told of
+
+    def __post_init__(self) -> None:
+        self.delivery = ChannelDelivery(self.harness, self.lease)
+        self._session = self.lease.session
+
+    async def step(self) -> StepResult:
+        """Do the one thing that the open end of the log asks for next."""
+        session, state = await self.load()
+        if state.generation is not None:
+            message = await self._recover_generation(session, state)
+            if message is not None:
+                return await self._generate(session, state, message)
+            session, state = await self.load()
+        if state.calls:
+            self._open_state = None
+            runner = ToolCallRunner(self.harness, self.lease, state.turn, self._limits(session), self.spawn)
+            all_have_results = await runner.run(state.calls, steer=state.steer_seq)
+            to_seq = max(state.head, runner.to_seq)
+            reason: FinishReason = "tool_calls" if all_have_results else "approval"
+            return StepResult(to_seq, reason, executed_tool_count=runner.executed_count)
+        if not state.needs_model or session.status != "open":
+            return StepResult(state.head, "idle")
+        stop = state.turn.find_stop(self._limits(session))
+        if stop is not None:
+            return await self._end_turn_unasked(state, None, stop)
+        return await self._generate(session, state, None)
+
+    def _limits(self, session: SessionRow) -> TurnLimits:
+        return session_limits(self.harness.settings, session, self.harness.tools.polled_names)
+
+    async def open_state(self) -> OpenState:
+        """Return what is open in the log now."""
+        if self._open_state is None:
+            await self.load()
+        assert self._open_state is not None
+        return self._open_state
+
+    async def load(self) -> tuple[SessionRow, OpenState]:
+        """Read the session and fold the open end of its log."""
+        loaded, self._loaded = self._loaded, None
+        if loaded is not None and self._open_state is not None:
+            return loaded, self._open_state
+        async with self.harness.database.connection() as conn:
+            session, rows = await self._read_open_end(conn)
+            lineage = await load_lineage(conn, session.id, session)
+            after = max(session.settled_to, lineage.readable_after)
+            if rows is None:
+                log = await read_lineage(conn, lineage, after=after, upto=session.head)
+            else:
+                log = await events.complete(conn, [row for row in rows if row.seq <= session.head])
+            self._told_to = max((event.seq for event in log if tells_people(event)), default=0)
+            self._read_after = after
+            self._open_state = fold_open_state(log, settled_to=after, head=session.head)
+            begins_here = self._open_state.turn.has_beginning and not self._lacks_route(session, self._open_state)
+            if not (begins_here or self._open_state.is_settled):  # the turn began before
+                earlier = await store.read_turn(conn, lineage, upto=after)
+                self._open_state = fold_open_state(log, settled_to=after, head=session.head, earlier=earlier)
+        self.lease.mark_seen(session.head)
+        self.lease.open_task = session.open_task
+        return session, self._open_state
+
+    async def _read_open_end(self, conn: Connection) -> tuple[SessionRow, list[EventRow] | None]:
+        """Return the session and the open end of its log, and note its view, in one round trip.
+
+        None in place of the events if the session reads its ancestors' logs, too.
+        """
+        session_id, session = self.lease.session_id, self._session
+        reads_own = not self.lease.session.may_read_ancestors
+        queries: list[RowQuery[Any]] = [view_query(session_id)]
+        queries += [sessions.get_query(session_id)] if session is None else []
+        queries += [events.open_end_query(session_id)] if reads_own else []
+        found = await fetch_together(conn, *queries)
+        self._session, self._view = None, found_view(session_id, found[0])
+        return session or found[1][0], found[-1] if reads_own else None
+
+    async def deliver_backlog(self) -> None:
+        """Deliver what earlier holders left undelivered of finished messages; the load shows whether there is any."""
+        session, _ = await self.load()
+        delivery = self.delivery
+        if delivery.sender is not None and delivery.delivered_to < max(self._told_to, self._read_after):
+            await delivery.deliver_backlog()
+            return
+        self._loaded = session
+        if delivery.sender is not None:
+            delivery.delivered_to = session.head
+
+    def _lacks_route(self, session: SessionRow, state: OpenState) -> bool:
+        """Tell whether the model of the current turn was chosen before what was read of the log."""
+        return session.model == AUTO and state.routed_model is None and bool(state.unseen_results)
+
+    async def _recover_generation(self, session: SessionRow, state: OpenState) -> PartialMessage | None:
+        """Decide what becomes of a generation that a dead process left, and log it.
+
+        Return the message if it is to be resumed; None if it was ended or replaced.
+        """
+        generation = state.generation
+        assert generation is not None
+        async with self.harness.database.connection() as conn:
+            chunks = await store.read_chunks(conn, session.id, generation.message_id, low=session.created_at)
+            delivered = await store.get_delivered_seq(conn, session.id, generation.message_id, self.delivery.channel)
+            with boundary("commit spend"):
+                await budget.settle_open_calls(conn, session.id, now=self.harness.database.clock.now())
+        text, last_chunk_seq = "".join(chunk.delta for chunk in chunks), chunks[-1].seq if chunks else 0
+        message = PartialMessage(
+            generation.message_id, generation.seq, generation.upto_seq, last_chunk_seq, text, generation.withheld
+        )
+        if text and state.steer_seq > generation.upto_seq:
+            await self.delivery.deliver_rest(message.message_id, after=delivered)
+            self._mark_delivered(await self._append([_interruption(message, session.model)], "commit interruption"))
+            return None
+        has_newer_message = any(event.seq > generation.upto_seq for event in state.unanswered)
+        if text and not has_newer_message and with_prefill(self.harness, []) is not None:
+            await self.delivery.deliver_rest(message.message_id, after=delivered)
+            await self._append_decision("generation_resumed", message)
+            return message
+        await self._replace(message)
+        return None
+
+    async def _replace(self, message: PartialMessage) -> None:
+        """Log that another message replaces this one, and tell the channel if any of it may have been shown."""
+        seq = await self._append_decision("generation_replaced", message)
+        if message.last_chunk_seq:
+            await self.delivery.deliver_void(message.message_id)
+        self._mark_delivered(seq)
+
+    async def _generate(self, session: SessionRow, state: OpenState, message: PartialMessage | None) -> StepResult:
+        """Generate a message, or the rest of one, and run the tool calls that it asks for."""
+        self._open_state, route = None, None
+        for attempt in range(MAX_ATTEMPTS):
+            try:
+                prefill = message.text if message else None
+                view, self._view = self._view, None
+                plan = await plan_request(self.harness, session, state, prefill, self.lease.epoch, route, view)
+                message, call_id = await self._begin_call(session, plan, message)
+                route = plan.route
+            except (budget.BudgetStop, UsageError) as error:
+                return await self._end_turn_unasked(state, message, error)
+            answer = StreamedAnswer(max_calls=self.harness.settings.answer_max_calls)
+            try:
+                await self.lease.run_unless_steered(self._stream(plan, message, answer))
+            except Steered:
+                await self._settle_failed_call(call_id, plan, answer, None)
+                return await self._interrupt(message, answer)
+            except ModelError as error:
+                await self._settle_failed_call(call_id, plan, answer, error)
+                if attempt == MAX_ATTEMPTS - 1 or not _is_retryable(error):
+                    return await self._end_turn_failed(message, error, state.last_error)
+                message = await self._prepare_retry(message, error)
+                if message is None:  # it may have waited: look for newer events
+                    session, state = await self.load()
+                    if not state.needs_model:  # a person stopped the turn
+                        return StepResult(state.head, "interrupted")
+                    self._open_state, route = None, None
+                continue
+            return await self._finish(session, plan, message, answer, call_id, state)
+        raise AssertionError("the last attempt returns")
+
+    async def _begin_call(
+        self, session: SessionRow, plan: RequestPlan, message: PartialMessage | None
+    ) -> tuple[PartialMessage, str]:
+        """Reserve money for a call and log its start, in one statement. Return the message and the call's id."""
+        now = self.harness.database.clock.now()
+        message_id = message.message_id if message else str(ULID())
+        reserve = budget.plan_reserve(
+            session.id,
+            model=plan.model,
+            input_tokens=plan.tokens,
+            now=now,
+            max_tokens=plan.max_tokens,
+            session_model=compared_model(self.harness.settings, session),
+            message_id=message_id,
+            strategy=plan.strategy,
+            epoch=self.lease.epoch,
+        )
+        with boundary("commit thinking"):
+            async with self.harness.database.connection() as conn:
+                if message is None:
+                    new = [] if plan.route is None else [plan.route.event(plan.purpose)]
+                    new.append(NewEvent(EventType.THINKING_START, plan.log_data(message_id)))
+                    try:
+                        appended = await self.lease.append(conn, new, now=now, statement=turns.begin_call(reserve))
+                    except AppendRefused as refused:
+                        raise await budget.explain_refusal(conn, reserve) from refused
+                    message = PartialMessage(message_id, appended.last_seq, plan.upto_seq, withheld=plan.withheld)
+                else:
+                    await budget.reserve_spend(conn, reserve)
+        self.lease.mark_seen(plan.upto_seq)
+        return message, str(reserve["call"])
+
+    async def _stream(self, plan: RequestPlan, message: PartialMessage, answer: StreamedAnswer) -> None:
+        """Stream an answer; commit each batch as a chunk of the message, then deliver it."""
+
+        async def commit(text: str) -> None:
+            with boundary("commit chunk"):
+                async with self.harness.database.connection() as conn:
+                    message.last_chunk_seq = await store.append_chunks(
+                        conn,
+                        self.lease.session_id,
+                        message.message_id,
+                        [text],
+                        after=message.last_chunk_seq,
+                        started=message.started_seq,
+                        epoch=self.lease.epoch,
+                        now=self.harness.database.clock.now(),
+                    )
+            message.text += text
+            await self.delivery.deliver_chunk(
+                message.message_id, message.last_chunk_seq, text, started=message.started_seq
+            )
+
+        await stream_answer(self.harness.client, plan.body, answer, commit)
+
+    async def _finish(
+        self,
+        session: SessionRow,
+        plan: RequestPlan,
+        message: PartialMessage,
+        answer: StreamedAnswer,
+        call_id: str,
+        state: OpenState,
+    ) -> StepResult:
+        """Log a whole answer with its tool calls, and run these."""
+        usage, charged = plan.usage(answer), plan.charged_usage(answer)
+        response = _response(message, answer.model or plan.model, answer.finish_reason, usage)
+        calls = call_events(self.harness.tools_of(session), answer, message.message_id)
+        requests = approval_requests(calls)
+        now = self.harness.database.clock.now()
+        with boundary("commit response"):
+            async with self.harness.database.connection() as conn:
+                end_call = turns.end_call(
+                    call_id,
+                    cost=None if charged is None else budget.usage_cost(plan.model, charged),
+                    tokens=None if charged is None else charged.counts,
+                    requested=requests,
+                    turns=0 if calls else 1,
+                )
+                appended = await self.lease.append(conn, [response, *calls], now=now, statement=end_call)
+        self._mark_delivered(appended.first_seq)
+        if not calls:
+            started_seq = plan.upto_seq + (1 if plan.route is None else 2)
+            is_alone = message.started_seq == started_seq and appended.first_seq == started_seq + 1
+            if is_alone and not plan.withheld:  # no other event came meanwhile
+                self._open_state = OpenState(head=appended.last_seq, settled_to=appended.last_seq)
+            return StepResult(appended.last_seq, "stop", usage)
+        runner = ToolCallRunner(self.harness, self.lease, state.turn, self._limits(session), self.spawn)
+        all_have_results = await runner.run(unstarted_calls(calls, appended.first_seq + 1))
+        reason: FinishReason = "tool_calls" if all_have_results else "approval"
+        return StepResult(max(appended.last_seq, runner.to_seq), reason, usage, runner.executed_count)
+
+    def _mark_delivered(self, seq: int) -> None:
+        """Note that the channel, unless it failed, has the whole message that an event ended."""
+        if self.delivery.sender is not None:
+            self.delivery.delivered_to = seq
+
+    async def _settle_failed_call(
+        self, call_id: str, plan: RequestPlan, answer: StreamedAnswer, error: ModelError | None
+    ) -> None:
+        """Settle a call that was interrupted or failed; at its reserve if it may have been charged."""
+        may_be_charged = isinstance(error, ModelUnavailable) and error.may_be_charged
+        is_free = error is not None and not answer.pieces and not may_be_charged
+        now = self.harness.database.clock.now()
+        with boundary("commit spend"):
+            async with self.harness.database.connection() as conn:
+                await budget.settle_spend(conn, call_id, Usage() if is_free else plan.charged_usage(answer), now=now)
+
+    async def _interrupt(self, message: PartialMessage, answer: StreamedAnswer) -> StepResult:
+        """End a message at a steer. What of it was committed stays: the person has read it."""
+        seq = await self._append([_interruption(message, answer.model)], "commit interruption")
+        if message.text:
+            self._mark_delivered(seq)
+        return StepResult(seq, "interrupted")
+
+    async def _prepare_retry(self, message: PartialMessage, error: ModelError) -> PartialMessage | None:
+        """Return the message if it can be resumed after a failed call; else replace it, wait, and return None."""
+        if message.text and with_prefill(self.harness, []) is not None:
+            await self._append_decision("generation_resumed", message)
+            return message
+        await self._replace(message)
+        wait = error.retry_after if isinstance(error, ModelUnavailable) else None
+        await self.harness.sleep(min(1.0 if wait is None else wait, MAX_RETRY_WAIT))
+        return None
+
+    async def _end_turn_failed(self, message: PartialMessage, error: ModelError, last_error: str | None) -> StepResult:
+        """End the turn with an error and tell the person. If the error is retryable, the next wake asks again.
+
+        `last_error` is what the person was told last in the same turn.
+        """
+        is_retryable = _is_retryable(error)
+        data = {"message": str(error), "message_id": message.message_id, "kind": "model", "again": is_retryable}
+        if message.last_chunk_seq:
+            await self.delivery.deliver_void(message.message_id)
+        if is_retryable and str(error) == last_error:  # do not repeat the same notice at every wake
+            seq = await self._append([NewEvent(EventType.ERROR, data)], "commit notice")  # the row has the error, too
+            self._mark_delivered(seq)
+        else:
+            seq = await self._append_notice([NewEvent(EventType.ERROR, data)], str(error))
+        return StepResult(seq, "error")
+
+    async def _end_turn_unasked(
+        self, state: OpenState, message: PartialMessage | None, error: budget.BudgetStop | TurnStop | UsageError
+    ) -> StepResult:
+        """End the turn, and a message that was to be resumed, without a call of the model; tell the person why."""
+        if isinstance(error, (budget.BudgetStop, TurnStop)):
+            seen: dict[str, Any] = {"upto_seq": state.head}
+            if isinstance(error, TurnStop) and (held := withheld_messages(state)):
+                seen["held"] = list(held)  # they begin the next turn
+            new = [NewEvent(event.type, {**event.data, **seen}) for event in error.events()]
+        else:
+            new = [NewEvent(EventType.ERROR, {"message": str(error), "kind": "context", "upto_seq": state.head})]
+        if message is not None:
+            new = [_interruption(message, None), *new]
+        seq = await self._append_notice(new, str(error))
+        return StepResult(seq, "error" if isinstance(error, UsageError) else "budget")
+
+    async def _append_notice(self, new: Sequence[NewEvent], text: str) -> int:
+        """Append events, note the error, and deliver a notice of it to the person, as a message of its own."""
+        notice_id, now = str(ULID()), self.harness.database.clock.now()
+        with_notice = [*new[:-1], NewEvent(new[-1].type, {**new[-1].data, "notice_id": notice_id})]
+        with boundary("commit notice"):
+            async with self.harness.database.transaction() as conn:
+                appended = await self.lease.append(conn, with_notice, now=now)
+                await store.append_chunks(
+                    conn,
+                    self.lease.session_id,
+                    notice_id,
+                    [text],
+                    after=0,
+                    started=appended.last_seq,
+                    epoch=self.lease.epoch,
+                    now=now,
+                )
+                await sessions.set_error(conn, self.lease.session_id, redact(text))
+        await self.delivery.deliver_chunk(notice_id, 1, text, started=appended.last_seq)
+        self._mark_delivered(appended.last_seq)
+        return appended.last_seq
+
+    async def _append_decision(self, decision: str, message: PartialMessage) -> int:
+        data = {"decision": decision, "message_id": message.message_id, "prior_seq": message.last_chunk_seq}
+        return await self._append([NewEvent(EventType.POLICY_DECISION, data)], "commit decision")
+
+    async def _append(self, new: Sequence[NewEvent], name: Boundary) -> int:
+        """Append events within a boundary, and return the last one's seq."""
+        with boundary(name):
+            async with self.harness.database.connection() as conn:
+                appended = await self.lease.append(conn, new, now=self.harness.database.clock.now())
+        return appended.last_seq
+
+
+def _is_retryable(error: ModelError) -> bool:
+    return isinstance(error, ModelUnavailable) and not error.is_permanent
+
+
+def _interruption(message: PartialMessage, model: str | None) -> NewEvent:
+    """Return the event that ends a message early."""
+    if not message.text:
+        decision = {"decision": "turn_interrupted", "message_id": message.message_id}
+        return NewEvent(EventType.POLICY_DECISION, decision)
+    return _response(message, model, "interrupted", Usage())
+
+
+def _response(message: PartialMessage, model: str | None, finish_reason: str | None, usage: Usage) -> NewEvent:
+    data: dict[str, Any] = {
+        "text": message.text,
+        "message_id": message.message_id,
+        "model": model,
+        "finish": finish_reason,
+        "started_seq": message.started_seq,
+        "upto_seq": message.upto_seq,
+        "chunks": message.last_chunk_seq,
+    }
+    data |= {"held": list(message.withheld)} if message.withheld else {}
+    data["usage"] = {"input": usage.input_tokens, "cached": usage.cached_tokens, "output": usage.output_tokens}
+    return NewEvent(EventType.ASSISTANT_RESPONSE, data)

@@ -1,0 +1,198 @@
+"""Wakes sessions: steps them until nothing is open. A restart, cron and a retry all call this.
+
+It skips a session that another process drives, and one whose tools this process does not have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+
+from consolidator.errors import ConsolidatorError, SessionBusy, StaleEpoch, UsageError
+from consolidator.llm.redaction.redact import format_redacted_traceback, redact
+from consolidator.runtime.session.boundaries import boundary
+from consolidator.runtime.session.budget import Usage
+from consolidator.runtime.session.changes import check_driven_here
+from consolidator.runtime.session.fold import OpenState
+from consolidator.runtime.session.lease import hold_session
+from consolidator.runtime.session.spawn_request import SpawnRequest, SpawnResult
+from consolidator.runtime.turn.harness import Harness, StepResult, waits_for_driver
+from consolidator.runtime.turn.step import SessionStepper
+from consolidator.runtime.turn.sub_agents import (
+    cancel_sub_agent,
+    find_failure,
+    finish_abandoned,
+    finish_sub_agent,
+    is_unfinished,
+    list_unfinished,
+    run_sub_agent,
+    was_called_by_agent,
+)
+from consolidator.store.log import driving
+from consolidator.store.log import lease as store
+from consolidator.telemetry import open_span
+
+log = logging.getLogger("consolidator.runtime")
+_CONTINUE_REASONS = ("tool_calls", "interrupted")  # finish reasons after which there is more to do at once
+_MAX_CONCURRENT = 4  # sessions
+
+
+@dataclass(frozen=True, slots=True)
+class WakeResult:
+    """What came of waking a session: a result, or why it was skipped."""
+
+    session_id: str
+    result: StepResult | None = None
+    skip_reason: str | None = None
+
+
+@asynccontextmanager
+async def drive_session(harness: Harness, session_id: str) -> AsyncIterator[SessionStepper]:
+    """Hold a session to drive it.
+
+    Raises SessionBusy if another process does, and UsageError if tools are missing or another harness drives it.
+    """
+    async with hold_session(harness.database, session_id, seconds=harness.settings.session_lease_seconds) as lease:
+        check_driven_here(lease.session)
+        missing = harness.missing_tools(lease.session.config)
+        if missing:
+            raise UsageError(f"session {session_id} uses tools that are missing here: {', '.join(missing)}")
+        error = lease.session.error
+        if error is not None and waits_for_driver(error):
+            async with harness.database.connection() as conn:
+                await driving.clear_missing(conn, session_id, error)
+        stepper = SessionStepper(harness, lease, partial(_spawn_for_call, harness, session_id))
+        await stepper.deliver_backlog()
+        yield stepper
+
+
+async def step_session(harness: Harness, session_id: str) -> StepResult:
+    """Take one step of a session. Raises SessionBusy if another process drives it."""
+    async with drive_session(harness, session_id) as stepper:
+        result = await stepper.step()
+        await _release_settled(stepper, await stepper.open_state())
+        return result
+
+
+async def wake_session(
+    harness: Harness, session_id: str, *, is_stopping: Callable[[], bool] = lambda: False
+) -> StepResult:
+    """Step a session until it waits for a person or nothing is open. Raises SessionBusy if it is driven elsewhere.
+
+    No step begins once `is_stopping`: the session is released then, and whoever wakes it next goes on.
+    """
+    async with drive_session(harness, session_id) as stepper:
+        agent = stepper.lease.session.agent
+        attributes = {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.agent.name": agent,
+            "gen_ai.conversation.id": session_id,
+        }
+        with open_span("agent", f"invoke_agent {agent}", attributes) as span:
+            result = await run_until_settled(stepper, is_stopping=is_stopping)
+            span.attributes["consolidator.outcome"] = result.finish_reason
+    if is_unfinished(stepper.lease.session) and not is_stopping():
+        error = await find_failure(harness.database, session_id, result)
+        await finish_sub_agent(harness.database, session_id, error=error)
+    for child_id in stepper.sub_agents_to_wake:  # of programs that have ended, perhaps
+        if not is_stopping():
+            with suppress(SessionBusy, StaleEpoch, UsageError):
+                await wake_session(harness, child_id, is_stopping=is_stopping)
+    return result
+
+
+async def spawn_sub_agent(harness: Harness, parent_id: str, request: SpawnRequest, *, call_id: str) -> SpawnResult:
+    """Give a task to a sub-agent of a session, as a program, and return what came of it; once for each call's id.
+
+    Raises NotFound, and UsageError for a parent that may have no sub-agent and for tools that it does not have.
+    """
+    return await run_sub_agent(harness, parent_id, request, call_id=call_id, by="program", wake=wake_session)
+
+
+async def _spawn_for_call(harness: Harness, parent_id: str, call_id: str, request: SpawnRequest) -> SpawnResult:
+    return await run_sub_agent(harness, parent_id, request, call_id=call_id, by="agent", wake=wake_session)
+
+
+async def _review_sub_agents(stepper: SessionStepper, state: OpenState) -> None:
+    """Cancel the sub-agents whose call was stopped, and note those that a program was to drive."""
+    database, lease = stepper.harness.database, stepper.lease
+    open_calls = {call.call_id for call in state.calls}
+    for child in await list_unfinished(database, lease.session_id):
+        if not was_called_by_agent(child):
+            stepper.sub_agents_to_wake.append(child.id)
+        elif child.trigger_id not in open_calls:
+            await cancel_sub_agent(database, child.id, "its parent stopped it", parent_epoch=lease.epoch)
+
+
+async def run_until_settled(stepper: SessionStepper, *, is_stopping: Callable[[], bool] = lambda: False) -> StepResult:
+    """Step a held session until nothing is left to do, and release it. The result sums up all steps."""
+    last: StepResult | None = None
+    usage, executed_count = Usage(), 0
+    while True:
+        result = await stepper.step()
+        usage, executed_count = usage + result.usage, executed_count + result.executed_tool_count
+        if result.finish_reason in _CONTINUE_REASONS and not is_stopping():
+            last = result
+            continue
+        if result.finish_reason == "idle" and last is not None:
+            result = last
+        state = await stepper.open_state()
+        if result.finish_reason in ("stop", "budget") and state.needs_model and not is_stopping():
+            last = result  # another event came meanwhile
+            continue
+        if not await _release_settled(stepper, state, reviewed=False):
+            await _review_sub_agents(stepper, state)
+            await _release_settled(stepper, await stepper.open_state())
+        return replace(result, usage=usage, executed_tool_count=executed_count)
+
+
+async def _release_settled(stepper: SessionStepper, state: OpenState, *, reviewed: bool = True) -> bool:
+    """Release the session together with its marks; return False if sub-agents must be reviewed before."""
+    lease = stepper.lease
+    waits_for_person = state.waits_for_person and state.generation is None
+    with boundary("commit settled"):
+        async with stepper.harness.database.connection() as conn:
+            is_released = await store.release_settled(
+                conn,
+                lease.session_id,
+                lease.epoch,
+                settled=state.settled_to,
+                delivered=stepper.delivery.delivered_to,
+                pending=not (state.is_settled or waits_for_person),
+                head=state.head,
+                reviewed=reviewed,
+            )
+    if is_released:
+        lease.mark_released()
+    return is_released
+
+
+async def wake_all(harness: Harness) -> list[WakeResult]:
+    """Wake every pending session, a few concurrently. One that fails does not stop the others.
+
+    Sub-agents that a killed process left without an end get one.
+    """
+    await finish_abandoned(harness.database)
+    async with harness.database.connection() as conn:
+        session_ids = await store.list_pending(conn)
+    semaphore = asyncio.Semaphore(_MAX_CONCURRENT)
+
+    async def wake(session_id: str) -> WakeResult:
+        async with semaphore:
+            try:
+                return WakeResult(session_id, await wake_session(harness, session_id))
+            except (SessionBusy, StaleEpoch, UsageError) as error:
+                return WakeResult(session_id, skip_reason=str(error))
+            except ConsolidatorError as error:
+                reason = redact(str(error))
+                log.warning("session %s could not be woken: %s", session_id, reason)
+                return WakeResult(session_id, skip_reason=reason)
+            except Exception as error:  # noqa: BLE001 - of a hook or of ours: it must not stop the others
+                log.error("session %s could not be woken: %s", session_id, format_redacted_traceback(error))
+                return WakeResult(session_id, skip_reason=redact(f"{type(error).__name__}: {error}"))
+
+    return list(await asyncio.gather(*(wake(session_id) for session_id in session_ids)))
