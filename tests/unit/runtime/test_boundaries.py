@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_every_boundary_is_used_and_no_other() -> None:
-    code = "\n".join(path.read_text() for path in (ROOT / "consolidator" / "runtime").glob("*.py"))
+    code = "\n".join(path.read_text() for path in (ROOT / "consolidator" / "runtime").rglob("*.py"))
     named = set(re.findall(r'boundary\("([^"]+)"\)|, "(commit [^"]+)"\)', code))
     assert {plain or logged for plain, logged in named} == set(get_args(Boundary))
 
