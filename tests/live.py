@@ -7,7 +7,8 @@ import random
 from consolidator.database import Database
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
-from consolidator.store.log import events, generation
+from consolidator.store.log import events
+from consolidator.store.turns import generation
 
 
 class Writer:

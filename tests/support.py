@@ -22,9 +22,10 @@ from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
 from consolidator.settings import Settings
 from consolidator.store import checks
-from consolidator.store.log import events, sessions
+from consolidator.store.log import events
 from consolidator.store.log.events import BEGINNING
-from consolidator.store.log.session_list import SessionFilter, list_page
+from consolidator.store.sessions import sessions
+from consolidator.store.sessions.session_list import SessionFilter, list_page
 
 PATIENCE = 300  # seconds until a test gives up waiting, also on a slow machine
 FULL = bool(os.environ.get("CONSOLIDATOR_TEST_FULL"))  # set by `make matrix`: test every case instead of a sample

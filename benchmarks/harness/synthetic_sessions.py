@@ -11,7 +11,8 @@ from typing import Any
 from consolidator.database.partitions import Connection
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
-from consolidator.store.log import events, sessions
+from consolidator.store.log import events
+from consolidator.store.sessions import sessions
 
 START = datetime(2026, 1, 5, 8, 0, tzinfo=UTC)
 AGENTS, PROJECTS = 3, 12

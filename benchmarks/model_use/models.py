@@ -35,8 +35,9 @@ from consolidator.jobs.nightly import JobRunner
 from consolidator.llm.tokens import is_exact
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-from consolidator.store.log import events, sessions
+from consolidator.store.log import events
 from consolidator.store.queries import fetch_column
+from consolidator.store.sessions import sessions
 from consolidator.testing import ModelServer
 from consolidator.testing.model_server import DIMENSIONS
 

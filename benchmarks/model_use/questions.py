@@ -31,8 +31,9 @@ from consolidator.database import Database
 from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.jobs.nightly import JobRunner
-from consolidator.store.log import events, sessions
+from consolidator.store.log import events
 from consolidator.store.queries import fetch_column
+from consolidator.store.sessions import sessions
 from consolidator.testing import ModelServer, ScriptedReply
 
 TITLE = "what a model is asked, and what comes of it"

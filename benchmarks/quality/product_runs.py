@@ -26,8 +26,8 @@ from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.jobs.nightly import JobRunner
 from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
-from consolidator.store.log import sessions
 from consolidator.store.queries import fetch_all
+from consolidator.store.sessions import sessions
 
 
 class SelectedSessions:

@@ -51,7 +51,7 @@ from consolidator.memory.recall.block import estimate_tokens
 from consolidator.memory.text.words import query_words, split_words
 from consolidator.service.memory.recall import rank_documents, recall
 from consolidator.settings import Settings
-from consolidator.store.memory import agent_locks
+from consolidator.store.calls import agent_locks
 from consolidator.store.queries import execute, fetch_all, fetch_value
 from consolidator.testing import ModelServer, ScriptedReply
 

@@ -19,7 +19,9 @@ from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.runtime.live.hub import FollowHub, open_hub
 from consolidator.runtime.live.items import Cursor
-from consolidator.store.log import events, generation, sessions
+from consolidator.store.log import events
+from consolidator.store.sessions import sessions
+from consolidator.store.turns import generation
 
 TITLE = "from a commit to each follower, and what following costs the writers"
 SESSIONS = {"tiny": 2, "small": 20, "full": 20}

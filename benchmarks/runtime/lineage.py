@@ -15,7 +15,9 @@ from consolidator.models.payload import EventType
 from consolidator.service.sessions.checkpoints import create_checkpoint, restore_checkpoint
 from consolidator.service.sessions.forks import fork_session
 from consolidator.settings import Settings
-from consolidator.store.log import events, lease, sessions
+from consolidator.store.log import events
+from consolidator.store.sessions import sessions
+from consolidator.store.turns import lease
 
 TITLE = "fork, checkpoint and restore, of a long session against a short one"
 LENGTHS = {"tiny": (100, 1_000), "small": (100, 100_000), "full": (100, 100_000)}  # events

@@ -25,7 +25,8 @@ from benchmarks.speed.append import CREATE_PLAIN_TABLE, appender, inserter
 from consolidator.clock import FrozenClock
 from consolidator.context.build import build_context
 from consolidator.database import Database, partitions
-from consolidator.store.log import events, sessions
+from consolidator.store.log import events
+from consolidator.store.sessions import sessions
 
 TITLE = "the session runtime: appends beside other stores, long logs beside short ones, turns"
 STORES_PYTHON = "CONSOLIDATOR_TEST_STORES"

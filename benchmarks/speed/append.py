@@ -11,7 +11,8 @@ from benchmarks.harness.server import BenchmarkServer
 from benchmarks.harness.synthetic_sessions import generate_tool_result
 from consolidator.database import partitions
 from consolidator.database.partitions import Connection
-from consolidator.store.log import events, sessions
+from consolidator.store.log import events
+from consolidator.store.sessions import sessions
 
 TITLE = "one event durably, against a bare INSERT of the same row"
 ROUNDS = {"tiny": 5, "small": 120, "full": 600}

@@ -26,7 +26,8 @@ from consolidator.database.partitions import Connection
 from consolidator.formats.registry import FORMATS
 from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.source_files import ImportSource
-from consolidator.store.log import events, sessions
+from consolidator.store.log import events
+from consolidator.store.sessions import sessions
 
 TITLE = "prepared rows against COPY of the same rows, and imports of each format"
 ROUNDS = {"tiny": 5, "small": 15, "full": 31}

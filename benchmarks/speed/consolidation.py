@@ -15,7 +15,8 @@ from benchmarks.harness.report import Report, median_ratio, run_interleaved
 from benchmarks.harness.server import BenchmarkServer
 from consolidator.clock import FrozenClock
 from consolidator.jobs.nightly import JobRunner
-from consolidator.store.log import events, sessions
+from consolidator.store.log import events
+from consolidator.store.sessions import sessions
 
 TITLE = "a night from log to stamp, against stamping the same events alone"
 ROUNDS = {"tiny": 1, "small": 5, "full": 5}

@@ -21,7 +21,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.settings import Settings
-from consolidator.store.memory import scopes
+from consolidator.store.calls import scopes
 
 TITLE = "merging 100 new sessions of one agent: a long history against a short one"
 # Sessions of the histories. With 200,000 each of 100 projects has more than its window; with 10,000 none has.

@@ -18,7 +18,7 @@ from benchmarks.harness.server import BenchmarkServer
 from benchmarks.speed.recall import SCOPES, write_facts
 from consolidator.database import Database
 from consolidator.hooks import program
-from consolidator.store.log import sessions
+from consolidator.store.sessions import sessions
 
 TITLE = "hooks of a coding agent, with the start of the interpreter"
 FACTS = {"tiny": 1000, "small": 100_000, "full": 1_000_000}

@@ -18,10 +18,11 @@ from consolidator.clock import FrozenClock
 from consolidator.database.partitions import Connection
 from consolidator.jobs.nightly import JobRunner
 from consolidator.store import select
-from consolidator.store.log import events, sessions
+from consolidator.store.log import events
 from consolidator.store.memory import listing, lookup
 from consolidator.store.nights import runs
 from consolidator.store.queries import fetch_one, load
+from consolidator.store.sessions import sessions
 
 TITLE = "the plans of hot queries"
 SESSIONS = {"tiny": 6, "small": 600, "full": 10_000}
@@ -120,7 +121,7 @@ async def list_hot_queries(conn: Connection, clock: FrozenClock, count: int) -> 
 
 
 def _list_log_queries(session_id: str, bounds: tuple[datetime, datetime], now: datetime) -> list[HotQuery]:
-    event_sql, session_sql, retention_sql = load("log/events"), load("log/sessions"), load("log/retention")
+    event_sql, session_sql, retention_sql = load("log/events"), load("sessions/sessions"), load("log/retention")
     row = events.prepare(synthetic_sessions.generate_tool_result(0))
     append_values: dict[str, Any] = {
         "session": session_id, "count": 1, "now": now, "ends": False,
@@ -157,7 +158,7 @@ async def _list_run_queries(conn: Connection, count: int, now: datetime) -> list
 
 
 def _list_memory_queries() -> list[HotQuery]:
-    digests, errors, facts = load("memory/scope_digests"), load("memory/error_records"), load("memory/facts")
+    digests, errors, facts = load("calls/scope_digests"), load("calls/error_records"), load("facts/facts")
     agent = {"agent": "coder-0"}
     latest = {**agent, "sessions": 2000, "calls": 100_000}
     of_errors = {**agent, "latest": 1000}

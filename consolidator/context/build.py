@@ -32,10 +32,10 @@ from consolidator.llm.tokens import count_tokens_cached
 from consolidator.memory.text.recall_markers import RECALL_BEGIN, RECALL_END, escape_markers
 from consolidator.models.lineage import Lineage
 from consolidator.models.payload import EventType
-from consolidator.store.log import context as store
-from consolidator.store.log.context import SessionView
-from consolidator.store.log.lineage import MARKS, find_mark, load_lineage
-from consolidator.store.log.seeds import read_latest
+from consolidator.store.sessions.lineage import MARKS, find_mark, load_lineage
+from consolidator.store.sessions.seeds import read_latest
+from consolidator.store.turns import context as store
+from consolidator.store.turns.context import SessionView
 
 DEFAULT_LAST = 50  # events of a window
 FOLD_LIMIT = 1000  # events that one call of `advance_history` folds

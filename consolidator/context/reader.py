@@ -15,7 +15,7 @@ from consolidator.llm.tokens import count_tokens_cached
 from consolidator.models.event import Event
 from consolidator.models.lineage import Lineage
 from consolidator.models.payload import EventType
-from consolidator.store.log import context as store
+from consolidator.store.turns import context as store
 
 T = TypeVar("T")
 MAX_INLINE_EVENTS = 60  # more events than these are processed in a thread, not on the event loop

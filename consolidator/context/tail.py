@@ -27,7 +27,7 @@ from consolidator.llm.tokens import count_tokens_cached
 from consolidator.models.event import Event
 from consolidator.models.lineage import Lineage
 from consolidator.models.payload import EventType
-from consolidator.store.log import context as store
+from consolidator.store.turns import context as store
 
 MAX_CACHE_BYTES = 64 * 1024 * 1024
 _EVENT_BYTES = 1500  # of an event, its turn and its place in lists, without its texts

@@ -15,9 +15,10 @@ from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role
 from consolidator.runtime.turn.sub_agents import finish_abandoned
-from consolidator.store.log import events, sessions
+from consolidator.store.log import events
 from consolidator.store.log import retention as store
 from consolidator.store.log.retention import ExpiredSession
+from consolidator.store.sessions import sessions
 
 GRACE = timedelta(days=7)  # for a session in which something is to be answered or decided
 BATCH = 100  # sessions ended in one transaction

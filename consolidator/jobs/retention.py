@@ -19,11 +19,12 @@ from consolidator.database import Connection, Database, partitions
 from consolidator.errors import RetentionHalted
 from consolidator.jobs.expiry import end_expired, has_expired
 from consolidator.jobs.indexing.indexer import forget_turns
-from consolidator.store.log import checkpoints
+from consolidator.store.facts import revisions
 from consolidator.store.log import retention as store
 from consolidator.store.log.retention import Cutoffs, PrunableSession
-from consolidator.store.memory import injections, revisions, store_items
+from consolidator.store.memory import injections, store_items
 from consolidator.store.nights import model_calls
+from consolidator.store.sessions import checkpoints
 
 CONTEXT_WINDOW = 200  # events that the context of an open session may read
 BLOB_GRACE = timedelta(days=1)

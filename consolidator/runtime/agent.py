@@ -29,7 +29,7 @@ from consolidator.runtime.turn import sessions
 from consolidator.runtime.turn import wake as waking
 from consolidator.runtime.turn.harness import Harness, RecallFunction, Sender, StepResult
 from consolidator.settings import Settings, load_settings
-from consolidator.store.log import sessions as session_store
+from consolidator.store.sessions import sessions as session_store
 
 
 class Consolidator:

@@ -28,10 +28,10 @@ from consolidator.runtime.session.tasks import Task, TaskOutcome, finish_task
 from consolidator.runtime.turn import sessions
 from consolidator.runtime.turn import wake as waking
 from consolidator.runtime.turn.harness import Delta, StepResult
-from consolidator.store.log import sessions as session_store
-from consolidator.store.log import tasks as task_store
-from consolidator.store.log.lineage import load_lineage, read_lineage
-from consolidator.store.log.tasks import TaskRow
+from consolidator.store.sessions import sessions as session_store
+from consolidator.store.sessions import tasks as task_store
+from consolidator.store.sessions.lineage import load_lineage, read_lineage
+from consolidator.store.sessions.tasks import TaskRow
 
 if TYPE_CHECKING:
     from consolidator.runtime.agent import Consolidator

@@ -17,8 +17,8 @@ from consolidator.models.credential import CredentialRow
 from consolidator.models.principal import check_name
 from consolidator.service.bearer import BearerTokens, load_token
 from consolidator.service.viewer import OWNER_NAME, SCOPES, Scope, Viewer
-from consolidator.store.log import credentials
-from consolidator.store.log.projects import resolve_project
+from consolidator.store.sessions import credentials
+from consolidator.store.sessions.projects import resolve_project
 
 _RESERVED = (OWNER_NAME, "import")
 _NEW_TOKEN = "the machine's owner makes another one with `consolidator token create`"

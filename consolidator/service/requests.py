@@ -14,7 +14,7 @@ from consolidator.errors import ConsolidatorError, KeyReused, RequestUnderWay
 from consolidator.llm.redaction.redact import redact
 from consolidator.models.api_request import UNDER_WAY, ApiRequestRow
 from consolidator.process import has_ended, owner_name
-from consolidator.store.log import api_requests as store
+from consolidator.store.sessions import api_requests as store
 
 log = logging.getLogger("consolidator.api")
 ANSWERS_FOUND = timedelta(days=1)  # after this a key may be used for something else

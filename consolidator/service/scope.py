@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from consolidator.database import Connection
 from consolidator.service.viewer import Viewer
-from consolidator.store.log.projects import resolve_project
+from consolidator.store.sessions.projects import resolve_project
 
 
 async def narrow_scope(

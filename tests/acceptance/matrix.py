@@ -14,7 +14,8 @@ from consolidator.database import Database
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
-from consolidator.store.log import events, sessions
+from consolidator.store.log import events
+from consolidator.store.sessions import sessions
 from consolidator.testing import ScriptedReply
 from tests.acceptance.matrix_agent import ForkServer
 from tests.databases import Row, fetch_dicts

@@ -37,8 +37,8 @@ from consolidator.runtime.turn import generation, sessions
 from consolidator.runtime.turn.harness import Delta, StepResult
 from consolidator.runtime.turn.sub_agents import create_sub_agent, finish_abandoned, list_unfinished
 from consolidator.settings import Settings
-from consolidator.store.log import lineage, tasks
-from consolidator.store.log import sessions as rows
+from consolidator.store.sessions import lineage, tasks
+from consolidator.store.sessions import sessions as rows
 from consolidator.testing import kill_points
 from tests.killing import is_write
 from tests.support import PATIENCE

@@ -15,7 +15,8 @@ from consolidator.formats.base import ForeignEvent
 from consolidator.formats.registry import get_format
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-from consolidator.store.log import events, sessions
+from consolidator.store.log import events
+from consolidator.store.sessions import sessions
 from tests.support import assert_invariants, in_thread, run_cli
 
 DEFAULT_DATA = Path(__file__).parents[2].parent / "shared" / "data"

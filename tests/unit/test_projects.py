@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from consolidator.errors import UsageError
-from consolidator.store.log.projects import match_project
+from consolidator.store.sessions.projects import match_project
 
 PATHS = ("/srv/shop1", "/srv/shop10", "/srv/op1", "/home/ada/Shop", "/old/api", "/new/api", "C:\\work\\till")
 KNOWN = (*PATHS, "label", "a_b", "a%")

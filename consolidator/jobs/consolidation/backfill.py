@@ -25,11 +25,12 @@ from consolidator.jobs.ledger import Ledger, Unit, manual_run, no_events_left, r
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.merging.deciding import CandidateDecider
 from consolidator.settings import Settings
-from consolidator.store.log import sessions
-from consolidator.store.memory import agent_locks, digests, rederive, scopes
-from consolidator.store.memory.published import PublishedItem, load_published
+from consolidator.store.calls import agent_locks, digests, scopes
+from consolidator.store.calls.published import PublishedItem, load_published
+from consolidator.store.memory import rederive
 from consolidator.store.memory.rederive import MatchingSession
 from consolidator.store.nights.runs import UnitProgress
+from consolidator.store.sessions import sessions
 
 
 @dataclass(slots=True)

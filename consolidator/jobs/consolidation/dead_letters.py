@@ -20,10 +20,12 @@ from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.model.extraction import FactReader, ReadResult
 from consolidator.models.session import SessionRow
 from consolidator.settings import Settings
-from consolidator.store.log import events, sessions
-from consolidator.store.memory import digests, rederive, scopes
+from consolidator.store.calls import digests, scopes
+from consolidator.store.log import events
+from consolidator.store.memory import rederive
 from consolidator.store.nights import runs
 from consolidator.store.nights.runs import ListedDeadLetter
+from consolidator.store.sessions import sessions
 
 BATCH = 200  # dead letters read at once
 

@@ -17,8 +17,9 @@ from consolidator.jobs.ledger import Unit, record_progress
 from consolidator.jobs.model.extraction import BACKGROUND_EVENTS, FactReader, ReadResult
 from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
-from consolidator.store.log import events, sessions
+from consolidator.store.log import events
 from consolidator.store.nights import extraction, runs
+from consolidator.store.sessions import sessions
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from consolidator.jobs.engine import hold_model_rate
 from consolidator.jobs.model.calls import ModelCalls, extraction_model
 from consolidator.jobs.model.extraction import FactReader
 from consolidator.settings import Settings
-from consolidator.store.memory import revisions
+from consolidator.store.facts import revisions
 
 
 @asynccontextmanager

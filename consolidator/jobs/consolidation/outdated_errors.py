@@ -13,8 +13,9 @@ from consolidator.memory.solutions.error_records import ErrorRecord
 from consolidator.memory.solutions.error_tracker import renew_fingerprint
 from consolidator.memory.solutions.fingerprint import VERSION
 from consolidator.models.session import SessionRow
-from consolidator.store.log import sessions
-from consolidator.store.memory import digests, error_records, rederive
+from consolidator.store.calls import digests, error_records
+from consolidator.store.memory import rederive
+from consolidator.store.sessions import sessions
 
 
 async def derive_outdated_errors(conn: Connection, agent: str, *, run_id: str) -> int:

@@ -25,11 +25,13 @@ from consolidator.models.digest import DigestRow
 from consolidator.models.error_record import ErrorRecordRow
 from consolidator.models.session import SessionRow
 from consolidator.models.steer import SteerRow, TaskOutcomeRow
-from consolidator.store.log import events, sessions
-from consolidator.store.memory import agent_locks, digests, error_records, facts, scopes, steering
+from consolidator.store.calls import agent_locks, digests, error_records, scopes
+from consolidator.store.facts import facts, steering
+from consolidator.store.log import events
 from consolidator.store.nights import extraction, runs
 from consolidator.store.nights.runs import UnitProgress
 from consolidator.store.queries import row_values
+from consolidator.store.sessions import sessions
 
 
 async def commit_windows(

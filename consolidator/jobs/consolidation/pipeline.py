@@ -25,9 +25,11 @@ from consolidator.jobs.model.calls import ModelCalls, extraction_model
 from consolidator.jobs.model.extraction import FactReader
 from consolidator.memory.solutions.fingerprint import VERSION
 from consolidator.settings import Settings
-from consolidator.store.log import seals, sessions
-from consolidator.store.memory import digests, rederive, scopes
+from consolidator.store.calls import digests, scopes
+from consolidator.store.log import seals
+from consolidator.store.memory import rederive
 from consolidator.store.nights import extraction, model_calls, runs
+from consolidator.store.sessions import sessions
 from consolidator.telemetry import open_span
 
 _LEARNED_WITHOUT = "What rules find is learned; what waits for the model is read by the next run that reaches it"

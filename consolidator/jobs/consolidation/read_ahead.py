@@ -22,8 +22,9 @@ from consolidator.jobs.model.shared_questions import SharedReader
 from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
 from consolidator.settings import Settings
-from consolidator.store.log import events, sessions
+from consolidator.store.log import events
 from consolidator.store.nights import extraction
+from consolidator.store.sessions import sessions
 
 MAX_SESSIONS = 64  # of one unit
 

@@ -32,9 +32,12 @@ from consolidator.models.event import Event
 from consolidator.models.provenance import Provenance
 from consolidator.models.session import SessionRow
 from consolidator.settings import Settings
-from consolidator.store.log import events, sessions
-from consolidator.store.memory import agent_locks, facts, rederive, revisions, scopes
+from consolidator.store.calls import agent_locks, scopes
+from consolidator.store.facts import facts, revisions
+from consolidator.store.log import events
+from consolidator.store.memory import rederive
 from consolidator.store.nights import runs
+from consolidator.store.sessions import sessions
 
 MAX_LISTED_EVENTS = 20  # events that a unit's note names
 

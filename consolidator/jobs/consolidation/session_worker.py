@@ -27,8 +27,9 @@ from consolidator.memory.procedures.digest import DIGEST_VERSION
 from consolidator.models.digest import DigestRow
 from consolidator.models.session import SessionRow
 from consolidator.settings import Settings
-from consolidator.store.log import events, sessions
-from consolidator.store.memory import digests
+from consolidator.store.calls import digests
+from consolidator.store.log import events
+from consolidator.store.sessions import sessions
 
 
 @dataclass(slots=True)

@@ -28,8 +28,10 @@ from consolidator.models.event import NewEvent, parse_timestamp
 from consolidator.models.lineage import LineageRange
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
-from consolidator.store.log import bundles, context, events, sessions, sources
-from consolidator.store.log.lineage import find_hash, link_imported
+from consolidator.store.log import bundles, events, sources
+from consolidator.store.sessions import sessions
+from consolidator.store.sessions.lineage import find_hash, link_imported
+from consolidator.store.turns import context
 
 _BATCH_ITEMS = 256  # read at once, and so many chunks are written at once
 _AFTER = timedelta(microseconds=1)

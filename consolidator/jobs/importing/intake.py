@@ -31,9 +31,10 @@ from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, find_role, may_append, name_principal, role_of
 from consolidator.models.session import SessionRow
-from consolidator.store.log import events, sessions, sources
-from consolidator.store.log.lineage import link_imported, set_past
+from consolidator.store.log import events, sources
 from consolidator.store.log.sources import ItemPlace, SourceFile
+from consolidator.store.sessions import sessions
+from consolidator.store.sessions.lineage import link_imported, set_past
 
 BATCH_EVENTS = 1000
 BATCH_BYTES = 8 * 1024 * 1024

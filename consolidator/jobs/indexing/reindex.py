@@ -21,7 +21,7 @@ from consolidator.jobs.ledger import Ledger, Unit, manual_run, no_events_left, r
 from consolidator.memory.text.words import INDEX_VERSION
 from consolidator.models.run import RunRow
 from consolidator.settings import Settings
-from consolidator.store.memory import agent_locks
+from consolidator.store.calls import agent_locks
 from consolidator.store.nights import runs
 from consolidator.store.search import index
 

@@ -15,7 +15,7 @@ from consolidator.jobs.merging.reconciling import reconcile_agent
 from consolidator.jobs.merging.solution_merge import merge_solutions
 from consolidator.models.provenance import Cause, Provenance
 from consolidator.settings import Settings
-from consolidator.store.memory import agent_locks
+from consolidator.store.calls import agent_locks
 
 
 async def merge_agent(

@@ -29,7 +29,9 @@ from consolidator.memory.facts.decisions import (
 from consolidator.memory.facts.merge_question import MergeQuestion, read_decisions, split_questions
 from consolidator.memory.facts.reconcile import Scope
 from consolidator.memory.facts.triage import CandidateTriage, triage_candidates
-from consolidator.store.memory import agent_locks, erasures, facts
+from consolidator.store.calls import agent_locks
+from consolidator.store.facts import facts
+from consolidator.store.memory import erasures
 from consolidator.store.search import index
 
 log = logging.getLogger("consolidator.jobs")

@@ -33,7 +33,7 @@ from consolidator.memory.text.invisible import strip_invisible, strip_invisible_
 from consolidator.models.audience import ALL, OWNER, SHARED, audience_of_only, own_audience
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.provenance import Provenance
-from consolidator.store.memory import digests, procedures, scope_digests, scopes
+from consolidator.store.calls import digests, procedures, scope_digests, scopes
 
 VERSION = "latest-2"  # of how scopes are learned and published; an agent of another version is published again
 _MAX_QUOTED = 1000  # sessions whose quotes are kept in memory

@@ -18,8 +18,8 @@ from consolidator.memory.facts.corrections import apply_corrections, collect_cor
 from consolidator.memory.facts.reconcile import Fact, apply_refinements, reconcile_candidates, unify_refined_values
 from consolidator.memory.facts.relations import spellings_of
 from consolidator.models.provenance import Provenance
-from consolidator.store.memory import facts
-from consolidator.store.memory.facts import LineageCandidateRow, OwnedAttribute, PublishedFactRow, UnreconciledRow
+from consolidator.store.facts import facts
+from consolidator.store.facts.facts import LineageCandidateRow, OwnedAttribute, PublishedFactRow, UnreconciledRow
 
 
 async def reconcile_agent(conn: Connection, agent: str, stamp: Provenance, changes: Changes) -> None:

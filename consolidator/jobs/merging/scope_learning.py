@@ -26,8 +26,8 @@ from consolidator.memory.procedures.publication_rule import PublicationRule
 from consolidator.memory.procedures.publishing import PublishedScope, publish_scope
 from consolidator.models.audience import ALL
 from consolidator.models.scope import ScopeStateRow
-from consolidator.store.memory import digests, scope_digests, scopes
-from consolidator.store.memory.scope_digests import ScopeDigest
+from consolidator.store.calls import digests, scope_digests, scopes
+from consolidator.store.calls.scope_digests import ScopeDigest
 
 ALL_PROJECTS = ""  # the scope of all that an agent does; of a digest: it belongs to no project
 _TERMS_BATCH = 200  # sessions whose terms are read at once

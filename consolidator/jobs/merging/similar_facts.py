@@ -25,8 +25,8 @@ from consolidator.memory.recall.postings import FACT
 from consolidator.memory.recall.ranking import CorpusStatistics, Hits, TermPostings
 from consolidator.memory.text.similarity import content_words
 from consolidator.memory.text.words import word_key
-from consolidator.store.memory import facts
-from consolidator.store.memory.facts import ComparableFactRow, OwnedAttribute, Owner
+from consolidator.store.facts import facts
+from consolidator.store.facts.facts import ComparableFactRow, OwnedAttribute, Owner
 from consolidator.store.search import index, postings, scope_sizes, vectors
 
 log = logging.getLogger("consolidator.jobs")

@@ -27,8 +27,8 @@ from consolidator.memory.text.invisible import strip_invisible, strip_invisible_
 from consolidator.models.audience import ALL, OWNER, SHARED, audience_of_only, own_audience
 from consolidator.models.provenance import Provenance
 from consolidator.models.solution import SolutionRow
-from consolidator.store.memory import error_records, solutions
-from consolidator.store.memory.error_records import RecordSummary
+from consolidator.store.calls import error_records, solutions
+from consolidator.store.calls.error_records import RecordSummary
 
 _RECORDS_AT_ONCE = 2000  # whole records in memory at once, as far as solutions do not cite more
 _SUMMARIES_AT_ONCE = 10_000  # summaries of records in memory at once, unless one fingerprint has more

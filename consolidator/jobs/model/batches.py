@@ -26,9 +26,9 @@ from consolidator.llm.redaction.redact import redact
 from consolidator.llm.tokens import count_tokens
 from consolidator.models.model_call import ModelBatchRow, ModelQuestionRow
 from consolidator.settings import Settings
-from consolidator.store.log import sessions
 from consolidator.store.nights import model_batches, model_calls
 from consolidator.store.nights.model_calls import CallUsage
+from consolidator.store.sessions import sessions
 
 log = logging.getLogger("consolidator.llm")
 MAX_QUESTIONS = 10_000  # of one batch

@@ -28,9 +28,9 @@ from consolidator.llm.client import ModelClient, ModelReply, ModelRequest, creat
 from consolidator.llm.prices import calculate_cost
 from consolidator.llm.tokens import count_tokens
 from consolidator.settings import Settings
-from consolidator.store.log import sessions
 from consolidator.store.nights import model_batches, model_calls
 from consolidator.store.nights.model_calls import CallReserve, CallUsage
+from consolidator.store.sessions import sessions
 
 log = logging.getLogger("consolidator.llm")
 T = TypeVar("T")

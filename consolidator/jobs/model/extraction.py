@@ -33,7 +33,7 @@ from consolidator.memory.facts.model_extraction import FactExtractor, model_extr
 from consolidator.memory.facts.quote_repair import plan_repair
 from consolidator.memory.facts.transcript import TranscriptChunk, cut_chunks, lines_near_words, transcript_lines
 from consolidator.models.event import Event
-from consolidator.store.memory import relations
+from consolidator.store.facts import relations
 
 log = logging.getLogger("consolidator.jobs")
 BACKGROUND_EVENTS = 8  # events before the new ones that are read for context

@@ -27,10 +27,10 @@ from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.overrides import NO_OVERRIDES, Overrides
 from consolidator.runtime.session.safe_points import find_safe_point
 from consolidator.settings import Settings
-from consolidator.store.log import checkpoints as store
-from consolidator.store.log import lineage as lineages
-from consolidator.store.log import sessions
-from consolidator.store.log.checkpoints import SpendSum
+from consolidator.store.sessions import checkpoints as store
+from consolidator.store.sessions import lineage as lineages
+from consolidator.store.sessions import sessions
+from consolidator.store.sessions.checkpoints import SpendSum
 
 TIME_TO_LIVE = timedelta(hours=24)  # where the session's agent has none
 FOR_EVER = timedelta.max

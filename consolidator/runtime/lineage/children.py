@@ -30,11 +30,12 @@ from consolidator.runtime.session.creation import check_affordable, find_window
 from consolidator.runtime.session.overrides import NO_OVERRIDES, Overrides
 from consolidator.runtime.session.safe_points import SafePoint, find_safe_point
 from consolidator.settings import Settings
-from consolidator.store.log import context as views
-from consolidator.store.log import events, seeds, sessions
-from consolidator.store.log import lineage as store
+from consolidator.store.log import events
 from consolidator.store.log.hash_chain import hash_child_id, hash_session_id
-from consolidator.store.log.tasks import find_open_task
+from consolidator.store.sessions import lineage as store
+from consolidator.store.sessions import seeds, sessions
+from consolidator.store.sessions.tasks import find_open_task
+from consolidator.store.turns import context as views
 
 ChildKind = Literal["fork", "resume", "branch", "sub-agent"]
 BranchKind = Literal["sim", "pre_steer", "dream"]

@@ -14,9 +14,9 @@ from consolidator.context.history import SessionHistory, apply_decision
 from consolidator.database import Connection
 from consolidator.models.lineage import Lineage
 from consolidator.models.session import SessionRow
-from consolidator.store.log import context as views
-from consolidator.store.log import lineage as store
-from consolidator.store.log.context import SessionView
+from consolidator.store.sessions import lineage as store
+from consolidator.store.turns import context as views
+from consolidator.store.turns.context import SessionView
 
 _FIRST_PATCHES, _MAX_PATCHES = 8, 256  # read at once
 

@@ -13,7 +13,7 @@ from consolidator.runtime.live.hub import FollowHub
 from consolidator.runtime.live.items import Cursor, FollowedItem
 from consolidator.runtime.turn import wake as waking
 from consolidator.runtime.turn.harness import Delta, Harness, StepResult
-from consolidator.store.log import generation as store
+from consolidator.store.turns import generation as store
 
 _POLL_SECONDS = 0.1  # between two attempts to drive a session that is not settled
 _FOLLOW_SECONDS = 0.5  # between two attempts to drive a session that another process drives

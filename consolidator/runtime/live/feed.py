@@ -13,7 +13,7 @@ from typing import Any
 from consolidator.models.event import Event
 from consolidator.runtime.live.fold import FollowFold, Position
 from consolidator.runtime.live.items import FollowedItem, Piece
-from consolidator.store.log.following import SessionMarks
+from consolidator.store.turns.following import SessionMarks
 
 MAX_ITEMS = 1_000
 ACTIVE_SECONDS = 180.0  # without a piece, until an answer under way is looked at only now and then

@@ -28,11 +28,12 @@ from consolidator.models.session import SessionRow
 from consolidator.runtime.live.feed import Feed
 from consolidator.runtime.live.fold import Disconnected, FollowFold, Position, restore_position
 from consolidator.runtime.live.items import Cursor, FollowedItem, Piece
-from consolidator.store.log import events, sessions
-from consolidator.store.log import following as store
+from consolidator.store.log import events
 from consolidator.store.log.events import END, Span
-from consolidator.store.log.following import CLOCK_SKEW, FOLLOWED_CHANNEL, ChunkSpan, PlacedChunk
-from consolidator.store.log.lineage import load_lineage, read_lineage
+from consolidator.store.sessions import sessions
+from consolidator.store.sessions.lineage import load_lineage, read_lineage
+from consolidator.store.turns import following as store
+from consolidator.store.turns.following import CLOCK_SKEW, FOLLOWED_CHANNEL, ChunkSpan, PlacedChunk
 
 log = logging.getLogger("consolidator.runtime")
 MARK_SECONDS = 90.0  # that a session stays marked; renewed after a third of it

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from consolidator.errors import UsageError
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-from consolidator.store.log.following import SessionMarks
+from consolidator.store.turns.following import SessionMarks
 
 _CURSOR = re.compile(r"(-?[0-9]{1,18})(?:\.([0-9]{1,9}))?", re.ASCII)
 _VOIDING_DECISION = "generation_replaced"

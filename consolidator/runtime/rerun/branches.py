@@ -30,8 +30,8 @@ from consolidator.runtime.turn.harness import Harness
 from consolidator.runtime.turn.sessions import LIBRARY, EndSession, append_message, create_message, end_session
 from consolidator.runtime.turn.wake import wake_session
 from consolidator.settings import Settings
-from consolidator.store.log import lineage as store
-from consolidator.store.log import sessions
+from consolidator.store.sessions import lineage as store
+from consolidator.store.sessions import sessions
 
 BRANCH_KINDS: tuple[BranchKind, ...] = get_args(BranchKind)
 MAX_COMPARED = 20_000  # events after the point, of each side

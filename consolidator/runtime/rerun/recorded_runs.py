@@ -16,8 +16,8 @@ from consolidator.runtime.rerun.comparison import RecordedTurn, RunFold
 from consolidator.runtime.rerun.recorded_changes import RecordedChange, RecordedSteer, parse_change
 from consolidator.runtime.rerun.recorded_tools import Recording
 from consolidator.runtime.session.outcome import Outcome
-from consolidator.store.log import sessions
-from consolidator.store.log.lineage import find_event, load_lineage, read_lineage
+from consolidator.store.sessions import sessions
+from consolidator.store.sessions.lineage import find_event, load_lineage, read_lineage
 
 _PAGE = 200  # events read at once
 

@@ -13,10 +13,11 @@ from consolidator.models.event import Event
 from consolidator.models.lineage import LineageRange
 from consolidator.models.payload import EventType
 from consolidator.runtime.turn.harness import channel_name
-from consolidator.store.log import context as store
-from consolidator.store.log import events, sessions
-from consolidator.store.log.context import DeliveredChunk
-from consolidator.store.log.lineage import load_lineage
+from consolidator.store.log import events
+from consolidator.store.sessions import sessions
+from consolidator.store.sessions.lineage import load_lineage
+from consolidator.store.turns import context as store
+from consolidator.store.turns.context import DeliveredChunk
 
 PAGE = 500  # events read at once
 ALL_CHANNELS = ""  # no session has this channel: replays all that was committed, whether delivered or not

@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from consolidator.database import Database
 from consolidator.models.payload import EventType
-from consolidator.store.log import events, sessions
+from consolidator.store.log import events
+from consolidator.store.sessions import sessions
 
 _LOOKBACK = 500  # events in which the arguments of a waiting call are looked for
 

@@ -20,7 +20,7 @@ from consolidator.errors import ConsolidatorError, HeadConflict, NotFound, OverB
 from consolidator.llm.prices import calculate_cost, price_tier
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
-from consolidator.store.log import spend
+from consolidator.store.turns import spend
 
 Purpose = Literal["step", "compaction", "tool"]
 DEFAULT_ANSWER_TOKENS = 4096  # requested and reserved for an answer, unless the session's configuration says otherwise

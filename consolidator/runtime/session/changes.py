@@ -14,8 +14,9 @@ from consolidator.database import Connection
 from consolidator.errors import HeadConflict, SessionClosed, UsageError
 from consolidator.models.event import NewEvent
 from consolidator.models.session import SessionRow
-from consolidator.store.log import events, sessions
+from consolidator.store.log import events
 from consolidator.store.log.events import AppendResult
+from consolidator.store.sessions import sessions
 
 _MAX_ATTEMPTS = 50  # to append before anything else is
 

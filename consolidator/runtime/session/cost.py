@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from consolidator.database import Connection
 from consolidator.errors import UsageError
-from consolidator.store.log import spend
+from consolidator.store.turns import spend
 
 CostGrouping = Literal["turn", "session", "agent", "strategy", "day", "model", "purpose"]
 COST_GROUPINGS: tuple[CostGrouping, ...] = ("turn", "session", "agent", "strategy", "day", "model", "purpose")

@@ -30,7 +30,8 @@ from consolidator.runtime.session.session_request import (
     set_up_session,
 )
 from consolidator.settings import Settings
-from consolidator.store.log import agents, events, seeds, sessions
+from consolidator.store.log import events
+from consolidator.store.sessions import agents, seeds, sessions
 
 _MAX_KEY_LENGTH = 300
 _OPERATOR = Role.OPERATOR.value

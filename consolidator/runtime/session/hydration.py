@@ -18,11 +18,11 @@ from consolidator.models.session import SessionRow
 from consolidator.runtime.session.fold import OpenCall, fold_open_state
 from consolidator.runtime.session.scratchpad import Scratchpad
 from consolidator.settings import Settings
-from consolidator.store.log import checkpoints, seeds, session_list, tasks
-from consolidator.store.log import context as views
-from consolidator.store.log.lineage import load_lineage, read_latest, read_lineage
-from consolidator.store.log.session_list import SessionFilter
-from consolidator.store.log.tasks import TaskRow
+from consolidator.store.sessions import checkpoints, seeds, session_list, tasks
+from consolidator.store.sessions.lineage import load_lineage, read_latest, read_lineage
+from consolidator.store.sessions.session_list import SessionFilter
+from consolidator.store.sessions.tasks import TaskRow
+from consolidator.store.turns import context as views
 
 MAX_MESSAGES = 500  # of a page
 MAX_LISTED = 100  # seeds, children and checkpoints, the latest of each

@@ -24,8 +24,8 @@ from consolidator.process import has_ended, owner_name
 from consolidator.runtime.session import budget
 from consolidator.runtime.session.boundaries import boundary
 from consolidator.store.log import events
-from consolidator.store.log import lease as store
 from consolidator.store.log.events import AppendResult, AppendStatement
+from consolidator.store.turns import lease as store
 
 log = logging.getLogger("consolidator.runtime")
 T = TypeVar("T")

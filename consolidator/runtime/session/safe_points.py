@@ -16,7 +16,7 @@ from consolidator.models.lineage import Lineage
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
 from consolidator.runtime.session.fold import find_safe_seqs, fold_open_state
-from consolidator.store.log import lineage as store
+from consolidator.store.sessions import lineage as store
 
 LOOKBACK = 1024  # events before a point in which what is open there is looked for
 _FIRST_LOOKBACK = 16  # most turns are short

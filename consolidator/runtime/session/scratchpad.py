@@ -17,8 +17,8 @@ from consolidator.models.principal import Role, role_of
 from consolidator.models.session import SessionRow
 from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.changes import PlannedChange, apply_change, check_open
-from consolidator.store.log import context as store
-from consolidator.store.log.lineage import load_lineage
+from consolidator.store.sessions.lineage import load_lineage
+from consolidator.store.turns import context as store
 
 EditMode = Literal["replace", "append", "edit"]
 EDIT_MODES: tuple[EditMode, ...] = get_args(EditMode)

@@ -23,9 +23,9 @@ from consolidator.models.principal import Role
 from consolidator.models.session import SessionRow
 from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.changes import PlannedChange, apply_change, check_open
-from consolidator.store.log import sessions
-from consolidator.store.log import tasks as store
-from consolidator.store.log.tasks import TaskRow
+from consolidator.store.sessions import sessions
+from consolidator.store.sessions import tasks as store
+from consolidator.store.sessions.tasks import TaskRow
 
 log = logging.getLogger("consolidator.runtime")
 TaskOutcome = Literal["success", "failure", "cancelled"]

@@ -29,9 +29,10 @@ from consolidator.runtime.session import budget as money
 from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.budget import Usage
 from consolidator.runtime.session.lease import hold_session
-from consolidator.store.log import context as store
-from consolidator.store.log import events, sessions
-from consolidator.store.log.lineage import load_lineage
+from consolidator.store.log import events
+from consolidator.store.sessions import sessions
+from consolidator.store.sessions.lineage import load_lineage
+from consolidator.store.turns import context as store
 
 log = logging.getLogger("consolidator.runtime")
 THRESHOLD = 0.8  # share of the budget above which a session is compacted again

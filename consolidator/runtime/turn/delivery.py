@@ -16,7 +16,7 @@ from consolidator.models.payload import EventType
 from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.lease import Lease
 from consolidator.runtime.turn.harness import Delta, Harness, Sender, channel_name
-from consolidator.store.log import generation as store
+from consolidator.store.turns import generation as store
 
 log = logging.getLogger("consolidator.runtime")
 _PAGE = 100  # messages loaded at once

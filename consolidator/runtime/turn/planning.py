@@ -21,9 +21,9 @@ from consolidator.runtime.session.routing import route as decide_route
 from consolidator.runtime.turn import compaction
 from consolidator.runtime.turn.generation import StreamedAnswer
 from consolidator.runtime.turn.harness import Harness
-from consolidator.store.log import generation as store
-from consolidator.store.log.context import SessionView, load_view
-from consolidator.store.log.lineage import load_lineage
+from consolidator.store.sessions.lineage import load_lineage
+from consolidator.store.turns import generation as store
+from consolidator.store.turns.context import SessionView, load_view
 
 
 @dataclass(frozen=True, slots=True)

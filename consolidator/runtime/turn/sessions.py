@@ -26,10 +26,12 @@ from consolidator.runtime.session.changes import (
 )
 from consolidator.runtime.turn.harness import DRIVER_ERRORS
 from consolidator.runtime.turn.sub_agents import cancel_sub_agents, finish_sub_agent
-from consolidator.store.log import events, sessions, turns
-from consolidator.store.log import lease as store
+from consolidator.store.log import events
 from consolidator.store.log.events import AppendRefused
-from consolidator.store.log.lease import AttentionRow
+from consolidator.store.sessions import sessions
+from consolidator.store.turns import lease as store
+from consolidator.store.turns import turns
+from consolidator.store.turns.lease import AttentionRow
 
 MessageMode = Literal["message", "steer", "follow_up"]
 LIBRARY = "library"  # the surface of a program that embeds the runtime

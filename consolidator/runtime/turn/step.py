@@ -37,12 +37,14 @@ from consolidator.runtime.turn.tool_calls import (
     call_events,
     unstarted_calls,
 )
-from consolidator.store.log import events, sessions, turns
-from consolidator.store.log import generation as store
-from consolidator.store.log.context import SessionView, found_view, view_query
+from consolidator.store.log import events
 from consolidator.store.log.events import AppendRefused
-from consolidator.store.log.lineage import load_lineage, read_lineage
 from consolidator.store.queries import RowQuery, fetch_together
+from consolidator.store.sessions import sessions
+from consolidator.store.sessions.lineage import load_lineage, read_lineage
+from consolidator.store.turns import generation as store
+from consolidator.store.turns import turns
+from consolidator.store.turns.context import SessionView, found_view, view_query
 
 MAX_ATTEMPTS = 3  # to call the model within one step
 MAX_RETRY_WAIT = 20.0  # seconds between two attempts

@@ -25,9 +25,10 @@ from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.outcome import to_text, truncate
 from consolidator.runtime.session.spawn_request import SPAWN_TOOL, SpawnedBy, SpawnRequest, SpawnResult
 from consolidator.runtime.turn.harness import Harness, StepResult
-from consolidator.store.log import events, sessions
-from consolidator.store.log import lineage as store
-from consolidator.store.log.lineage import UnfinishedChild
+from consolidator.store.log import events
+from consolidator.store.sessions import lineage as store
+from consolidator.store.sessions import sessions
+from consolidator.store.sessions.lineage import UnfinishedChild
 
 MAX_UNFINISHED = 16  # sub-agents of one session at the same time
 _POLL_SECONDS = 0.2  # between two looks at a sub-agent that another process drives

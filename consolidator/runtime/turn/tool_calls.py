@@ -33,9 +33,10 @@ from consolidator.runtime.tools.nesting import MAX_DEPTH, nesting_depth
 from consolidator.runtime.tools.tool import CallContext, Toolbox
 from consolidator.runtime.turn.generation import StreamedAnswer
 from consolidator.runtime.turn.harness import Harness
-from consolidator.store.log import events, turns
-from consolidator.store.log import lease as store
+from consolidator.store.log import events
 from consolidator.store.log.events import AppendStatement
+from consolidator.store.turns import lease as store
+from consolidator.store.turns import turns
 from consolidator.telemetry import open_span
 
 UNCERTAIN = "The process that ran this call ended before its result was recorded: it may have had its effect, or not."

@@ -32,8 +32,8 @@ from consolidator.runtime.turn.sub_agents import (
     run_sub_agent,
     was_called_by_agent,
 )
-from consolidator.store.log import driving
-from consolidator.store.log import lease as store
+from consolidator.store.turns import driving
+from consolidator.store.turns import lease as store
 from consolidator.telemetry import open_span
 
 log = logging.getLogger("consolidator.runtime")

@@ -25,9 +25,10 @@ from consolidator.service.memory.recall import recall_for_message
 from consolidator.service.sessions.access import find_session, get_session
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import Settings
-from consolidator.store.log import context, generation, sessions
-from consolidator.store.log.lineage import load_lineage, read_lineage
 from consolidator.store.memory import injections
+from consolidator.store.sessions import sessions
+from consolidator.store.sessions.lineage import load_lineage, read_lineage
+from consolidator.store.turns import context, generation
 
 __all__ = [
     "STRATEGIES", "Compaction", "Context", "ShownContext", "compact_session", "list_compactions", "preview_context",

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 from consolidator.database import Database
 from consolidator.runtime.rerun.replay import ReplayedItem, replay
-from consolidator.store.log import sessions
+from consolidator.store.sessions import sessions
 
 
 async def replay_session(

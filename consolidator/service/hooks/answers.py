@@ -34,8 +34,8 @@ from consolidator.service.hooks.payload import HookCall
 from consolidator.service.log.working_directory import find_project
 from consolidator.service.memory.recall import MAX_QUERY_WORDS, rank_documents
 from consolidator.service.memory.solutions import find_solutions
+from consolidator.store.facts.visibility import find_project_sessions
 from consolidator.store.memory import injections
-from consolidator.store.memory.visibility import find_project_sessions
 from consolidator.store.search import postings, scope_sizes
 
 START_TOKENS, PROMPT_TOKENS, FAILURE_TOKENS = 1000, 400, 150

@@ -10,7 +10,7 @@ from typing import Any
 from consolidator.formats.common.project import derive_project
 from consolidator.service.clients.client import HookMoment
 from consolidator.service.clients.registry import CLIENTS
-from consolidator.store.log.sessions import imported_session_id
+from consolidator.store.sessions.sessions import imported_session_id
 
 MAX_TEXT = 100_000  # characters of a prompt or an error that are read
 

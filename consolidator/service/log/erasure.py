@@ -15,9 +15,10 @@ from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.models.source import ErasureRow
 from consolidator.runtime.turn.sub_agents import cancel_sub_agent
 from consolidator.settings import Settings
-from consolidator.store.log import lineage, sessions
-from consolidator.store.memory import agent_locks, erasures, rederive, scopes, store_items
+from consolidator.store.calls import agent_locks, scopes
+from consolidator.store.memory import erasures, rederive, store_items
 from consolidator.store.memory.erasures import FamilyMember
+from consolidator.store.sessions import lineage, sessions
 
 __all__ = ["ErasurePlan", "ErasureRow", "erase_sessions", "list_erasures", "plan_erasure"]
 

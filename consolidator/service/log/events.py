@@ -11,8 +11,9 @@ from consolidator.models.lineage import Lineage
 from consolidator.models.session import SessionRow
 from consolidator.runtime.live.hub import open_hub
 from consolidator.runtime.live.items import Cursor, FollowedItem
-from consolidator.store.log import events, sessions
-from consolidator.store.log.lineage import load_lineage, read_lineage
+from consolidator.store.log import events
+from consolidator.store.sessions import sessions
+from consolidator.store.sessions.lineage import load_lineage, read_lineage
 
 EVENTS_PER_READ = 500
 

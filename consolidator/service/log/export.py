@@ -15,8 +15,9 @@ from consolidator.formats.registry import FORMATS, get_format
 from consolidator.llm.redaction.redact import redact_json
 from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
-from consolidator.store.log import events, sessions
-from consolidator.store.log.lineage import load_lineage, read_lineage
+from consolidator.store.log import events
+from consolidator.store.sessions import sessions
+from consolidator.store.sessions.lineage import load_lineage, read_lineage
 
 EVENTS_PER_READ = 500
 

@@ -21,7 +21,8 @@ from consolidator.models.principal import Role, check_name, name_principal
 from consolidator.models.session import SessionRow
 from consolidator.runtime.session.creation import parse_key
 from consolidator.runtime.turn.sessions import LIBRARY
-from consolidator.store.log import events, items, sessions
+from consolidator.store.log import events, items
+from consolidator.store.sessions import sessions
 
 # No credential can have a name with a colon: nobody else appends to these sessions.
 _RECORDER = "library:"

@@ -21,7 +21,8 @@ from consolidator.models.principal import Role, name_principal
 from consolidator.runtime.session.creation import parse_key
 from consolidator.service.sessions.messages import may_speak_as
 from consolidator.service.viewer import Viewer
-from consolidator.store.log import events, sessions
+from consolidator.store.log import events
+from consolidator.store.sessions import sessions
 
 MAX_EVENTS = 500  # in one call
 MAX_AHEAD = timedelta(days=1)  # of the clock: what happens later has not happened

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from consolidator.database import Database
 from consolidator.models.session import SessionRow
-from consolidator.store.log import sessions
+from consolidator.store.sessions import sessions
 
 
 async def find_session_id(database: Database, name: str) -> str:

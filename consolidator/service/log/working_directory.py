@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.formats.common.project import derive_project
-from consolidator.store.log.projects import find_known, list_projects, match_project
+from consolidator.store.sessions.projects import find_known, list_projects, match_project
 
 MAX_SHOWN = 5  # projects that an error names
 MAX_PARENTS = 40  # directories above one that may be its project

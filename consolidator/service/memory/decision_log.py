@@ -14,7 +14,8 @@ from consolidator.models.event import Event, NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, name_principal
 from consolidator.service.viewer import Viewer
-from consolidator.store.log import events, sessions
+from consolidator.store.log import events
+from consolidator.store.sessions import sessions
 
 CHANNEL = "memory"  # of sessions that hold what memory was asked
 

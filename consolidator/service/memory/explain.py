@@ -19,15 +19,15 @@ from consolidator.models.solution import SolutionRow
 from consolidator.service.memory.ids import MEMORY, resolve_id
 from consolidator.service.memory.procedures import describe_purpose
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.log import sessions as session_store
-from consolidator.store.memory import lookup
-from consolidator.store.memory.lookup import SessionOriginRow
-from consolidator.store.memory.visibility import (
+from consolidator.store.facts.visibility import (
     find_own_sessions,
     find_project_facts,
     find_project_sessions,
     find_visible_facts,
 )
+from consolidator.store.memory import lookup
+from consolidator.store.memory.lookup import SessionOriginRow
+from consolidator.store.sessions import sessions as session_store
 
 Cut = TypeVar("Cut", FactRow, CitedCandidateRow)
 

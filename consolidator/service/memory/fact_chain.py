@@ -9,7 +9,8 @@ from consolidator.models.fact import FactRow
 from consolidator.models.supersession import ChainedFactRow, FactVersionRow
 from consolidator.service.memory.explain import find_scoped_facts
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.memory import lookup, supersession
+from consolidator.store.facts import supersession
+from consolidator.store.memory import lookup
 
 MAX_CHAIN = 20  # facts of a chain to each side, and others of the attribute
 

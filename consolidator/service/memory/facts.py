@@ -24,16 +24,18 @@ from consolidator.service.memory.decision_log import MemoryOwner, log_decision
 from consolidator.service.memory.ids import resolve_id
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.log.projects import resolve_project
-from consolidator.store.memory import agent_locks, facts, listing, lookup
-from consolidator.store.memory.facts import OwnedAttribute
-from consolidator.store.memory.listing import FACT_POSITION
-from consolidator.store.memory.visibility import (
+from consolidator.store.calls import agent_locks
+from consolidator.store.facts import facts
+from consolidator.store.facts.facts import OwnedAttribute
+from consolidator.store.facts.visibility import (
     find_own_sessions,
     find_project_facts,
     find_project_sessions,
     find_visible_facts,
 )
+from consolidator.store.memory import listing, lookup
+from consolidator.store.memory.listing import FACT_POSITION
+from consolidator.store.sessions.projects import resolve_project
 
 F = TypeVar("F", bound=FactRow)
 __all__ = [

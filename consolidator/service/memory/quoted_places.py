@@ -10,8 +10,9 @@ from consolidator.database import Database
 from consolidator.llm.redaction.redact import redact
 from consolidator.service.sessions.listing import read_titles
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.log import events, sessions
+from consolidator.store.log import events
 from consolidator.store.log.events import Span
+from consolidator.store.sessions import sessions
 
 AROUND = 240  # characters on each side
 MAX_TEXT = 100_000  # characters of an event's text in which a quote is looked for

@@ -27,14 +27,14 @@ from consolidator.service.memory.solutions import answer_error, find_solutions
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import Settings
-from consolidator.store.memory import lookup
-from consolidator.store.memory.visibility import (
+from consolidator.store.facts.visibility import (
     find_own_sessions,
     find_project_facts,
     find_project_sessions,
     find_visible_facts,
     load_person,
 )
+from consolidator.store.memory import lookup
 from consolidator.store.search import index, postings, scope_sizes, vectors
 
 DEFAULT_TOKEN_BUDGET = 1500  # tokens

@@ -27,9 +27,10 @@ from consolidator.service.memory.decision_log import CHANNEL, MemoryOwner, log_d
 from consolidator.service.memory.facts import forget_fact, list_facts
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.log import projects, sessions
-from consolidator.store.memory import agent_locks, facts
-from consolidator.store.memory.facts import OwnedAttribute
+from consolidator.store.calls import agent_locks
+from consolidator.store.facts import facts
+from consolidator.store.facts.facts import OwnedAttribute
+from consolidator.store.sessions import projects, sessions
 
 __all__ = ["MAX_STATEMENT_CHARS", "Remembered", "forget", "remember"]
 DEFAULT_AGENT = "claude-code"  # where no agent has worked yet

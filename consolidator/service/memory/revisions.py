@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from consolidator.database import Database
 from consolidator.jobs.consolidation.revisions import compare_revision, promote_revision, restore_revision
-from consolidator.store.memory import revisions
-from consolidator.store.memory.revisions import RevisionSummaryRow
+from consolidator.store.facts import revisions
+from consolidator.store.facts.revisions import RevisionSummaryRow
 
 __all__ = [
     "RevisionSummaryRow",

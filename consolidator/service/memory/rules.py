@@ -30,10 +30,12 @@ from consolidator.models.provenance import Provenance
 from consolidator.service.memory.decision_log import MemoryOwner, log_decision
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.log import sessions
-from consolidator.store.memory import agent_locks, facts, lookup, rules
-from consolidator.store.memory.facts import OwnedAttribute
-from consolidator.store.memory.rules import AcceptedRow, RepeatedRow, RuleQuoteRow
+from consolidator.store.calls import agent_locks
+from consolidator.store.facts import facts, rules
+from consolidator.store.facts.facts import OwnedAttribute
+from consolidator.store.facts.rules import AcceptedRow, RepeatedRow, RuleQuoteRow
+from consolidator.store.memory import lookup
+from consolidator.store.sessions import sessions
 
 __all__ = [
     "AcceptedRow",

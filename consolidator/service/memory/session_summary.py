@@ -7,9 +7,9 @@ from typing import Any
 from consolidator.database import Database
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.summary import SummaryFold, render_summary
-from consolidator.store.log import sessions
-from consolidator.store.log.lineage import load_lineage, read_lineage
-from consolidator.store.memory import digests
+from consolidator.store.calls import digests
+from consolidator.store.sessions import sessions
+from consolidator.store.sessions.lineage import load_lineage, read_lineage
 
 EVENTS_PER_READ = 2000
 

@@ -23,10 +23,10 @@ from consolidator.service.memory.procedures import list_procedures
 from consolidator.service.scope import narrow_scope
 from consolidator.service.sessions.access import find_session
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.log import projects
-from consolidator.store.log.lineage import load_lineage, read_lineage
+from consolidator.store.facts.visibility import load_person
 from consolidator.store.memory import lookup
-from consolidator.store.memory.visibility import load_person
+from consolidator.store.sessions import projects
+from consolidator.store.sessions.lineage import load_lineage, read_lineage
 
 MAX_EVENTS_READ = 2000
 MAX_PROCEDURES_READ = 200  # the best of a scope

@@ -8,8 +8,8 @@ from consolidator.database import Connection
 from consolidator.errors import NotFound, UsageError
 from consolidator.models.session import SessionRow
 from consolidator.service.viewer import Scope, Viewer
-from consolidator.store.log import sessions
-from consolidator.store.memory.visibility import find_own_sessions
+from consolidator.store.facts.visibility import find_own_sessions
+from consolidator.store.sessions import sessions
 
 
 async def get_session(conn: Connection, viewer: Viewer, session_id: str, scope: Scope) -> SessionRow:

@@ -13,7 +13,7 @@ from consolidator.runtime.session.agent_defaults import FIELDS, change_defaults,
 from consolidator.runtime.session.budget import check_cap
 from consolidator.runtime.session.prompt_template import template_parameters
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.log import agents
+from consolidator.store.sessions import agents
 
 __all__ = [
     "FIELDS",

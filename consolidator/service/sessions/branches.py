@@ -26,7 +26,7 @@ from consolidator.service.sessions.listing import SessionFilter, list_sessions
 from consolidator.service.sessions.messages import may_speak_as
 from consolidator.service.viewer import OWNER, Scope, Viewer
 from consolidator.settings import Settings
-from consolidator.store.log import sessions
+from consolidator.store.sessions import sessions
 
 __all__ = [
     "BRANCH_KINDS",

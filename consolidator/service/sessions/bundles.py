@@ -26,10 +26,11 @@ from consolidator.models.seed import SeedRow
 from consolidator.models.session import SessionRow
 from consolidator.service.sessions.access import find_session
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.log import blobs, bundles, checkpoints, events, seeds, sessions
+from consolidator.store.log import blobs, bundles, events
 from consolidator.store.log.bundles import ChunkRow, DeliveryRow
 from consolidator.store.log.events import Span
-from consolidator.store.log.lineage import load_lineage
+from consolidator.store.sessions import checkpoints, seeds, sessions
+from consolidator.store.sessions.lineage import load_lineage
 
 __all__ = ["ImportedBundle", "load_bundle", "load_bundle_file", "stream_bundle"]
 _PAGE = 500  # events read at once

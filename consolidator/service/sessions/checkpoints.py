@@ -17,7 +17,7 @@ from consolidator.service.sessions.access import get_session
 from consolidator.service.sessions.forks import check_tools
 from consolidator.service.viewer import OWNER, Scope, Viewer
 from consolidator.settings import Settings
-from consolidator.store.log import checkpoints as store
+from consolidator.store.sessions import checkpoints as store
 
 __all__ = [
     "FOR_EVER", "CheckpointRow", "create_checkpoint", "delete_checkpoint", "find_restorable", "get_checkpoint",

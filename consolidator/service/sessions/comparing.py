@@ -13,7 +13,7 @@ from consolidator.runtime.rerun.comparison import Comparison, RecordedTurn, comp
 from consolidator.runtime.rerun.recorded_runs import read_turns
 from consolidator.service.sessions.access import find_session
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.log.lineage import load_lineage
+from consolidator.store.sessions.lineage import load_lineage
 
 __all__ = ["MAX_EVENTS", "ComparedPair", "compare_pair"]
 MAX_EVENTS = 400  # of each session that are read for one part

@@ -10,8 +10,8 @@ from consolidator.errors import NotFound, UsageError
 from consolidator.runtime.turn import sessions as runtime
 from consolidator.service.sessions.access import get_session
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.log import lease
-from consolidator.store.log.lease import AttentionRow
+from consolidator.store.turns import lease
+from consolidator.store.turns.lease import AttentionRow
 
 
 async def list_attention(

@@ -11,8 +11,8 @@ from consolidator.runtime.live.hub import FollowHub, open_hub
 from consolidator.runtime.live.items import Cursor, FollowedItem, begun_message
 from consolidator.service.sessions.access import get_session
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.log import following as store
-from consolidator.store.log.following import SessionMarks
+from consolidator.store.turns import following as store
+from consolidator.store.turns.following import SessionMarks
 
 MAX_SURFACE_LENGTH = 200
 

@@ -15,7 +15,7 @@ from consolidator.runtime.turn import sessions
 from consolidator.service.sessions.access import find_session, get_session
 from consolidator.service.viewer import OWNER, OWNER_NAME, Viewer
 from consolidator.settings import Settings
-from consolidator.store.log import sessions as session_store
+from consolidator.store.sessions import sessions as session_store
 
 __all__ = ["SessionArguments", "SessionRequest", "create_session", "end_session", "open_session", "session_request"]
 

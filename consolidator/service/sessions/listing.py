@@ -21,10 +21,10 @@ from consolidator.service.agents.context import preview_context
 from consolidator.service.sessions.access import find_session, get_session
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import Settings
-from consolidator.store.log import session_list
-from consolidator.store.log import sessions as session_store
-from consolidator.store.log.projects import resolve_project
-from consolidator.store.log.session_list import SessionCursor, SessionFilter, SessionOrder, StoredStatus
+from consolidator.store.sessions import session_list
+from consolidator.store.sessions import sessions as session_store
+from consolidator.store.sessions.projects import resolve_project
+from consolidator.store.sessions.session_list import SessionCursor, SessionFilter, SessionOrder, StoredStatus
 
 __all__ = [
     "ContextUse",

@@ -8,7 +8,7 @@ from consolidator.models.session import SessionRow
 from consolidator.runtime.session.changes import check_driven_here
 from consolidator.service.sessions.access import get_session
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.log.lineage import load_lineage, read_lineage
+from consolidator.store.sessions.lineage import load_lineage, read_lineage
 
 
 async def load_session(database: Database, session_id: str, *, viewer: Viewer = OWNER) -> SessionRow:

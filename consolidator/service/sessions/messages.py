@@ -11,7 +11,8 @@ from consolidator.runtime.turn import sessions as runtime
 from consolidator.runtime.turn.sessions import MessageMode
 from consolidator.service.sessions.access import get_session
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.log import lease, sessions
+from consolidator.store.sessions import sessions
+from consolidator.store.turns import lease
 
 __all__ = ["MessageMode", "may_speak_as", "request_wake", "send_message", "stop_turn"]
 

@@ -28,8 +28,8 @@ from consolidator.service.sessions.access import find_session
 from consolidator.service.sessions.bundles import load_bundle
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import Settings
-from consolidator.store.log import lineage as lineages
-from consolidator.store.log import sessions
+from consolidator.store.sessions import lineage as lineages
+from consolidator.store.sessions import sessions
 
 __all__ = [
     "CallDifference",

@@ -6,7 +6,7 @@ from consolidator.database import Database
 from consolidator.models.seed import Seed, SeedRow
 from consolidator.service.sessions.access import get_session
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.log import seeds
+from consolidator.store.sessions import seeds
 
 __all__ = ["Seed", "SeedRow", "list_seeds"]
 

@@ -13,7 +13,7 @@ from consolidator.runtime.turn.sub_agents import create_sub_agent, is_unfinished
 from consolidator.runtime.turn.wake import spawn_sub_agent
 from consolidator.service.sessions.access import get_session
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.log import sessions
+from consolidator.store.sessions import sessions
 
 __all__ = [
     "RESULT_MODES",

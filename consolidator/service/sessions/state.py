@@ -9,8 +9,8 @@ from typing import Any
 from consolidator.database import Database
 from consolidator.service.sessions.access import find_session
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.log import tasks
-from consolidator.store.log.tasks import TaskRow
+from consolidator.store.sessions import tasks
+from consolidator.store.sessions.tasks import TaskRow
 
 
 @dataclass(frozen=True, slots=True)

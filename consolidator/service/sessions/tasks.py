@@ -8,8 +8,8 @@ from consolidator.runtime.session import tasks
 from consolidator.runtime.session.tasks import OUTCOMES, TaskOutcome
 from consolidator.service.sessions.access import find_session, get_session
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.log import tasks as store
-from consolidator.store.log.tasks import TaskRow
+from consolidator.store.sessions import tasks as store
+from consolidator.store.sessions.tasks import TaskRow
 
 __all__ = ["OUTCOMES", "TaskOutcome", "TaskRow", "finish_task", "list_tasks", "start_task"]
 

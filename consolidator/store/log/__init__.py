@@ -1,4 +1,4 @@
-"""The session log: sessions, events, blobs, chunks, deliveries, leases, spends, what was imported, and retention.
+"""The log: events behind one door, blobs, the hash chain and its seals, what was imported, and retention.
 
 Events enter through `events.append` and `events.load_bulk` only, which move the session's head in the same transaction;
 they leave in order of seq, with their blobs followed. Nothing here updates an event but to stamp it, and only

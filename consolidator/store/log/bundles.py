@@ -12,9 +12,9 @@ from psycopg.types.json import Jsonb
 from consolidator.database import Connection, partitions
 from consolidator.database.jsonb import dumps, escape, unescape
 from consolidator.models.checkpoint import CheckpointRow
-from consolidator.store.log.checkpoints import checkpoint_values
 from consolidator.store.log.events import Span
 from consolidator.store.queries import execute, execute_each, fetch_all, fetch_one, load
+from consolidator.store.sessions.checkpoints import checkpoint_values
 
 _SQL = load("log/bundles")
 

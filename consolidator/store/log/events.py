@@ -111,7 +111,7 @@ class _AppendRefusal:
 
 @dataclass(frozen=True, slots=True)
 class AppendStatement:
-    """A statement that appends and does something else, all or none: see `store/log/turns.py`."""
+    """A statement that appends and does something else, all or none: see `store/turns/turns.py`."""
 
     query: LiteralString
     values: Mapping[str, Any]

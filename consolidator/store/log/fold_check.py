@@ -15,9 +15,9 @@ from consolidator.models.lineage import Lineage
 from consolidator.models.open_task import follow_task
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
-from consolidator.store.log import lineage as past
-from consolidator.store.log import sessions, tasks
 from consolidator.store.queries import fetch_column, fetch_one, load
+from consolidator.store.sessions import lineage as past
+from consolidator.store.sessions import sessions, tasks
 
 _SQL = load("log/fold_check")
 _PAGE = 500  # sessions, or events of a session, read at once

@@ -1,6 +1,6 @@
-"""Queries on what was learned, a module and a .sql file for each noun.
+"""What memory shows, over all kinds: lists, lookups, what is new, injections, erasures.
 
-A night writes digests, error_records, candidates (facts), and the scopes that have to be merged; then, of each agent
-under its lock (agent_locks), sums, procedures, solutions and facts. lookup, learned and published read; rederive and
-erasures delete. No module here decides anything, and none opens a transaction: the caller's holds all its queries.
+A night writes digests, error records and candidates, and the scopes that have to be merged; then, of each agent under
+its lock, procedures, solutions and facts (`calls`, `facts`). `lookup` and `learned` read; `rederive` and `erasures`
+delete. No module decides anything, and none opens a transaction: the caller's holds all its queries.
 """

@@ -16,9 +16,9 @@ from consolidator.models.fact import FactRow
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
 from consolidator.models.steer import SteerCounts
-from consolidator.store.memory import steering
-from consolidator.store.memory.error_records import MAX_RECORDS
-from consolidator.store.memory.visibility import MIN_PEOPLE, fact_condition
+from consolidator.store.calls.error_records import MAX_RECORDS
+from consolidator.store.facts import steering
+from consolidator.store.facts.visibility import MIN_PEOPLE, fact_condition
 from consolidator.store.queries import execute, fetch_one, fetch_value, load
 
 T = TypeVar("T")

@@ -16,8 +16,8 @@ from consolidator.models.fact import CandidateTable, FactRow, FactTable
 from consolidator.models.page import Page
 from consolidator.models.procedure import MIN_SUCCESS, ProcedureRow, ProcedureTable
 from consolidator.models.solution import SolutionRow, SolutionTable
+from consolidator.store.facts.visibility import fact_conditions
 from consolidator.store.keyset import SortKey, fetch_page
-from consolidator.store.memory.visibility import fact_conditions
 
 _VERSIONED = (
     "value",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from consolidator.database.partitions import Connection
-from consolidator.store.memory import steering
+from consolidator.store.facts import steering
 from consolidator.store.queries import execute, fetch_all, fetch_value, load
 
 _SQL = load("memory/rederive")

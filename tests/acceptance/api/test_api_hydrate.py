@@ -8,7 +8,8 @@ import httpx2
 import pytest
 
 from consolidator.database import Database
-from consolidator.store.log import events, lease
+from consolidator.store.log import events
+from consolidator.store.turns import lease
 from tests.acceptance.api.server import ApiServer, Json, read_frames
 from tests.conftest import NOON
 from tests.support import assistant_response, tool_call, tool_result, user_message

@@ -18,7 +18,8 @@ from consolidator.api import limits
 from consolidator.database import Database
 from consolidator.models.payload import EventType
 from consolidator.service.cursors import encode_cursor
-from consolidator.store.log import events, lease
+from consolidator.store.log import events
+from consolidator.store.turns import lease
 from consolidator.testing import ModelServer
 from tests.acceptance.api.server import ApiServer, read_frames, serve
 from tests.databases import database_copy

@@ -31,7 +31,7 @@ from consolidator.service.log import erasure
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory import facts
 from consolidator.settings import Settings
-from consolidator.store.memory import scopes
+from consolidator.store.calls import scopes
 from consolidator.store.nights import model_batches
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.dumps import dump

@@ -26,7 +26,8 @@ from consolidator.service.log.events import read_events
 from consolidator.service.log.export import export_sessions
 from consolidator.service.sessions.forks import fork_session
 from consolidator.settings import Settings
-from consolidator.store.log import events, sessions
+from consolidator.store.log import events
+from consolidator.store.sessions import sessions
 from tests.conftest import NOON
 from tests.support import assert_invariants, assistant_response, log_events, tool_call, tool_result, user_message
 

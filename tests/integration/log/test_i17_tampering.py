@@ -20,8 +20,9 @@ from consolidator.service.database import list_seals, read_seals, verify_databas
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.sessions.forks import fork_session
 from consolidator.settings import Settings
-from consolidator.store.log import events, seals, sessions
+from consolidator.store.log import events, seals
 from consolidator.store.log.hash_chain import HASH_BYTES
+from consolidator.store.sessions import sessions
 from tests.support import call_and_result, log_events, run_job, user_message
 
 EVENTS, BLOBS = "I17 events are what was appended", "I17 blobs are what was appended"

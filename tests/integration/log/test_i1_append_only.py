@@ -15,7 +15,8 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database, partitions
 from consolidator.database.partitions import Connection
 from consolidator.store import checks
-from consolidator.store.log import events, generation
+from consolidator.store.log import events
+from consolidator.store.turns import generation
 from tests.integration.locks import wait_for_lock
 from tests.support import log_events, user_message
 

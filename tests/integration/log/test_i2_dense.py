@@ -21,8 +21,9 @@ from consolidator.errors import AppendError, HeadConflict, InvalidEvent, NotFoun
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.store import checks
-from consolidator.store.log import events, sessions
+from consolidator.store.log import events
 from consolidator.store.log.events import AppendResult
+from consolidator.store.sessions import sessions
 from tests.integration.locks import wait_for_lock
 from tests.support import assistant_response, log_events, user_message
 

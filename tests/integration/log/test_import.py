@@ -25,7 +25,7 @@ from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.jobs.retention import prune
 from consolidator.service.log import erasure
 from consolidator.settings import Settings
-from consolidator.store.log import sessions
+from consolidator.store.sessions import sessions
 from tests.integration.locks import wait_for_lock
 from tests.integration.log.claude_logs import import_logs, read_texts, user_line, user_lines, write_log
 from tests.support import assert_invariants, in_thread, list_latest, run_cli, run_job

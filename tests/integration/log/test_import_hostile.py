@@ -26,7 +26,8 @@ from consolidator.jobs.importing.intake import Intake
 from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.models.payload import EventType
 from consolidator.settings import Settings
-from consolidator.store.log import events, sessions
+from consolidator.store.log import events
+from consolidator.store.sessions import sessions
 from tests.integration.log.claude_logs import Line, import_logs, read_texts, user_line, user_lines, write_log
 from tests.support import assert_invariants, run_job
 

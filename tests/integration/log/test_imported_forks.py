@@ -19,8 +19,8 @@ from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.log.export import export_sessions
 from consolidator.service.sessions.bundles import load_bundle, stream_bundle
 from consolidator.settings import Settings
-from consolidator.store.log import sessions
-from consolidator.store.log.lineage import load_lineage, read_lineage
+from consolidator.store.sessions import sessions
+from consolidator.store.sessions.lineage import load_lineage, read_lineage
 from tests.integration.log.claude_logs import Line, import_logs, user_line, user_lines, write_log
 from tests.support import run_job
 

@@ -15,7 +15,8 @@ from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.models.event import Event, NewEvent
 from consolidator.models.payload import EventType
 from consolidator.service.log.export import export_sessions
-from consolidator.store.log import events, sessions, verification
+from consolidator.store.log import events, verification
+from consolidator.store.sessions import sessions
 from tests.support import log_events, user_message
 
 

@@ -13,10 +13,11 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.database.partitions import Connection
 from consolidator.store import select
-from consolidator.store.log import events, sessions
+from consolidator.store.log import events
 from consolidator.store.memory import listing, rederive
 from consolidator.store.nights import runs
 from consolidator.store.queries import load
+from consolidator.store.sessions import sessions
 from tests.plans import INDEXED, indexes, plan_of, relations
 from tests.support import learn_nothing, log_events, user_message
 
@@ -146,7 +147,7 @@ async def test_the_end_of_a_session_is_read_by_index_in_order_without_sorting(bu
 
 async def test_the_due_sessions_are_found_by_their_index(busy: Database) -> None:
     async with busy.connection() as conn:
-        plan = await plan_of(conn, load("log/sessions")["list_due"], {})
+        plan = await plan_of(conn, load("sessions/sessions")["list_due"], {})
         assert [row.id for row in await sessions.list_due(conn)] == ["s7", "s77"]
     assert [node.get("Index Name") for node in plan if "Index Name" in node] == ["session_due"]
     assert not any(node["Node Type"] == "Seq Scan" for node in plan)
@@ -255,4 +256,4 @@ async def test_what_is_new_since_a_moment_is_found_by_an_index(database: Databas
         )
         assert "fact_recorded" in indexes(plan)
         waiting = {"agent": None, "at": None, "last_id": None, "limit": 20}
-        assert "candidate_waiting" in indexes(await plan_of(conn, load("memory/facts")["quarantined"], waiting))
+        assert "candidate_waiting" in indexes(await plan_of(conn, load("facts/facts")["quarantined"], waiting))

@@ -23,8 +23,9 @@ from consolidator.models.event import NewEvent
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory.facts import correct_fact, forget_fact
 from consolidator.settings import Settings
-from consolidator.store.memory import agent_locks, listing
-from consolidator.store.memory import revisions as store
+from consolidator.store.calls import agent_locks
+from consolidator.store.facts import revisions as store
+from consolidator.store.memory import listing
 from consolidator.store.queries import execute
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.databases import fetch_dicts

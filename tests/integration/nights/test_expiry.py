@@ -21,7 +21,7 @@ from consolidator.runtime.turn import sessions as people
 from consolidator.service.sessions.agents import change_agent
 from consolidator.service.sessions.lifecycle import SessionRequest, create_session
 from consolidator.settings import Settings
-from consolidator.store.log import sessions
+from consolidator.store.sessions import sessions
 from tests.nights import run_next_night, workday_events
 from tests.runtime import describe_log, read_log
 from tests.support import assert_invariants, log_events

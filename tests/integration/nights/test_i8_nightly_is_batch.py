@@ -15,7 +15,7 @@ from consolidator.jobs.consolidation import session_window
 from consolidator.jobs.nightly import JobRunner
 from consolidator.jobs.retention import prune
 from consolidator.settings import Settings
-from consolidator.store.memory import error_records, scope_digests
+from consolidator.store.calls import error_records, scope_digests
 from tests.integration.conftest import OpenDatabase
 from tests.logs import NightPlan, ScriptedSession, Story, make_story, steer_tasks
 from tests.nights import all_learned, assert_ledger_balances, open_replica

@@ -22,9 +22,11 @@ from consolidator.service.memory.explain import explain
 from consolidator.service.sessions.checkpoints import create_checkpoint, delete_checkpoint, restore_checkpoint
 from consolidator.service.sessions.forks import fork_session
 from consolidator.settings import Settings
-from consolidator.store.log import events, generation, sessions
-from consolidator.store.log.lineage import load_lineage
+from consolidator.store.log import events
 from consolidator.store.memory import injections
+from consolidator.store.sessions import sessions
+from consolidator.store.sessions.lineage import load_lineage
+from consolidator.store.turns import generation
 from tests import nights
 from tests.nights import dump_tables, log_workdays, query_number, query_rows, run_next_night, workday_events
 from tests.support import assert_invariants, assistant_response, later, log_events, read_memory, tool_call, user_message

@@ -19,8 +19,8 @@ from consolidator.memory.procedures.digest import DIGEST_VERSION
 from consolidator.memory.procedures.key_counts import hash_key, hash_text
 from consolidator.models.digest import DigestRow
 from consolidator.settings import Settings
-from consolidator.store.log import sessions
-from consolidator.store.memory import digests, scope_digests, scopes
+from consolidator.store.calls import digests, scope_digests, scopes
+from consolidator.store.sessions import sessions
 from tests.integration.conftest import OpenDatabase
 from tests.nights import query_rows
 from tests.support import FULL

@@ -10,7 +10,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.settings import Settings
-from consolidator.store.memory import error_records
+from consolidator.store.calls import error_records
 from tests.integration.conftest import OpenDatabase
 from tests.nights import failed_command_events, query_rows, run_next_night
 from tests.support import assert_invariants, log_events, read_memory

@@ -21,7 +21,7 @@ from consolidator.jobs.consolidation import learn_pool
 from consolidator.jobs.consolidation.persistence import unpack_folds
 from consolidator.jobs.nightly import JobRunner
 from consolidator.settings import Settings
-from consolidator.store.memory import digests
+from consolidator.store.calls import digests
 from tests.integration.conftest import OpenDatabase
 from tests.nights import (
     all_learned,

@@ -15,8 +15,8 @@ from consolidator.database import Connection, Database
 from consolidator.jobs.merging import agent_merge, solution_merge
 from consolidator.models.error_record import ErrorRecordRow
 from consolidator.settings import Settings
+from consolidator.store.calls import error_records, scopes
 from consolidator.store.log import sources
-from consolidator.store.memory import error_records, scopes
 from consolidator.store.queries import fetch_column
 from tests.nights import (
     failed_command_events,

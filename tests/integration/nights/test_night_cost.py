@@ -12,7 +12,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.jobs.merging import procedure_merge, scope_learning
 from consolidator.settings import Settings
-from consolidator.store.memory import digests, error_records, scope_digests
+from consolidator.store.calls import digests, error_records, scope_digests
 from tests.integration.conftest import OpenDatabase
 from tests.nights import booking_events, query_rows, run_next_night, workday_events
 from tests.support import log_events, read_memory

@@ -25,7 +25,8 @@ from consolidator.runtime.agent import Consolidator
 from consolidator.runtime.turn import sessions as people
 from consolidator.service.memory.recall import recall_for_message
 from consolidator.settings import Settings
-from consolidator.store.log import events, sessions
+from consolidator.store.log import events
+from consolidator.store.sessions import sessions
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.support import list_latest, log_events, run_job, user_message
 

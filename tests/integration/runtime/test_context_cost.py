@@ -11,8 +11,9 @@ from consolidator.context.build import advance_history, build_context
 from consolidator.database import Database
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
-from consolidator.store.log import context as store
-from consolidator.store.log import events, sessions
+from consolidator.store.log import events
+from consolidator.store.sessions import sessions
+from consolidator.store.turns import context as store
 from tests.nights import query_rows
 
 LONG = 100_000

@@ -363,7 +363,7 @@ async def test_a_step_that_ends_in_time_is_finished_and_the_next_one_is_anothers
 async def test_the_look_for_due_sessions_reads_the_index_of_pending_ones(database: Database) -> None:
     from psycopg.types.json import Jsonb
 
-    from consolidator.store.log import driving
+    from consolidator.store.turns import driving
 
     async with database.owner_connection() as conn:
         await conn.execute(

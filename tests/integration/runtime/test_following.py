@@ -22,7 +22,7 @@ from consolidator.runtime.turn import sessions
 from consolidator.service.sessions.following import acknowledge, follow, open_hub
 from consolidator.settings import Settings
 from consolidator.store.log import events
-from consolidator.store.log import following as store
+from consolidator.store.turns import following as store
 from consolidator.testing import ModelServer, ScriptedReply
 from tests import nights
 from tests.live import Writer

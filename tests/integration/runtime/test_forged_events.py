@@ -20,7 +20,7 @@ from consolidator.service.log.export import export_sessions
 from consolidator.service.log.record import record_events
 from consolidator.service.viewer import Viewer
 from consolidator.store.log import events
-from consolidator.store.log import sessions as session_store
+from consolidator.store.sessions import sessions as session_store
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.runtime import KEY, Replies, open_agent, read_log, send_and_collect
 from tests.support import assert_invariants

@@ -15,7 +15,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Connection, Database
 from consolidator.errors import StaleEpoch
 from consolidator.runtime.session import lease
-from consolidator.store.log import sessions
+from consolidator.store.sessions import sessions
 from consolidator.testing.kill_points import interrupt_at
 from tests.integration.locks import wait_for_lock
 from tests.reuse import dsn, emptied

@@ -27,7 +27,9 @@ from consolidator.service.log.events import read_events
 from consolidator.service.sessions.checkpoints import create_checkpoint, restore_checkpoint
 from consolidator.service.sessions.forks import fork_session
 from consolidator.settings import Settings
-from consolidator.store.log import events, lease, lineage, sessions
+from consolidator.store.log import events
+from consolidator.store.sessions import lineage, sessions
+from consolidator.store.turns import lease
 from tests.nights import query_number, run_next_night
 from tests.support import FULL, assert_invariants, assistant_response, call_and_result, user_message
 

@@ -19,8 +19,8 @@ from consolidator.runtime.session.session_request import SessionRequest
 from consolidator.runtime.turn import sessions
 from consolidator.settings import Settings
 from consolidator.store.log import events
-from consolidator.store.log import lease as marks
-from consolidator.store.log import sessions as rows
+from consolidator.store.sessions import sessions as rows
+from consolidator.store.turns import lease as marks
 from tests.integration.locks import wait_for_lock
 from tests.reuse import dsn, emptied
 from tests.runtime import KEY, describe_log, read_log

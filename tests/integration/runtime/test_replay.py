@@ -15,7 +15,8 @@ from consolidator.runtime.agent import Consolidator
 from consolidator.runtime.agent_session import VOID_NOTICE
 from consolidator.runtime.rerun.replay import ALL_CHANNELS, ReplayedItem, replay
 from consolidator.settings import Settings
-from consolidator.store.log import events, generation
+from consolidator.store.log import events
+from consolidator.store.turns import generation
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.reuse import dsn, emptied
 from tests.support import assistant_response, log_events, user_message

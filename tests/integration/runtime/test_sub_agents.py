@@ -20,7 +20,7 @@ from consolidator.runtime.session.spawn_request import SpawnRequest
 from consolidator.runtime.turn import sessions as people
 from consolidator.service.sessions import spawning
 from consolidator.service.viewer import Viewer
-from consolidator.store.log import sessions
+from consolidator.store.sessions import sessions
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.databases import fetch_dicts
 from tests.runtime import KEY, RecordingChannel, describe_log, open_agent, read_log, send_and_collect

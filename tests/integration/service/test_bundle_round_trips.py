@@ -26,7 +26,9 @@ from consolidator.runtime.lineage.children import ChildRequest, SpawnCall, creat
 from consolidator.service.sessions.bundles import load_bundle
 from consolidator.service.sessions.checkpoints import create_checkpoint, restore_checkpoint
 from consolidator.settings import Settings
-from consolidator.store.log import context, events, lease, seeds, sessions
+from consolidator.store.log import events
+from consolidator.store.sessions import seeds, sessions
+from consolidator.store.turns import context, lease
 from tests.conftest import NOON
 from tests.integration.service.test_bundles import bundle_text, deliver, replayed, save, stream
 from tests.support import FULL, assert_invariants, user_message

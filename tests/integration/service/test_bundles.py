@@ -34,7 +34,9 @@ from consolidator.service.sessions.checkpoints import create_checkpoint
 from consolidator.service.sessions.state import read_state
 from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
-from consolidator.store.log import events, generation, seeds, sessions
+from consolidator.store.log import events
+from consolidator.store.sessions import seeds, sessions
+from consolidator.store.turns import generation
 from tests.conftest import NOON
 from tests.integration.log.test_export import EVERY_TYPE, KEY, prune_session
 from tests.support import assert_invariants, log_events, tool_call, tool_result, user_message

@@ -30,7 +30,7 @@ from consolidator.service.memory.skills import export_skills
 from consolidator.service.memory.solutions import find_solutions, list_solutions
 from consolidator.service.memory.suggestions import suggest_next_calls
 from consolidator.settings import Settings
-from consolidator.store.log import sessions
+from consolidator.store.sessions import sessions
 from tests.integration.conftest import OpenDatabase
 from tests.nights import query_rows, run_next_night
 from tests.support import assistant_response, call_and_result, log_events, read_memory, tool_call, user_message

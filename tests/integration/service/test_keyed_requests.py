@@ -16,7 +16,7 @@ from consolidator.process import machine_prefix
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.requests import LONGEST_WORK, Answer, KeyedRequest, answer_again, answer_once
 from consolidator.settings import Settings
-from consolidator.store.log import api_requests, sessions
+from consolidator.store.sessions import api_requests, sessions
 from tests.databases import fetch_dicts
 from tests.support import SimulatedKill, log_events
 

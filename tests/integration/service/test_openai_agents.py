@@ -19,8 +19,9 @@ from consolidator.runtime.session.session_request import SessionRequest
 from consolidator.runtime.turn.sessions import send_message
 from consolidator.service.log.record import record_events
 from consolidator.settings import Settings
-from consolidator.store.log import events, sessions
+from consolidator.store.log import events
 from consolidator.store.queries import fetch_all
+from consolidator.store.sessions import sessions
 from consolidator.testing import ModelServer, ScriptedReply
 from consolidator.testing.model_server import build_completion
 from tests.nights import query_number, query_rows

@@ -15,7 +15,8 @@ from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.service.log.record import RECORDER, record_events
 from consolidator.service.viewer import Scope, Viewer
-from consolidator.store.log import events, sessions
+from consolidator.store.log import events
+from consolidator.store.sessions import sessions
 
 KEY = "main:cli:mara"
 

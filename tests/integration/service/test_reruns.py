@@ -20,7 +20,7 @@ from consolidator.service.sessions.bundles import stream_bundle
 from consolidator.service.sessions.reruns import Overrides, Rerun, compare_sessions, rerun_session
 from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
-from consolidator.store.log import sessions
+from consolidator.store.sessions import sessions
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.runtime import KEY, create_settings, open_agent, read_log, send_and_collect
 from tests.support import assert_invariants

@@ -12,7 +12,7 @@ from consolidator.models.procedure import ProcedureRow
 from consolidator.service.memory.procedures import list_procedures
 from consolidator.service.memory.recall import recall
 from consolidator.service.memory.skills import export_skills
-from consolidator.store.memory import procedures
+from consolidator.store.calls import procedures
 from tests.support import log_events, user_message
 
 PROJECT = "/home/ada/work/shop"

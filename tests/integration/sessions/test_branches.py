@@ -32,7 +32,8 @@ from consolidator.runtime.session.overrides import Overrides
 from consolidator.runtime.turn.wake import wake_all
 from consolidator.service.sessions.branches import list_branches
 from consolidator.settings import Settings
-from consolidator.store.log import driving, lineage, sessions
+from consolidator.store.sessions import lineage, sessions
+from consolidator.store.turns import driving
 from consolidator.testing import ModelServer, ScriptedReply
 from consolidator.testing.kill_points import interrupt_at, record_boundaries
 from tests import nights

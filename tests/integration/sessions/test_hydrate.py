@@ -10,7 +10,8 @@ from consolidator.models.payload import EventType
 from consolidator.runtime.session import hydration
 from consolidator.service.sessions.hydrate import hydrate_session
 from consolidator.settings import Settings
-from consolidator.store.log import events, sessions
+from consolidator.store.log import events
+from consolidator.store.sessions import sessions
 from consolidator.testing import ModelServer
 from tests.conftest import NOON
 from tests.runtime import KEY, open_agent

@@ -9,7 +9,7 @@ from consolidator.service.memory.remember import remember
 from consolidator.service.sessions.listing import SessionFilter, list_sessions, show_session
 from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
-from consolidator.store.log.sessions import list_first_messages
+from consolidator.store.sessions.sessions import list_first_messages
 from tests.support import assistant_response, log_events, user_message
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from consolidator.service.hooks.payload import HookCall, parse_hook
-from consolidator.store.log.sessions import imported_session_id
+from consolidator.store.sessions.sessions import imported_session_id
 
 UNIFIED = "Chunk ID: a1\nWall time: 0.1 seconds\nProcess exited with code {}\nOriginal token count: 9\nOutput:\n{}"
 ERROR = "fatal: The current branch x has no upstream branch.\n"

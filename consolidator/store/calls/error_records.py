@@ -1,0 +1,142 @@
+"""Failed calls of sessions, and which of them solutions already count."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from consolidator.database.jsonb import as_jsonb, escape
+from consolidator.database.partitions import Connection
+from consolidator.models.error_record import ErrorRecordRow
+from consolidator.store.queries import execute, execute_each, fetch_all, fetch_column, load, row_values
+
+_SQL = load("calls/error_records")
+RecordKey = tuple[str, int]  # session and seq
+MAX_RECORDS = 1000  # the latest ones of a fingerprint or family, of which its solution is made
+
+
+async def save(conn: Connection, rows: Sequence[ErrorRecordRow]) -> None:
+    """Store failed calls, each with its present status; in the order in which a merge locks them."""
+    values = [
+        row_values(row)
+        | {
+            "fingerprint": escape(row.fingerprint),
+            "family": None if row.family is None else escape(row.family),
+            "record": as_jsonb(row.record),
+        }
+        for row in sorted(rows, key=lambda row: (row.session_id, row.seq))
+    ]
+    await execute_each(conn, _SQL["save"], values)
+
+
+@dataclass(frozen=True, slots=True)
+class UnmergedRecord:
+    """A failed call that solutions do not count as it is now."""
+
+    session_id: str
+    seq: int
+
+
+async def lock_unmerged(conn: Connection, agent: str) -> list[RecordKey]:
+    """Lock the failed calls that solutions do not count as they are now; return their sessions and seqs."""
+    rows = await fetch_all(conn, UnmergedRecord, _SQL["lock_unmerged"], {"agent": agent})
+    return [(row.session_id, row.seq) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSummary:
+    """What solutions count of a record."""
+
+    session_id: str
+    seq: int
+    root_id: str
+    project: str | None
+    fingerprint: str
+    status: str  # open | resolved | unresolved | noise
+    fix_shape: str | None  # JSON; null until a merge has read the record
+    occurred_at: str  # ISO 8601
+    tool: str
+    symbol: str
+    headline: str
+    tried: str | None  # JSON: a list of texts; null for an empty one
+    peer: str  # of its lineage root: whose session it is; "" for the owner of the machine
+
+
+@dataclass(frozen=True, slots=True)
+class _FingerprintCount:
+    fingerprint: str
+    records: int
+
+
+async def count_with_news(conn: Connection, agent: str) -> dict[str, int]:
+    """Return the fingerprints that have news, in order, each with the number of its records, at most `MAX_RECORDS`."""
+    rows = await fetch_all(conn, _FingerprintCount, _SQL["count_with_news"], {"agent": agent, "latest": MAX_RECORDS})
+    return {row.fingerprint: row.records for row in rows}
+
+
+async def list_of_fingerprints(conn: Connection, agent: str, fingerprints: Sequence[str]) -> list[RecordSummary]:
+    """Return the latest records of some fingerprints of an agent, without noise: at most `MAX_RECORDS` of each."""
+    values = {"agent": agent, "fingerprints": list(fingerprints), "latest": MAX_RECORDS}
+    return await fetch_all(conn, RecordSummary, _SQL["of_fingerprints"], values)
+
+
+async def count_families_with_news(conn: Connection, agent: str) -> dict[str, int]:
+    """Return the families that have news, in order, each with the number of its records, at most `MAX_RECORDS`."""
+    values = {"agent": agent, "latest": MAX_RECORDS}
+    rows = await fetch_all(conn, _FingerprintCount, _SQL["count_families_with_news"], values)
+    return {row.fingerprint: row.records for row in rows}
+
+
+async def list_of_families(conn: Connection, agent: str, families: Sequence[str]) -> list[RecordSummary]:
+    """Return the latest records of some families of an agent, as of fingerprints; `fingerprint` is the family."""
+    values = {"agent": agent, "fingerprints": list(families), "latest": MAX_RECORDS}
+    return await fetch_all(conn, RecordSummary, _SQL["of_families"], values)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """A record whole, as JSON."""
+
+    session_id: str
+    seq: int
+    record: dict[str, Any]
+
+
+async def get_each(conn: Connection, keys: Sequence[RecordKey]) -> dict[RecordKey, dict[str, Any]]:
+    """Return the records of some failed calls, by session and seq."""
+    if not keys:
+        return {}
+    values = {"sessions": [session for session, _ in keys], "seqs": [seq for _, seq in keys]}
+    rows = await fetch_all(conn, StoredRecord, _SQL["get_each"], values)
+    return {(row.session_id, row.seq): row.record for row in rows}
+
+
+async def mark_merged(conn: Connection, keys: Sequence[RecordKey], fix_shapes: Mapping[RecordKey, str]) -> None:
+    """Mark failed calls as counted by solutions; store the shape of the fix where it is given."""
+    values = {"sessions": [session for session, _ in keys], "seqs": [seq for _, seq in keys]}
+    await execute(conn, _SQL["mark_merged"], {**values, "fix_shapes": [fix_shapes.get(key) for key in keys]})
+
+
+async def list_outdated_sessions(conn: Connection, agent: str, *, version: str) -> list[str]:
+    """Return an agent's sessions with errors whose fingerprints have another version."""
+    return await fetch_column(conn, _SQL["outdated_sessions"], {"agent": agent, "version": version})
+
+
+@dataclass(frozen=True, slots=True)
+class OutdatedRecord:
+    """A record whose fingerprint has another version."""
+
+    seq: int
+    record: dict[str, Any]
+
+
+async def list_outdated(conn: Connection, session: str, *, version: str) -> list[dict[str, Any]]:
+    """Return the records of a session whose fingerprints have another version, as JSON."""
+    values = {"session": session, "current": f"{version}:%"}
+    return [row.record for row in await fetch_all(conn, OutdatedRecord, _SQL["outdated_records"], values)]
+
+
+async def delete_outdated_solutions(conn: Connection, agent: str, *, version: str) -> int:
+    """Delete an agent's solutions whose fingerprints have another version; return how many were deleted."""
+    return await execute(conn, _SQL["delete_outdated_solutions"], {"agent": agent, "current": f"{version}:%"})

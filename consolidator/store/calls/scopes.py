@@ -1,0 +1,108 @@
+"""Scopes whose digests have changed, agents with something to merge, and what merges keep for the next ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from psycopg.rows import class_row
+
+from consolidator.database.partitions import Connection
+from consolidator.models.scope import ScopeRow, ScopeStateRow
+from consolidator.store.queries import execute, execute_each, fetch_all, fetch_column, fetch_value, load, row_values
+
+_SQL = load("calls/scopes")
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeKey:
+    """One person's part of a scope."""
+
+    agent: str
+    project: str  # "" if there is none
+    peer: str  # of the lineage root; "" for the owner of the machine
+
+
+async def list_of_sessions(conn: Connection, sessions: Sequence[str]) -> list[ScopeKey]:
+    """Return the scopes of some sessions, in the order in which they are locked."""
+    return await fetch_all(conn, ScopeKey, _SQL["of_sessions"], {"sessions": list(sessions)})
+
+
+async def touch(conn: Connection, scopes: Sequence[ScopeKey]) -> None:
+    """Have scopes merged again: their digests have changed."""
+    await execute_each(conn, _SQL["touch"], list(map(row_values, scopes)))
+
+
+async def list_changed(conn: Connection, agent: str) -> list[ScopeRow]:
+    """Return the scopes of an agent whose digests have changed since they were merged."""
+    return await fetch_all(conn, ScopeRow, _SQL["changed"], {"agent": agent})
+
+
+async def list_of_agent(conn: Connection, agent: str) -> list[ScopeRow]:
+    """Return all scopes of an agent."""
+    return await fetch_all(conn, ScopeRow, _SQL["of_agent"], {"agent": agent})
+
+
+async def list_projects_of_person(conn: Connection, agent: str, peer: str) -> list[str]:
+    """Return the projects in which a person has, or had, sessions of an agent."""
+    return await fetch_column(conn, _SQL["projects_of_person"], {"agent": agent, "peer": peer})
+
+
+async def mark_merged(conn: Connection, scopes: Sequence[ScopeRow]) -> None:
+    """Mark scopes as merged up to their versions."""
+    await execute_each(conn, _SQL["mark_merged"], list(map(row_values, scopes)))
+
+
+async def list_agents_with_news(
+    conn: Connection, *, include_undecided: bool = False, fingerprint_version: str = ""
+) -> list[str]:
+    """Return the agents with something to merge or reconcile, or `include_undecided` candidates for a model.
+
+    Those whose errors have fingerprints of another version are among them where a `fingerprint_version` is given.
+    """
+    values = {"undecided": include_undecided, "version": fingerprint_version}
+    return await fetch_column(conn, _SQL["agents_with_news"], values)
+
+
+async def get_form(conn: Connection, agent: str) -> str | None:
+    """Return by which form an agent's procedures were published; None if none were."""
+    form = await fetch_value(conn, _SQL["form"], {"agent": agent})
+    return None if form is None else str(form)
+
+
+async def save_form(conn: Connection, agent: str, form: str) -> None:
+    """Store by which form an agent's procedures are published."""
+    await execute(conn, _SQL["save_form"], {"agent": agent, "form": form})
+
+
+async def get_state(conn: Connection, agent: str, project: str, audience: str) -> ScopeStateRow | None:
+    """Return what the last merge of a scope left; "" is all projects."""
+    values = {"agent": agent, "project": project, "audience": audience}
+    async with conn.cursor(binary=True, row_factory=class_row(ScopeStateRow)) as cursor:
+        await cursor.execute(_SQL["state"], values)
+        return await cursor.fetchone()
+
+
+async def save_state(conn: Connection, row: ScopeStateRow) -> None:
+    """Store what a merge of a scope leaves for the next one."""
+    await execute(conn, _SQL["save_state"], row_values(row))
+
+
+@dataclass(frozen=True, slots=True)
+class _Selected:
+    project: str
+    selected: bytes
+
+
+async def list_selected(conn: Connection, agent: str, audience: str) -> dict[str, bytes]:
+    """Return what was selected in each project of an agent for an audience: int64 hashes of steps."""
+    rows = await fetch_all(conn, _Selected, _SQL["selected"], {"agent": agent, "audience": audience})
+    return {row.project: row.selected for row in rows}
+
+
+async def forget_states(conn: Connection, agent: str, audience: str | None = None) -> None:
+    """Delete what merges of an agent left, or of one audience."""
+    if audience is None:
+        await execute(conn, _SQL["forget"], {"agent": agent})
+    else:
+        await execute(conn, _SQL["forget_audience"], {"agent": agent, "audience": audience})

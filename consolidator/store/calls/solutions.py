@@ -1,0 +1,30 @@
+"""Published solutions, as the nights write them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from consolidator.database.jsonb import as_jsonb, escape
+from consolidator.database.partitions import Connection
+from consolidator.models.solution import SolutionRow
+from consolidator.store.calls.upserts import Outcome, upsert_each
+from consolidator.store.queries import fetch_column, load, row_values
+
+_SQL = load("calls/solutions")
+
+
+async def save_each(conn: Connection, rows: Sequence[SolutionRow]) -> list[Outcome | None]:
+    """Publish solutions in one round trip; return what was done to each, None if it was published like this before."""
+    values = [
+        row_values(row)
+        | {name: escape(getattr(row, name)) for name in ("fingerprint", "tool", "headline", "search")}
+        | {"body": as_jsonb(row.body)}
+        for row in rows
+    ]
+    return await upsert_each(conn, _SQL["save"], values)
+
+
+async def delete_others(conn: Connection, agent: str, fingerprints: Sequence[str], *, keep: Sequence[str]) -> list[str]:
+    """Delete an agent's solutions of some fingerprints but those to `keep`, by id; return their audiences."""
+    values = {"agent": agent, "fingerprints": list(fingerprints), "kept": list(keep)}
+    return await fetch_column(conn, _SQL["delete_others"], values)

@@ -1,0 +1,1 @@
+"""Candidates and facts, their revisions and rules, and who may see them."""

@@ -1,0 +1,329 @@
+"""Stores and loads candidates, the facts made of them, and what persons told memory about facts."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from consolidator.database.jsonb import as_jsonb, escape
+from consolidator.database.partitions import Connection
+from consolidator.models.fact import CandidateRow, CitedCandidateRow, CorrectionRow, FactRow, SupersededReason
+from consolidator.models.session import SessionRow
+from consolidator.models.steer import SteerOutcome
+from consolidator.store.queries import execute, execute_each, fetch_all, fetch_column, fetch_one, fetch_value, load
+
+_SQL = load("facts/facts")
+_DEFAULTS = dict.fromkeys(("rejected", "quarantined", "valid_from", "valid_to")) | {"revision": 0, "active": True}
+
+
+class Owner(NamedTuple):
+    """Whom a fact belongs to, within one agent."""
+
+    level: str
+    name: str  # the project or peer; "" for the agent itself
+
+
+class OwnedAttribute(NamedTuple):
+    """An attribute of an owner: facts of the same one are reconciled together."""
+
+    level: str
+    owner: str
+    subject: str
+    predicate: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnreconciledRow:
+    """A candidate that changed since facts were made of it, with the attributes it concerns."""
+
+    id: str
+    level: str
+    owner: str
+    subject: str
+    predicate: str
+    as_subject: str | None
+    as_predicate: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LineageCandidateRow(CandidateRow):
+    """A candidate, and the lineage that it counts for."""
+
+    root_id: str
+    is_additive: bool  # it replaces no other value: nobody has decided that it may
+    is_repetition: bool  # it says what a fact says: whether that replaces other values was decided before
+    steer: SteerOutcome | None  # of the steer that it was read in
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateFactRow:
+    """A fact that a candidate may be about."""
+
+    candidate_id: str
+    fact_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForgottenFactRow:
+    """A fact that a person told memory to forget, and whose it is."""
+
+    level: str
+    owner: str
+    fact_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ComparableFactRow:
+    """A fact as candidates are compared with it."""
+
+    id: str
+    subject: str
+    predicate: str
+    value: str
+    sentence: str
+    trust: str
+    superseded_at: datetime | None
+    single_valued: bool | None  # as its latest evidence says; None without evidence
+    valid_from: datetime
+    valid_to: datetime | None
+    said_at: datetime | None  # of its latest evidence
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedFactRow:
+    """What of a fact reconciling may change."""
+
+    id: str
+    value: str
+    sentence: str
+    valid_from: datetime
+    valid_to: datetime | None
+    superseded_by: str | None
+    superseded_reason: SupersededReason | None
+    sessions: int
+    evidence: list[str]
+    flagged: str | None
+    steers: int
+    steers_succeeded: int
+    steers_failed: int
+
+
+async def save_candidates(
+    conn: Connection, candidates: Sequence[Mapping[str, Any]], *, run_id: str, active: bool = True
+) -> None:
+    """Store candidates, each given by its columns; those that are stored already stay as they are.
+
+    The caller holds the lock of their sessions, so that none of them is being erased. The candidates of a draft are not
+    `active`: no fact is made of them before the draft is promoted.
+    """
+    values = [
+        {
+            **_DEFAULTS,
+            **{key: escape(value) if isinstance(value, str) else value for key, value in candidate.items()},
+            "evidence": as_jsonb(candidate.get("evidence", [])),
+            "run_id": run_id,
+            "active": active,
+        }
+        for candidate in candidates
+    ]
+    await execute_each(conn, _SQL["save_candidate"], values)
+
+
+def rejected_candidate(session: SessionRow, rejected: Any) -> dict[str, Any]:
+    """Return the columns of a candidate that may not become a fact; it is stored so that it can be looked up."""
+    name = f"{rejected.session_id}\x1f{rejected.seq}\x1f{rejected.predicate}\x1f{rejected.reason}\x1f{rejected.quote}"
+    return {
+        "id": hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest(),
+        "agent": session.agent,
+        "project": session.project,
+        "peer": session.peer,
+        "level": "agent",
+        "subject": rejected.subject,
+        "predicate": rejected.predicate,
+        "value": "",
+        "sentence": rejected.quote,
+        "kind": "rejected",
+        "confidence": "explicit",
+        "trust": "user",
+        "session_id": rejected.session_id,
+        "seq": rejected.seq,
+        "occurred_at": rejected.occurred_at or session.last_occurred_at,
+        "quote": rejected.quote,
+        "extractor": rejected.extractor,
+        "single_valued": False,
+        "rejected": rejected.reason,
+    }
+
+
+async def lock_unreconciled(conn: Connection, agent: str) -> list[UnreconciledRow]:
+    """Return and lock an agent's candidates that changed since facts were made of them."""
+    return await fetch_all(conn, UnreconciledRow, _SQL["lock_unreconciled"], {"agent": agent})
+
+
+async def load_candidates(
+    conn: Connection, agent: str, attributes: Sequence[OwnedAttribute]
+) -> list[LineageCandidateRow]:
+    """Return every candidate that counts for some attributes, in order of time."""
+    values = {"agent": agent, **_attribute_columns(attributes)}
+    return await fetch_all(conn, LineageCandidateRow, _SQL["candidates"], values)
+
+
+async def load_undecided(conn: Connection, agent: str, limit: int) -> list[LineageCandidateRow]:
+    """Return candidates of models that were not yet compared with the facts, the oldest first."""
+    return await fetch_all(conn, LineageCandidateRow, _SQL["undecided"], {"agent": agent, "limit": limit})
+
+
+async def match_attributes(
+    conn: Connection, agent: str, attributes: Mapping[str, OwnedAttribute]
+) -> list[CandidateFactRow]:
+    """Return the facts of each candidate's own attribute; `attributes` are by candidate id."""
+    values = {"agent": agent, "ids": list(attributes), **_attribute_columns(list(attributes.values()))}
+    return await fetch_all(conn, CandidateFactRow, _SQL["facts_by_attribute"], values)
+
+
+async def load_forgotten(conn: Connection, agent: str, owners: Sequence[Owner]) -> dict[Owner, list[str]]:
+    """Return the ids of the facts that persons told memory to forget, by their owners."""
+    values = {"agent": agent, "levels": [owner.level for owner in owners], "owners": [owner.name for owner in owners]}
+    forgotten: dict[Owner, list[str]] = {}
+    for row in await fetch_all(conn, ForgottenFactRow, _SQL["forgotten"], values):
+        forgotten.setdefault(Owner(row.level, row.owner), []).append(row.fact_id)
+    return forgotten
+
+
+async def load_comparable(conn: Connection, ids: Sequence[str]) -> dict[str, ComparableFactRow]:
+    """Return facts by id as candidates are compared with them; facts that are still being decided are left out."""
+    rows = await fetch_all(conn, ComparableFactRow, _SQL["comparable"], {"ids": list(ids)})
+    return {row.id: row for row in rows}
+
+
+async def load_published(
+    conn: Connection, agent: str, attributes: Sequence[OwnedAttribute]
+) -> dict[str, PublishedFactRow]:
+    """Return the stored facts of some attributes by id."""
+    values = {"agent": agent, **_attribute_columns(attributes)}
+    return {row.id: row for row in await fetch_all(conn, PublishedFactRow, _SQL["published"], values)}
+
+
+def _attribute_columns(attributes: Sequence[OwnedAttribute]) -> dict[str, list[str]]:
+    return {
+        "levels": [attribute.level for attribute in attributes],
+        "owners": [attribute.owner for attribute in attributes],
+        "subjects": [attribute.subject for attribute in attributes],
+        "predicates": [attribute.predicate for attribute in attributes],
+    }
+
+
+async def save_decisions(conn: Connection, decisions: Sequence[Mapping[str, Any]]) -> int:
+    """Store decisions and return how many took effect.
+
+    A decision has no effect where another process decided the candidate first, or where its target has gone.
+    """
+    return await execute_each(conn, _SQL["save_decision"], decisions)
+
+
+async def mark_reconciled(conn: Connection, agent: str, ids: Sequence[str]) -> None:
+    """Mark candidates as reconciled into facts."""
+    await execute(conn, _SQL["mark_reconciled"], {"agent": agent, "ids": list(ids)})
+
+
+async def save_fact(conn: Connection, values: Mapping[str, Any]) -> str | None:
+    """Publish one fact, given by its columns; return "added", "changed", or None where nothing is different."""
+    added = await fetch_value(conn, _SQL["save_fact"], values)
+    return None if added is None else "added" if added else "changed"
+
+
+async def drop_unsupported(
+    conn: Connection, agent: str, attributes: Sequence[OwnedAttribute], kept: Sequence[str], now: datetime
+) -> int:
+    """Delete the facts of the reconciled attributes that nothing supports any more; return how many were deleted.
+
+    Facts that a model had a part in are superseded instead: they keep their history.
+    """
+    values = {"agent": agent, "kept": list(kept), "now": now, **_attribute_columns(attributes)}
+    await execute(conn, _SQL["supersede_unsupported"], values)
+    return await execute(conn, _SQL["delete_unsupported"], values)
+
+
+async def load_corrections(conn: Connection, agent: str) -> list[CorrectionRow]:
+    """Return what persons told an agent's memory: values to forget, and facts that they stated."""
+    return await fetch_all(conn, CorrectionRow, _SQL["corrections"], {"agent": agent})
+
+
+async def forget_fact(conn: Connection, values: Mapping[str, Any]) -> None:
+    """Supersede a fact and add a tombstone for its value.
+
+    `values` are the fact's columns, with normalized `value` and `predicate`, `now`, and the fact that a person stated
+    instead as `superseded_by`, or None.
+    """
+    await execute(conn, _SQL["add_tombstone"], values)
+    await execute(conn, _SQL["supersede"], values)
+
+
+async def save_tombstones(conn: Connection, forgotten: Sequence[tuple[CorrectionRow, Sequence[str]]]) -> None:
+    """Add tombstones, each where there is no later one, and have the facts of their attributes made again.
+
+    Each comes with the names under which its predicate may be stored.
+    """
+    for row, predicates in forgotten:
+        values = {
+            **{name: escape(value) if isinstance(value, str) else value for name, value in asdict(row).items()},
+            "id": row.fact_id,
+            "now": row.at,
+            "owner": escape(row.project or row.peer or ""),
+            "predicates": [escape(name) for name in predicates],
+        }
+        if await execute(conn, _SQL["add_tombstone"], values):
+            await execute(conn, _SQL["touch_attribute"], values)
+
+
+async def save_stated_fact(conn: Connection, values: Mapping[str, Any]) -> None:
+    """Store what a person states in place of a fact: that fact's columns, `new_id`, the new `sentence`, and `now`."""
+    await execute(conn, _SQL["save_stated_fact"], values)
+
+
+async def end_stated(
+    conn: Connection, agent: str, attributes: Sequence[OwnedAttribute], superseded_by: str, now: datetime
+) -> None:
+    """Supersede what persons stated of some attributes: somebody has said otherwise since."""
+    values = {"agent": agent, "superseded_by": superseded_by, "now": now, **_attribute_columns(attributes)}
+    await execute(conn, _SQL["end_stated"], values)
+
+
+async def load_fact_of(
+    conn: Connection, agent: str, attributes: Sequence[OwnedAttribute], candidate_id: str
+) -> FactRow | None:
+    """Return the believed fact that rests on a candidate of some attributes; None where there is none."""
+    values = {"agent": agent, "candidate": candidate_id, **_attribute_columns(attributes)}
+    return await fetch_one(conn, FactRow, _SQL["fact_of"], values)
+
+
+async def find_ids(conn: Connection, prefix: str, *, limit: int) -> list[str]:
+    """Return the ids of facts that begin with some hexadecimal digits."""
+    return await fetch_column(conn, _SQL["ids_by_prefix"], {"prefix": prefix, "limit": limit})
+
+
+async def list_quarantined(
+    conn: Connection, *, agent: str | None = None, after: tuple[datetime, str] | None = None, limit: int = 50
+) -> list[CitedCandidateRow]:
+    """Return the candidates that a person has to review, the latest first, those after a moment and an id."""
+    at, last_id = after or (None, None)
+    values = {"agent": agent, "at": at, "last_id": last_id, "limit": limit}
+    return await fetch_all(conn, CitedCandidateRow, _SQL["quarantined"], values)
+
+
+async def get_quarantined(conn: Connection, candidate_id: str) -> CandidateRow | None:
+    """Return a candidate that a person has to review; None where none has this id."""
+    return await fetch_one(conn, CandidateRow, _SQL["get_quarantined"], {"id": candidate_id})
+
+
+async def reopen_review(conn: Connection, candidate_id: str, *, rejected: str) -> CandidateRow | None:
+    """Put a candidate that was rejected for this reason back into quarantine; None where there is no such one."""
+    return await fetch_one(conn, CandidateRow, _SQL["reopen_review"], {"id": candidate_id, "rejected": rejected})
+
+
+async def end_quarantine(conn: Connection, candidate_id: str, *, rejected: str | None) -> bool:
+    """Let a candidate out of quarantine, or reject it; return False where it is not in quarantine any more."""
+    return bool(await execute(conn, _SQL["end_quarantine"], {"id": candidate_id, "rejected": rejected}))

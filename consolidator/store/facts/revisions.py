@@ -1,0 +1,155 @@
+"""Stores revisions of memory: drafts, how far each has read, and which one is current."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from consolidator.database.partitions import Connection
+from consolidator.errors import NotFound, UsageError
+from consolidator.models.revision import RevisionRow
+from consolidator.store.calls import agent_locks
+from consolidator.store.queries import execute, fetch_all, fetch_column, fetch_one, fetch_value, load
+
+_SQL = load("facts/revisions")
+FIRST_REVISION = 1  # what the nights read before any draft was promoted; it has no row
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionSummaryRow(RevisionRow):
+    """A revision, and how much it has read."""
+
+    sessions: int
+    events: int
+    candidates: int
+
+
+@dataclass(frozen=True, slots=True)
+class BelievedFactRow:
+    """A fact that is believed, and the turns that prove it."""
+
+    id: str
+    agent: str
+    level: str
+    owner: str
+    subject: str
+    predicate: str
+    sentence: str
+    turns: list[str]  # "session:seq"
+
+
+async def get_current(conn: Connection) -> int:
+    """Return the revision that the nights read for."""
+    return int(await fetch_value(conn, _SQL["current"]))
+
+
+async def open_draft(conn: Connection, *, model: str, choice: Mapping[str, Any], now: datetime) -> int:
+    """Return the draft of a model over some sessions: the one that was begun, else a new one."""
+    await execute(conn, _SQL["lock"])
+    values = {"model": model, "choice": Jsonb(dict(choice)), "now": now}
+    draft = await fetch_value(conn, _SQL["find_draft"], values)
+    return int(await fetch_value(conn, _SQL["create_draft"], values) if draft is None else draft)
+
+
+async def get(conn: Connection, revision: int) -> RevisionRow:
+    """Return a revision; raise NotFound if there is none with this number."""
+    row = await fetch_one(conn, RevisionRow, _SQL["get"], {"id": revision})
+    if row is None:
+        raise NotFound(f"there is no revision {revision}; `consolidator revisions` lists them")
+    return row
+
+
+async def list_revisions(conn: Connection, limit: int) -> list[RevisionSummaryRow]:
+    """Return revisions, the latest first."""
+    return await fetch_all(conn, RevisionSummaryRow, _SQL["list"], {"limit": limit})
+
+
+async def list_believed(conn: Connection) -> list[BelievedFactRow]:
+    """Return the facts that are believed, in the order of their ids."""
+    return await fetch_all(conn, BelievedFactRow, _SQL["believed"])
+
+
+async def get_reach(conn: Connection, revision: int, session: str) -> int | None:
+    """Return the last seq of a session that a revision has read; None where it has read none."""
+    upto: int | None = await fetch_value(conn, _SQL["get_reach"], {"revision": revision, "session": session})
+    return upto
+
+
+async def advance_reach(
+    conn: Connection, revision: int, session: str, *, after: int, before: int | None, upto: int
+) -> bool:
+    """Record that a revision has read a session from `after` up to `upto`.
+
+    Returns False where its reach is not `before` any more, since another run advanced it, or the session was erased.
+    """
+    values = {"revision": revision, "session": session, "after": after, "before": before, "upto": upto}
+    return await execute(conn, _SQL["advance_reach"], values) == 1
+
+
+async def promote(conn: Connection, revision: int, now: datetime) -> None:
+    """Make a draft the current revision; raise UsageError if it is not a draft."""
+    await execute(conn, _SQL["lock"])
+    await _require_draft(conn, revision)
+    await agent_locks.lock_agents(conn, await list_agents(conn, revision))
+    await activate_candidates(conn, revision)
+    await execute(conn, _SQL["replace_current"], {"status": "former"})
+    await execute(conn, _SQL["set_current"], {"id": revision, "now": now})
+
+
+async def list_agents(conn: Connection, revision: int) -> set[str]:
+    """Return the agents whose facts change when a revision is promoted or restored."""
+    return set(await fetch_column(conn, _SQL["agents"], {"id": revision}))
+
+
+async def activate_candidates(conn: Connection, revision: int) -> None:
+    """Make a revision's candidates count in place of other revisions' wherever it has read.
+
+    The caller holds the locks of these agents: a merge locks candidates one by one.
+    """
+    await execute(conn, _SQL["retire"], {"id": revision})
+    await execute(conn, _SQL["activate"], {"id": revision})
+
+
+async def restore(conn: Connection, *, since: datetime) -> int:
+    """Undo the last promotion and return the revision that was promoted; it is a draft again.
+
+    Raises UsageError if nothing was promoted, or if the promotion is older than `since`: what it replaced is deleted.
+    """
+    await execute(conn, _SQL["lock"])
+    promoted = await get_current(conn)
+    if promoted == FIRST_REVISION:
+        raise UsageError("no revision was promoted, so there is none to restore")
+    promoted_at = (await get(conn, promoted)).promoted_at
+    if promoted_at is not None and promoted_at < since:
+        raise UsageError(f"what revision {promoted} replaced is past retention and deleted")
+    await agent_locks.lock_agents(conn, await list_agents(conn, promoted))
+    await execute(conn, _SQL["deactivate"], {"id": promoted})
+    await execute(conn, _SQL["reactivate_retired"], {"id": promoted})
+    former = await fetch_value(conn, _SQL["latest_former"])
+    await execute(conn, _SQL["replace_current"], {"status": "draft"})
+    await execute(conn, _SQL["clear_promotion"], {"id": promoted})
+    if former is not None:
+        await execute(conn, _SQL["set_current"], {"id": former, "now": None})
+    return promoted
+
+
+async def discard(conn: Connection, revision: int) -> None:
+    """Discard a draft with all that it read; raise UsageError if it is not a draft."""
+    await execute(conn, _SQL["lock"])
+    await _require_draft(conn, revision)
+    await execute(conn, _SQL["discard"], {"id": revision})
+
+
+async def delete_retired(conn: Connection, cutoff: datetime) -> int:
+    """Delete what revisions replaced before a time; return how many candidates were deleted."""
+    return await execute(conn, _SQL["delete_retired"], {"cutoff": cutoff})
+
+
+async def _require_draft(conn: Connection, revision: int) -> None:
+    status = (await get(conn, revision)).status
+    if status != "draft":
+        raise UsageError(f"revision {revision} is not a draft, it is {status}")

@@ -1,0 +1,79 @@
+"""What a person may see of sessions and facts: what is derived from that person's own words, or said by enough people.
+
+A person is the peer of a session's lineage root; "" is the owner of the machine, whose sessions have no peer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, LiteralString
+
+from sqlalchemy import TextClause, text
+
+from consolidator.database.partitions import Connection
+from consolidator.store.queries import fetch_column, fetch_value, load
+
+_SQL = load("facts/visibility")
+MIN_PEOPLE = 3  # who must have said the same before everybody is told
+_PARAMETER = re.compile(r"%\((\w+)\)s")
+
+
+async def find_own_sessions(conn: Connection, ids: Iterable[str], peer: str) -> set[str]:
+    """Return which of some sessions are this person's."""
+    return set(await fetch_column(conn, _SQL["sessions_of"], {"ids": sorted(set(ids)), "peer": peer}))
+
+
+async def find_visible_facts(conn: Connection, ids: Iterable[str], peer: str) -> set[str]:
+    """Return which of some facts this person may see."""
+    values = {"ids": sorted(set(ids)), "peer": peer, "min_people": MIN_PEOPLE}
+    return set(await fetch_column(conn, _SQL["facts_for"], values))
+
+
+async def find_project_sessions(conn: Connection, ids: Iterable[str], project: str) -> set[str]:
+    """Return which of some sessions are of this project itself."""
+    return set(await fetch_column(conn, _SQL["sessions_of_project"], {"ids": sorted(set(ids)), "project": project}))
+
+
+async def find_project_facts(conn: Connection, ids: Iterable[str], project: str) -> set[str]:
+    """Return which of some facts rest on sessions of this project alone."""
+    return set(await fetch_column(conn, _SQL["facts_of_project"], {"ids": sorted(set(ids)), "project": project}))
+
+
+def fact_conditions(*, peer: str | None, project: str | None) -> list[TextClause]:
+    """Return the conditions, for a select from `fact`, that this person may see it and that it is of this project."""
+    conditions = []
+    if peer is not None:
+        conditions.append(_condition("person_facts", peer=peer, min_people=MIN_PEOPLE))
+    if project is not None:
+        conditions.append(_condition("project_facts", project=project))
+    return conditions
+
+
+def fact_condition(alias: LiteralString, *, of_person: bool, of_project: bool) -> LiteralString:
+    """Return the condition that a fact may be seen, for a query over `fact` by this alias, which is not `f`.
+
+    Its parameters are `person` and `min_people`, and `of_project`; without either, every fact may be seen.
+    """
+    conditions: list[LiteralString] = []
+    if of_person:
+        conditions.append(_SQL["person_facts"].replace("%(peer)s", "%(person)s"))
+    if of_project:
+        conditions.append(_SQL["project_facts"].replace("%(project)s", "%(of_project)s"))
+    return " and ".join(f"exists ({query} and f.id = {alias}.id)" for query in conditions) or "true"
+
+
+def _condition(query: str, **values: Any) -> TextClause:
+    named = _PARAMETER.sub(r":\1", _SQL[query])
+    renamed = {name: f"{query}_{name}" for name in values}
+    for name, parameter in renamed.items():
+        named = named.replace(f":{name}", f":{parameter}")
+    return text(f"exists ({named} and f.id = fact.id)").bindparams(
+        **{renamed[name]: value for name, value in values.items()}
+    )
+
+
+async def load_person(conn: Connection, session_id: str) -> str | None:
+    """Return whose session it is: the peer of its lineage root, None for the owner of the machine."""
+    peer = await fetch_value(conn, _SQL["person_of"], {"id": session_id})
+    return None if peer is None else str(peer)

@@ -1,0 +1,1 @@
+"""What there is of sessions beside their log: rows, agents, lineage, checkpoints, tasks, credentials."""

@@ -1,0 +1,80 @@
+"""Agents' defaults, and every version that they ever had."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from consolidator.database.jsonb import dumps
+from consolidator.database.partitions import Connection
+from consolidator.models.agent import AgentRow, AgentVersionRow
+from consolidator.store.queries import execute, fetch_all, fetch_one, load
+
+_SQL = load("sessions/agents")
+
+
+@dataclass(frozen=True, slots=True)
+class LastVersion:
+    """The highest numbers that an agent's versions and templates ever had."""
+
+    version: int
+    template_version: int
+
+
+async def get(conn: Connection, name: str) -> AgentRow | None:
+    """Return an agent's defaults; None where it has none."""
+    return await fetch_one(conn, AgentRow, _SQL["get"], {"name": name})
+
+
+async def list_all(conn: Connection, *, only: str | None = None, limit: int) -> list[AgentRow]:
+    """Return agents by name; with `only` that one."""
+    return await fetch_all(conn, AgentRow, _SQL["list_all"], {"only": only, "limit": limit})
+
+
+async def lock(conn: Connection, name: str, *, now: datetime | None = None) -> AgentRow | None:
+    """Lock an agent's row for the transaction and return it; with `now` create it if there is none."""
+    if now is not None:
+        await execute(conn, _SQL["reserve_name"], {"name": name, "now": now})
+    return await fetch_one(conn, AgentRow, _SQL["lock"], {"name": name})
+
+
+async def get_last_version(conn: Connection, name: str) -> LastVersion:
+    """Return the highest numbers that an agent's versions and templates ever had."""
+    last = await fetch_one(conn, LastVersion, _SQL["last_version"], {"name": name})
+    assert last is not None
+    return last
+
+
+async def save(
+    conn: Connection, name: str, version: int, definition: Mapping[str, Any], *, now: datetime, changed_by: str
+) -> AgentRow:
+    """Store the defaults of a locked agent as its next version; `definition` has all that a person sets."""
+    values = {**definition, "name": name, "version": version, "now": now}
+    values["parameters"] = Jsonb(dict(definition["parameters"]), dumps=dumps)
+    saved = await fetch_one(conn, AgentRow, _SQL["save"], values)
+    assert saved is not None
+    await add_version(conn, name, version, definition, now=now, changed_by=changed_by)
+    return saved
+
+
+async def add_version(
+    conn: Connection, name: str, version: int, definition: Mapping[str, Any], *, now: datetime, changed_by: str
+) -> None:
+    """Add a version to an agent's history; an empty definition says that it was deleted."""
+    document = Jsonb(dict(definition), dumps=dumps)
+    values = {"name": name, "version": version, "definition": document, "now": now, "changed_by": changed_by}
+    await execute(conn, _SQL["add_version"], values)
+
+
+async def list_versions(conn: Connection, name: str, *, limit: int) -> list[AgentVersionRow]:
+    """Return an agent's versions, the latest first."""
+    return await fetch_all(conn, AgentVersionRow, _SQL["list_versions"], {"name": name, "limit": limit})
+
+
+async def delete(conn: Connection, name: str) -> None:
+    """Delete an agent's defaults; its history stays."""
+    await execute(conn, _SQL["delete"], {"name": name})

@@ -1,0 +1,33 @@
+"""Answers to requests with a key, by credential and key."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import datetime
+
+from consolidator.database.partitions import Connection
+from consolidator.models.api_request import UNDER_WAY, ApiRequestRow
+from consolidator.store.queries import execute, fetch_one, fetch_value, load
+
+_SQL = load("sessions/api_requests")
+
+
+async def try_lock(conn: Connection, credential: str, key: str) -> bool:
+    """Lock a key until the transaction ends; False while another transaction has it."""
+    return bool(await fetch_value(conn, _SQL["lock"], {"credential": credential, "key": key}))
+
+
+async def find(conn: Connection, credential: str, key: str, *, since: datetime) -> ApiRequestRow | None:
+    """Return the request that was answered under a key, if it was after `since`."""
+    return await fetch_one(conn, ApiRequestRow, _SQL["find"], {"credential": credential, "key": key, "since": since})
+
+
+async def remove_under_way(conn: Connection, credential: str, key: str, owner: str) -> None:
+    """Remove the row by which a request was under way in a process."""
+    values = {"credential": credential, "key": key, "status": UNDER_WAY, "owner": owner}
+    await execute(conn, _SQL["remove_under_way"], values)
+
+
+async def add(conn: Connection, answered: ApiRequestRow) -> None:
+    """Store an answer; it takes the place of one under way, or too old to be found."""
+    await execute(conn, _SQL["add"], asdict(answered))

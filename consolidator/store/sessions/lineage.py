@@ -1,0 +1,329 @@
+"""Reads a session's whole past: its own log and, before it, what it reads of its ancestors' logs, by one numbering.
+
+Every reader that shows a session as it went (contexts, the open end, replay, history, export) reads through here. A
+session without ancestors costs no query more than its own log does. Events come with their position as `seq`, and with
+the id of the session whose log holds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Literal, Protocol, get_args
+
+from consolidator.database import Connection
+from consolidator.models.event import Event, EventRow
+from consolidator.models.lineage import MAX_RANGES, Lineage, LineageRange, own_range
+from consolidator.models.payload import EventType
+from consolidator.store.log import events
+from consolidator.store.log.events import Span
+from consolidator.store.queries import execute, fetch_all, fetch_column, fetch_one, load
+
+_SQL = load("sessions/lineage")
+Mark = Literal["compaction", "scratchpad_set"]
+MARKS: tuple[Mark, ...] = get_args(Mark)  # the decisions that a context needs of any past
+
+
+class ReadSession(Protocol):
+    """What is needed of a session's row to read its past."""
+
+    @property
+    def base_seq(self) -> int: ...
+    @property
+    def pruned_to(self) -> int: ...
+    @property
+    def may_read_ancestors(self) -> bool: ...
+    @property
+    def ingest_bounds(self) -> tuple[datetime, datetime]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _RangeRow:
+    session_id: str
+    after_seq: int
+    upto_seq: int
+    shift: int
+    pruned_to: int | None  # null where the ancestor is gone
+    created_at: datetime | None
+    last_event_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Unlinked:
+    id: str
+    source_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class _PastRow:
+    id: str
+    parent_id: str | None
+    past_id: str | None
+    kind: str
+    base_seq: int
+    pruned_to: int
+    created_at: datetime
+    last_event_at: datetime
+
+    @property
+    def may_read_ancestors(self) -> bool:
+        return (self.parent_id or self.past_id) is not None and self.kind != "sub-agent"
+
+    @property
+    def ingest_bounds(self) -> tuple[datetime, datetime]:
+        return self.created_at, self.last_event_at
+
+
+@dataclass(frozen=True, slots=True)
+class _EventHash:
+    hash: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class EventCount:
+    """How many events of a type, or calls of a tool, a part of a log has."""
+
+    event_type: str
+    tool_name: str | None
+    events: int
+
+
+async def load_lineage(conn: Connection, session_id: str, session: ReadSession) -> Lineage:
+    """Return a session's lineage, given its row; no query for a session that has no parent."""
+    own = own_range(session_id, base_seq=session.base_seq, pruned_to=session.pruned_to, bounds=session.ingest_bounds)
+    if not session.may_read_ancestors:
+        return Lineage(own)
+    rows = await fetch_all(conn, _RangeRow, _SQL["list_ranges"], {"session": session_id})
+    return Lineage(own, tuple(_to_range(row) for row in rows))
+
+
+def _to_range(row: _RangeRow) -> LineageRange:
+    part = LineageRange(row.session_id, row.after_seq, row.upto_seq, row.shift, pruned_to=row.pruned_to)
+    if row.created_at is None or row.last_event_at is None:
+        return part
+    return replace(part, bounds=(row.created_at, row.last_event_at))
+
+
+async def inherit_past(conn: Connection, session_id: str) -> None:
+    """Store what a new session reads of its ancestors: its parent's past up to the point where it left it."""
+    await execute(conn, _SQL["inherit_past"], {"session": session_id})
+
+
+async def set_past(conn: Connection, session_id: str, source_id: str, seq: int) -> None:
+    """Have an imported session read another one's past, up to an event of its log, before its own events, once.
+
+    Nothing for a source of another agent, person or project, or one that is not here.
+    """
+    await execute(conn, _SQL["set_past"], {"session": session_id, "source": source_id, "seq": seq})
+
+
+async def link_imported(conn: Connection, session_id: str, *, below: frozenset[str] = frozenset()) -> None:
+    """Have an imported session, and imported children of it, read their parents' logs, where these are there by now.
+
+    Parents come first, so that a child reads what its parent does; `below` are the sessions on the way up here, which a
+    file may have put into a ring.
+    """
+    for found in await fetch_all(conn, _Unlinked, _SQL["find_unlinked"], {"session": session_id}):
+        parent = await fetch_one(conn, _PastRow, _SQL["find_past"], {"session": found.source_id})
+        if parent is None or parent.id in below or len(below) >= MAX_RANGES:
+            continue
+        if found.id == session_id:  # it is a child like any other there
+            await link_imported(conn, parent.id, below=below | {session_id})
+            continue
+        await inherit_past(conn, found.id)
+        if found.id not in below:
+            await link_imported(conn, found.id, below=below | {session_id})
+
+
+async def read_lineage(
+    conn: Connection, lineage: Lineage, *, after: int | None = None, upto: int, limit: int | None = None
+) -> list[Event]:
+    """Return events with after < position <= upto, in order, complete; by default from the beginning.
+
+    What is pruned, or belongs to an ancestor that is gone, is left out: `lineage.readable_after` says up to where.
+    """
+    return await events.complete(conn, await read_rows(conn, lineage, after=after, upto=upto, limit=limit))
+
+
+async def read_rows(
+    conn: Connection, lineage: Lineage, *, after: int | None = None, upto: int, limit: int | None = None
+) -> list[EventRow]:
+    """Return the same events as they are stored: `events.complete` follows their references."""
+    first = lineage.begins_after if after is None else after
+    rows: list[EventRow] = []
+    for part in lineage.slice(max(first, lineage.readable_after), upto):
+        left = None if limit is None else limit - len(rows)
+        rows += _shift(part, await events.read_rows(conn, span_of(part), limit=left))
+        if limit is not None and len(rows) >= limit:
+            break
+    return rows
+
+
+async def read_latest(
+    conn: Connection, lineage: Lineage, types: Sequence[EventType], *, upto: int, limit: int
+) -> list[Event]:
+    """Return the latest events of some types with position <= upto, in order, complete."""
+    rows: list[EventRow] = []
+    for part in reversed(lineage.slice(lineage.readable_after, upto)):
+        values = {**span_of(part).values(), "types": [kind.value for kind in types], "limit": limit - len(rows)}
+        rows += _shift(part, await fetch_all(conn, EventRow, _SQL["read_latest"], values))
+        if len(rows) >= limit:
+            break
+    return (await events.complete(conn, rows))[::-1]
+
+
+async def read_skeletons(conn: Connection, lineage: Lineage, *, after: int, upto: int) -> list[Event]:
+    """Return events without their texts, arguments and results: enough to tell what is open."""
+    rows: list[EventRow] = []
+    for part in lineage.slice(max(after, lineage.readable_after), upto):
+        rows += _shift(part, await fetch_all(conn, EventRow, _SQL["read_skeletons"], span_of(part).values()))
+    return await events.complete(conn, rows)
+
+
+async def find_event(conn: Connection, lineage: Lineage, position: int) -> Event | None:
+    """Return the event at a position; None if it is pruned or there is none."""
+    found = await read_lineage(conn, lineage, after=position - 1, upto=position)
+    return found[0] if found else None
+
+
+async def find_mark(conn: Connection, lineage: Lineage, mark: Mark, *, upto: int) -> Event | None:
+    """Return the compaction, or the setting of the scratchpad, that is in effect at a position."""
+    for part in reversed(lineage.slice(lineage.readable_after, upto)):
+        row = await fetch_one(conn, EventRow, _SQL["find_mark"], {**span_of(part).values(), "decision": mark})
+        if row is not None:
+            return (await events.complete(conn, _shift(part, [row])))[0]
+    return None
+
+
+async def read_state_patches(
+    conn: Connection, lineage: Lineage, *, after: int, upto: int, limit: int | None = None
+) -> list[Event]:
+    """Return the events with after < position <= upto that change the session's state, the latest first."""
+    rows: list[EventRow] = []
+    for part in reversed(lineage.slice(max(after, lineage.readable_after), upto)):
+        left = None if limit is None else limit - len(rows)
+        values = {**span_of(part).values(), "limit": left}
+        rows += _shift(part, await fetch_all(conn, EventRow, _SQL["read_state_patches"], values))
+        if limit is not None and len(rows) >= limit:
+            break
+    return [event for event in await events.complete(conn, rows) if event.data.get("state_patch")]
+
+
+async def count_events(conn: Connection, lineage: Lineage, *, after: int, upto: int) -> list[EventCount]:
+    """Return how many events of each type, and calls of each tool, have after < position <= upto."""
+    counts: list[EventCount] = []
+    for part in lineage.slice(max(after, lineage.readable_after), upto):
+        counts += await fetch_all(conn, EventCount, _SQL["count_events"], span_of(part).values())
+    return counts
+
+
+async def find_hash(conn: Connection, part: LineageRange, seq: int) -> bytes | None:
+    """Return the hash of an event of a range's session; None where it has none or is gone."""
+    low, high = part.bounds
+    values = {"session": part.session_id, "seq": seq, "low": low, "high": high}
+    found = await fetch_one(conn, _EventHash, _SQL["find_hash"], values)
+    return None if found is None or found.hash is None else bytes(found.hash)
+
+
+async def lock_ancestors(conn: Connection, ids: Sequence[str]) -> set[str]:
+    """Keep sessions as they are until the transaction ends, for a child that is created; return those that exist."""
+    return set(await fetch_column(conn, _SQL["lock_ancestors"], {"ids": list(ids)}))
+
+
+async def create_child(conn: Connection, values: dict[str, Any]) -> None:
+    """Create the row of a session that begins at a point of its parent; `values` are its columns."""
+    await execute(conn, _SQL["create_child"], values)
+
+
+async def set_marks(
+    conn: Connection, session_id: str, *, settled_to: int, pending: bool, wake_after: datetime | None = None
+) -> None:
+    """Set up to where nothing is open in a new child, and whether a wake has to look at it; nothing is to deliver.
+
+    Drivers leave it alone until `wake_after`.
+    """
+    values = {"session": session_id, "settled": settled_to, "pending": pending, "wake_after": wake_after}
+    await execute(conn, _SQL["set_marks"], values)
+
+
+@dataclass(frozen=True, slots=True)
+class UnfinishedChild:
+    """A sub-agent at work, and the call that it came of."""
+
+    id: str
+    trigger_type: str
+    trigger_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class AbandonedChild:
+    """A sub-agent whose end its parent's log does not have, though it is done, or it or its parent has ended."""
+
+    id: str
+    parent_ended: bool
+    ended: bool
+
+
+async def find_called(conn: Connection, parent_id: str, call_id: str) -> str | None:
+    """Return the id of the sub-agent that came of a call; None if it has none yet."""
+    found = await fetch_column(conn, _SQL["find_called"], {"parent": parent_id, "call": call_id})
+    return found[0] if found else None
+
+
+async def find_named_branch(conn: Connection, parent_id: str, name: str) -> str | None:
+    """Return the id of the branch that has a name; None if there is none, and nobody makes one meanwhile."""
+    values = {"parent": parent_id, "name": name}
+    await execute(conn, _SQL["lock_branch_name"], values)
+    found = await fetch_column(conn, _SQL["find_named_branch"], values)
+    return found[0] if found else None
+
+
+async def list_unfinished_steers(conn: Connection, parent_id: str) -> list[str]:
+    """Return the ids of a session's latest previews of steers in which something is open."""
+    return await fetch_column(conn, _SQL["list_unfinished_steers"], {"parent": parent_id})
+
+
+async def mark_committed(conn: Connection, branch_id: str, seq: int) -> None:
+    """Note at which event of the parent the steer of a branch stands now."""
+    await execute(conn, _SQL["mark_committed"], {"session": branch_id, "seq": seq})
+
+
+async def list_unfinished(conn: Connection, parent_id: str) -> list[UnfinishedChild]:
+    """Return the sub-agents of a session whose end its log does not have yet."""
+    return await fetch_all(conn, UnfinishedChild, _SQL["list_unfinished"], {"parent": parent_id})
+
+
+async def list_unfinished_among(conn: Connection, ids: Sequence[str]) -> list[str]:
+    """Return those of some sessions that are sub-agents whose end their parent's log does not have yet."""
+    return await fetch_column(conn, _SQL["list_unfinished_among"], {"ids": list(ids)})
+
+
+async def list_abandoned(conn: Connection, *, after: str, limit: int) -> list[AbandonedChild]:
+    """Return sub-agents without an end in their parents' logs though they are done, or they or their parents ended.
+
+    They are in the order of their ids, those after one.
+    """
+    return await fetch_all(conn, AbandonedChild, _SQL["list_abandoned"], {"after": after, "limit": limit})
+
+
+async def finish(conn: Connection, session_id: str) -> None:
+    """Note that the end of a sub-agent is in its parent's log, and fence whoever drives it yet."""
+    await execute(conn, _SQL["finish"], {"session": session_id})
+
+
+def span_of(part: LineageRange) -> Span:
+    """Return a part of a log as a span to read."""
+    return Span(part.session_id, part.after_seq, part.upto_seq, part.bounds)
+
+
+def _shift(part: LineageRange, rows: list[EventRow]) -> list[EventRow]:
+    """Return rows at their positions; what a compaction left in contexts is said in its own log's numbering, too."""
+    if not part.shift:
+        return rows
+    return [replace(row, seq=row.seq + part.shift, data=_shift_data(row, part.shift)) for row in rows]
+
+
+def _shift_data(row: EventRow, shift: int) -> dict[str, Any]:
+    kept_from = row.data.get("kept_from") if row.event_type == EventType.POLICY_DECISION else None
+    return {**row.data, "kept_from": kept_from + shift} if isinstance(kept_from, int) else row.data

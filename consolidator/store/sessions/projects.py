@@ -1,0 +1,71 @@
+"""Which project a name means: its whole path, or the last part of the path of exactly one project."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from consolidator.database.jsonb import escape
+from consolidator.database.partitions import Connection
+from consolidator.errors import UsageError
+from consolidator.store.queries import fetch_column, fetch_value, load
+
+_SQL = load("sessions/projects")
+_SEPARATOR = re.compile(r"[/\\]")
+MAX_NAMED = 10  # projects that an error names
+
+
+async def resolve_project(
+    conn: Connection, name: str | None, *, agent: str | None = None, peer: str | None = None
+) -> str | None:
+    """Return the project that a person or client means; a name that no project has is returned as it is.
+
+    `agent` and `peer` restrict which projects are known by their last part, and which an error may name. Raises
+    UsageError for a name that several projects have.
+    """
+    if not name:
+        return None
+    name = escape(name)
+    within = {"agent": agent or None, "peer": peer}
+    if await fetch_value(conn, _SQL["is_known"], {"project": name, **within}):
+        return name
+    known = await fetch_column(conn, _SQL["projects"], within)
+    return match_project(name, known)
+
+
+async def find_known(conn: Connection, projects: Sequence[str]) -> set[str]:
+    """Return those of some projects that have a session."""
+    return set(await fetch_column(conn, _SQL["known"], {"projects": [escape(project) for project in projects]}))
+
+
+async def list_projects(conn: Connection) -> list[str]:
+    """Return every project that has a session, in order."""
+    return sorted(await fetch_column(conn, _SQL["projects"], {"agent": None, "peer": None}))
+
+
+async def find_latest_agent(conn: Connection, project: str | None, *, but_channel: str) -> str | None:
+    """Return the agent of the latest session of a project, else of the latest one anywhere; not of one channel."""
+    values = {"project": project, "channel": but_channel}
+    agent = await fetch_value(conn, _SQL["latest_agent"], values) if project else None
+    agent = agent or await fetch_value(conn, _SQL["latest_agent"], values | {"project": None})
+    return None if agent is None else str(agent)
+
+
+def match_project(name: str, known: Iterable[str]) -> str:
+    """Return the one of the known projects that has a path, or a last part of its path; else the name."""
+    projects = sorted(set(known))
+    if name in projects:
+        return name
+    path = _without_end(name)
+    matches = [project for project in projects if _without_end(project) == path]
+    if not matches and not _SEPARATOR.search(path):
+        matches = [project for project in projects if _SEPARATOR.split(_without_end(project))[-1] == path]
+    if len(matches) > 1:
+        listed = ", ".join(matches[:MAX_NAMED]) + (", ..." if len(matches) > MAX_NAMED else "")
+        raise UsageError(f"{name!r} names several projects ({listed}): give the whole path of one")
+    return matches[0] if matches else name
+
+
+def _without_end(path: str) -> str:
+    """Return a path without separators at its end."""
+    return path.rstrip("/\\") or path

@@ -1,0 +1,294 @@
+"""Sessions: opens, finds, locks and configures them, and moves their watermarks."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from psycopg.types.json import Jsonb
+from ulid import ULID
+
+from consolidator.database.jsonb import dumps, escape, unescape
+from consolidator.database.partitions import Connection
+from consolidator.errors import NotFound, UsageError
+from consolidator.models.session import SessionRow
+from consolidator.store.log.events import Span
+from consolidator.store.queries import (
+    RowQuery,
+    execute,
+    execute_each,
+    fetch_all,
+    fetch_column,
+    fetch_one,
+    fetch_value,
+    load,
+)
+
+_SQL = load("sessions/sessions")
+MAX_FIRST_CHARACTERS = 1000  # of a first message
+_FIRST_EVENTS, _FIRST_MESSAGES = (
+    50,
+    5,
+)  # events of a session among which its first messages are looked for, and how many
+
+
+@dataclass(frozen=True, slots=True)
+class LockedSession:
+    """A session whose row this transaction has locked."""
+
+    id: str
+    head: int
+
+
+@dataclass(frozen=True, slots=True)
+class DueSession:
+    """A session with events that were not learned from."""
+
+    id: str
+    agent: str
+    events: int  # how many
+
+
+@dataclass(frozen=True, slots=True)
+class SessionMatch:
+    """A session whose id or foreign name begins with what a person typed."""
+
+    id: str
+    exactness: int  # 3 the whole id, 2 the whole origin, 1 the origin without its format, 0 a prefix
+
+
+@dataclass(frozen=True, slots=True)
+class FirstMessage:
+    """An early message of a session or statement to memory, its text cut to MAX_FIRST_CHARACTERS (in a blob: bytes)."""
+
+    session_id: str
+    principal: str | None
+    data: dict[str, Any]  # without its text
+    text: str | None
+    is_statement: bool  # what memory was told to remember
+    blob_head: bytes | None  # the beginning of the text, if it is in a blob
+
+    @property
+    def first_words(self) -> str:
+        """The beginning of its text."""
+        return unescape(self.text or "") or (self.blob_head or b"").decode("utf-8", "ignore")
+
+
+def imported_session_id(format_name: str, origin: str) -> str:
+    """Return the id of an imported session, which is derived from its foreign name."""
+    return str(
+        ULID.from_bytes(
+            hashlib.blake2b(f"{format_name}:{origin}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        )
+    )
+
+
+async def open_session(conn: Connection, values: Mapping[str, Any], *, now: datetime) -> None:
+    """Create a session if it does not exist; `values` are columns by name, `id` and `agent` at least.
+
+    With `pruned_to` its log begins after that seq, as where the beginning was pruned before the session came here.
+    """
+    full = _opened_values(values, now)
+    await execute(conn, _SQL["open"], full)
+    if full["parent_id"] is not None:
+        await execute(conn, _SQL["set_parent"], full)
+
+
+async def open_roots(conn: Connection, rows: Sequence[Mapping[str, Any]], *, now: datetime) -> None:
+    """Create sessions without a parent as `open_session` does, in this order, in one round trip."""
+    await execute_each(conn, _SQL["open"], [_opened_values(values, now) for values in rows])
+
+
+def _opened_values(values: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """Return the parameters that create a session."""
+    columns: tuple[str, ...] = (
+        "origin",
+        "key",
+        "conversation_id",
+        "channel",
+        "peer",
+        "project",
+        "parent_id",
+        "parent_seq",
+        "model",
+    )
+    columns += ("past_id", "past_seq")
+    full = {name: values.get(name) for name in columns}
+    full |= {
+        "id": values["id"],
+        "agent": values["agent"],
+        "kind": values.get("kind", "root"),
+        "root_id": values.get("root_id") or values["id"],
+        "simulated": values.get("simulated", False),
+        "status": values.get("status", "open"),
+        "base_seq": values.get("base_seq", 0),
+        "pruned_to": values.get("pruned_to", 0),
+        "details": Jsonb(values.get("details") or {}, dumps=dumps),
+        "now": now,
+    }
+    return full
+
+
+async def open_current(conn: Connection, values: Mapping[str, Any], *, now: datetime) -> str:
+    """Return the id of the one session that a key names now; create it from `values` if there is none.
+
+    With `recorded_by` (a client) in `values`, the key is one of that client's: each has its own.
+    """
+    full = {"recorded_by": None, "conversation_id": None, **values, "now": now}
+    await execute(conn, _SQL["end_current"], full)
+    while (session_id := await fetch_value(conn, _SQL["open_current"], full)) is None:
+        continue  # another transaction is creating it at this moment
+    return str(session_id)
+
+
+async def create_current(conn: Connection, values: Mapping[str, Any], *, now: datetime) -> None:
+    """Create a session from `values` that its key, if it has one, names from now on; the caller's transaction is open.
+
+    The session that the key named stays open, without the key.
+    """
+    full = {"recorded_by": None, **values, "now": now}
+    created = 0
+    while not created:  # another transaction may have made the key name a session in between
+        await execute(conn, _SQL["clear_current_of_key"], full)
+        created = await execute(conn, _SQL["create"], full)
+
+
+async def find_answered(conn: Connection, key: str, recorded_by: str, idempotency_key: str) -> str | None:
+    """Return the session in which a client's idempotency key was answered, if any; locks that key."""
+    values = {"key": key, "recorded_by": recorded_by, "idempotency": idempotency_key}
+    await execute(conn, _SQL["lock_client_key"], values)
+    session_id = await fetch_value(conn, _SQL["find_answered"], values)
+    return None if session_id is None else str(session_id)
+
+
+async def lock(conn: Connection, ids: Sequence[str]) -> dict[str, int]:
+    """Lock sessions in order of id, and return the heads of those that exist."""
+    locked = await fetch_all(conn, LockedSession, _SQL["lock"], {"ids": list(ids)})
+    return {session.id: session.head for session in locked}
+
+
+async def lock_shared(conn: Connection, ids: Sequence[str]) -> set[str]:
+    """Protect sessions from erasure until the transaction ends; return those that exist."""
+    return set(await fetch_column(conn, _SQL["lock_shared"], {"ids": list(ids)}))
+
+
+def get_query(session_id: str) -> RowQuery[SessionRow]:
+    """Return the query for a session's row."""
+    return RowQuery(SessionRow, _SQL["get"], {"id": session_id})
+
+
+async def get(conn: Connection, session_id: str) -> SessionRow:
+    """Return a session; raise NotFound if there is none."""
+    session = await fetch_one(conn, SessionRow, _SQL["get"], {"id": session_id})
+    if session is None:
+        raise not_found(session_id)
+    return session
+
+
+def not_found(session_id: str) -> NotFound:
+    """Return the error for an id that no session has."""
+    return NotFound(f"no session {session_id!r}; `consolidator sessions` lists them")
+
+
+async def get_current(conn: Connection, key: str) -> SessionRow | None:
+    """Return the session that a key names now."""
+    return await fetch_one(conn, SessionRow, _SQL["get_current"], {"key": key})
+
+
+async def get_each(conn: Connection, ids: Sequence[str]) -> list[SessionRow]:
+    """Return several sessions in the order of `ids`; missing ones are left out."""
+    rows = await fetch_all(conn, SessionRow, _SQL["get_each"], {"ids": list(ids)}) if ids else []
+    sessions = {row.id: row for row in rows}
+    return [sessions[session_id] for session_id in ids if session_id in sessions]
+
+
+async def find_session_id(conn: Connection, name: str) -> str:
+    """Return the id of the session that a person means by an id, a foreign name, or a prefix of either."""
+    escaped = name.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    matches = await fetch_all(conn, SessionMatch, _SQL["find"], {"word": name, "like": escaped + "%"})
+    if not matches:
+        raise NotFound(f"no session is named or begins with {name!r}; `consolidator sessions` lists them")
+    # A sub-agent's name begins with its parent's, so a whole name goes before a prefix.
+    if len(matches) > 1 and matches[0].exactness == matches[1].exactness:
+        names = ", ".join(match.id for match in matches)
+        raise UsageError(f"{name!r} names several sessions ({names}): type more of it")
+    return matches[0].id
+
+
+async def list_first_messages(conn: Connection, ids: Sequence[str]) -> list[FirstMessage]:
+    """Return the first messages of several sessions, each session's in order, cut to MAX_FIRST_CHARACTERS.
+
+    They are looked for among a session's first own events alone; what is pruned has none.
+    """
+    values = {"ids": list(ids), "events": _FIRST_EVENTS, "messages": _FIRST_MESSAGES}
+    return await fetch_all(conn, FirstMessage, _SQL["first_messages"], {**values, "characters": MAX_FIRST_CHARACTERS})
+
+
+async def list_ids(conn: Connection) -> list[str]:
+    """Return every session's id, roots first; an import of an export yields the same order."""
+    return await fetch_column(conn, _SQL["list_ids"])
+
+
+async def list_due(conn: Connection) -> list[DueSession]:
+    """Return the sessions with events that were not learned from, in order of agent and id."""
+    return await fetch_all(conn, DueSession, _SQL["list_due"])
+
+
+async def lock_watermarks(conn: Connection, spans: Sequence[Span]) -> bool:
+    """Lock the sessions of spans; return whether the watermarks of all of them are still at `after`."""
+    values = [{"id": span.session, "after": span.after} for span in spans]
+    return await execute_each(conn, _SQL["lock_watermark"], values) == len(spans)
+
+
+async def mark_started(conn: Connection, session_id: str, seq: int) -> None:
+    """Move the settled and delivered marks past a session's first event, which nobody has to answer."""
+    await execute(conn, _SQL["mark_started"], {"id": session_id, "seq": seq})
+
+
+async def configure(
+    conn: Connection, session_id: str, *, model: str | None, max_cost: Decimal | None, config: Mapping[str, Any]
+) -> None:
+    """Replace a session's configuration; a model or cap that is None stays as it is."""
+    document = Jsonb(dict(config), dumps=dumps)
+    await execute(conn, _SQL["configure"], {"id": session_id, "model": model, "max_cost": max_cost, "config": document})
+
+
+async def describe(conn: Connection, session_id: str, values: Mapping[str, Any], *, now: datetime) -> None:
+    """Set what a session is for (its trigger, labels, metadata, window) and its time to live, as far as it is named."""
+    full: dict[str, Any] = dict.fromkeys(("context_window", "trigger_type", "trigger_id", "ttl_seconds"))
+    full |= {"labels": {}, "metadata": {}, **values, "id": session_id, "now": now}
+    full |= {name: Jsonb(dict(full[name]), dumps=dumps) for name in ("labels", "metadata")}
+    await execute(conn, _SQL["describe"], full)
+
+
+async def set_error(conn: Connection, session_id: str, error: str) -> None:
+    """Note the error in which a session's last turn ended."""
+    await execute(conn, _SQL["set_error"], {"id": session_id, "error": escape(error)})
+
+
+async def retire(conn: Connection, session_id: str, *, hide: bool) -> None:
+    """Detach an ended session from its key, and clear what waits in it; with `hide` it is no longer listed."""
+    await execute(conn, _SQL["retire"], {"id": session_id, "hide": hide})
+
+
+async def make_current(conn: Connection, session_id: str) -> bool:
+    """Make an open session the one that its key names; False if it has ended, is hidden or does not exist."""
+    await execute(conn, _SQL["lock_key"], {"id": session_id})
+    if await fetch_value(conn, _SQL["clear_other_current"], {"id": session_id}) is None:
+        return False
+    await execute(conn, _SQL["set_current"], {"id": session_id})
+    return True
+
+
+async def mark_recorded(conn: Connection, session_id: str, by: str) -> None:
+    """Note that an import adds to a session: the runtime does not drive it any more."""
+    await execute(conn, _SQL["mark_recorded"], {"id": session_id, "by": by})
+
+
+async def release_key(conn: Connection, session_id: str) -> None:
+    """Detach a session from its key, which names none then."""
+    await execute(conn, _SQL["clear_current"], {"id": session_id})

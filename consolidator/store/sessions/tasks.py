@@ -1,0 +1,98 @@
+"""Tasks of a session: pairs of a TaskStart and the TaskEnd with the same id, by the index over these events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from consolidator.database import Connection
+from consolidator.database.jsonb import escape, unescape
+from consolidator.models.lineage import Lineage
+from consolidator.models.session import SessionRow
+from consolidator.store.queries import fetch_all, fetch_column, fetch_one, load
+
+_SQL = load("sessions/tasks")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    """A task of a session, as its log has it."""
+
+    id: str
+    title: str
+    started_seq: int | None  # None, as the time, where its start was pruned
+    started_at: datetime | None
+    started_by: str | None  # a principal
+    ended_seq: int | None
+    ended_at: datetime | None
+    ended_by: str | None
+    outcome: str | None  # success | failure | cancelled | abandoned | unknown; None while it is open
+    note: str | None
+    steers: int | None = None  # how often people steered meanwhile; counted in lists alone
+
+
+async def find_task(conn: Connection, session_id: str, task_id: str) -> TaskRow | None:
+    """Return a task of a session; None if its log has no start of it."""
+    values = {"session": session_id, "task": escape(task_id), "limit": 1}
+    return _readable(await fetch_one(conn, TaskRow, _SQL["list_tasks"], values))
+
+
+async def get_open_task(conn: Connection, session_id: str) -> TaskRow | None:
+    """Return the task that is open in a session; None if none is."""
+    return _readable(await fetch_one(conn, TaskRow, _SQL["get_open_task"], {"session": session_id}))
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEvent:
+    """The start or the end of a task, or the end of its session."""
+
+    seq: int
+    event_type: str
+    task_id: str | None
+
+
+async def read_task_events(conn: Connection, session_id: str, *, after: int, upto: int, limit: int) -> list[TaskEvent]:
+    """Return what opens and ends tasks in a part of a session's own log, in order."""
+    values = {"session": session_id, "after": after, "upto": upto, "limit": limit}
+    return await fetch_all(conn, TaskEvent, _SQL["read_task_events"], values)
+
+
+async def find_open_task(conn: Connection, session: SessionRow, lineage: Lineage, position: int) -> str | None:
+    """Return the task that was open after an event of a session's past; `session` may be newer."""
+    if position >= session.head and not session.is_driven_elsewhere:  # a foreign log's row has none
+        return session.open_task
+    for part in reversed(lineage.slice(lineage.readable_after, position)):
+        values = {"session": part.session_id, "after": part.after_seq, "upto": part.upto_seq}
+        latest = await fetch_one(conn, TaskEvent, _SQL["find_last_task_event"], values)
+        if latest is not None:
+            return unescape(latest.task_id) if latest.event_type == "TaskStart" and latest.task_id else None
+    return None
+
+
+async def list_tasks(conn: Connection, session_id: str, *, limit: int = 50) -> list[TaskRow]:
+    """Return a session's tasks, the latest first."""
+    values = {"session": session_id, "task": None, "limit": limit}
+    return [task for row in await fetch_all(conn, TaskRow, _SQL["list_tasks"], values) if (task := _readable(row))]
+
+
+async def with_steers(conn: Connection, session: SessionRow, rows: Sequence[TaskRow]) -> list[TaskRow]:
+    """Return tasks of a session with how often people steered in each, as far as their part of the log is there."""
+    started = [row for row in rows if row.started_seq is not None]
+    values = {
+        "session": session.id,
+        "head": session.head,
+        "started": [row.started_seq for row in started],
+        "ended": [row.ended_seq for row in started],
+    }
+    counts = await fetch_column(conn, _SQL["count_steers"], values)
+    counted = {row.id: count for row, count in zip(started, counts, strict=True)}
+    return [replace(row, steers=counted.get(row.id)) for row in rows]
+
+
+def _readable(row: TaskRow | None) -> TaskRow | None:
+    """Return a row with its texts as they were written."""
+    if row is None:
+        return None
+    note = None if row.note is None else unescape(row.note)
+    return replace(row, id=unescape(row.id), title=unescape(row.title), note=note)

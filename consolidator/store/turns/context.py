@@ -1,0 +1,172 @@
+"""Reads what a context shows of a session: windows of its log, its messages, and the fold of what came before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from consolidator.database import Connection
+from consolidator.database.jsonb import dumps, escape, unescape
+from consolidator.errors import NotFound
+from consolidator.models.event import Event, EventRow
+from consolidator.models.lineage import Lineage
+from consolidator.models.payload import EventType
+from consolidator.store.log import blobs, events
+from consolidator.store.queries import RowQuery, execute, fetch_all, fetch_one, fetch_value, load
+from consolidator.store.sessions.lineage import read_rows, span_of
+
+_SQL = load("turns/context")
+_NOTE = 100  # bytes of the note about the bytes left out
+Bounds = tuple[datetime, datetime]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionView:
+    """What is folded of a session's past, with the marks of its row."""
+
+    session_id: str
+    parent_id: str | None
+    past_id: str | None
+    kind: str
+    base_seq: int  # as are the next ones: see `SessionRow`
+    head: int
+    pruned_to: int
+    consolidated_to: int
+    created_at: datetime
+    last_event_at: datetime
+    state: dict[str, Any]  # the sum of the tools' state changes
+    upto: int | None  # every event up to here is in `summary`; None where no step has folded anything
+    summary: dict[str, Any] | None  # the fold of tools, errors, approvals and sub-agents, by the session's steps
+    compaction_seq: int  # the event of the latest compaction, 0 if there is none
+    compaction: dict[str, Any] | None  # its payload
+    scratchpad_seq: int  # the event that set the scratchpad, 0 if there is none
+    scratchpad: str | None
+    learned: dict[str, Any] | None  # the nights' fold up to `consolidated_to`, where it goes further than `summary`
+
+    @property
+    def may_read_ancestors(self) -> bool:
+        """Whether its past may begin in another session's log."""
+        return (self.parent_id or self.past_id) is not None and self.kind != "sub-agent"
+
+    @property
+    def ingest_bounds(self) -> Bounds:
+        """Between which times its events were ingested: readers skip the partitions outside."""
+        return self.created_at, self.last_event_at
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveredChunk:
+    """A chunk of a message, and how far its message reached a channel."""
+
+    message_id: str
+    seq: int  # dense in its message, from 1
+    started_seq: int  # the event that began the message
+    delta: str
+    created_at: datetime
+    after_seq: int | None  # the last event before it, where that is stored
+    reached: int  # seq of the message's last chunk that the channel acknowledged, 0 if none
+
+
+async def load_view(conn: Connection, session_id: str) -> SessionView:
+    """Return what is folded of a session's past; raise NotFound if there is no such session."""
+    return found_view(session_id, await fetch_all(conn, SessionView, _SQL["load_view"], {"session": session_id}))
+
+
+def view_query(session_id: str) -> RowQuery[SessionView]:
+    """Return the query for what is folded of a session's past; `found_view` takes its rows."""
+    return RowQuery(SessionView, _SQL["load_view"], {"session": session_id})
+
+
+def found_view(session_id: str, rows: Sequence[SessionView]) -> SessionView:
+    """Return the view among the rows of its query; raise NotFound if there is no such session."""
+    if not rows:
+        raise NotFound(f"no session {session_id!r}; `consolidator sessions` lists them")
+    [folded] = rows
+    return folded if folded.scratchpad is None else replace(folded, scratchpad=unescape(folded.scratchpad))
+
+
+async def save_view(conn: Connection, session_id: str, values: Mapping[str, Any]) -> None:
+    """Store a fold, unless the stored one goes further."""
+    documents = {name: Jsonb(dict(values[name]), dumps=dumps) for name in ("summary", "compaction")}
+    notes = None if values["scratchpad"] is None else escape(values["scratchpad"])
+    await execute(conn, _SQL["save_view"], {**values, **documents, "session": session_id, "scratchpad": notes})
+
+
+@dataclass(frozen=True, slots=True)
+class ScratchpadSetter:
+    """Who set the scratchpad as it stands, and whether the model has been asked since."""
+
+    principal: str | None
+    was_shown: bool
+
+
+async def find_scratchpad_setter(conn: Connection, session_id: str, seq: int) -> ScratchpadSetter | None:
+    """Return who set a scratchpad by an event; None where that is pruned."""
+    return await fetch_one(conn, ScratchpadSetter, _SQL["find_scratchpad_setter"], {"session": session_id, "seq": seq})
+
+
+async def read_compactions(conn: Connection, session_id: str) -> list[Event]:
+    """Return a session's compactions, the latest last."""
+    rows = await fetch_all(conn, EventRow, _SQL["read_compactions"], {"session": session_id})
+    return await events.complete(conn, rows)
+
+
+async def count_compaction(conn: Connection, session_id: str) -> None:
+    """Increment the session's number of compactions."""
+    await execute(conn, _SQL["count_compaction"], {"session": session_id})
+
+
+async def read_window(conn: Connection, lineage: Lineage, *, after: int, upto: int, longest: int) -> list[Event]:
+    """Return events with after < position <= upto; the middle of tool results beyond `longest` bytes is left out."""
+    rows = await read_rows(conn, lineage, after=after, upto=upto)
+    await _truncate_results(conn, rows, longest)
+    return await events.complete(conn, rows)
+
+
+async def read_last_user_message(conn: Connection, lineage: Lineage, *, after: int, upto: int) -> Event | None:
+    """Return a person's last message with after < position <= upto."""
+    for part in reversed(lineage.slice(after, upto)):
+        rows = await fetch_all(conn, EventRow, _SQL["read_last_user_message"], span_of(part).values())
+        if rows:
+            return (await events.complete(conn, [replace(row, seq=row.seq + part.shift) for row in rows]))[0]
+    return None
+
+
+async def read_chunks(
+    conn: Connection, session_id: str, *, after: int, upto: int, low: datetime, channel: str
+) -> list[DeliveredChunk]:
+    """Return the chunks of messages that began with after < seq <= upto, and how far each message reached a channel."""
+    values = {"session": session_id, "after": after, "upto": upto, "low": low, "channel": channel}
+    chunks = await fetch_all(conn, DeliveredChunk, _SQL["read_chunks"], values)
+    return [replace(chunk, delta=unescape(chunk.delta)) for chunk in chunks]
+
+
+async def has_deliveries(conn: Connection, session_id: str, channel: str) -> bool:
+    """Tell whether a channel acknowledged anything of a session."""
+    return bool(await fetch_value(conn, _SQL["has_deliveries"], {"session": session_id, "channel": channel}))
+
+
+async def _truncate_results(conn: Connection, rows: list[EventRow], max_bytes: int) -> None:
+    """Replace the contents of large tool results by their ends, in place: what is not shown is not read."""
+    results = [row for row in rows if row.event_type == EventType.TOOL_RESULT]
+    sizes: dict[bytes, int] = {}
+    for row in results:
+        ref = blobs.refs_of(row).get("content")
+        if ref is not None and ref["size"] > max_bytes:
+            sizes[blobs.sha256_of(ref)] = ref["size"]
+    if not sizes:
+        return
+    head = max_bytes * 2 // 3
+    ends_by_hash = await blobs.read_ends(conn, sizes, head=head, tail=max_bytes - head - _NOTE)
+    for row in results:
+        refs = blobs.refs_of(row)
+        ends = ends_by_hash.get(blobs.sha256_of(refs["content"])) if "content" in refs else None
+        if ends is not None:
+            gap = sizes[ends.sha256] - len(ends.head) - len(ends.tail)
+            parts = (end.decode("utf-8", "ignore") for end in (ends.head, ends.tail))
+            row.data["content"] = f"\n[… {gap} bytes left out; the log has them …]\n".join(parts)
+            row.data[blobs.REFS] = {name: ref for name, ref in refs.items() if name != "content"}

@@ -1,0 +1,117 @@
+"""Which sessions a driver takes next, by the partial index of pending ones, and how often waking them failed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from consolidator.database.partitions import Connection
+from consolidator.store.queries import execute, fetch_all, fetch_column, load
+
+PENDING_CHANNEL = "consolidator_pending"  # of PostgreSQL's notifications; the payload is a session's id
+_SQL = load("turns/driving")
+
+
+@dataclass(frozen=True, slots=True)
+class DueSession:
+    """A session that a driver can take, and how many wakes in a row failed."""
+
+    id: str
+    owner: str | None  # of a lease that is not released
+    failures: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionWithoutTools:
+    """A session that waits for a driver with more tools."""
+
+    id: str
+    key: str | None
+    error: str | None  # that stands in its row
+    missing: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class FailingSession:
+    """A session whose last wakes failed, and when it is tried again; None: now."""
+
+    id: str
+    key: str | None
+    failures: int
+    next_at: datetime | None
+
+
+async def list_due(
+    conn: Connection,
+    *,
+    now: datetime,
+    machine: str,
+    tools: Collection[str],
+    has_model: bool,
+    excluded: Collection[str],
+    limit: int,
+) -> list[DueSession]:
+    """Return sessions that may be driven now, the longest quiet first.
+
+    Without a model of the process (`has_model`) only those with a model of their own. Owners of leases on `machine` are
+    returned, too: the caller can tell whether they have ended.
+    """
+    values: dict[str, Any] = {"now": now, "machine": machine, "tools": Jsonb(list(tools)), "has_model": has_model}
+    return await fetch_all(conn, DueSession, _SQL["list_due"], {**values, "excluded": list(excluded), "limit": limit})
+
+
+async def list_without_tools(
+    conn: Connection, *, tools: Collection[str], noted: str, limit: int
+) -> list[SessionWithoutTools]:
+    """Return pending sessions that use other tools than these; first those whose error does not begin with `noted`."""
+    values = {"tools": Jsonb(list(tools)), "noted": noted, "limit": limit}
+    return await fetch_all(conn, SessionWithoutTools, _SQL["list_without_tools"], values)
+
+
+async def note_missing_tools(conn: Connection, session_id: str, error: str, *, now: datetime) -> None:
+    """Store as a session's error that it waits for tools, unless somebody holds it or it has nothing to do."""
+    await execute(conn, _SQL["note_missing_tools"], {"id": session_id, "error": error, "now": now})
+
+
+async def note_missing_model(conn: Connection, error: str, *, now: datetime, limit: int) -> list[str]:
+    """Store as the error of pending sessions without a model that they wait for one; return the ids, of each once."""
+    return await fetch_column(conn, _SQL["note_missing_model"], {"error": error, "now": now, "limit": limit})
+
+
+async def clear_missing(conn: Connection, session_id: str, error: str) -> None:
+    """Remove such an error from a session: it is driven now."""
+    await execute(conn, _SQL["clear_missing"], {"id": session_id, "error": error})
+
+
+async def list_failing(conn: Connection, *, limit: int) -> list[FailingSession]:
+    """Return pending sessions whose last wakes failed, the most often failed first."""
+    return await fetch_all(conn, FailingSession, _SQL["list_failing"], {"limit": limit})
+
+
+async def begin_wake(conn: Connection, session_id: str, *, after: datetime) -> None:
+    """Count a wake as failed, to be tried again `after`, until `end_wake` says that it ended well."""
+    await execute(conn, _SQL["begin_wake"], {"id": session_id, "after": after})
+
+
+async def end_wake(conn: Connection, session_id: str) -> None:
+    """Note that a wake ended well."""
+    await execute(conn, _SQL["end_wake"], {"id": session_id})
+
+
+async def fail_wake(conn: Connection, session_id: str, *, after: datetime) -> None:
+    """Note that a wake failed: if anything is still open in the session, it is tried again `after`."""
+    await execute(conn, _SQL["fail_wake"], {"id": session_id, "after": after})
+
+
+async def undo_wake(conn: Connection, session_id: str) -> None:
+    """Forget a wake that was begun and handed back, or found another holder."""
+    await execute(conn, _SQL["undo_wake"], {"id": session_id})
+
+
+async def announce(conn: Connection, session_id: str) -> None:
+    """Tell drivers that a session can be taken."""
+    await execute(conn, _SQL["announce"], {"id": session_id})

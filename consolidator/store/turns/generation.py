@@ -1,0 +1,140 @@
+"""Chunks of messages and their deliveries to channels: append-only tables beside the log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, LiteralString
+
+import psycopg
+
+from consolidator.database import partitions
+from consolidator.database.jsonb import escape, unescape
+from consolidator.database.partitions import Connection
+from consolidator.errors import StaleEpoch
+from consolidator.models.chunk import Chunk
+from consolidator.models.event import Event, EventRow
+from consolidator.models.lineage import Lineage
+from consolidator.models.payload import EventType
+from consolidator.store.log.events import BEGINNING, complete
+from consolidator.store.queries import execute, fetch_all, fetch_value, load
+from consolidator.store.sessions.lineage import span_of
+
+_SQL = load("turns/generation")
+MAX_TURN_EVENTS = 20_000  # of one turn that are counted
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRow:
+    """An event that tells people something, or that takes something back."""
+
+    seq: int
+    created_at: datetime
+    message_id: str | None  # the message that it tells
+    void_id: str | None  # a message that no longer counts: what was shown of it must be taken back first
+    upto: int | None  # seq of the message's last chunk that the channel acknowledged
+
+
+async def append_chunks(
+    conn: Connection,
+    session_id: str,
+    message: str,
+    deltas: Sequence[str],
+    *,
+    after: int,
+    started: int,
+    epoch: int,
+    now: datetime,
+) -> int:
+    """Append chunks to a message after its chunk `after`; return the seq of the last. Raises StaleEpoch if fenced off.
+
+    `started` is the event that began the message.
+    """
+    values = {
+        "session": session_id,
+        "message": message,
+        "after": after,
+        "started": started,
+        "epoch": epoch,
+        "now": now,
+        "deltas": [escape(delta) for delta in deltas],
+    }
+    try:
+        written = await _written(conn, _SQL["append_chunks"], values)
+    except psycopg.errors.CheckViolation as error:
+        if "no partition" not in str(error):
+            raise
+        await partitions.ensure_ahead(conn, now)
+        written = await _written(conn, _SQL["append_chunks"], values)
+    if not written:
+        raise StaleEpoch(f"session {session_id}: epoch {epoch} is over")
+    return after + len(deltas)
+
+
+async def _written(conn: Connection, query: LiteralString, values: dict[str, Any]) -> int:
+    """Run an insert, within a transaction in a savepoint, so that a missing partition does not abort it."""
+    if conn.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
+        return await execute(conn, query, values)
+    async with conn.transaction():
+        return await execute(conn, query, values)
+
+
+async def read_chunks(
+    conn: Connection, session_id: str, message: str, *, after: int = 0, low: datetime = BEGINNING
+) -> list[Chunk]:
+    """Return the chunks of a message after a seq; `low` is before the first of them."""
+    values = {"session": session_id, "message": message, "after": after, "low": low}
+    pieces = await fetch_all(conn, Chunk, _SQL["read_chunks"], values)
+    return [replace(chunk, delta=unescape(chunk.delta)) for chunk in pieces]
+
+
+async def record_delivery(
+    conn: Connection, session_id: str, message: str, channel: str, *, upto: int, started: int, now: datetime
+) -> None:
+    """Record that a channel acknowledged a message up to a chunk."""
+    values = {
+        "session": session_id,
+        "message": message,
+        "channel": channel,
+        "upto": upto,
+        "started": started,
+        "now": now,
+    }
+    await execute(conn, _SQL["record_delivery"], values)
+
+
+async def get_delivered_seq(conn: Connection, session_id: str, message: str, channel: str) -> int:
+    """Return the seq of the last chunk of a message that a channel acknowledged, 0 if none."""
+    values = {"session": session_id, "message": message, "channel": channel}
+    return int(await fetch_value(conn, _SQL["get_delivered_seq"], values))
+
+
+async def list_answers(
+    conn: Connection, session_id: str, channel: str, *, after: int, bounds: tuple[datetime, datetime], limit: int = 100
+) -> list[AnswerRow]:
+    """Return the answers and notices after a seq, the oldest first, and how far each reached a channel."""
+    low, high = bounds
+    values = {"session": session_id, "channel": channel, "after": after, "low": low, "high": high, "limit": limit}
+    return await fetch_all(conn, AnswerRow, _SQL["list_answers"], values)
+
+
+async def read_turn(conn: Connection, lineage: Lineage, *, upto: int) -> list[Event]:
+    """Return the events that count for the limits of the turn that the last message up to a position began."""
+    rows: list[EventRow] = []
+    for part in reversed(lineage.slice(lineage.readable_after, upto)):
+        values = {**span_of(part).values(), "limit": MAX_TURN_EVENTS - len(rows)}
+        found = await fetch_all(conn, EventRow, _SQL["read_turn"], values)
+        rows = [*(replace(row, seq=row.seq + part.shift) for row in found), *rows]
+        if any(row.event_type == EventType.USER_MESSAGE for row in found) or len(rows) >= MAX_TURN_EVENTS:
+            break
+    return await complete(conn, rows)
+
+
+async def get_last_user_text(conn: Connection, lineage: Lineage, *, upto: int) -> str | None:
+    """Return the text of a person's last message up to a position."""
+    for part in reversed(lineage.slice(lineage.readable_after, upto)):
+        text = await fetch_value(conn, _SQL["get_last_user_text"], span_of(part).values())
+        if text is not None:
+            return unescape(text)
+    return None

@@ -1,0 +1,175 @@
+"""Leases of sessions, and the marks that a harness leaves: settled, delivered, pending, waiting for a person.
+
+Writes of a holder are fenced by its lease epoch: with an old epoch they change no row and raise StaleEpoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from consolidator.database.jsonb import dumps
+from consolidator.database.partitions import Connection
+from consolidator.errors import StaleEpoch
+from consolidator.models.session import SessionRow
+from consolidator.store.queries import execute, fetch_all, fetch_column, fetch_one, load
+
+_SQL = load("turns/lease")
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseHolder:
+    """Who holds a session, if anybody."""
+
+    owner: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseState:
+    """A lease as its holder finds it."""
+
+    held: bool  # whether the epoch is still the session's
+    steered: bool  # whether a person steered since
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingCall:
+    """A call that waits for a person, in its locked session."""
+
+    session_id: str
+    requested: dict[str, Any]  # kind (approval | uncertain), tool and what else was noted about the call
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionRow:
+    """A session with calls that wait for a person."""
+
+    id: str
+    key: str | None
+    agent: str
+    attention: dict[str, dict[str, Any]]  # call_id -> kind (approval | uncertain), tool
+    last_event_at: datetime
+
+
+async def acquire(
+    conn: Connection, session_id: str, owner: str, *, now: datetime, until: datetime, dead_owner: str | None = None
+) -> SessionRow | None:
+    """Acquire a session and return it; None if it does not exist or another owner than `gone` holds it."""
+    values = {"id": session_id, "owner": owner, "now": now, "until": until, "gone": dead_owner}
+    return await fetch_one(conn, SessionRow, _SQL["acquire"], values)
+
+
+async def get_holder(conn: Connection, session_id: str) -> LeaseHolder | None:
+    """Return who holds a session; None if there is no such session."""
+    return await fetch_one(conn, LeaseHolder, _SQL["get_holder"], {"id": session_id})
+
+
+async def renew(conn: Connection, session_id: str, epoch: int, *, until: datetime) -> None:
+    """Extend a lease; raise StaleEpoch if another harness has acquired the session."""
+    if not await execute(conn, _SQL["renew"], {"id": session_id, "epoch": epoch, "until": until}):
+        raise _stale(session_id, epoch)
+
+
+async def poll_steering(conn: Connection, session_id: str, epoch: int, *, seen_seq: int, low: datetime) -> bool:
+    """Return whether a person steered after `seen`, not before `low`; raise StaleEpoch if the lease is over."""
+    values = {"id": session_id, "epoch": epoch, "seen": seen_seq, "low": low}
+    state = await fetch_one(conn, LeaseState, _SQL["poll_steering"], values)
+    if state is None or not state.held:
+        raise _stale(session_id, epoch)
+    return state.steered
+
+
+async def release(conn: Connection, session_id: str, epoch: int) -> None:
+    """Release a session; do nothing if another harness has acquired it."""
+    await execute(conn, _SQL["release"], {"id": session_id, "epoch": epoch})
+
+
+async def release_settled(
+    conn: Connection,
+    session_id: str,
+    epoch: int,
+    *,
+    settled: int,
+    delivered: int,
+    pending: bool,
+    head: int,
+    reviewed: bool = True,
+) -> bool:
+    """Release a session with its marks; raise StaleEpoch if another harness has acquired it.
+
+    `head` is how far the caller knows the log: events after it leave the session pending. Where its sub-agents were not
+    `reviewed`, False says that it is not released: one may be at work, or another harness has acquired it.
+    """
+    marks = {"settled": settled, "delivered": delivered, "pending": pending, "head": head, "reviewed": reviewed}
+    values = {"id": session_id, "epoch": epoch, **marks}
+    is_released = await execute(conn, _SQL["release_settled"], values) > 0
+    if reviewed and not is_released:
+        raise _stale(session_id, epoch)
+    return is_released
+
+
+async def mark_pending(conn: Connection, session_id: str, *, now: datetime | None = None) -> bool:
+    """Mark an open session as pending, after the append that a harness must see; False if the session has ended.
+
+    With `now`, where a person acts, the session's time to live begins again.
+    """
+    return await execute(conn, _SQL["mark_pending"], {"id": session_id, "now": now}) > 0
+
+
+async def list_pending(conn: Connection, *, limit: int = 1000) -> list[str]:
+    """Return the ids of the sessions that a wake must look at, the longest quiet first."""
+    return await fetch_column(conn, _SQL["list_pending"], {"limit": limit})
+
+
+async def set_attention(
+    conn: Connection, session_id: str, *, requested: Mapping[str, Any], settled: Sequence[str] = ()
+) -> None:
+    """Add calls that wait for a person (call_id -> what is asked), and remove those that are `settled`."""
+    values = {"id": session_id, "requested": Jsonb(dict(requested), dumps=dumps), "settled": list(settled)}
+    await execute(conn, _SQL["set_attention"], values)
+
+
+async def find_waiting_sessions(conn: Connection, call_id: str) -> list[str]:
+    """Return the open sessions in which a call of this id waits for a person."""
+    return await fetch_column(conn, _SQL["find_waiting_sessions"], {"call": call_id})
+
+
+async def lock_waiting_call(conn: Connection, call_id: str, session_id: str | None = None) -> WaitingCall | None:
+    """Return the open session in which a call waits for a person, and lock it; only `session_id`, where given."""
+    return await fetch_one(conn, WaitingCall, _SQL["lock_waiting_call"], {"call": call_id, "session": session_id})
+
+
+async def list_attention(
+    conn: Connection,
+    *,
+    agent: str | None = None,
+    project: str | None = None,
+    peer: str | None = None,
+    after: tuple[datetime, str] | None = None,
+    limit: int = 50,
+) -> list[AttentionRow]:
+    """Return the sessions with calls that wait for a person, the latest first; of one agent, project or person.
+
+    `after` is the last event's moment and the id of the session that a page ended with.
+    """
+    at, last_id = after or (None, None)
+    values = {"agent": agent, "project": project, "peer": peer, "at": at, "last_id": last_id, "limit": limit}
+    return await fetch_all(conn, AttentionRow, _SQL["list_attention"], values)
+
+
+async def patch_state(conn: Connection, session_id: str, change: Mapping[str, Any]) -> None:
+    """Merge a tool's change into the session's state."""
+    await execute(conn, _SQL["patch_state"], {"id": session_id, "patch": Jsonb(dict(change), dumps=dumps)})
+
+
+async def add_turns(conn: Connection, session_id: str, turns: int) -> None:
+    """Add to a session's turns, which ended well."""
+    await execute(conn, _SQL["add_turns"], {"id": session_id, "turns": turns})
+
+
+def _stale(session_id: str, epoch: int) -> StaleEpoch:
+    return StaleEpoch(f"session {session_id}: epoch {epoch} is over")
