@@ -8,9 +8,10 @@ from typing import cast
 
 from consolidator.errors import UsageError
 from consolidator.formats import bundle, claw0, intercode, locomo, native, pi, swe_agent
-from consolidator.formats.base import Format
+from consolidator.formats.base import Format, Item
 from consolidator.formats.claude_code import reader as claude_code
 from consolidator.formats.codex import reader as codex
+from consolidator.formats.common.agent_words import mark_agent_words
 from consolidator.formats.common.json_outline import read_member_starts
 from consolidator.formats.common.log_files import find_files, open_log, path_exists
 from consolidator.formats.harness import reader as harness
@@ -61,6 +62,12 @@ def recognise_format(path: Path) -> Format | None:
 
 def _recognise_head(path: Path, head: bytes) -> Format | None:
     return next((log_format for log_format in FORMATS.values() if log_format.recognises(path, head)), None)
+
+
+def read_log(log_format: Format, path: Path, root: Path) -> Iterator[Item]:
+    """Read one file of a format as a stream; an export of our own says itself who said what."""
+    items = log_format.read(path, root)
+    yield from items if log_format.NAME == native.NAME else mark_agent_words(items)
 
 
 def find_log_files(path: Path) -> Iterator[Path]:

@@ -229,6 +229,7 @@ class _Import:
             await self.flush()
             self._intake = Intake(self._database, log_format, self._report)
         intake, path, problems_before = self._intake, file.path, len(self._report.problems)
+        count_before = self._report.problem_count
         intake.begin_file(path)
         items, is_end = read_items(log_format, file), False
         while not is_end:
@@ -246,7 +247,8 @@ class _Import:
                     f"{escape_unprintable(str(path))} looks like {recognised.NAME}, not {log_format.NAME}"
                 )
                 self._report.forget_problems(path, problems_before)
-        await intake.finish_file(state)
+        if intake.events_of_file or self._report.problem_count == count_before:
+            await intake.finish_file(state)  # a file of which nothing could be read is tried again
 
     async def flush(self) -> None:
         """Write what is buffered."""
