@@ -40,11 +40,6 @@ _SESSION_FIELDS = ("type", "id", "key")
 _KEY_IN_NAME = re.compile(r"^(.+)_[0-9a-f]{12}$")
 
 
-def default_paths(home: Path) -> list[Path]:
-    """Return nothing: claw0 keeps its sessions in the workspace it was started in."""
-    return []
-
-
 def files(path: Path) -> Iterator[Path]:
     """Yield the transcripts at or below `path`."""
     yield from find_files(path, ".jsonl")

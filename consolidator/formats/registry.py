@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
 from consolidator.errors import UsageError
 from consolidator.formats import bundle, claw0, intercode, locomo, native, pi, swe_agent
+from consolidator.formats.agent_folders import log_folders
 from consolidator.formats.base import Format, Item
 from consolidator.formats.claude_code import reader as claude_code
 from consolidator.formats.codex import reader as codex
@@ -75,11 +76,11 @@ def find_log_files(path: Path) -> Iterator[Path]:
     yield from find_files(path, ".jsonl", ".json", ".traj")
 
 
-def find_local_logs(home: Path) -> list[tuple[Format, Path]]:
-    """Return the existing log directories of agents below a home directory, with their formats."""
+def find_local_logs(home: Path, environment: Mapping[str, str]) -> list[tuple[Format, Path]]:
+    """Return the existing log directories of agents on this machine, with their formats."""
     return [
         (log_format, path)
-        for log_format in FORMATS.values()
-        for path in log_format.default_paths(home)
+        for name, log_format in FORMATS.items()
+        for path in log_folders(name, home, environment)
         if path_exists(path)
     ]

@@ -59,11 +59,6 @@ _WORDS += ("isApiErrorMessage", "origin", "planContent", "promptSource", "userTy
 _MODEL_LOOKAHEAD_LINES = 40  # how far to search for the model before the first session is announced
 
 
-def default_paths(home: Path) -> list[Path]:
-    """Return where Claude Code keeps its projects."""
-    return [home / ".claude" / "projects"]
-
-
 def files(path: Path) -> Iterator[Path]:
     """Yield the session files at or below `path`, sorted, sub-agents after all the others."""
     yield from sorted(find_files(path, ".jsonl"), key=lambda file: (file.name.startswith("agent-"), file))

@@ -36,11 +36,6 @@ _FIRST_RECORDING = (0, 147)  # the first version whose rollouts always record wh
 _INDEX_FILES = ("history.jsonl", "session_index.jsonl")
 
 
-def default_paths(home: Path) -> list[Path]:
-    """Return where Codex keeps its sessions."""
-    return [home / ".codex" / "sessions", home / ".codex" / "archived_sessions"]
-
-
 def files(path: Path) -> Iterator[Path]:
     """Yield the rollouts at or below `path`, oldest first: parents before their copies."""
     yield from (file for file in find_files(path, ".jsonl") if file.name not in _INDEX_FILES)

@@ -42,11 +42,6 @@ _OTHER_FORMATS = re.compile(
 )
 
 
-def default_paths(home: Path) -> list[Path]:
-    """Return nothing: there is no default directory for such files."""
-    return []
-
-
 def files(path: Path) -> Iterator[Path]:
     """Yield the JSON and JSONL files at or below `path`, sorted."""
     yield from find_files(path, *_SUFFIXES)
