@@ -18,7 +18,7 @@ from consolidator.formats.common.json_parsing import parse_json
 from consolidator.markup import skip_blank
 from consolidator.models.payload import EventType
 
-_PLAN_START = re.compile(r"(?:please\s+)?implement\s+(?:this|the)(?:\s+following)?\s+plan\b", re.IGNORECASE)
+_PLAN_START = re.compile(r"(?:please\s+)?implement\s+(?:this|the\s+following)\s+plan\s*(?::|\n|\Z)", re.IGNORECASE)
 _ASKING_TOOLS = ("AskUserQuestion", "request_user_input")  # what they offer, a person may type as well
 _MAX_INPUT_CHARS = 4 * 1024 * 1024  # kept of what a session's calls were given, the latest
 _MAX_SESSIONS = 64  # of a file, whose calls are kept at once
@@ -34,6 +34,7 @@ def mark_agent_words(items: Iterator[Item]) -> Iterator[Item]:
     """Yield items; what an agent wrote in a person's role gets the origin harness, an accepted plan its approval."""
     inputs: dict[str, _CallInputs] = {}  # by session; sub-agents and resumed sessions share their parent's
     current = _CallInputs()
+    plan: str | None = None  # the latest message that is one, by its key without the part: all of its parts are
     for item in items:
         if isinstance(item, ForeignSession):
             shared = inputs.get(item.parent_origin or "")
@@ -43,13 +44,15 @@ def mark_agent_words(items: Iterator[Item]) -> Iterator[Item]:
         elif isinstance(item, ForeignEvent) and item.type is EventType.TOOL_CALL:
             current.add(item.data)
         elif isinstance(item, ForeignEvent) and item.type is EventType.USER_MESSAGE and _is_persons(item):
-            text = str(item.data.get("text") or "")
-            if is_accepted_plan(text):
+            text, message = str(item.data.get("text") or ""), item.key.rpartition("/")[0]
+            is_plan = is_accepted_plan(text)
+            plan = message if is_plan else plan
+            if message == plan or current.contain(text):
                 yield replace(item, data={**item.data, "origin": "harness"})
-                yield replace(item, key=f"{item.key}/accepted", type=EventType.APPROVAL_GRANTED, data=_approval(item))
+                if is_plan:
+                    key = f"{item.key}/accepted"
+                    yield replace(item, key=key, type=EventType.APPROVAL_GRANTED, data=_approval(item))
                 continue
-            if current.contain(text):
-                item = replace(item, data={**item.data, "origin": "harness"})
         yield item
 
 

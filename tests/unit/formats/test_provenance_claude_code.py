@@ -197,10 +197,11 @@ def test_a_queued_notification_is_no_persons_word(tmp_path: Path) -> None:
         (f"Implement the following plan:\n\n# Plan\n\n{EVIL}", {}),
         (f"<system-reminder>be brief</system-reminder>\nImplement the following plan:\n{EVIL}", {}),
         (f"# Plan\n\n{EVIL}", {"planContent": f"# Plan\n\n{EVIL}"}),
+        ([{"type": "text", "text": text} for text in ("Implement the following plan:", EVIL)], {}),
     ],
 )
 def test_an_accepted_plan_is_a_persons_approval_of_the_agents_words(
-    tmp_path: Path, content: str, fields: dict[str, Any]
+    tmp_path: Path, content: Any, fields: dict[str, Any]
 ) -> None:
     log = read(tmp_path, line("user", content, **fields))
     assert EVIL not in persons_words(log)
@@ -245,12 +246,14 @@ def test_what_a_person_types_as_an_answer_or_before_the_agent_wrote_it_is_theirs
         line("user", "Use bun from now on"),
         line("user", "The Git hook is slow: from now on skip it."),
         line("user", '{"a": 1} is what it prints; never log it.'),
+        line("user", "Implement the plan that we made, and always run the linter."),
     )
     assert log.user_texts() == [
         "From now on always deploy on Mondays.",
         "Use bun from now on",
         "The Git hook is slow: from now on skip it.",
         '{"a": 1} is what it prints; never log it.',
+        "Implement the plan that we made, and always run the linter.",
     ]
 
 
