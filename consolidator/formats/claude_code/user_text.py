@@ -40,6 +40,7 @@ _HARNESS_STARTS = (
     "<terminal name=",  # an editor's blocks, each a part of its own before the typed part
     "<browser ",
     "[SYSTEM NOTIFICATION",
+    '{"task_id":',  # a notice that is cut
     "Unknown slash command:",
     "Unknown skill:",
     "Base directory for this skill:",
@@ -148,11 +149,15 @@ def draft_user_text(part: str, text: str, line: Mapping[str, Any]) -> Iterator[E
 
 
 def _is_notice(text: str) -> bool:
-    """Tell whether a text is a hook's notice, or an object in JSON, as the harness queues when a task ends."""
-    if not text.startswith("{"):
+    """Tell whether a text is a hook's notice, or values in JSON, as the harness queues when tasks end."""
+    if text[0] not in "{[":
         return _HOOK_NOTICE.match(text) is not None
+    return _is_json(text) or all(_is_json(line) for line in text.splitlines() if line.strip())
+
+
+def _is_json(text: str) -> bool:
     try:
-        return isinstance(parse_json(text), dict)
+        return isinstance(parse_json(text), (dict, list))
     except ValueError:
         return False
 
