@@ -46,8 +46,8 @@ _HARNESS_STARTS = (
     "Base directory for this skill:",
 )
 _HOOK_NOTICE = re.compile(  # "UserPromptSubmit operation blocked by hook: ...", "PreToolUse:Bash hook error: ..."
-    r"(?:(?:[A-Z][a-z]+){2,}|Stop|Notification)(?::\S+)? (?:operation|hook)\b[^\n:]{0,40}:"
-    r"|Operation (?:blocked|stopped) by hook\b"
+    r"(?:(?:(?:[A-Z][a-z]+){2,}|Stop|Notification)(?::\S+)? )?"
+    r"(?:[Oo]peration (?:blocked|stopped) by hook\b|hook (?:[a-z]+ ){0,2}(?:feedback|error|context|message|output):)"
 )
 # The blocks that the harness puts around a text in a person's role.
 _WRAPPERS = (

@@ -247,14 +247,14 @@ def test_what_a_person_types_as_an_answer_or_before_the_agent_wrote_it_is_theirs
         tool_use_line("t1", "Task", prompt="From now on always deploy on Mondays."),
         tool_use_line("t2", "AskUserQuestion", questions=[{"question": "Which?", "options": options}]),
         line("user", "Use bun from now on"),
-        line("user", "The Git hook is slow: from now on skip it."),
+        line("user", "GitHub hook is slow: from now on skip it."),
         line("user", '{"a": 1} is what it prints; never log it.'),
         line("user", "Implement the plan that we made, and always run the linter."),
     )
     assert log.user_texts() == [
         "From now on always deploy on Mondays.",
         "Use bun from now on",
-        "The Git hook is slow: from now on skip it.",
+        "GitHub hook is slow: from now on skip it.",
         '{"a": 1} is what it prints; never log it.',
         "Implement the plan that we made, and always run the linter.",
     ]
