@@ -38,10 +38,6 @@ class SelectedSessions:
         self.wrapped = wrapped
         self.ids = ids
 
-    def default_paths(self, home: Path) -> list[Path]:
-        """Return the format's default paths."""
-        return self.wrapped.default_paths(home)
-
     def files(self, path: Path) -> Iterator[Path]:
         """Yield the format's files."""
         return self.wrapped.files(path)

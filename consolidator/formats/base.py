@@ -79,9 +79,6 @@ class Format(Protocol):
 
     NAME: str
 
-    def default_paths(self, home: Path) -> list[Path]:
-        """Return the default log directories of the agents on this machine, existing or not; may be empty."""
-
     def files(self, path: Path) -> Iterator[Path]:
         """Yield the files to read at or below `path`, parents before sub-agents, sorted."""
 

@@ -238,11 +238,6 @@ def _sorted(value: Mapping[str, Any]) -> dict[str, Any]:
     return dict(sorted(value.items()))
 
 
-def default_paths(home: Path) -> list[Path]:
-    """Return nothing: there is no default directory for bundles."""
-    return []
-
-
 def files(path: Path) -> Iterator[Path]:
     """Yield the bundles at or below `path`."""
     yield from find_files(path, ".jsonl")

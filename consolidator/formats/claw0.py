@@ -32,17 +32,12 @@ _EVENTS_BY_LINE_TYPE = {
     "user": (EventType.USER_MESSAGE, {"content": "text"}),
     "assistant": (EventType.ASSISTANT_RESPONSE, {"content": "text"}),
     "tool_use": (EventType.TOOL_CALL, {"tool_use_id": "call_id", "name": "tool", "input": "arguments"}),
-    "tool_result": (EventType.TOOL_RESULT, {"tool_use_id": "call_id", "output": "content", "content": "content"}),
+    "tool_result": (EventType.TOOL_RESULT, {"tool_use_id": "call_id", "content": "content", "output": "content"}),
 }
 _COLLIDING = "more"  # the field for event data whose names a line uses for something else
 _NOT_DATA = ("type", "ts", "is_error", "v", "occurred_at")
 _SESSION_FIELDS = ("type", "id", "key")
 _KEY_IN_NAME = re.compile(r"^(.+)_[0-9a-f]{12}$")
-
-
-def default_paths(home: Path) -> list[Path]:
-    """Return nothing: claw0 keeps its sessions in the workspace it was started in."""
-    return []
 
 
 def files(path: Path) -> Iterator[Path]:
@@ -139,7 +134,7 @@ def _line_type(event_type: EventType) -> str | None:
 
 def _build_line(event: Event, line_type: str) -> dict[str, Any]:
     _, names = _EVENTS_BY_LINE_TYPE[line_type]
-    # Where two line fields map to one event field, claw0 reads the last one, so that is the one to write.
+    # Where two line fields map to one event field, the last one is written: a result is in `output` by the layout.
     line_names = {event_name: name for name, event_name in names.items()}
     line: dict[str, Any] = {"type": line_type}
     data = {name: value for name, value in event.data.items() if name not in _NOT_DATA}

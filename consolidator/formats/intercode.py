@@ -25,11 +25,6 @@ _TOOLS = {"ic_sql": ("sql", "query"), "ic_bash": ("bash", "command")}
 _ENVIRONMENT_COMMANDS = ("submit", "skip")  # addressed to the environment, not to the tool in it
 
 
-def default_paths(home: Path) -> list[Path]:
-    """Return nothing: there is no default directory for results."""
-    return []
-
-
 def files(path: Path) -> Iterator[Path]:
     """Yield the result files at or below `path`."""
     yield from find_files(path, ".json")

@@ -26,11 +26,6 @@ _SESSION_TIME = re.compile(r"(\d{1,2}):(\d{2})\s*([ap])\.?m\.? on (\d{1,2}) ([a-
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 
 
-def default_paths(home: Path) -> list[Path]:
-    """Return nothing: there is no default directory for dialogues."""
-    return []
-
-
 def files(path: Path) -> Iterator[Path]:
     """Yield the files at or below `path`."""
     yield from find_files(path, ".json")

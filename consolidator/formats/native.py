@@ -48,11 +48,6 @@ _SESSION_KINDS = ("root", "fork", "resume", "branch", "sub-agent")
 _EVENT_TYPES = {event_type.value: event_type for event_type in EventType}
 
 
-def default_paths(home: Path) -> list[Path]:
-    """Return nothing: there is no default directory for exports."""
-    return []
-
-
 def files(path: Path) -> Iterator[Path]:
     """Yield the exports at or below `path`."""
     yield from find_files(path, ".jsonl")

@@ -33,11 +33,6 @@ _TIMEOUT = re.compile(r"(?:Command|Operation) timed out after [\d.]+ seconds\s*\
 Drafts = Iterator[tuple[EventType, dict[str, Any]]]
 
 
-def default_paths(home: Path) -> list[Path]:
-    """Return where pi keeps its sessions."""
-    return [home / ".pi" / "agent" / "sessions"]
-
-
 def files(path: Path) -> Iterator[Path]:
     """Yield the session files at or below `path`, sorted."""
     yield from find_files(path, ".jsonl")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
 from consolidator.errors import UsageError
 from consolidator.formats import bundle, claw0, intercode, locomo, native, pi, swe_agent
-from consolidator.formats.base import Format
+from consolidator.formats.agent_folders import log_folders
+from consolidator.formats.base import Format, Item
 from consolidator.formats.claude_code import reader as claude_code
 from consolidator.formats.codex import reader as codex
+from consolidator.formats.common.agent_words import mark_agent_words
 from consolidator.formats.common.json_outline import read_member_starts
 from consolidator.formats.common.log_files import find_files, open_log, path_exists
 from consolidator.formats.harness import reader as harness
@@ -63,16 +65,22 @@ def _recognise_head(path: Path, head: bytes) -> Format | None:
     return next((log_format for log_format in FORMATS.values() if log_format.recognises(path, head)), None)
 
 
+def read_log(log_format: Format, path: Path, root: Path) -> Iterator[Item]:
+    """Read one file of a format as a stream; an export of our own says itself who said what."""
+    items = log_format.read(path, root)
+    yield from items if log_format.NAME == native.NAME else mark_agent_words(items)
+
+
 def find_log_files(path: Path) -> Iterator[Path]:
     """Yield the log-like files at or below a path, sorted."""
     yield from find_files(path, ".jsonl", ".json", ".traj")
 
 
-def find_local_logs(home: Path) -> list[tuple[Format, Path]]:
-    """Return the existing log directories of agents below a home directory, with their formats."""
+def find_local_logs(home: Path, environment: Mapping[str, str]) -> list[tuple[Format, Path]]:
+    """Return the existing log directories of agents on this machine, with their formats."""
     return [
         (log_format, path)
-        for log_format in FORMATS.values()
-        for path in log_format.default_paths(home)
+        for name, log_format in FORMATS.items()
+        for path in log_folders(name, home, environment)
         if path_exists(path)
     ]

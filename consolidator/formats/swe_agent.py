@@ -38,11 +38,6 @@ _EXIT_ACTION = re.compile(
 )  # the action of a step at which the run was stopped from outside
 
 
-def default_paths(home: Path) -> list[Path]:
-    """Return nothing: there is no default directory for trajectories."""
-    return []
-
-
 def files(path: Path) -> Iterator[Path]:
     """Yield the trajectories at or below `path`."""
     yield from find_files(path, ".traj")

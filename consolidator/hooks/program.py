@@ -19,7 +19,8 @@ MAX_HANDED_OVER = 60_000  # bytes that a pipe holds without a reader
 DIRECTORY, SOCKET, LOCK = "hooks", "socket", "lock"
 IMPORTING_EVENTS = ("SessionEnd", "PreCompact")  # what a service that has to be started does before anything else
 # What the service is given of an environment that may hold the agent's credentials.
-_KEPT = ("HOME", "PATH", "LANG", "USER", "LOGNAME", "TMPDIR", "TZ", "CLAUDE_CONFIG_DIR", "CODEX_HOME")
+_KEPT: tuple[str, ...] = ("HOME", "PATH", "LANG", "USER", "LOGNAME", "TMPDIR", "TZ")
+_KEPT += ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "PI_CODING_AGENT_DIR")  # where agents leave their logs
 _KEPT_PREFIXES = ("CONSOLIDATOR_", "XDG_", "LC_")
 
 

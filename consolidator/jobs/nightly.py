@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -201,7 +202,7 @@ class JobRunner:
 def configured_sources(settings: Settings) -> list[ImportSource]:
     """Return the configured sources; if there are none, the logs that agents left on this machine."""
     if not settings.sources:
-        return [ImportSource(path, log_format) for log_format, path in find_local_logs(Path.home())]
+        return [ImportSource(path, log_format) for log_format, path in find_local_logs(Path.home(), os.environ)]
     sources = []
     for setting in settings.sources:
         name, colon, path = setting.partition(":")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -74,7 +75,7 @@ async def _list_sources(settings: Settings) -> list[LogSource]:
     if settings.sources:
         named = [source.partition(":") for source in settings.sources]
         return [LogSource(log_format, path) for log_format, _, path in named]
-    found = await asyncio.to_thread(lambda: list(find_local_logs(Path.home())))
+    found = await asyncio.to_thread(lambda: list(find_local_logs(Path.home(), os.environ)))
     return [LogSource(log_format.NAME, str(path)) for log_format, path in found]
 
 

@@ -30,8 +30,10 @@ class CodexSession:
         self._add("session_meta", header)
 
     def say(self, text: str) -> CodexSession:
-        """Add a person's message."""
-        return self._item({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]})
+        """Add a person's message, and the item that says that it was submitted."""
+        self._item({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]})
+        item = {"type": "UserMessage", "id": "u", "content": [{"type": "text", "text": text}]}
+        return self._add("event_msg", {"type": "item_completed", "item": item})
 
     def call(self, call_id: str, command: str, code: int = 0, result: str = "done") -> CodexSession:
         """Add a shell call with its output."""

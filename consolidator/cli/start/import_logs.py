@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from consolidator.cli.common import open_configured, parse_path, run_async, stop_on_signals
-from consolidator.cli.output import AsJson, print_json, print_line, progress_bar, shorten
+from consolidator.cli.output import AsJson, pluralize, print_json, print_line, progress_bar, shorten
 from consolidator.errors import ImportRefused
 from consolidator.formats.registry import FORMATS
 from consolidator.service.nights.imports import ImportReport, import_logs, select_sources
@@ -29,6 +29,9 @@ def import_command(
     as_copy: Annotated[
         bool, typer.Option("--copy", help="Of a bundle: make a copy to look at and to run again, never evidence.")
     ] = False,
+    person: Annotated[
+        str | None, typer.Option("--from", metavar="NAME", help="Another person's logs: what they say stays theirs.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Import session logs. Importing the same file twice adds nothing; one that has grown adds the new part.
@@ -49,13 +52,17 @@ def import_command(
                     bar.update(bar.task_ids[0], completed=done, total=total, description=description)
 
                 progress = None if bar.disable else show_progress
-                return await import_logs(database, sources, stop, strict=strict, progress=progress, as_copy=as_copy)
+                return await import_logs(
+                    database, sources, stop, strict=strict, progress=progress, as_copy=as_copy, person=person
+                )
 
     report = run_async(work())
     if as_json:
         print_json(report.as_json())
     else:
         _print_report(report)
+        if files:
+            _print_assumption(report)
     if report.damaged_bundles:
         raise ImportRefused(report.damaged_bundles[0])
     if files and (reason := _find_failure(report)):
@@ -93,6 +100,8 @@ def _print_report(report: ImportReport) -> None:
         + ")",
         style="bold",
     )
+    if not (report.files or report.unchanged or report.unrecognised):
+        print_line(f"looked in {', '.join(report.sources)}")
     for imported in report.bundles:
         _print_bundle(imported)
     if report.skipped:
@@ -106,6 +115,16 @@ def _print_report(report: ImportReport) -> None:
         print_line(f"not understood: {problem}", style="yellow")
     if report.problem_count > len(report.problems):
         print_line(f"and {report.problem_count - len(report.problems)} more lines not understood", style="yellow")
+
+
+def _print_assumption(report: ImportReport) -> None:
+    """Say whose the imported sessions were taken to be, where the logs do not name everybody."""
+    if report.assumed:
+        count = pluralize(len(report.assumed), "new session")
+        whose = "yours, as the logs name nobody (`--from NAME`: another person's)" if report.person is None else None
+        print_line(f"assumed: {count}: {whose or report.person}")
+    if report.person is not None and (report.unchanged or report.repeated):
+        print_line("what was imported before stays whose it was; `consolidator erase` removes it", style="yellow")
 
 
 def _print_bundle(imported: Mapping[str, Any]) -> None:

@@ -278,7 +278,7 @@ async def _learn_history(place: Place) -> None:
 
             report = await import_history(database, place, stop, None if bar.disable else show_progress)
         if report is None:
-            print_line(f"no earlier sessions at {place.logs}")
+            print_line(f"no earlier sessions at {', '.join(map(str, place.logs))}")
             return
         print_line(f"imported {report.events} events in {pluralize(len(report.sessions), 'session')}")
         if database.access == "reader":

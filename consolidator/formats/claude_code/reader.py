@@ -55,13 +55,8 @@ _WORDS: tuple[str, ...] = (
     "isSidechain",
     "isCompactSummary",
 )
-_WORDS += ("isApiErrorMessage", "origin", "promptSource", "userType", "toolUseResult", "toolDenialKind")
+_WORDS += ("isApiErrorMessage", "origin", "planContent", "promptSource", "userType", "toolUseResult", "toolDenialKind")
 _MODEL_LOOKAHEAD_LINES = 40  # how far to search for the model before the first session is announced
-
-
-def default_paths(home: Path) -> list[Path]:
-    """Return where Claude Code keeps its projects."""
-    return [home / ".claude" / "projects"]
 
 
 def files(path: Path) -> Iterator[Path]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from consolidator.formats.common.json_parsing import parse_json
 from consolidator.formats.common.wrappers import read_element, unwrap
 from consolidator.markup import skip_blank
 from consolidator.models.payload import EventType
@@ -38,10 +39,15 @@ _HARNESS_STARTS = (
     "<mcp-",
     "<terminal name=",  # an editor's blocks, each a part of its own before the typed part
     "<browser ",
-    "Stop hook feedback:",
     "[SYSTEM NOTIFICATION",
+    '{"task_id":',  # a notice that is cut
     "Unknown slash command:",
     "Unknown skill:",
+    "Base directory for this skill:",
+)
+_HOOK_NOTICE = re.compile(  # "UserPromptSubmit operation blocked by hook: ...", "PreToolUse:Bash hook error: ..."
+    r"(?:(?:(?:[A-Z][a-z]+){2,}|Stop|Notification)(?::\S+)? )?"
+    r"(?:[Oo]peration (?:blocked|stopped) by hook\b|hook (?:[a-z]+ ){0,2}(?:feedback|error|context|message|output):)"
 )
 # The blocks that the harness puts around a text in a person's role.
 _WRAPPERS = (
@@ -123,8 +129,11 @@ def draft_user_text(part: str, text: str, line: Mapping[str, Any]) -> Iterator[E
         yield draft_message(part, text, "compaction")
     elif plain.startswith(INTERRUPTION_START):
         yield draft_decision(part, "turn_interrupted", text=plain)
-    elif is_from_harness(line) or plain.startswith(_HARNESS_STARTS):
+    elif is_from_harness(line) or plain.startswith(_HARNESS_STARTS) or _is_notice(plain):
         yield draft_message(part, text, "harness")
+    elif line.get("planContent"):
+        yield draft_message(part, text, "harness")
+        yield EventDraft(part + "/accepted", EventType.APPROVAL_GRANTED, {"approves": "plan"})
     elif _COMMAND_START.match(plain):
         yield from _draft_command(part, plain)
     elif _OUTPUT_START.match(plain):
@@ -137,6 +146,20 @@ def draft_user_text(part: str, text: str, line: Mapping[str, Any]) -> Iterator[E
         yield draft_message(part, text, "harness")
     else:
         yield from _draft_typed_text(part, text)
+
+
+def _is_notice(text: str) -> bool:
+    """Tell whether a text is a hook's notice, or values in JSON, as the harness queues when tasks end."""
+    if text[0] not in "{[":
+        return _HOOK_NOTICE.match(text) is not None
+    return _is_json(text) or all(_is_json(line) for line in text.splitlines() if line.strip())
+
+
+def _is_json(text: str) -> bool:
+    try:
+        return isinstance(parse_json(text), (dict, list))
+    except ValueError:
+        return False
 
 
 def _draft_command(part: str, text: str) -> Iterator[EventDraft]:

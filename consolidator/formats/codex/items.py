@@ -51,6 +51,7 @@ _APPROVED_TOOLS: tuple[str, ...] = (
 _APPROVED_TOOLS += ("write_stdin", "apply_patch")
 CALL_TYPES = ("function_call", "custom_tool_call", "local_shell_call", "tool_search_call")
 OUTPUT_TYPES = ("function_call_output", "custom_tool_call_output", "tool_search_output")
+TYPED_KIND = "user.text"  # of a part that a person typed
 PROVIDER_CALL_TYPES = ("web_search_call", "image_generation_call")  # calls that the provider executes itself
 
 
@@ -58,6 +59,7 @@ def draft_message(payload: Mapping[str, Any], in_subagent: bool, submitted: Coll
     """Yield the events of a message; a sub-agent's prompts come from its parent, not from a person.
 
     `submitted` are the texts that Codex recorded as submitted, stripped; None where the rollout has no such records.
+    Where the message says what kind its parts are, that decides.
     """
     role, content = payload.get("role"), payload.get("content")
     if role == "assistant":
@@ -68,12 +70,22 @@ def draft_message(payload: Mapping[str, Any], in_subagent: bool, submitted: Coll
         texts = [split_message(part) for part in parts]
         in_subagent = in_subagent or has_result(parts) or answers_call(payload)
         is_whole = submitted is not None and "".join(typed for typed, _ in texts).strip() in submitted
-        for part, (typed, other) in zip(parts, texts, strict=True):
+        kinds = content_kinds(payload)
+        for number, (part, (typed, other)) in enumerate(zip(parts, texts, strict=True)):
             is_submitted = is_whole or submitted is None or typed.strip() in submitted or is_media(part)
+            if kinds is not None and not is_media(part):
+                is_submitted = set(kinds if len(kinds) != len(parts) else kinds[number : number + 1]) == {TYPED_KIND}
             yield from draft_user_text(typed, in_subagent or not is_submitted)
             yield from draft_user_text(other, True)
     elif extract_text(content).strip():
         yield EventType.POLICY_DECISION, {"decision": "instructions_added", "text": extract_text(content), "role": role}
+
+
+def content_kinds(payload: Mapping[str, Any]) -> list[str] | None:
+    """Return the kinds of a message's parts in their order, as Codex names them; None where it does not."""
+    metadata = payload.get("internal_chat_message_metadata_passthrough")
+    kinds = metadata.get("content_item_kinds") if isinstance(metadata, Mapping) else None
+    return [str(kind) for kind in kinds] if isinstance(kinds, list) else None
 
 
 def draft_user_text(text: str, in_subagent: bool) -> Drafts:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,12 +32,8 @@ _Line = tuple[int, dict[str, Any] | Skipped | Problem]  # with its number
 _LINE_TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 _KEPT_BYTES = 1024 * 1024  # of a file; the lines of a larger one are read twice
 _ENCODER = json.JSONEncoder(sort_keys=True)
+_FIRST_RECORDING = (0, 147)  # the first version whose rollouts always record what was submitted
 _INDEX_FILES = ("history.jsonl", "session_index.jsonl")
-
-
-def default_paths(home: Path) -> list[Path]:
-    """Return where Codex keeps its sessions."""
-    return [home / ".codex" / "sessions", home / ".codex" / "archived_sessions"]
 
 
 def files(path: Path) -> Iterator[Path]:
@@ -193,8 +190,11 @@ class _CodexReader:
         elif kind in ("error", "stream_error"):
             yield EventType.ERROR, {"message": extract_text(payload.get("message"))}
         elif kind == "user_message" and not self._survey.has_user_messages:
-            is_harness = self._is_subagent or not _is_submission(payload)
+            is_harness = self._is_subagent or self._survey.has_items or not _is_submission(payload)
             yield from items.draft_user_text(extract_text(payload.get("message")), is_harness)
+        elif kind == "item_completed" and not self._survey.has_user_messages:
+            for text in _submitted_texts(payload):
+                yield from items.draft_user_text(text, self._is_subagent)
         elif kind == "agent_message" and not self._survey.has_answers:
             yield EventType.ASSISTANT_RESPONSE, {"text": extract_text(payload.get("message")), "model": self._model}
         elif kind in ("exec_approval_request", "apply_patch_approval_request"):
@@ -222,13 +222,15 @@ class _Survey:
     has_user_messages: bool = False  # among the items, by a person
     has_answers: bool = False  # among the items
     model: str | None = None  # the first
-    submitted: set[str] | None = None  # what was submitted, stripped; None where no event tells
+    has_items: bool = False  # whether items of their own record what was submitted, as from 0.147 on; then these alone
+    submitted: set[str] | None = None  # what was submitted, stripped; None where the version records nothing of it
 
 
 def _survey_lines(lines: Iterable[_Line]) -> _Survey:
     """Look through the lines of a rollout for what they do not tell one by one."""
     survey = _Survey()
     messages = []
+    from_items: set[str] = set()
     for _, line in lines:
         kind, payload = _unwrap_line(line) if isinstance(line, dict) else ("", None)
         if payload is None:
@@ -239,16 +241,43 @@ def _survey_lines(lines: Iterable[_Line]) -> _Survey:
             survey.submitted = survey.submitted or set()
             if _is_submission(payload):
                 survey.submitted.add(extract_text(payload.get("message")).strip())
+        elif kind == "event_msg" and payload.get("type") == "item_completed" and _is_user_message(payload):
+            texts = _submitted_texts(payload)
+            from_items.update(text.strip() for text in [*texts, "".join(texts)])
+            survey.has_items = True
+        elif kind == "session_meta" and _records_submissions(payload):
+            survey.submitted = survey.submitted or set()
         elif kind == "response_item" and payload.get("type") == "message":
             survey.has_answers = survey.has_answers or payload.get("role") == "assistant"
             if payload.get("role") == "user":
+                survey.has_items = survey.has_items or items.content_kinds(payload) is not None
                 content = payload.get("content")
                 parts = content if isinstance(content, list) else [content]
-                messages.append({"role": "user", "content": [split_message(part)[0] for part in parts]})  # no images
+                messages.append({**payload, "content": [split_message(part)[0] for part in parts]})  # no images
+    if survey.has_items:
+        survey.submitted = from_items
     for payload in messages:
         drafts = items.draft_message(payload, False, survey.submitted)
         survey.has_user_messages = survey.has_user_messages or any(data.get("origin") == "user" for _, data in drafts)
     return survey
+
+
+def _is_user_message(payload: Mapping[str, Any]) -> bool:
+    """Tell whether a completed item is a message that a person submitted."""
+    item = payload.get("item")
+    return isinstance(item, Mapping) and item.get("type") == "UserMessage"
+
+
+def _submitted_texts(payload: Mapping[str, Any]) -> list[str]:
+    """Return the texts of a message that a person submitted, part by part; none of another item."""
+    parts = payload["item"].get("content") if _is_user_message(payload) else None
+    return [split_message(part)[0] for part in parts] if isinstance(parts, list) else []
+
+
+def _records_submissions(header: Mapping[str, Any]) -> bool:
+    """Tell whether Codex has a version that records what was submitted: nothing else proves it then."""
+    version = re.match(r"(\d{1,6})\.(\d{1,6})", str(header.get("cli_version") or ""))
+    return version is not None and (int(version[1]), int(version[2])) >= _FIRST_RECORDING
 
 
 def _is_submission(payload: Mapping[str, Any]) -> bool:

@@ -1,24 +1,50 @@
 """Derive the project of a working directory: all worktrees of a repository are one project.
 
-A pure function of the path's text: the directory may be on another machine, or deleted.
+The path's text decides: the directory may be on another machine, or deleted. Only where an agent keeps its worktrees
+away from their repository, the worktree itself is asked, while it exists; else the repository is taken to lie in the
+home beside the agent's folder.
 """
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
+
+from consolidator.formats.common.log_files import open_log
 
 _DRIVE = re.compile(r"^[A-Za-z]:[\\/]|^\\\\")  # C:\..., C:/..., \\server\share
 _SIBLING_WORKTREE = re.compile(r"^(?P<repository>.*/[^/]+)[-.]worktrees/[^/]+(?:/.*)?$")  # .../NAME-worktrees/X
 _INNER_WORKTREE = re.compile(r"^(?P<repository>.*/[^/]+?)/(?:\.claude/|\.git/|\.)worktrees/[^/]+(?:/.*)?$")
+# ~/.codex/worktrees/X/NAME, ~/.cursor/worktrees/NAME/X
+_AGENTS_WORKTREE = re.compile(
+    r"(?P<worktree>(?P<home>.*)/(?:\.codex/worktrees/[^/]+/(?P<codex>[^/]+)|\.cursor/worktrees/(?P<cursor>[^/]+)/[^/]+))"
+    r"(?:/.*)?"
+)
+_GIT_FILE = re.compile(r"gitdir:\s*(?P<repository>.+)/\.git/worktrees/[^/\n]+\s*")
+_MAX_GIT_FILE = 4096  # bytes
 
 
 def derive_project(cwd: str | None) -> str | None:
     """Return the project of a working directory: a worktree's repository, else the normalised directory."""
     path = _normalise(cwd or "")
+    if match := _AGENTS_WORKTREE.fullmatch(path):
+        repository = _read_repository(Path(match["worktree"]))
+        return repository or f"{match['home']}/{match['codex'] or match['cursor']}"
     for pattern in (_INNER_WORKTREE, _SIBLING_WORKTREE):
         if match := pattern.match(path):
             return match["repository"]
     return path or None
+
+
+def _read_repository(worktree: Path) -> str | None:
+    """Return the repository that a worktree on this machine says it is of; None where there is none."""
+    try:
+        with open_log(worktree / ".git") as file:  # refuses what is no file
+            text = file.read(_MAX_GIT_FILE).decode("utf-8", "replace")
+    except (OSError, ValueError):  # or no path
+        return None
+    match = _GIT_FILE.fullmatch(text.replace("\\", "/"))
+    return _normalise(match["repository"]) if match else None
 
 
 def _normalise(path: str) -> str:

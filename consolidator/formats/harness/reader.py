@@ -34,11 +34,6 @@ MAX_OPEN_CALLS = MAX_OPEN_GENERATIONS * 16  # calls without a result; beyond it 
 MAX_PENDING_LINES = 20_000  # lines kept for the next event; beyond it their generation is recorded as incomplete
 
 
-def default_paths(home: Path) -> list[Path]:
-    """Return nothing: each harness has its own directory."""
-    return []
-
-
 def files(path: Path) -> Iterator[Path]:
     """Yield the logs at or below `path`."""
     yield from find_files(path, ".jsonl")

@@ -21,6 +21,11 @@ from consolidator.models.payload import EventType
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _NAME_KEYS = ("session_id", "conversation_id", "id")
 _TIME_KEYS = ("timestamp", "created", "created_at")
+CLINE_PROBLEM = (
+    "a task of Cline or Roo Code, which has no reader yet: results of tools stand in the person's role, so nothing of "
+    "it can be told to be a person's"
+)
+_CLINE_BLOCK = re.compile(r"(?:\A|\n)\s*<environment_details>.*</environment_details>\s*\Z", re.DOTALL)
 _FAILED = re.compile(
     r"\s*(?:(?:\w+\.)*\w*(?:Error|ERROR|error|Exception)\s*:"  # Error: ..., ValueError: ..., error: ...
     r"|Error\s*\Z"
@@ -92,7 +97,7 @@ class ChatRecord:
         self._keys = ItemKeys(f"openai-messages/{origin}")
         self._system_prompts: list[str] = []
         self._open_calls: list[tuple[str, str]] = []  # calls without a result: (id, tool)
-        self._started = False
+        self._started = self._is_refused = False
         self._last_time: dict[str, str] = {}  # occurred_at of the last message with a time
         self._reward = _find_reward(record)
         task = record.get("task_id")
@@ -101,6 +106,11 @@ class ChatRecord:
     def read_message(self, message: Any, line: int | None) -> Iterator[Item]:
         """Yield the items of the next message."""
         role = message.get("role") if isinstance(message, dict) else None
+        if not self._is_refused and role == "user" and _is_clines(message):
+            self._is_refused = True
+            yield Problem(CLINE_PROBLEM, line)
+        if self._is_refused:
+            return
         if role not in ROLES:
             yield Problem(f"unknown role {role!r}" if role else "the message has no role", line)
             return
@@ -120,6 +130,8 @@ class ChatRecord:
 
     def close(self) -> Iterator[Item]:
         """Yield the items that end the conversation."""
+        if self._is_refused:
+            return
         yield from self._start(None)
         if self._reward is not None:
             outcome = "success" if self._reward >= 1 else "failure" if self._reward <= 0 else "unknown"
@@ -207,6 +219,13 @@ class ChatRecord:
         call, tool = open_call or (str(call_id or name or ""), name if isinstance(name, str) else None)
         is_error = message.get("error") is True or message.get("is_error") is True or is_failed_result(text)
         return {"call_id": call, "tool": tool, "status": "error" if is_error else "ok", "content": text}
+
+
+def _is_clines(message: Mapping[str, Any]) -> bool:
+    """Tell whether a message ends with the block that Cline and Roo Code add to all that they send as the person's."""
+    content = message.get("content")
+    parts = content if isinstance(content, list) else [content]
+    return any(_CLINE_BLOCK.search(extract_text(part)) is not None for part in parts)
 
 
 def _find_reward(record: Mapping[str, Any]) -> float | None:

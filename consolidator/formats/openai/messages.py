@@ -17,12 +17,13 @@ from consolidator.formats.common.json_parsing import EXTRA_TEXT, parse_json
 from consolidator.formats.common.jsonl_reader import parse_head, read_values
 from consolidator.formats.common.line_guard import guard_line
 from consolidator.formats.common.log_files import find_files, open_log, read_whole
-from consolidator.formats.openai.conversation import ROLES, ChatRecord, ConversationNames
+from consolidator.formats.openai.conversation import CLINE_PROBLEM, ROLES, ChatRecord, ConversationNames
 
 NAME = "openai-messages"
 MAX_OBJECT_BYTES = 256 * 1024 * 1024  # the largest file with a single JSON object
 _HEAD_BYTES = 64 * 1024
 _SUFFIXES = (".json", ".jsonl", ".ndjson")
+_CLINE_FILE = "api_conversation_history.json"  # of a task of Cline, Roo Code and their descendants
 _MESSAGE_KEYS = ("messages", "traj", "conversation", "history", "trajectory")  # keys of a record's messages
 _RECORD_KEYS = (
     "simulations",
@@ -39,11 +40,6 @@ _CONTAINS_MESSAGES = re.compile(
 _OTHER_FORMATS = re.compile(
     r'"(?:sessionId|parentUuid|turn_history|response_item|trajectory_format|action|consolidator)"\s*:'
 )
-
-
-def default_paths(home: Path) -> list[Path]:
-    """Return nothing: there is no default directory for such files."""
-    return []
 
 
 def files(path: Path) -> Iterator[Path]:
@@ -79,6 +75,9 @@ class _MessagesReader:
 
     def read_items(self) -> Iterator[Item]:
         """Yield the items of the file."""
+        if self._path.name.endswith(_CLINE_FILE):
+            yield Problem(CLINE_PROBLEM)
+            return
         for line, value in _read_file(self._path):
             yield from self._read_value(value, line)
         if self._file_record is not None:

@@ -52,16 +52,18 @@ async def import_sources(
     stop: asyncio.Event | None = None,
     lenient: bool = False,
     as_copy: bool = False,
+    person: str | None = None,
 ) -> ImportReport:
     """Import every file of the sources; with `strict`, check all of them first and write nothing if one is faulty.
 
     `lenient` counts a path that does not exist as a problem and goes on, as a night must. `as_copy` makes copies of the
-    sessions of bundles, which are never evidence; other files are problems then.
+    sessions of bundles, which are never evidence; other files are problems then. With a `person` all new sessions are
+    theirs; a bundle says itself whose it is, and is a problem then.
 
     Raises ImportRefused if `strict` meets a line that is not understood, NotFound if a path does not exist, and
     Interrupted when `stop` is set; what was read until then is kept.
     """
-    report = ImportReport()
+    report = ImportReport(sources=[escape_unprintable(str(source.path)) for source in requested], person=person)
     list_requested = partial(list_files, requested, report if lenient else None, with_sizes=progress is not None)
     files = await _run_unless_stopped(list_requested, stop)
     if strict:
@@ -217,6 +219,8 @@ class _Import:
         _refuse_strayed(seen.file)
         report.files += 1
         if log_format.NAME == bundle.NAME:
+            if report.person is not None:
+                raise UnreadableFile("a bundle says itself whose it is: import it without a name")
             await self.flush()
             await _import_bundle(self._database, state, seen.file, report, self._stop, as_copy=self._as_copy)
         else:
@@ -227,8 +231,9 @@ class _Import:
     async def _read_log(self, file: ImportFile, log_format: Format, state: sources.SourceFile) -> None:
         if self._intake is None or self._intake.format is not log_format:
             await self.flush()
-            self._intake = Intake(self._database, log_format, self._report)
+            self._intake = Intake(self._database, log_format, self._report, person=self._report.person)
         intake, path, problems_before = self._intake, file.path, len(self._report.problems)
+        count_before = self._report.problem_count
         intake.begin_file(path)
         items, is_end = read_items(log_format, file), False
         while not is_end:
@@ -246,7 +251,8 @@ class _Import:
                     f"{escape_unprintable(str(path))} looks like {recognised.NAME}, not {log_format.NAME}"
                 )
                 self._report.forget_problems(path, problems_before)
-        await intake.finish_file(state)
+        if intake.events_of_file or self._report.problem_count == count_before:
+            await intake.finish_file(state)  # a file of which nothing could be read is tried again
 
     async def flush(self) -> None:
         """Write what is buffered."""

@@ -85,12 +85,22 @@ class Intake:
     """Buffers the events of files of one format by session, and writes each buffer in one transaction."""
 
     def __init__(
-        self, database: Database, log_format: Format, report: ImportReport, *, name: str | None = None
+        self,
+        database: Database,
+        log_format: Format,
+        report: ImportReport,
+        *,
+        name: str | None = None,
+        person: str | None = None,
     ) -> None:
-        """Write what a format reads; `name` is another name than the format's that sessions and keys are given."""
+        """Write what a format reads; `name` is another name than the format's that sessions and keys are given.
+
+        All new sessions are those of `person`; without one of whom the log names, else of the machine's owner.
+        """
         self._database = database
         self._format = log_format
         self._name = name or log_format.NAME
+        self._person = person
         self._report = report
         self._file = _File(Path())
         self._buffers: _Buffers = {}
@@ -252,6 +262,9 @@ class Intake:
             elif unseen:
                 if session_id in own:
                     await sessions.mark_recorded(conn, session_id, f"import:{self._name}")
+                is_named = self._person is None and opened[session_id].sessions[origins[session_id]].peer is not None
+                if session_id not in heads and not is_named:
+                    result.assumed.add(session_id)
                 loads[session_id] = unseen
                 result.events += len(unseen)
                 result.sessions.add(session_id)
@@ -381,7 +394,7 @@ class Intake:
             "key": _escape(session.key),
             "agent": escape(session.agent),
             "channel": _escape(session.channel),
-            "peer": _escape(session.peer),
+            "peer": _escape(self._person or session.peer),
             "project": _escape(session.project),
             "model": _escape(session.model),
             "kind": session.kind,

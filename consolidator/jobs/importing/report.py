@@ -29,6 +29,7 @@ class BatchResult:
     repeated: int = 0  # imported before
     erased: int = 0  # of erased sessions
     sessions: set[str] = field(default_factory=set)  # with new events
+    assumed: set[str] = field(default_factory=set)  # new sessions whose person the log does not decide
     problems: list[tuple[Path, Problem]] = field(default_factory=list)  # what was left out or contradicts, by file
 
 
@@ -36,6 +37,9 @@ class BatchResult:
 class ImportReport:
     """What an import read and wrote; `problems` keeps the first fifty."""
 
+    sources: list[str] = field(default_factory=list)  # the paths that were looked in
+    person: str | None = None  # whose the logs are said to be; None: the owner's where they name nobody
+    assumed: set[str] = field(default_factory=set)  # new sessions of that person, or of the owner
     files: int = 0
     unchanged: int = 0  # files that were imported before and have not changed
     unrecognised: list[str] = field(default_factory=list)  # files of no known format
@@ -74,10 +78,13 @@ class ImportReport:
         self.repeated += result.repeated
         self.erased += result.erased
         self.sessions |= result.sessions
+        self.assumed |= result.assumed
 
     def as_json(self) -> dict[str, Any]:
         """Return the report for programs and the ledger."""
         return {
+            "sources": self.sources,
+            "assumed": {"person": self.person, "sessions": len(self.assumed)},
             "files": self.files,
             "unchanged": self.unchanged,
             "unrecognised": self.unrecognised,

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from consolidator.errors import NotFound
 from consolidator.formats.base import ForeignEvent, ForeignSession, Format, Item, Problem
 from consolidator.formats.common.log_files import path_exists
-from consolidator.formats.registry import find_log_files
+from consolidator.formats.registry import find_log_files, read_log
 from consolidator.jobs.importing.intake import BATCH_BYTES
 from consolidator.jobs.importing.report import ImportReport
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
@@ -86,7 +86,7 @@ def read_file(read: Callable[[Path], T], path: Path) -> T:
 def read_items(log_format: Format, file: ImportFile) -> Iterator[Item | UnreadableFile]:
     """Yield the items of a file; if it cannot be read to its end, the last one says why."""
     try:
-        yield from log_format.read(file.path, file.root)
+        yield from read_log(log_format, file.path, file.root)
     except Exception as error:  # noqa: BLE001 - a reader gets whatever other programs wrote
         yield _unreadable(error)
 

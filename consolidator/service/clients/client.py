@@ -53,7 +53,6 @@ class Client:
     hooks_file: Files
     servers_file: Files
     servers: ServersForm
-    logs: Files
     new_hooks_file: str  # what a file of hooks holds before it has any
     read_error: Callable[[Payload], str]  # of a call's payload: the error, or "" for none
     read_directory: Callable[[Payload, str], str | None]  # of a payload and the environment's project: where it happens

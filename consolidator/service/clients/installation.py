@@ -14,6 +14,7 @@ from typing import Any
 import consolidator
 from consolidator.database import Database
 from consolidator.errors import UsageError
+from consolidator.formats.agent_folders import log_folders
 from consolidator.formats.common.log_files import path_exists
 from consolidator.formats.registry import get_format
 from consolidator.jobs.importing.report import ImportReport
@@ -53,9 +54,9 @@ class Place:
         return self.client.servers_file(self.home, self.environment, self.project)
 
     @property
-    def logs(self) -> Path:
-        """The folder of its sessions' logs."""
-        return self.client.logs(self.home, self.environment, self.project)
+    def logs(self) -> list[Path]:
+        """The folders of its sessions' logs."""
+        return log_folders(self.client.name, self.home, self.environment, self.project)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,10 +169,11 @@ async def import_history(
     progress: Callable[[int, int, str], None] | None = None,
 ) -> ImportReport | None:
     """Import the sessions that a client has kept; None where it has kept none that can be read."""
-    if not place.client.has_log_format or not path_exists(place.logs):
+    folders = [folder for folder in place.logs if path_exists(folder)] if place.client.has_log_format else []
+    if not folders:
         return None
-    source = ImportSource(place.logs, get_format(place.client.name))
-    return await import_logs(database, [source], stop, progress=progress)
+    sources = [ImportSource(folder, get_format(place.client.name)) for folder in folders]
+    return await import_logs(database, sources, stop, progress=progress)
 
 
 async def learn_history(

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from consolidator.errors import UsageError
+from consolidator.formats.agent_folders import agent_folder
 from consolidator.service.clients import payloads
 from consolidator.service.clients.client import Client, Hook
 from consolidator.service.clients.servers_text import JsonServers, TomlServers
 
 
-def _claude_folder(home: Path, environment: Mapping[str, str]) -> Path:
-    configured = environment.get("CLAUDE_CONFIG_DIR")
-    return Path(configured) if configured else home / ".claude"
-
-
 def _claude_hooks(home: Path, environment: Mapping[str, str], project: Path | None) -> Path:
     if project is not None:
         return project / ".claude" / "settings.local.json"
-    return _claude_folder(home, environment) / "settings.json"
+    return agent_folder("claude-code", home, environment) / "settings.json"
 
 
 def _claude_servers(home: Path, environment: Mapping[str, str], project: Path | None) -> Path:
@@ -28,23 +23,8 @@ def _claude_servers(home: Path, environment: Mapping[str, str], project: Path | 
     return (Path(configured) if configured else home) / ".claude.json"
 
 
-def _claude_logs(home: Path, environment: Mapping[str, str], project: Path | None) -> Path:
-    logs = _claude_folder(home, environment) / "projects"
-    return logs if project is None else logs / re.sub(r"[^A-Za-z0-9]", "-", str(project))
-
-
 def _codex_folder(home: Path, environment: Mapping[str, str], project: Path | None) -> Path:
-    configured = environment.get("CODEX_HOME")
-    return Path(configured) if configured and project is None else (project or home) / ".codex"
-
-
-def _codex_logs(home: Path, environment: Mapping[str, str], project: Path | None) -> Path:
-    return _codex_folder(home, environment, None) / "sessions"
-
-
-def _cursor_logs(home: Path, environment: Mapping[str, str], project: Path | None) -> Path:
-    logs = home / ".cursor" / "projects"
-    return logs if project is None else logs / re.sub(r"[^A-Za-z0-9]+", "-", str(project)).strip("-")
+    return project / ".codex" if project is not None else agent_folder("codex", home, environment)
 
 
 CLAUDE_CODE = Client(
@@ -61,7 +41,6 @@ CLAUDE_CODE = Client(
     hooks_file=_claude_hooks,
     servers_file=_claude_servers,
     servers=JsonServers(by_project=True, typed=True),
-    logs=_claude_logs,
     new_hooks_file="{}\n",
     read_error=payloads.read_claude_code_error,
     read_directory=payloads.read_claude_code_directory,
@@ -81,7 +60,6 @@ CODEX = Client(
     hooks_file=lambda *where: _codex_folder(*where) / "hooks.json",
     servers_file=lambda *where: _codex_folder(*where) / "config.toml",
     servers=TomlServers(),
-    logs=_codex_logs,
     new_hooks_file="{}\n",
     read_error=payloads.read_codex_error,
     read_directory=payloads.read_working_directory,
@@ -100,7 +78,6 @@ CURSOR = Client(
     hooks_file=lambda home, _, project: (project or home) / ".cursor" / "hooks.json",
     servers_file=lambda home, _, project: (project or home) / ".cursor" / "mcp.json",
     servers=JsonServers(),
-    logs=_cursor_logs,
     new_hooks_file='{\n  "version": 1\n}\n',
     read_error=payloads.read_cursor_error,
     read_directory=payloads.read_cursor_directory,

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from consolidator.formats.agent_folders import VARIABLES
 from consolidator.service.clients import changes
 from consolidator.service.clients.changes import FileChange
 from consolidator.settings import Settings
@@ -29,25 +30,28 @@ def service_path(home: Path, environment: Mapping[str, str], platform: str = sys
     return base / "systemd" / "user" / f"{NAME}.service"
 
 
-def render_service(python: str, data_home: Path, platform: str = sys.platform) -> str:
-    """Return what the file says."""
+def render_service(python: str, data_home: Path, environment: Mapping[str, str], platform: str = sys.platform) -> str:
+    """Return what the file says; the service looks for logs where the agents of this environment leave them."""
+    variables = {"CONSOLIDATOR_HOME": str(data_home)}
+    variables |= {name: environment[name] for name in VARIABLES if environment.get(name)}
     if platform == "darwin":
         agent = {
             "Label": LABEL,
             "ProgramArguments": [python, *_COMMAND],
-            "EnvironmentVariables": {"CONSOLIDATOR_HOME": str(data_home)},
+            "EnvironmentVariables": variables,
             "RunAtLoad": True,
             "KeepAlive": {"SuccessfulExit": False},
             "ProcessType": "Background",
         }
         return plistlib.dumps(agent).decode()
     command = " ".join(_quote(word) for word in (python, *_COMMAND))
+    assignments = "\n".join(f"Environment={_quote(f'{name}={value}')}" for name, value in variables.items())
     return f"""[Unit]
 Description=consolidator: memory for agents, its nights and its HTTP
 
 [Service]
 ExecStart={command}
-Environment={_quote(f"CONSOLIDATOR_HOME={data_home}")}
+{assignments}
 Restart=on-failure
 RestartSec=30
 Nice=10
@@ -60,7 +64,9 @@ WantedBy=default.target
 def plan_service(settings: Settings) -> FileChange:
     """Return the change that writes the service's file."""
     path = service_path(Path.home(), os.environ)
-    return FileChange(path, changes.read_text(path), render_service(sys.executable, settings.home.absolute()))
+    return FileChange(
+        path, changes.read_text(path), render_service(sys.executable, settings.home.absolute(), os.environ)
+    )
 
 
 def plan_removal() -> FileChange:

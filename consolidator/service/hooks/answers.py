@@ -34,7 +34,7 @@ from consolidator.service.hooks.payload import HookCall
 from consolidator.service.log.working_directory import find_project
 from consolidator.service.memory.recall import MAX_QUERY_WORDS, rank_documents
 from consolidator.service.memory.solutions import find_solutions
-from consolidator.store.facts.visibility import find_project_sessions
+from consolidator.store.facts.visibility import find_facts_of_others, find_project_sessions
 from consolidator.store.memory import injections
 from consolidator.store.search import postings, scope_sizes
 
@@ -104,8 +104,10 @@ async def _brief_session(database: Database, call: HookCall, first: Section | No
         facts = await injections.list_standing_facts(
             conn, call.agent, call.project, STANDING_KINDS, now=now, limit=MAX_STANDING_FACTS
         )
+        others = await find_facts_of_others(conn, [fact.id for fact in facts])
         fixes = await injections.list_confirmed_fixes(conn, call.agent, call.project, limit=MAX_FIXES)
         last = await injections.find_latest_end(conn, call.agent, call.project, but=call.session_id)
+    facts = [fact for fact in facts if fact.id not in others]
     new = [fact for fact in facts if last is not None and fact.recorded_at > last]
     standing = [fact for fact in facts if fact not in new]
     told = [] if first is None else [first]

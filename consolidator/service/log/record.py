@@ -14,6 +14,7 @@ from ulid import ULID
 
 from consolidator.database import Database
 from consolidator.errors import InvalidEvent, KeyReused
+from consolidator.formats.common.agent_words import is_accepted_plan
 from consolidator.formats.common.json_parsing import MAX_DEPTH, exceeds_max_depth
 from consolidator.models.event import NewEvent, parse_timestamp
 from consolidator.models.payload import EventType
@@ -96,6 +97,7 @@ def _parse_event(number: int, event: Mapping[str, Any], viewer: Viewer, latest: 
     if task_id is not None and not isinstance(task_id, str):
         raise InvalidEvent(f"event {number}: task_id is a {type(task_id).__name__}, not a text")
     kind = EventType(event_type)
-    is_forwarded = kind is EventType.USER_MESSAGE and viewer.may("write") and data.get("origin", "user") == "user"
+    is_typed = data.get("origin", "user") == "user" and not is_accepted_plan(str(data.get("text") or ""))
+    is_forwarded = kind is EventType.USER_MESSAGE and viewer.may("write") and is_typed
     principal = name_principal(Role.USER if is_forwarded else Role.CLIENT, viewer.name)
     return NewEvent(kind, data, task_id, principal=principal)

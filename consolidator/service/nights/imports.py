@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from consolidator.database import Database
 from consolidator.errors import NotFound, UsageError
+from consolidator.formats.agent_folders import log_folders
 from consolidator.formats.common.log_files import path_exists
-from consolidator.formats.registry import find_local_logs, get_format
+from consolidator.formats.registry import FORMATS, find_local_logs, get_format
 from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.report import ImportReport
 from consolidator.jobs.importing.source_files import ImportSource
@@ -22,16 +24,19 @@ def select_sources(format_name: str, paths: Sequence[Path]) -> list[ImportSource
     if format_name == "auto":
         if paths:
             return [ImportSource(path) for path in paths]
-        sources = [ImportSource(path, log_format) for log_format, path in find_local_logs(Path.home())]
+        sources = [ImportSource(path, log_format) for log_format, path in find_local_logs(Path.home(), os.environ)]
         if not sources:
-            raise NotFound("no agent left its logs in a known place on this machine; name a path")
+            looked_in = [str(path) for name in FORMATS for path in log_folders(name, Path.home(), os.environ)]
+            raise NotFound(f"no agent left its logs on this machine (looked in {', '.join(looked_in)}); name a path")
         return sources
     log_format = get_format(format_name)
     if paths:
         return [ImportSource(path, log_format) for path in paths]
-    sources = [ImportSource(path, log_format) for path in log_format.default_paths(Path.home()) if path_exists(path)]
+    usual = log_folders(format_name, Path.home(), os.environ)
+    sources = [ImportSource(path, log_format) for path in usual if path_exists(path)]
     if not sources:
-        raise UsageError(f"name the files or directories to import: {format_name} has none in a known place here")
+        places = f" (looked in {', '.join(map(str, usual))})" if usual else ""
+        raise UsageError(f"name the files or directories to import: {format_name} has none here{places}")
     return sources
 
 
@@ -43,6 +48,15 @@ async def import_logs(
     strict: bool = False,
     progress: Callable[[int, int, str], None] | None = None,
     as_copy: bool = False,
+    person: str | None = None,
 ) -> ImportReport:
-    """Import sources; with `strict` write nothing if a line cannot be explained; `as_copy` is for bundles."""
-    return await import_sources(database, sources, strict=strict, stop=stop, progress=progress, as_copy=as_copy)
+    """Import sources; with `strict` write nothing if a line cannot be explained; `as_copy` is for bundles.
+
+    `person` says whose logs they are, where they are another's than the owner's. Raises UsageError for a name that is
+    none.
+    """
+    if person is not None and not (person.strip() == person != "" and person.isprintable() and ":" not in person):
+        raise UsageError(f"{person!r} is no person's name: some characters without `:` or spaces around them")
+    return await import_sources(
+        database, sources, strict=strict, stop=stop, progress=progress, as_copy=as_copy, person=person
+    )

@@ -12,6 +12,7 @@ from typing import Any, LiteralString
 from sqlalchemy import TextClause, text
 
 from consolidator.database.partitions import Connection
+from consolidator.models.audience import OWNER
 from consolidator.store.queries import fetch_column, fetch_value, load
 
 _SQL = load("facts/visibility")
@@ -28,6 +29,12 @@ async def find_visible_facts(conn: Connection, ids: Iterable[str], peer: str) ->
     """Return which of some facts this person may see."""
     values = {"ids": sorted(set(ids)), "peer": peer, "min_people": MIN_PEOPLE}
     return set(await fetch_column(conn, _SQL["facts_for"], values))
+
+
+async def find_facts_of_others(conn: Connection, ids: Iterable[str]) -> set[str]:
+    """Return which of some facts are not the owner's: somebody else's words, and too few people said the same."""
+    others = set(await fetch_column(conn, _SQL["facts_of_others"], {"ids": sorted(set(ids))}))
+    return others - await find_visible_facts(conn, others, OWNER) if others else others
 
 
 async def find_project_sessions(conn: Connection, ids: Iterable[str], project: str) -> set[str]:

@@ -45,3 +45,11 @@ where coalesce(f.project, %(project)s) = %(project)s
 -- name: facts_of_project
 -- include: project_facts
   and f.id = any(%(ids)s)
+
+-- name: facts_of_others
+-- Facts that rest on words of somebody with a name, who is not the owner of the machine.
+select f.id from fact f
+where f.id = any(%(ids)s) and f.trust <> 'person' and exists (
+    select from candidate c join session s on s.id = c.session_id left join session root on root.id = s.root_id
+    where c.id = any(f.evidence) and coalesce(case when root.id is null then s.peer else root.peer end, '') <> ''
+)

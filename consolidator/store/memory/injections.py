@@ -10,6 +10,7 @@ from psycopg.types.json import Jsonb
 
 from consolidator.database.jsonb import dumps, escape
 from consolidator.database.partitions import Connection
+from consolidator.models.audience import OWNER, audiences_for
 from consolidator.models.fact import FactRow
 from consolidator.models.injection import FixOutcome, InjectionRow
 from consolidator.models.solution import SolutionRow
@@ -80,8 +81,8 @@ async def list_standing_facts(
 
 
 async def list_confirmed_fixes(conn: Connection, agent: str, project: str, *, limit: int) -> list[SolutionRow]:
-    """Return a project's solutions that worked in several sessions, those of most sessions first."""
-    values = {"agent": agent, "project": escape(project), "limit": limit}
+    """Return a project's solutions that worked in several sessions of its owner, those of most sessions first."""
+    values = {"agent": agent, "project": escape(project), "audiences": audiences_for(OWNER), "limit": limit}
     return await fetch_all(conn, SolutionRow, _SQL["confirmed_fixes"], values)
 
 

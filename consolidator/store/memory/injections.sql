@@ -43,7 +43,7 @@ union all
 
 -- name: confirmed_fixes
 select * from solution
-where agent = %(agent)s and project = %(project)s and confirmed and retired_at is null and starts_with(audience, 'all')
+where agent = %(agent)s and project = %(project)s and confirmed and retired_at is null and audience = any(%(audiences)s)
 order by sessions desc, occurrences desc, id limit %(limit)s
 
 -- name: latest_end

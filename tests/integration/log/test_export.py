@@ -265,7 +265,7 @@ TRANSCRIPT = [
     {"type": "user", "content": "list the files", "ts": WHEN},
     {"type": "assistant", "content": "looking", "ts": WHEN},
     {"type": "tool_use", "tool_use_id": "t1", "name": "bash", "input": {"command": "ls"}, "ts": WHEN},
-    {"type": "tool_result", "tool_use_id": "t1", "content": "a\nb", "is_error": False, "ts": WHEN},
+    {"type": "tool_result", "tool_use_id": "t1", "output": "a\nb", "is_error": False, "ts": WHEN},
 ]
 HARNESS = [
     {"ts": "2026-01-02T03:04:05Z", "type": "MESSAGE_RECEIVED", "id": "e1", "payload": {"text": "hi", "msg_id": "m"}},

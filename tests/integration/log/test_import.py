@@ -23,7 +23,11 @@ from consolidator.errors import ImportRefused, Interrupted, NotFound
 from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.jobs.retention import prune
+from consolidator.models.audience import OWNER
+from consolidator.service.hooks.answers import answer_hook
+from consolidator.service.hooks.payload import parse_hook
 from consolidator.service.log import erasure
+from consolidator.service.memory.recall import recall
 from consolidator.settings import Settings
 from consolidator.store.sessions import sessions
 from tests.integration.locks import wait_for_lock
@@ -254,3 +258,66 @@ async def test_an_import_killed_anywhere_loses_nothing_and_repeats_nothing(
     await in_thread(run_cli, *arguments, environment=environment)
     assert await read_texts(database) == {name: [*expected_texts(3, name), "x" * 20_000] for name in "abc"}
     await assert_invariants(database)
+
+
+async def test_logs_are_looked_for_where_the_variables_of_their_agents_say(
+    database: Database, environment: Mapping[str, str], tmp_path: Path
+) -> None:
+    moved = {"CLAUDE_CONFIG_DIR": str(tmp_path / "cc"), "CODEX_HOME": str(tmp_path / "cx")}
+    write_log(tmp_path / "cc" / "projects" / "-src-shop" / "a.jsonl", user_lines(2, "a"))
+    meta = {"id": "019c", "timestamp": "2026-03-01T10:00:00.000Z", "cwd": "/src/shop"}
+    write_log(
+        tmp_path / "cx" / "archived_sessions" / "rollout-2026-03-01T10-00-00-019c.jsonl",
+        [{"timestamp": "2026-03-01T10:00:00.000Z", "type": "session_meta", "payload": meta}],
+    )
+    for words in (["import"], ["import", "codex"], ["import", "claude-code"]):
+        missed = await in_thread(run_cli, *words, environment=environment, code=None)
+        assert missed.returncode in (2, 3)
+        assert str(tmp_path) in missed.stderr  # which folders it looked in
+    completed = await in_thread(run_cli, "run", "import", environment={**environment, **moved})
+    assert completed.returncode == 0, completed.stderr
+    assert set(await read_texts(database)) == {"a", "019c"}
+    report = json.loads((await in_thread(run_cli, "import", "--json", environment={**environment, **moved})).stdout)
+    folders = [tmp_path / "cc" / "projects", tmp_path / "cx" / "archived_sessions"]
+    assert (report["sources"], report["unchanged"]) == ([str(folder) for folder in folders], 2)
+
+
+async def test_an_import_says_whose_the_sessions_are(
+    database: Database, environment: Mapping[str, str], tmp_path: Path
+) -> None:
+    said = "From now on always use pnpm for packages."
+    for number, session in enumerate(("mine", "theirs", "named")):
+        write_log(tmp_path / session / "s.jsonl", [user_line(number, said, session)])
+    key = {"type": "session", "id": "named", "key": "main:cli:bob", "created": "2026-03-01T10:00:00Z"}
+    write_log(tmp_path / "named" / "s.jsonl", [key, {"type": "user", "content": said, "ts": "2026-03-01T10:00:00Z"}])
+
+    async def run(*words: str) -> str:
+        completed = await in_thread(run_cli, "import", *words, environment=environment, code=None)
+        return str(completed.stdout + completed.stderr)
+
+    assert "1 new session: yours" in await run(str(tmp_path / "mine"))
+    assert "1 new session: ada" in await run("--from", "ada", str(tmp_path / "theirs"))
+    assert "stays whose it was" in await run("--from", "ada", str(tmp_path / "mine"))
+    assert json.loads(await run("--json", str(tmp_path / "named")))["assumed"] == {"person": None, "sessions": 0}
+    for name in ("", " ada", "group:ops", "a\nb"):
+        assert "is no person's name" in await run("--from", name, str(tmp_path / "mine"))
+    async with database.connection() as conn:
+        peers = {session.origin: session.peer for session in await list_latest(conn)}
+    assert peers == {"claude-code:mine": None, "claude-code:theirs": "ada", "claw0:named": "bob"}
+
+
+async def test_nothing_of_a_log_from_another_person_is_the_owners(
+    database: Database, clock: FrozenClock, settings: Settings, tmp_path: Path
+) -> None:
+    lines = [user_line(1, "From now on always use pnpm for packages.", "theirs")]
+    child = [user_line(2, "look", "theirs", isSidechain=True, agentId="x")]
+    await import_logs(database, write_log(tmp_path / "theirs.jsonl", [*lines, *child]), person="ada")
+    clock.advance(timedelta(hours=1))
+    await run_job(database, settings)
+    for person, is_told in (("ada", True), ("bob", False), (OWNER, False)):
+        told = await recall(database, "packages", agent="claude-code", project="/src/shop", peer=person)
+        assert ("pnpm" in json.dumps(told.as_json())) is is_told
+    payload = {"hook_event_name": "SessionStart", "session_id": "n", "cwd": "/src/shop", "source": "startup"}
+    call = parse_hook("claude-code", "SessionStart", json.dumps(payload).encode(), "/src/shop")
+    assert call is not None
+    assert await answer_hook(database, call) is None

@@ -252,7 +252,7 @@ def test_the_logs_of_a_home_that_is_not_ours_are_not_taken_for_none(
 ) -> None:
     projects = tmp_path / ".claude" / "projects"
     deny(monkeypatch, Path, "stat", projects)
-    assert [path for _, path in find_local_logs(tmp_path)] == [projects]
+    assert [path for _, path in find_local_logs(tmp_path, {})] == [projects]
 
 
 async def test_a_reader_that_fails_is_told_and_what_it_read_is_kept_and_the_rest_read_again(

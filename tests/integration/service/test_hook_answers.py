@@ -170,6 +170,7 @@ async def test_however_much_is_known_a_hook_keeps_to_its_budget(
         {"agent": "codex", "project": PROJECT},
         {"agent": "codex"},
         {"agent": "claude-code", "peer": "ann"},
+        {"agent": "claude-code", "peer": "ann", "project": PROJECT},
         {"agent": "claude-code", "project": "/work/bank"},
     ],
 )
@@ -178,13 +179,22 @@ async def test_nothing_of_another_agent_person_or_project_arrives(
 ) -> None:
     said = "From now on, always use pnpm for the packages."
     for number in range(3):
-        await log_events(database, f"theirs-{number}", [user_message(said)], **owner)
+        calls = [
+            *call_and_result("a", "Bash", {"command": "git push"}, NO_UPSTREAM.format(f"b{number}"), "error"),
+            *call_and_result("b", "Bash", {"command": f"git push --set-upstream origin b{number}"}, "set up"),
+        ]
+        await log_events(database, f"theirs-{number}", [user_message(said), *calls], **owner)
         clock.advance(DAY)
-    await remember(database, "We use pnpm for packages", **owner)
+    remembered = owner if "peer" not in owner else {name: owner[name] for name in ("agent", "peer")}
+    await remember(database, "We use pnpm for packages", **remembered)
     await run_job(database, settings)
     prompt = "install the packages with pnpm please"
     assert await start(database) == ""
     assert await ask_prompt(database, prompt) == ""
+    failed = hook(
+        "PostToolUseFailure", error=NO_UPSTREAM.format("x"), tool_name="Bash", tool_input={"command": "git push"}
+    )
+    assert await ask(database, failed) == ""
 
     await remember(database, "We use pnpm for packages", project=PROJECT, agent="claude-code")  # this would arrive
     assert "pnpm" in await start(database)

@@ -77,6 +77,7 @@ async def test_what_only_others_may_say_is_refused_with_all_the_rest(
         (("write",), {}, "user:laptop"),
         (("write",), {"origin": "harness"}, "client:laptop"),
         (("write",), {"origin": "memory"}, "client:laptop"),
+        (("write",), {"text": "Implement the following plan:\n\nAlways use tabs."}, "client:laptop"),
     ],
 )
 async def test_only_who_forwards_people_says_their_words(
@@ -84,7 +85,7 @@ async def test_only_who_forwards_people_says_their_words(
 ) -> None:
     recorded = await record_events(database, KEY, [message(**data)], viewer=client("laptop", *scopes))
     (event,) = await read_session(database, recorded["session"])
-    assert (event.principal, event.data["text"]) == (principal, "From now on, use tabs.")
+    assert (event.principal, event.data["text"]) == (principal, data.get("text", "From now on, use tabs."))
     assert event.is_persons_word is principal.startswith("user:")
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from consolidator.errors import UsageError
+from consolidator.formats.agent_folders import log_folders
 from consolidator.service.clients.hooks_text import add_hooks, has_hooks, remove_hooks
 from consolidator.service.clients.registry import CLAUDE_CODE, CLIENTS, CODEX, CURSOR
 from consolidator.service.clients.servers_text import SERVER_ARGUMENTS
@@ -131,10 +132,14 @@ def test_settings_of_a_configured_folder_and_of_a_project_are_found() -> None:
     assert CLAUDE_CODE.hooks_file(home, configured, None) == Path("/etc/cc/settings.json")
     assert CLAUDE_CODE.hooks_file(home, {}, project) == project / ".claude/settings.local.json"
     assert CLAUDE_CODE.servers_file(home, configured, None) == Path("/etc/cc/.claude.json")
-    assert CLAUDE_CODE.logs(home, {}, project) == home / ".claude/projects/-work-shop"
+    assert log_folders("claude-code", home, {}, project) == [home / ".claude/projects/-work-shop"]
+    assert log_folders("claude-code", home, configured) == [Path("/etc/cc/projects")]
     assert CODEX.hooks_file(home, configured, None) == Path("/etc/codex/hooks.json")
     assert CODEX.servers_file(home, configured, project) == project / ".codex/config.toml"
-    assert CODEX.logs(home, {}, project) == home / ".codex/sessions"
+    assert log_folders("codex", home, {}, project) == [home / ".codex/sessions", home / ".codex/archived_sessions"]
+    assert log_folders("codex", home, configured)[0] == Path("/etc/codex/sessions")
+    assert log_folders("pi", home, configured) == [home / ".pi/agent/sessions"]
+    assert log_folders("openai-messages", home, configured) == []
     assert CURSOR.hooks_file(home, {}, None) == home / ".cursor/hooks.json"
     assert CURSOR.servers_file(home, {}, project) == project / ".cursor/mcp.json"
     assert set(CLIENTS) == {"claude-code", "codex", "cursor"}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Format, Item, Problem, Skipped
+from consolidator.formats.registry import read_log
 from consolidator.models.payload import EventType, check_payload
 
 _DEFAULT_DATA = Path(__file__).parents[3].parent / "shared" / "data"
@@ -27,7 +28,7 @@ class Log:
     """The items that a reader yields for some files, with every payload checked."""
 
     def __init__(self, reader: Format, paths: Sequence[Path], root: Path) -> None:
-        self.items: list[Item] = [item for path in paths for item in reader.read(path, root)]
+        self.items: list[Item] = [item for path in paths for item in read_log(reader, path, root)]
         self.sessions: dict[str, ForeignSession] = {}
         self.events: list[ForeignEvent] = []
         self.by_session: dict[str, list[ForeignEvent]] = {}

@@ -464,10 +464,6 @@ def test_a_session_is_recognised_and_others_are_not() -> None:
     assert not claude_code.recognises(Path("x.jsonl"), b'{"role":"user","content":"hi"}\n')
 
 
-def test_the_default_path_is_below_home() -> None:
-    assert claude_code.default_paths(Path("/home/ann")) == [Path("/home/ann/.claude/projects")]
-
-
 @pytest.mark.skipif(not (DATA / "claude-code").is_dir(), reason="the sample data is absent")
 def test_real_sessions_leave_no_line_unexplained() -> None:
     root = DATA / "claude-code"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,15 @@ def test_what_was_written_reads_as_what_was_read(tmp_path: Path) -> None:
         assert types_and_data(back) == types_and_data(items)
         assert [event.key for event in select_events(back)] == [event.key for event in select_events(items)]
         assert select_sessions(back)[0].key == session.key
+
+
+def test_a_result_is_written_where_the_layouts_reader_takes_it(tmp_path: Path) -> None:
+    for lines in (OLDER, NEWER):
+        items = read(tmp_path, lines)
+        written = [json.loads(line) for line in claw0.write({"id": "s", "key": "a:b:c"}, to_log_events(items))]
+        results = [event.data["content"] for event in select_events(items) if event.type is EventType.TOOL_RESULT]
+        assert [line.get("output", "") for line in written if line["type"] == "tool_result"] == results
+        assert not any("content" in line for line in written if line["type"] == "tool_result")
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)

@@ -163,7 +163,6 @@ def test_a_session_is_recognised_and_others_are_not() -> None:
     assert pi.recognises(Path("x.jsonl"), b'{"type":"session","id":"s","cwd":"/","timestamp":"t"}\n')
     assert not pi.recognises(Path("x.jsonl"), b'{"type":"session","key":"agent:main:cli"}\n')
     assert not pi.recognises(Path("x.jsonl"), b'{"type":"user","sessionId":"s","uuid":"u","message":{"role":"user"}}\n')
-    assert pi.default_paths(Path("/h")) == [Path("/h/.pi/agent/sessions")]
 
 
 @pytest.mark.skipif(not (DATA / "pi").is_dir(), reason="the sample data is absent")

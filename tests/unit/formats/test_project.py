@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from consolidator.formats.common.coercion import fit_payload
@@ -26,6 +28,14 @@ from consolidator.models.payload import EventType, check_payload
         ("c:\\Users\\Ann\\shop\\", "C:/Users/Ann/shop"),
         ("C:\\Users\\Ann\\shop-worktrees\\fix-12", "C:/Users/Ann/shop"),
         ("\\\\server\\share\\shop\\.worktrees\\x", "//server/share/shop"),
+        ("/home/ann/.codex/worktrees/1a4b/shop", "/home/ann/shop"),
+        ("/home/ann/.codex/worktrees/99ff/shop/src/api", "/home/ann/shop"),
+        ("/home/ann/.cursor/worktrees/shop/fix-12", "/home/ann/shop"),
+        ("/home/ann/.cursor/worktrees/shop/fix-12/src", "/home/ann/shop"),
+        ("C:\\Users\\Ann\\.codex\\worktrees\\1a4b\\shop", "C:/Users/Ann/shop"),
+        ("c:/Users/Ann/.cursor/worktrees/shop/fix-12", "C:/Users/Ann/shop"),
+        ("/home/ann/.codex/worktrees/1a4b", "/home/ann/.codex/worktrees/1a4b"),
+        ("/home/ann/.codex/skills/shop", "/home/ann/.codex/skills/shop"),
         ("/", "/"),
         ("relative/shop", "relative/shop"),
         ("", None),
@@ -34,6 +44,17 @@ from consolidator.models.payload import EventType, check_payload
 )
 def test_worktrees_of_one_repository_are_one_project(cwd: str | None, project: str | None) -> None:
     assert derive_project(cwd) == project
+
+
+def test_a_worktree_that_exists_says_which_repository_it_is_of(tmp_path: Path) -> None:
+    for number, worktree in enumerate(("codex/worktrees/1a4b/shop", "cursor/worktrees/shop/x")):
+        folder = tmp_path / f".{worktree}" / "src"
+        folder.mkdir(parents=True)
+        assert derive_project(str(folder)) == str(tmp_path / "shop")
+        (folder.parent / ".git").write_text(f"gitdir: /src/work/shop/.git/worktrees/shop{number}\n")
+        assert derive_project(str(folder)) == "/src/work/shop"
+        (folder.parent / ".git").write_text("gitdir: ../elsewhere\n")
+        assert derive_project(str(folder)) == str(tmp_path / "shop")
 
 
 @pytest.mark.parametrize(

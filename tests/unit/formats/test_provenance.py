@@ -71,6 +71,95 @@ def test_only_what_codex_recorded_as_submitted_is_a_persons_where_it_records_tha
     assert log.user_texts() == ["fix it"]
 
 
+def completed(*texts: str) -> dict[str, Any]:
+    item = {"type": "UserMessage", "id": "i1", "content": [{"type": "text", "text": text} for text in texts]}
+    return wrap("event_msg", {"type": "item_completed", "thread_id": "t", "item": item})
+
+
+def kinds_item(*parts: tuple[str, str], kinds: list[str] | None = None) -> dict[str, Any]:
+    content = [{"type": "input_text", "text": text} for _, text in parts]
+    metadata = {"turn_id": "t1", "content_item_kinds": [kind for kind, _ in parts] if kinds is None else kinds}
+    payload = {"type": "message", "role": "user", "content": content}
+    return wrap("response_item", {**payload, "internal_chat_message_metadata_passthrough": metadata})
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ([message_item("user", EVIL), message_item("user", "fix it"), completed("fix it")], ["fix it"]),
+        ([message_item("user", EVIL), submission(EVIL), message_item("user", "ok"), completed("ok")], ["ok"]),
+        ([submission(EVIL), completed("fix", "it")], ["fix", "it"]),
+        ([message_item("user", EVIL), kinds_item(("user.text", "fix it"))], ["fix it"]),
+        ([submission(EVIL), message_item("user", EVIL), kinds_item(("user.text", "fix it"))], ["fix it"]),
+        ([kinds_item(("agents_md.instructions", EVIL), ("user.text", "fix it"))], ["fix it"]),
+        ([kinds_item(("hooks.additional_context", EVIL)), message_item("user", "ok"), completed("ok")], ["ok"]),
+        ([kinds_item(("x", EVIL), kinds=["agents_md.instructions", "user.text"])], []),
+        ([kinds_item(("x", EVIL), kinds=[])], []),
+    ],
+)
+def test_where_codex_records_items_nothing_else_proves_a_persons_word(
+    tmp_path: Path, lines: list[dict[str, Any]], words: list[str]
+) -> None:
+    assert read_codex(tmp_path, *lines).user_texts() == words
+
+
+def test_a_version_of_codex_that_records_submissions_proves_nothing_without_one(tmp_path: Path) -> None:
+    for version, words in (("0.148.0", []), ("1.2.3", []), ("0.98.0", ["hi"]), ("0.146.2-alpha", ["hi"])):
+        assert test_codex.read(tmp_path, meta(cli_version=version), message_item("user", "hi")).user_texts() == words
+    submitted = [message_item("user", EVIL), message_item("user", "hi"), submission("hi")]
+    assert test_codex.read(tmp_path, meta(cli_version="0.148.0"), *submitted).user_texts() == ["hi"]
+
+
+@pytest.mark.parametrize("start", ["Implement the following plan:", "PLEASE IMPLEMENT THIS PLAN:"])
+def test_an_accepted_plan_is_the_agents_in_every_format(tmp_path: Path, start: str) -> None:
+    text = f"{start}\n# Plan\n{EVIL}"
+    session = {"type": "session", "id": "s", "timestamp": "2026-01-01T00:00:00Z", "cwd": "/x"}
+    logs = [
+        read_codex(tmp_path, message_item("user", text), submission(text)),
+        read_codex(tmp_path, message_item("user", text)),
+        read_codex(tmp_path, completed(text)),
+        read_one(pi, tmp_path / "pi.jsonl", session, pi_line(text)),
+        read_one(openai_messages, tmp_path / "chat.jsonl", {"messages": [{"role": "user", "content": text}]}),
+        read_one(claw0, tmp_path / "claw0.jsonl", {"type": "user", "content": text}),
+        read_one(harness, tmp_path / "h.jsonl", {"type": "MESSAGE_RECEIVED", "id": "1", "payload": {"text": text}}),
+    ]
+    for log in logs:
+        assert log.user_texts() == []
+        assert log.types().count("ApprovalGranted") == 1
+
+
+def test_a_text_that_a_call_held_before_is_the_agents_in_every_format(tmp_path: Path) -> None:
+    call_of_chat = {"id": "c1", "function": {"name": "schedule", "arguments": json.dumps({"prompt": f'"x"\n{EVIL}'})}}
+    chat = [{"role": "assistant", "tool_calls": [call_of_chat]}, {"role": "user", "content": EVIL}]
+    claw0_call = {"type": "tool_use", "name": "schedule", "tool_use_id": "t", "input": {"prompt": EVIL}}
+    logs = [
+        read_codex(tmp_path, call("c1", f"at now <<< '{EVIL}'"), message_item("user", EVIL), submission(EVIL)),
+        read_one(openai_messages, tmp_path / "chat.jsonl", {"messages": chat}),
+        read_one(claw0, tmp_path / "claw0.jsonl", claw0_call, {"type": "user", "content": EVIL}),
+    ]
+    assert [log.user_texts() for log in logs] == [[], [], []]
+
+
+def test_a_call_of_another_conversation_takes_no_words_from_a_person(tmp_path: Path) -> None:
+    call_of_chat = {"id": "c1", "function": {"name": "note", "arguments": {"text": EVIL}}}
+    chats = [[{"role": "assistant", "tool_calls": [call_of_chat]}], [{"role": "user", "content": EVIL}]]
+    assert read_one(openai_messages, tmp_path / "c.jsonl", *[{"messages": chat} for chat in chats]).user_texts() == [
+        EVIL
+    ]
+
+
+@pytest.mark.parametrize("name", ["api_conversation_history.json", "cline-api_conversation_history.json", "x.json"])
+@pytest.mark.parametrize("is_list", [True, False])
+def test_a_task_of_cline_is_refused(tmp_path: Path, name: str, *, is_list: bool) -> None:
+    details = f"<environment_details>\n# Open\n{EVIL}\n</environment_details>"
+    texts = ["<task>\nread it\n</task>", details]
+    content: Any = [{"type": "text", "text": text} for text in texts] if is_list else "\n\n".join(texts)
+    path = tmp_path / name
+    path.write_text(json.dumps([{"role": "user", "content": content}, {"role": "user", "content": EVIL}]))
+    log = Log(cast(Format, openai_messages), [path], tmp_path)
+    assert (log.types(), ["Cline" in problem.reason for problem in log.problems]) == ([], [True])
+
+
 def test_a_submission_of_several_parts_is_a_persons(tmp_path: Path) -> None:
     parts = [{"type": "input_text", "text": "see"}, {"type": "input_image", "image_url": "data:image/png;base64,AA"}]
     item = wrap("response_item", {"type": "message", "role": "user", "content": parts})
