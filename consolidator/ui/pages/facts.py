@@ -15,7 +15,6 @@ from consolidator.service.memory.daily import find_first_fact
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.fact_chain import load_fact_chain
 from consolidator.service.memory.quoted_places import find_places
-from consolidator.service.memory.remember import remember
 from consolidator.ui import reviewing
 from consolidator.ui.fact_timeline import draw_timeline, list_rewordings
 from consolidator.ui.view import (
@@ -124,18 +123,12 @@ async def correct(request: Request) -> Response:
     return redirect(f"/memory/{fact.id}" + (f"?corrected={replaced}" if fact.id != replaced else ""))
 
 
-async def believe_again(request: Request) -> Response:
-    """Take back that a fact was forgotten: a person says it again."""
-    database, viewer = services_of(request).database, viewer_of(request)
-    explanation = await explain(database, request.path_params["memory_id"], viewer=viewer)
-    fact = explanation["row"]
-    if not isinstance(fact, FactRow) or fact.superseded_reason != "forgotten":
-        raise UsageError("only a fact that a person forgot can be believed again")
-    owner = {"peer": fact.peer} if fact.level == "peer" else {"project": fact.project}
-    if fact.level == "agent":
-        owner = {}
-    remembered = await remember(database, fact.sentence, agent=fact.agent, **owner, viewer=viewer)
-    return redirect(f"/memory/{remembered.id}")
+async def undo(request: Request) -> Response:
+    """Take back that a fact was forgotten or corrected."""
+    fact = await facts.undo_change(
+        services_of(request).database, request.path_params["memory_id"], viewer=viewer_of(request)
+    )
+    return redirect(f"/memory/{fact.id}")
 
 
 async def review(request: Request) -> Response:
@@ -166,7 +159,7 @@ PAGE = PageModule(
         Route("/facts", show_facts),
         Route("/facts/{memory_id}/forget", forget, methods=["POST"]),
         Route("/facts/{memory_id}/correct", correct, methods=["POST"]),
-        Route("/facts/{memory_id}/believe", believe_again, methods=["POST"]),
+        Route("/facts/{memory_id}/undo", undo, methods=["POST"]),
         Route("/facts/{memory_id}/review", review, methods=["POST"]),
         Route("/facts/{memory_id}/reopen", reopen, methods=["POST"]),
         Route("/memory/{memory_id}", show_memory),
