@@ -43,6 +43,7 @@ def mount_ui(
     logins = Logins(load_token(settings.home))
     app = Starlette(
         routes=[
+            Route(PREFIX, _show_start),
             Mount(
                 PREFIX,
                 routes=[
@@ -53,7 +54,7 @@ def mount_ui(
                     Mount("/static", StaticFiles(directory=str(files("consolidator.ui") / "static"))),
                     *(route for page in PAGES for route in page.routes),
                 ],
-            )
+            ),
         ],
         exception_handlers={
             HTTPException: _show_http_error,

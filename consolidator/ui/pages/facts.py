@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -77,9 +78,11 @@ async def show_facts(request: Request) -> Response:
 
 
 async def show_memory(request: Request) -> Response:
-    """Show anything that was learned, by its id: what it rests on, and what a person can do about it."""
+    """Show a fact or a statement by its id: what it rests on, and what a person can do; lead on to what else it is."""
     database, viewer = services_of(request).database, viewer_of(request)
     explanation = await explain(database, request.path_params["memory_id"], viewer=viewer)
+    if explanation["kind"] in ("procedure", "solution"):  # each has a page of its own
+        return redirect(f"/{explanation['kind']}s/{quote(explanation['row'].id, safe='')}")
     before, row = None, explanation["row"]
     chain = await load_fact_chain(database, row, viewer=viewer) if isinstance(row, FactRow) else None
     if explanation["kind"] == "fact" and (corrected := request.query_params.get("corrected")):
