@@ -1,4 +1,4 @@
-"""The service: a scheduler that triggers checks, a catch-up at start, and a health port on loopback.
+"""The service: a scheduler that triggers checks, a catch-up at start, and a health page.
 
 The ledger decides which jobs are due, so a tick that comes late, twice, or on several replicas does no harm.
 """
@@ -6,7 +6,6 @@ The ledger decides which jobs are due, so a tick that comes late, twice, or on s
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import socket
 import time
@@ -45,6 +44,7 @@ class Service:
     """Runs due jobs and answers health checks until its runner is asked to stop."""
 
     runner: JobRunner
+    listener: socket.socket | None = None  # of the health page and the routes; None: there are none
     routes: Sequence[BaseRoute] = ()  # served beside the health page
     lifespan: Callable[[Starlette], AbstractAsyncContextManager[Any]] | None = None
     report: Callable[[], Mapping[str, Any]] = dict  # shown on the health page, too
@@ -76,9 +76,8 @@ class Service:
             trigger = cron.WallClockTrigger(self.runner.cron_expression(job), settings.timezone)
             scheduler.add_job(self._tick, trigger, coalesce=True, misfire_grace_time=None, id=job)
         scheduler.start()
-        port = self._bind_health_port()
-        server = self._health_server() if port else None
-        serving = asyncio.create_task(server.serve(sockets=[port])) if server and port else None
+        server = self._health_server() if self.listener else None
+        serving = asyncio.create_task(server.serve(sockets=[self.listener])) if server and self.listener else None
         running = asyncio.create_task(self._run_loop())
         try:
             await self.runner.stop.wait()
@@ -159,24 +158,6 @@ class Service:
             self.failures.pop(job, None)
         else:
             self.failures[job] = f"{job}: {run.error or summarize({**run.report, 'job': run.job})}"
-
-    def _bind_health_port(self) -> socket.socket | None:
-        """Return the health port, bound on loopback unless a setting says otherwise; None if it is off or in use."""
-        number, host = self.runner.settings.health_port, self.runner.settings.http_host
-        if not number:
-            return None
-        port = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-        port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            port.bind((host, number))
-        except OSError as error:
-            port.close()
-            message = "serving without a health port: %s:%d: %s; CONSOLIDATOR_HEALTH_PORT chooses another"
-            log.warning(message, host, number, error.strerror)
-            return None
-        if not ipaddress.ip_address(host).is_loopback:
-            log.warning("%s is reached from other machines, without encryption: put a proxy with TLS before it", host)
-        return port
 
     def _health_server(self) -> BoundedServer:
         app = Starlette(
