@@ -27,7 +27,7 @@ from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrup
 from consolidator.jobs import cron
 from consolidator.jobs.model.model_report import model_line
 from consolidator.jobs.nightly import JOBS, JobRunner
-from consolidator.jobs.serving.connections import BoundedConfig, BoundedServer, ConnectionLimits
+from consolidator.jobs.serving.connections import LOOPBACK, BoundedConfig, BoundedServer, ConnectionLimits, host_name
 from consolidator.jobs.serving.repeated_lines import WINDOW_SECONDS, RepeatedLines, counted_repetitions
 from consolidator.llm.redaction.redact import format_redacted_traceback
 
@@ -178,14 +178,20 @@ class Service:
             return str(error)
         return "ok"
 
-    async def _healthz(self, _request: Request) -> JSONResponse:
+    async def _healthz(self, request: Request) -> JSONResponse:
         """Answer with the service's state, and 200 whatever that is: the process lives."""
-        return JSONResponse(await self._describe_state())
+        return JSONResponse(self._cut_state(request, await self._describe_state()))
 
-    async def _readyz(self, _request: Request) -> JSONResponse:
+    async def _readyz(self, request: Request) -> JSONResponse:
         """Answer with the service's state; 503 if the database does not answer or something is failing."""
         state = await self._describe_state()
-        return JSONResponse(state, status_code=200 if state["status"] == "ok" else 503)
+        return JSONResponse(self._cut_state(request, state), status_code=200 if state["status"] == "ok" else 503)
+
+    def _cut_state(self, request: Request, state: dict[str, Any]) -> dict[str, Any]:
+        """Return the state, and its status alone to who calls this service by another's name: a page may have it."""
+        settings = self.runner.settings
+        ours = {*LOOPBACK, settings.http_host, *map(str.lower, settings.http_allowed_hosts)}
+        return state if host_name(request.headers.get("host", "")) in ours else {"status": state["status"]}
 
     async def _describe_state(self) -> dict[str, Any]:
         """Return whether the database answers, what fails, what ran last, and what runs next."""
