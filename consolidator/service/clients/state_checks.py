@@ -64,7 +64,7 @@ def check_serve(settings: Settings) -> Check:
     try:
         state = read_json(f"{address}/healthz")
     except (OSError, ValueError, http.client.HTTPException):
-        return Check("serve", True, "not running: `consolidator ui` serves the page, the hook service does the nights")
+        return Check("serve", True, "not running: the page is served alone, and the hook service does the nights")
     is_ok = isinstance(state, dict) and state.get("status") == "ok"
     why = state.get("failure") or state.get("database") if isinstance(state, dict) else "it answers without a state"
     return Check("serve", is_ok, "running and well" if is_ok else str(why), f"look at {address}/healthz")
