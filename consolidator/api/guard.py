@@ -12,19 +12,20 @@ from dataclasses import dataclass, field, replace
 from typing import IO
 
 from starlette.datastructures import Headers
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from consolidator.api import limits, problems
 from consolidator.api.problems import Problem, problem_response
 from consolidator.errors import ConsolidatorError
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
+from consolidator.service.address import LOOPBACK, host_name
 from consolidator.service.bearer import BearerTokens
 from consolidator.service.viewer import Viewer
 
 log = logging.getLogger("consolidator.api")
 EVENT_STREAM = "text/event-stream"
 JSON_LINES = "application/x-ndjson"
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _CHALLENGE = 'Bearer realm="consolidator"'
 
 
@@ -73,7 +74,9 @@ class ApiGuard:
             response = problem_response(problems.INTERNAL, problems.INTERNAL.title, path)
         else:
             return
-        if not started:
+        if not started and response.status_code == problems.TOO_LARGE.status:
+            await _answer_and_drop(response, receive, send)
+        elif not started:
             await response(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -109,8 +112,8 @@ class ApiGuard:
         if self.hosts is None:
             return
         hosts = headers.getlist("host")
-        name = _without_port(hosts[0]) if len(hosts) == 1 else ""
-        if name not in _LOOPBACK and name not in self.hosts:
+        name = host_name(hosts[0]) if len(hosts) == 1 else None
+        if name not in LOOPBACK and name not in self.hosts:
             raise Problem(problems.WRONG_HOST, "this service is not called by the name in the header Host")
 
     async def _authorize(self, scope: Scope, headers: Headers) -> Viewer:
@@ -197,54 +200,59 @@ def _empty_body(receive: Receive) -> Receive:
 
 async def _spool_body(headers: Headers, receive: Receive, file: IO[bytes], most: int) -> bytes:
     """Write a body to a file as it comes, and return its hash. Raises Problem for one that is cut off or too large."""
-    length = headers.get("content-length", "0")
-    if not length.isdigit() or len(length) > 12:
-        raise Problem(problems.BAD_REQUEST, "Content-Length is no number")
-    digest, size = hashlib.sha256(), 0
-    kept = most if int(length) <= most else 0
-    while size <= kept + limits.DROPPED_BYTES:
+    advice = f"a bundle has at most {most} bytes here: CONSOLIDATOR_HTTP_IMPORT_MAX_MB sets that"
+    _check_length(headers, most, advice)
+    digest, size, is_whole = hashlib.sha256(), 0, False
+    while not is_whole:
         message = await receive()
         if message["type"] != "http.request":
             raise Problem(problems.BAD_REQUEST, "the body is cut off: nothing was written")
         piece = message.get("body", b"")
-        size += len(piece)
-        if size <= kept:
-            digest.update(piece)
-            await asyncio.to_thread(file.write, piece)
-        if not message.get("more_body", False):
-            break
-    if size > kept:
-        detail = f"a bundle has at most {most} bytes here: CONSOLIDATOR_HTTP_IMPORT_MAX_MB sets that"
-        raise Problem(problems.TOO_LARGE, detail, {"connection": "close"})
+        size, is_whole = size + len(piece), not message.get("more_body", False)
+        if size > most:
+            raise _too_large(advice)
+        digest.update(piece)
+        await asyncio.to_thread(file.write, piece)
     await asyncio.to_thread(file.flush)
     return digest.digest()
 
 
-def _without_port(host: str) -> str:
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.partition(":")[0].lower()
-
-
 async def _read_body(headers: Headers, receive: Receive) -> bytes:
-    """Return the body of a request. The connection bounds how long it may take.
-
-    Much of a body that is too large is read and dropped: a client that still sends would not hear the answer.
-    """
-    length = headers.get("content-length", "0")
-    if not length.isdigit() or len(length) > 12:
-        raise Problem(problems.BAD_REQUEST, "Content-Length is no number")
-    body, size = bytearray(), 0
-    while size <= limits.DROPPED_BYTES:
+    """Return the body of a request, as far as it came. The connection bounds how long it may take."""
+    advice = f"a request has at most {limits.BODY_BYTES} bytes"
+    _check_length(headers, limits.BODY_BYTES, advice)
+    body, is_whole = bytearray(), False
+    while not is_whole:
         message = await receive()
         if message["type"] != "http.request":
             break  # the client is gone: the application is told so when it asks
-        size += len(message.get("body", b""))
-        if size <= limits.BODY_BYTES:
-            body += message.get("body", b"")
-        if not message.get("more_body", False):
-            break
-    if size > limits.BODY_BYTES:
-        detail = f"a request has at most {limits.BODY_BYTES} bytes"
-        raise Problem(problems.TOO_LARGE, detail, {"connection": "close"})
+        body += message.get("body", b"")
+        if len(body) > limits.BODY_BYTES:
+            raise _too_large(advice)
+        is_whole = not message.get("more_body", False)
     return bytes(body)
+
+
+def _check_length(headers: Headers, most: int, advice: str) -> None:
+    """Raise Problem for a body that is announced as too large, before any of it is read."""
+    length = headers.get("content-length", "0")
+    if not (length.isascii() and length.isdigit()):
+        raise Problem(problems.BAD_REQUEST, "Content-Length is no number")
+    if len(length) > 12 or int(length) > most:
+        raise _too_large(advice)
+
+
+def _too_large(advice: str) -> Problem:
+    return Problem(problems.TOO_LARGE, advice, {"connection": "close"})
+
+
+async def _answer_and_drop(response: Response, receive: Receive, send: Send) -> None:
+    """Answer at once, then read much of what still comes and drop it: who still sends would not hear the answer."""
+    await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
+    await send({"type": "http.response.body", "body": response.body, "more_body": True})
+    dropped, is_sending = 0, True
+    while is_sending and dropped <= limits.DROPPED_BYTES:
+        message = await receive()
+        dropped += len(message.get("body", b""))
+        is_sending = message["type"] == "http.request" and message.get("more_body", False)
+    await send({"type": "http.response.body", "body": b"", "more_body": False})

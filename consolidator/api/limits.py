@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 BODY_BYTES = 4 * 1024 * 1024
-DROPPED_BYTES = 4 * BODY_BYTES  # of a request that is too large
+DROPPED_BYTES = 4 * BODY_BYTES  # of a request that was refused as too large
 WORKED_ON = 8  # requests at once
 PREVIEWS = 4  # of those, that wait for a model to try a steer
 PREVIEWS_EACH = 2  # of those, of one credential

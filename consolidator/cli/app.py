@@ -50,6 +50,8 @@ def _options(
 
 def main() -> None:
     """Run the command line and exit."""
+    if os.path.expanduser("~") == "~":  # a uid without a name, as in a container, and nothing says its home
+        os.environ["HOME"] = "/"
     try:
         _require_utf8(sys.argv[1:])
         app()  # typer reports wrong arguments itself, with exit code 2

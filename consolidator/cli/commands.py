@@ -98,7 +98,7 @@ SUBCOMMANDS = {
     "checkpoint": ("create", "list", "restore", "delete"),
     "config": ("show",),
     "db": ("upgrade", "roles", "info", "verify", "seals", "reindex"),
-    "facts": ("forget", "correct", "review", SEARCH),
+    "facts": ("forget", "correct", "undo", "review", SEARCH),
     "procedures": ("export", SEARCH),
     "revisions": ("show", "promote", "discard", "restore"),
     "rules": ("accept", "dismiss", "write"),

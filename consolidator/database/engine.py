@@ -131,6 +131,11 @@ class Database:
             await driver.execute("set transaction isolation level repeatable read, read only")
             yield driver
 
+    @property
+    def embedded(self) -> EmbeddedServer | None:
+        """The embedded server behind it, whoever stops it; None for another one."""
+        return self.server
+
     @asynccontextmanager
     async def reserve(self, connections: int, *, statement_seconds: int) -> AsyncIterator[Database]:
         """Yield the same database with a few connections of its own, whose users take none of the others'.
@@ -173,6 +178,11 @@ class _ReservedConnections(Database):
         self.access = whole.access
         self._whole = whole
         self._statement_seconds = statement_seconds
+
+    @property
+    def embedded(self) -> EmbeddedServer | None:
+        """The server behind the whole, which stops it."""
+        return self._whole.embedded
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:

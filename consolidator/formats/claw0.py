@@ -22,7 +22,7 @@ from consolidator.formats.common.log_files import find_files
 from consolidator.formats.common.origin import derive_origin
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-from consolidator.models.session_key import SessionKey
+from consolidator.models.session_key import SessionKey, has_controls
 
 NAME = "claw0"
 MAX_OPEN_CALLS = 1024  # calls kept while they wait for a result; beyond it the oldest is dropped
@@ -63,10 +63,17 @@ def _is_claw0_line(line: Mapping[str, Any]) -> bool:
 def read(path: Path, root: Path) -> Iterator[Item]:
     """Read a transcript; each session line begins a session, lines before the first belong to the file's own."""
     transcript: _Claw0Reader | None = None
+    is_refused = False
     for number, line in read_objects(path):
         if isinstance(line, (Skipped, Problem)):
             yield line
+        elif line.get("type") == "session" and has_controls(str(key := line.get("key") or line.get("session_key"))):
+            is_refused = True
+            yield Problem(f"{key!r} is not a valid session key", number)
+        elif is_refused and line.get("type") != "session":
+            yield Problem("a line of a session without a valid key", number)
         elif line.get("type") == "session":
+            is_refused = False
             transcript = _Claw0Reader(_build_session(line, path, root))
             yield transcript.session
             has_data = bool(set(line).difference(_SESSION_FIELDS))
@@ -171,7 +178,7 @@ def _build_session(line: Mapping[str, Any], path: Path, root: Path) -> ForeignSe
 
 def _key_from_filename(path: Path) -> str | None:
     """Return the key of a file named <key>_<id>, with "_" for ":"; None if a part may itself contain "_"."""
-    match = _KEY_IN_NAME.match(path.stem)
+    match = None if has_controls(path.stem) else _KEY_IN_NAME.match(path.stem)
     parts = match[1].split("_") if match else []
     return ":".join(parts) if len(parts) == 3 or (len(parts) in (4, 5) and parts[0] == "agent") else None
 

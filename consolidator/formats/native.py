@@ -25,6 +25,7 @@ from consolidator.formats.common.log_files import find_files
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.models.principal import find_role, role_of
+from consolidator.models.session_key import has_controls
 
 NAME = "consolidator"
 VERSION = 1
@@ -129,6 +130,8 @@ def parse_session(line: Mapping[str, Any], number: int) -> ForeignSession | Prob
         return Problem("the session has no id or no agent", number)
     if header.get("kind", "root") not in _SESSION_KINDS:
         return Problem(f"unknown kind of session {header['kind']!r}", number)
+    if has_controls(_text(header.get("key")) or ""):
+        return Problem(f"{header['key']!r} is not a valid session key", number)
     details = header.get("details")
     fields = ("agent", "channel", "peer", "project", "model", "kind", "key", "status", "details")
     return ForeignSession(

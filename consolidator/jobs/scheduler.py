@@ -1,4 +1,4 @@
-"""The service: a scheduler that triggers checks, a catch-up at start, and a health port on loopback.
+"""The service: a scheduler that triggers checks, a catch-up at start, and a health page.
 
 The ledger decides which jobs are due, so a tick that comes late, twice, or on several replicas does no harm.
 """
@@ -6,7 +6,6 @@ The ledger decides which jobs are due, so a tick that comes late, twice, or on s
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import socket
 import time
@@ -28,7 +27,7 @@ from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrup
 from consolidator.jobs import cron
 from consolidator.jobs.model.model_report import model_line
 from consolidator.jobs.nightly import JOBS, JobRunner
-from consolidator.jobs.serving.connections import BoundedConfig, BoundedServer, ConnectionLimits
+from consolidator.jobs.serving.connections import LOOPBACK, BoundedConfig, BoundedServer, ConnectionLimits, host_name
 from consolidator.jobs.serving.repeated_lines import WINDOW_SECONDS, RepeatedLines, counted_repetitions
 from consolidator.llm.redaction.redact import format_redacted_traceback
 
@@ -45,6 +44,7 @@ class Service:
     """Runs due jobs and answers health checks until its runner is asked to stop."""
 
     runner: JobRunner
+    listener: socket.socket | None = None  # of the health page and the routes; None: there are none
     routes: Sequence[BaseRoute] = ()  # served beside the health page
     lifespan: Callable[[Starlette], AbstractAsyncContextManager[Any]] | None = None
     report: Callable[[], Mapping[str, Any]] = dict  # shown on the health page, too
@@ -76,9 +76,8 @@ class Service:
             trigger = cron.WallClockTrigger(self.runner.cron_expression(job), settings.timezone)
             scheduler.add_job(self._tick, trigger, coalesce=True, misfire_grace_time=None, id=job)
         scheduler.start()
-        port = self._bind_health_port()
-        server = self._health_server() if port else None
-        serving = asyncio.create_task(server.serve(sockets=[port])) if server and port else None
+        server = self._health_server() if self.listener else None
+        serving = asyncio.create_task(server.serve(sockets=[self.listener])) if server and self.listener else None
         running = asyncio.create_task(self._run_loop())
         try:
             await self.runner.stop.wait()
@@ -160,24 +159,6 @@ class Service:
         else:
             self.failures[job] = f"{job}: {run.error or summarize({**run.report, 'job': run.job})}"
 
-    def _bind_health_port(self) -> socket.socket | None:
-        """Return the health port, bound on loopback unless a setting says otherwise; None if it is off or in use."""
-        number, host = self.runner.settings.health_port, self.runner.settings.http_host
-        if not number:
-            return None
-        port = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-        port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            port.bind((host, number))
-        except OSError as error:
-            port.close()
-            message = "serving without a health port: %s:%d: %s; CONSOLIDATOR_HEALTH_PORT chooses another"
-            log.warning(message, host, number, error.strerror)
-            return None
-        if not ipaddress.ip_address(host).is_loopback:
-            log.warning("%s is reached from other machines, without encryption: put a proxy with TLS before it", host)
-        return port
-
     def _health_server(self) -> BoundedServer:
         app = Starlette(
             routes=[Route("/healthz", self._healthz), Route("/readyz", self._readyz), *self.routes],
@@ -197,14 +178,20 @@ class Service:
             return str(error)
         return "ok"
 
-    async def _healthz(self, _request: Request) -> JSONResponse:
+    async def _healthz(self, request: Request) -> JSONResponse:
         """Answer with the service's state, and 200 whatever that is: the process lives."""
-        return JSONResponse(await self._describe_state())
+        return JSONResponse(self._cut_state(request, await self._describe_state()))
 
-    async def _readyz(self, _request: Request) -> JSONResponse:
+    async def _readyz(self, request: Request) -> JSONResponse:
         """Answer with the service's state; 503 if the database does not answer or something is failing."""
         state = await self._describe_state()
-        return JSONResponse(state, status_code=200 if state["status"] == "ok" else 503)
+        return JSONResponse(self._cut_state(request, state), status_code=200 if state["status"] == "ok" else 503)
+
+    def _cut_state(self, request: Request, state: dict[str, Any]) -> dict[str, Any]:
+        """Return the state, and its status alone to who calls this service by another's name: a page may have it."""
+        settings = self.runner.settings
+        ours = {*LOOPBACK, settings.http_host, *map(str.lower, settings.http_allowed_hosts)}
+        return state if host_name(request.headers.get("host", "")) in ours else {"status": state["status"]}
 
     async def _describe_state(self) -> dict[str, Any]:
         """Return whether the database answers, what fails, what ran last, and what runs next."""

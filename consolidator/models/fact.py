@@ -94,7 +94,7 @@ class FactRow(Assertion):
 
 @dataclass(frozen=True, slots=True)
 class CorrectionRow:
-    """A value that a person told memory to forget, or a fact that a person stated."""
+    """A value that a person told memory to forget or took that back, or a fact that a person stated."""
 
     agent: str
     level: str
@@ -106,6 +106,7 @@ class CorrectionRow:
     fact_id: str  # the forgotten fact, or the one that a person stated
     is_stated: bool
     at: datetime  # when the person did
+    is_undone: bool = False  # a person took back that it was forgotten
 
 
 CandidateTable = table_of("candidate", CandidateRow)

@@ -126,6 +126,7 @@ class PolicyDecision(Payload):
         "items_withdrawn",  # the framework gives those with after < seq <= upto to its model no more
         "fact_stated",  # memory was asked to remember a `statement`
         "fact_forgotten",  # memory was asked to forget a fact
+        "fact_restored",  # a person took that back
     ]
 
 

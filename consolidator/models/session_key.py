@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
+# Controls, separators of lines, and what turns the direction of writing: two keys that look alike must be one.
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 _GROUP_KINDS = frozenset({"group", "supergroup", "channel", "room", "thread"})
 
 
@@ -31,6 +34,11 @@ class SessionKey:
         if len(parts) >= 3:
             return cls(parts[0], parts[1], ":".join(parts[2:]))
         return cls(parts[0], parts[1] if len(parts) == 2 else None)
+
+
+def has_controls(name: str) -> bool:
+    """Tell whether a key, or a name in one, has characters that nobody sees and that change what is around them."""
+    return _CONTROLS.search(name) is not None
 
 
 def is_group(peer: str) -> bool:

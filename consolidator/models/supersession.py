@@ -33,3 +33,5 @@ class FactVersionRow:
     valid_from: datetime
     valid_to: datetime | None
     superseded_at: datetime | None
+    superseded_by: str | None = None
+    superseded_reason: SupersededReason | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import os
 import secrets
@@ -57,6 +58,16 @@ def load_token(home: Path) -> str:
         return _read_token(path) or _create_token(path)
     except OSError as error:
         raise UsageError(f"cannot keep the token of the HTTP interface in {path}: {error.strerror}") from error
+
+
+def prove_token(token: str, challenge: str) -> str:
+    """Return what shows a program on this machine that the service has the owner's token, without telling it."""
+    return sign_with_token(token, f"service {challenge}")
+
+
+def sign_with_token(token: str, text: str) -> str:
+    """Return a signature of a text that only who has the token can make."""
+    return hmac.new(token.encode(), text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 
 
 def _read_token(path: Path) -> str:

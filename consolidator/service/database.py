@@ -60,10 +60,10 @@ async def load_schema_revision(database: Database) -> str:
 
 async def describe_database(database: Database, settings: Settings) -> dict[str, str]:
     """Return where the database is, its version and its sizes, as text by name."""
-    described = {"kind": "embedded" if database.server else "given by CONSOLIDATOR_DATABASE_URL"}
+    described = {"kind": "embedded" if database.embedded else "given by CONSOLIDATOR_DATABASE_URL"}
     described["role"] = _ROLES[database.access]
-    if database.server:
-        described |= {"home": str(settings.home), **database.server.info()}
+    if database.embedded:
+        described |= {"home": str(settings.home), **database.embedded.info()}
     described["security fixes"] = await describe_missing_fixes(database) or "none missing that this version knows of"
     async with database.connection() as conn:
         described["schema revision"] = await load_schema_revision(database)
@@ -75,7 +75,7 @@ async def describe_missing_fixes(database: Database) -> str | None:
     """Return which known security fixes the running server lacks, and what to do; None if it lacks none."""
     async with database.connection() as conn:
         version = conn.info.server_version
-    return security_releases.describe_missing_fixes(version, embedded=database.server is not None)
+    return security_releases.describe_missing_fixes(version, embedded=database.embedded is not None)
 
 
 async def back_up_database(database: Database, path: Path) -> int:

@@ -15,13 +15,13 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from consolidator.errors import ConsolidatorError
-from consolidator.service.bearer import load_token
+from consolidator.service.bearer import load_token, prove_token
 from consolidator.service.database import Database
 from consolidator.service.nights.requested import RequestedRuns
 from consolidator.service.sessions.following import FollowHub
 from consolidator.settings import Settings
 from consolidator.ui.guard import PREFIX, PageGuard, PageProblem, cookie_name, to_problem
-from consolidator.ui.logins import LOGIN_SECONDS, Logins, prove_token
+from consolidator.ui.logins import LOGIN_SECONDS, Logins
 from consolidator.ui.registry import PAGES
 from consolidator.ui.view import PageServices, redirect, services_of, show_page
 
@@ -43,6 +43,7 @@ def mount_ui(
     logins = Logins(load_token(settings.home))
     app = Starlette(
         routes=[
+            Route(PREFIX, _show_start),
             Mount(
                 PREFIX,
                 routes=[
@@ -53,7 +54,7 @@ def mount_ui(
                     Mount("/static", StaticFiles(directory=str(files("consolidator.ui") / "static"))),
                     *(route for page in PAGES for route in page.routes),
                 ],
-            )
+            ),
         ],
         exception_handlers={
             HTTPException: _show_http_error,

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from consolidator.errors import ConsolidatorError, Forbidden, NotFound, UsageError
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
+from consolidator.service.address import LOOPBACK, host_name
 from consolidator.ui.logins import Logins
 
 log = logging.getLogger("consolidator.ui")
@@ -26,7 +27,6 @@ WORKED_ON, WAITING = 4, 64  # requests
 REQUEST_SECONDS = 30.0
 STREAMS = 16  # open at once; they have no end of their own
 STREAM_END = "/live"  # of a path that is answered by a stream
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _FORM = "application/x-www-form-urlencoded"
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -150,11 +150,8 @@ class PageGuard:
         if self.hosts is None:
             return
         hosts = request.headers.getlist("host")
-        try:
-            name = (urlsplit(f"//{hosts[0]}").hostname or "") if len(hosts) == 1 else ""
-        except ValueError:
-            name = ""
-        if name not in _LOOPBACK and name not in self.hosts:
+        name = host_name(hosts[0]) if len(hosts) == 1 else None
+        if name not in LOOPBACK and name not in self.hosts:
             advice = "Open it at 127.0.0.1, or name this host in CONSOLIDATOR_HTTP_ALLOWED_HOSTS."
             raise PageProblem(421, "This service is not called by that name", advice)
 
@@ -168,11 +165,14 @@ async def _read_form(request: Request) -> dict[str, str]:
     """Return the fields of a form, the last of each name. Raises PageProblem for anything else, or too much."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
         raise PageProblem(415, "This is no form of the page", "Nothing was changed.")
-    body = bytearray()
+    body, too_long = bytearray(), PageProblem(413, "This is too long for a form", "Nothing was changed.")
+    length = request.headers.get("content-length", "0")
+    if not (length.isascii() and length.isdigit()) or len(length) > 12 or int(length) > MAX_FORM_BYTES:
+        raise too_long
     async for piece in request.stream():
         body += piece
         if len(body) > MAX_FORM_BYTES:
-            raise PageProblem(413, "This is too long for a form", "Nothing was changed.")
+            raise too_long
     try:
         return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FORM_FIELDS))
     except ValueError:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from consolidator.service.bearer import sign_with_token
 from consolidator.service.viewer import OWNER, Viewer
 
 LINK_SECONDS = 300.0  # a link that nobody opened is void then
@@ -36,12 +37,7 @@ class Login:
 def make_code(token: str) -> str:
     """Return the code of a new link, which whoever can read the owner's token can make."""
     unsigned = f"{int(time.time() + LINK_SECONDS)}.{secrets.token_urlsafe(16)}"
-    return f"{unsigned}.{_sign(token, f'link {unsigned}')}"
-
-
-def prove_token(token: str, challenge: str) -> str:
-    """Return what shows a program on this machine that the service has the owner's token, without telling it."""
-    return _sign(token, f"service {challenge}")
+    return f"{unsigned}.{sign_with_token(token, f'link {unsigned}')}"
 
 
 @dataclass(slots=True)
@@ -58,7 +54,7 @@ class Logins:
         """Return the cookie of a new login in exchange for a link's code; None for a used, void or wrong one."""
         unsigned, _, signature = code.rpartition(".")
         if not hmac.compare_digest(
-            _sign(self.token, f"link {unsigned}").encode(), signature.encode("utf-8", "replace")
+            sign_with_token(self.token, f"link {unsigned}").encode(), signature.encode("utf-8", "replace")
         ):
             return None
         void_at = float(unsigned.partition(".")[0])
@@ -84,7 +80,3 @@ class Logins:
 
 def _hash(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-
-
-def _sign(token: str, text: str) -> str:
-    return hmac.new(token.encode(), text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()

@@ -8,7 +8,8 @@ import shlex
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from consolidator.settings import Settings
 from tests.acceptance.claude_home import PROJECT, ClaudeCode, push_session, wait_for
 from tests.acceptance.codex_home import codex_push_session
 from tests.conftest import NOON
+from tests.nights import start_cli
 from tests.support import PATIENCE, free_port, run_cli
 
 
@@ -133,6 +135,52 @@ def test_memory_for_one_project_comes_in_that_project_alone(environment: Mapping
     assert not (shop / ".claude" / "settings.local.json").exists()
     run_cli("uninstall", "--yes", environment=environment)  # ends the hook service, too
     wait_for(lambda: not is_running(Path(environment["CONSOLIDATOR_HOME"])))
+
+
+@contextmanager
+def serve(environment: Mapping[str, str]) -> Iterator[None]:
+    """Run the service of an environment until it answers, and stop it at the end."""
+    with start_cli("serve", environment=environment) as process:
+        assert wait_for(lambda: is_healthy(int(environment["CONSOLIDATOR_HEALTH_PORT"])))
+        yield
+        process.terminate()
+        process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+
+
+def test_a_taken_port_is_told_at_once_and_nothing_is_served(environment: Mapping[str, str], tmp_path: Path) -> None:
+    """Neither `serve` nor `doctor` takes the service of another home for its own."""
+    with free_port() as port:
+        first = {**environment, "CONSOLIDATOR_HEALTH_PORT": str(port)}
+        second = {**first, "CONSOLIDATOR_HOME": str(tmp_path / "second")}
+        with serve(first):
+            refused = run_cli("serve", environment=second, code=2)
+            assert f"error: cannot listen on 127.0.0.1:{port}: Address already in use" in refused.stderr
+            assert "CONSOLIDATOR_HEALTH_PORT" in refused.stderr
+            assert f"http://127.0.0.1:{port}" not in refused.stdout + refused.stderr
+            found = [
+                find_check(json.loads(run_cli("doctor", "--json", environment=each, code=2).stdout), "serve")
+                for each in (first, second)
+            ]
+    assert found[0].startswith("running")
+    assert found[1].startswith("not running for this home")
+
+
+def test_what_memory_has_to_say_is_no_failure_of_the_hooks(environment: Mapping[str, str], tmp_path: Path) -> None:
+    (tmp_path / ".codex").mkdir()
+    home = Path(environment["CONSOLIDATOR_HOME"])
+    run_cli("install", "codex", "--yes", "--no-history", environment=environment)
+    run_cli("remember", "I like short answers.", "--agent", "codex", environment=environment)
+    run_cli("run", "consolidation", environment=environment)
+    codex = ClaudeCode(environment, tmp_path, settings=tmp_path / ".codex" / "hooks.json")
+    assert "short answers" in codex.run_until_answered("SessionStart", source="startup")
+    shown = run_cli("status", "--json", environment=environment).stdout
+    checks = json.loads(run_cli("doctor", "--json", environment=environment).stdout)
+    assert find_check(checks, "hook service") == "running"
+    assert find_check(checks, "hook program") == "ends with 0 and is silent"
+    assert run_cli("status", "--json", environment=environment).stdout == shown  # and a check is not counted
+    run_cli("uninstall", "--yes", environment=environment)
+    wait_for(lambda: not is_running(home))
 
 
 def find_check(checks: list[dict[str, Any]], name: str) -> str:

@@ -176,6 +176,17 @@ async def correct_fact(call: Writing, fact_id: MemoryId, body: Correction) -> Re
     return await call.answer_once(work)
 
 
+@router.post("/facts/{fact_id}/undo", **operation("write", FactChange))
+async def undo_change(call: Writing, fact_id: MemoryId) -> Response:
+    """Take back that a person forgot or corrected a fact: it is believed again as it was. Answers that fact's id."""
+
+    async def work(database: Database) -> Answer:
+        fact = await facts.undo_change(database, fact_id, viewer=call.viewer)
+        return to_answer(FactChange(id=fact.id, believed=True))
+
+    return await call.answer_once(work)
+
+
 @router.post("/facts/{candidate_id}/review", **operation("write", FactChange))
 async def review_candidate(call: Writing, candidate_id: MemoryId, body: Review) -> Response:
     """Let a statement in quarantine be believed, or reject it for good."""

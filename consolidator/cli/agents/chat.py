@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import logging
+import os
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -81,4 +82,4 @@ def user_name() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # the machine does not know its user
-        return Path.home().name or "user"
+        return Path(os.environ.get("HOME", "")).name or "user"

@@ -31,6 +31,7 @@ from consolidator.service.memory.facts import (
     list_quarantined,
     list_rejected,
     review_candidate,
+    undo_change,
 )
 
 facts_app = typer.Typer(cls=QueryGroup, invoke_without_command=True)
@@ -171,6 +172,21 @@ def correct_command(
         print_json(fact)
     else:
         print_line(f"believed from now on: {fact.sentence} ({short_id(fact.id)})")
+
+
+@facts_app.command("undo")
+def undo_command(fact_id: FactId, as_json: AsJson = False) -> None:
+    """Take back that you forgot or corrected a fact: it is believed again as it was."""
+
+    async def work() -> FactRow:
+        async with open_configured() as (database, _):
+            return await undo_change(database, fact_id)
+
+    fact = run_async(work())
+    if as_json:
+        print_json(fact)
+    else:
+        print_line(f"believed again: {fact.sentence} ({short_id(fact.id)})")
 
 
 @facts_app.command("review")

@@ -9,7 +9,8 @@ from contextlib import AsyncExitStack
 import typer
 
 from consolidator.cli.agents.tool_file import BuiltinTools, McpConfig, McpServers, ToolFiles, open_tools
-from consolidator.cli.common import open_configured, run_async, stop_on_signals
+from consolidator.cli.common import open_configured, read_settings, run_async, stop_on_signals
+from consolidator.service.address import listen
 from consolidator.service.bearer import TOKEN_FILE
 from consolidator.service.database import describe_missing_fixes
 from consolidator.service.nights.requested import RequestedRuns
@@ -60,7 +61,8 @@ def serve_command(
 ) -> None:
     """Run as a service: import, consolidate and prune every night; GET /healthz shows its state.
 
-    With nothing configured it imports the logs that agents leave on this machine. A missed night is caught up at start.
+    It ends with 2 where another process has its port. With nothing configured it imports the logs that agents leave on
+    this machine. A missed night is caught up at start.
     Sessions with an open message, call or answer are driven as soon as that is so, with the tools given here; those
     that use others are left to other processes.
     SIGTERM or SIGINT ends it with exit code 0: the current unit and the current steps are finished or released, and
@@ -74,9 +76,13 @@ def serve_command(
 
     async def work() -> None:
         stop = stop_on_signals()
+        settings = read_settings()
         async with AsyncExitStack() as stack:
+            listener = None
+            if settings.health_port:  # before anything is told of it, or done
+                listener = stack.enter_context(listen(settings.http_host, settings.health_port))
             stack.enter_context(export_spans())
-            database, settings = await stack.enter_async_context(open_configured())
+            database, _ = await stack.enter_async_context(open_configured())
             toolbox = await stack.enter_async_context(open_tools(tools, mcp, mcp_config, builtin))
             if settings.health_port:
                 for line in describe_service(settings):
@@ -100,7 +106,7 @@ def serve_command(
             driving = asyncio.create_task(driver.run(stop))
             try:
                 await serve_nights(
-                    database, settings, stop, routes, mount.lifespan, lambda: {"sessions": driver.report()}
+                    database, settings, stop, listener, routes, mount.lifespan, lambda: {"sessions": driver.report()}
                 )
             finally:
                 stop.set()

@@ -324,7 +324,8 @@ def _create_cluster(data: Path, record: dict[str, Any], home: Path, binaries: Bi
 
 def _run_initdb(work_dir: Path, worker: Account, binaries: Binaries) -> None:
     """Run initdb in a directory that holds the password, in a session that a terminal's Ctrl-C does not reach."""
-    command = [binaries.program("initdb"), "-D", str(work_dir / "data"), "-U", USER]
+    beginning, variables = account.lend_name(worker, work_dir)
+    command = [*beginning, binaries.program("initdb"), "-D", str(work_dir / "data"), "-U", USER]
     command += [f"--pwfile={work_dir / 'password'}", "--auth-local=scram-sha-256", "--auth-host=scram-sha-256"]
     command += ["--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
     command += [word for name, value in DEFAULT_SETTINGS.items() for word in ("--set", f"{name}={value}")]
@@ -338,7 +339,7 @@ def _run_initdb(work_dir: Path, worker: Account, binaries: Binaries) -> None:
             timeout=INITDB_SECONDS,
             cwd="/",
             stdin=subprocess.DEVNULL,
-            env=environment(),
+            env=environment() | variables,
             umask=0o077,
             start_new_session=True,
             **worker.credentials(),

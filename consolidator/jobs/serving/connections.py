@@ -7,6 +7,7 @@ of half-open ones keeps no other client out. A request that is being answered is
 from __future__ import annotations
 
 import asyncio
+import re
 import resource
 import socket
 from collections.abc import Iterator
@@ -17,10 +18,13 @@ from typing import Any, Literal
 
 import h11
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 Phase = Literal["head", "body", "answer"]
+LOOPBACK = ("127.0.0.1", "localhost", "::1")  # names of this machine, by which a service may always be called
+_HOST = re.compile(r"(?:\[([0-9a-z:.%]+)\]|([0-9a-z._-]+))(?::[0-9]{1,5})?", re.IGNORECASE)
 _CLOSING_SECONDS = 1.0  # for the last words to a client that is closed
 _OPEN_FILES_SHARE = 4  # connections take at most one of so many files that the process may open
 
@@ -76,6 +80,31 @@ class OpenConnections:
         self.open.pop(connection, None)
 
 
+def host_name(header: str) -> str | None:
+    """Return the name in a header Host, in lower case and without its port; None where it is no host."""
+    match = _HOST.fullmatch(header)
+    return None if match is None else (match[1] or match[2]).lower()
+
+
+def _check_heads(app: ASGIApp, most: int) -> ASGIApp:
+    """Return an application that is given no request with a Host that is none, or with more than `most` bytes of head.
+
+    h11 bounds what it waits for: a head that comes whole in one piece can be as large as what is read at once.
+    """
+
+    async def checked(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            headers: list[tuple[bytes, bytes]] = scope["headers"]
+            size = len(scope["raw_path"]) + len(scope["query_string"]) + sum(len(a) + len(b) + 4 for a, b in headers)
+            is_called = all(host_name(value.decode("latin-1")) for name, value in headers if name == b"host")
+            if size > most or not is_called:
+                await Response(status_code=400, headers={"connection": "close"})(scope, receive, send)
+                return
+        await app(scope, receive, send)
+
+    return checked
+
+
 def _send_at_once(transport: asyncio.Transport) -> None:
     """Have what is written sent at once: asyncio sets this only where the listening socket names its protocol.
 
@@ -97,7 +126,7 @@ class BoundedConfig(uvicorn.Config):
 
     def __init__(self, app: ASGIApp, limits: ConnectionLimits, **options: Any) -> None:
         super().__init__(
-            app,
+            _check_heads(app, limits.head_bytes),
             http=BoundedConnection,
             ws="none",
             loop="none",

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from consolidator.memory.facts.candidates import EXPLICIT_EXTRACTORS, Candidate
 from consolidator.memory.facts.reconcile import Attribute, Fact, attribute_of, normalize_value
-from consolidator.models.fact import CorrectionRow
+from consolidator.models.fact import CorrectionRow, FactRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,11 @@ def _is_forgotten(
     return forgotten_at is not None and not any(
         remembered[cited] > forgotten_at for cited in fact.evidence if cited in remembered
     )
+
+
+def is_correction(fact: FactRow, of: FactRow) -> bool:
+    """Tell whether a person stated a fact in place of another one."""
+    return fact.id == correction_id(of.id, fact.sentence)
 
 
 def correction_id(fact_id: str, text: str) -> str:

@@ -28,7 +28,7 @@ from consolidator.models.fact import CorrectionRow
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, role_of
 
-STATED, FORGOTTEN = "fact_stated", "fact_forgotten"  # decisions
+STATED, FORGOTTEN, RESTORED = "fact_stated", "fact_forgotten", "fact_restored"  # decisions
 MAX_STATEMENT_CHARS = 400
 _TRUST = {Role.USER: "user", Role.OPERATOR: "user", Role.AGENT: "agent"}
 
@@ -79,8 +79,9 @@ def _read_attribute(event: Event) -> tuple[str, Statement] | None:
 
 
 def read_forgetting(event: Event, session: SessionContext) -> CorrectionRow | None:
-    """Return what an event asks to forget; None for another event, or where nobody may ask it."""
-    if not _is_decision(event, FORGOTTEN) or role_of(event.principal) not in _TRUST:
+    """Return what an event asks to forget, or takes back; None for another event, or where nobody may ask it."""
+    role, is_undone = role_of(event.principal), _is_decision(event, RESTORED)
+    if not (is_undone or _is_decision(event, FORGOTTEN)) or role not in _TRUST or (is_undone and role is Role.AGENT):
         return None
     words = [event.data.get(name) for name in ("subject", "predicate", "value", "fact_id")]
     if not all(isinstance(word, str) for word in words):
@@ -88,7 +89,7 @@ def read_forgetting(event: Event, session: SessionContext) -> CorrectionRow | No
     subject, predicate, value, fact_id = map(str, words)
     level, project, peer = owner_of_session(session)
     return CorrectionRow(
-        session.agent, level, project, peer, subject, predicate, value, fact_id, False, event.occurred_at
+        session.agent, level, project, peer, subject, predicate, value, fact_id, False, event.occurred_at, is_undone
     )
 
 

@@ -18,7 +18,7 @@ from consolidator.models.payload import EventType
 from consolidator.models.principal import Role
 from consolidator.models.seed import Seed, SeedRole, SeedRow
 from consolidator.models.session import SessionRow
-from consolidator.models.session_key import SessionKey
+from consolidator.models.session_key import SessionKey, has_controls
 from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.budget import check_cap
 from consolidator.runtime.session.routing import candidate_models
@@ -40,9 +40,13 @@ _OPERATOR = Role.OPERATOR.value
 def parse_key(key: str) -> tuple[str, str | None, str | None]:
     """Return agent, channel and peer of a key. Raises UsageError for an invalid key."""
     parsed = SessionKey.parse(key)
-    if not parsed.agent.strip() or len(key) > _MAX_KEY_LENGTH or escape(key) != key:  # NUL, lone surrogates
+    if not parsed.agent.strip() or len(key) > _MAX_KEY_LENGTH or not _is_name(key):
         raise UsageError(f"{key[:80]!r} is not a valid session key, such as main:cli:mara")
     return parsed.agent, parsed.channel or None, parsed.peer or None
+
+
+def _is_name(text: str) -> bool:
+    return escape(text) == text and not has_controls(text)  # NUL and lone surrogates, which no database holds
 
 
 async def open_session(
@@ -246,7 +250,7 @@ def _owner_of(key: str | None, agent: str | None, channel: str | None, peer: str
         if agent is None:
             raise UsageError("a session needs an agent, or a key such as main:cli:mara")
         for what, name in (("agent", agent), ("channel", channel), ("peer", peer)):
-            if name is not None and (not name.strip() or len(name) > _MAX_KEY_LENGTH or escape(name) != name):
+            if name is not None and (not name.strip() or len(name) > _MAX_KEY_LENGTH or not _is_name(name)):
                 raise UsageError(f"{name[:80]!r} is no {what}")
         return {"agent": agent, "channel": channel, "peer": peer}
     named = dict(zip(("agent", "channel", "peer"), parse_key(key), strict=True))

@@ -71,7 +71,7 @@ def _check_settings(place: Place) -> list[Check]:
 
 
 def _check_program(place: Place, home: Path | None) -> Check:
-    """Run the hook as the agent would, with a payload about a place that nothing is known of.
+    """Run the hook as the agent would, with a payload that nothing is to be said about and that counts for nothing.
 
     Without the home of a service that runs it gets a path that is none, so that a check starts nothing.
     """
@@ -80,7 +80,7 @@ def _check_program(place: Place, home: Path | None) -> Check:
         "session_id": "doctor",
         "transcript_path": "",
         "cwd": str(Path(place.home) / "consolidator-doctor"),
-        "hook_event_name": event,
+        "hook_event_name": "doctor",  # of no hook: the service reads it, and is silent
         "source": "startup",
     }
     asked = os.devnull if home is None else str(home.absolute())  # which is no directory

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import urllib.request
+import http.client
 from datetime import timedelta
 
 from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.jobs.engine import describe_engine
+from consolidator.service.address import find_service, read_json
 from consolidator.service.clients.checks import Check
 from consolidator.service.nights import receivers
 from consolidator.settings import Settings
 from consolidator.store.nights import runs
 
-HEALTH_SECONDS = 3
 NIGHT_AGE = timedelta(hours=36)  # of the last consolidation, after which something is wrong
 
 
@@ -58,13 +57,14 @@ def check_digest(settings: Settings) -> list[Check]:
 
 
 def check_serve(settings: Settings) -> Check:
-    """Ask `serve` for its health; that it does not run is no failure, as the hook service does the nights then."""
-    address = f"http://{settings.http_host}:{settings.health_port}/healthz"
+    """Ask this home's `serve` for its health; that it does not run is no failure: the hook service does the nights."""
+    address = find_service(settings)
+    if address is None:
+        return Check("serve", True, "not running for this home: the hook service does the nights")
     try:
-        with urllib.request.urlopen(address, timeout=HEALTH_SECONDS) as answer:
-            state = json.load(answer)
-    except (OSError, ValueError):
-        return Check("serve", True, "not running: the hook service does the nights")
+        state = read_json(f"{address}/healthz")
+    except (OSError, ValueError, http.client.HTTPException):
+        return Check("serve", True, "not running: the page is served alone, and the hook service does the nights")
     is_ok = isinstance(state, dict) and state.get("status") == "ok"
-    why = state.get("failure") or state.get("database") if isinstance(state, dict) else "another program answers"
-    return Check("serve", is_ok, "running and well" if is_ok else str(why), f"look at {address}")
+    why = state.get("failure") or state.get("database") if isinstance(state, dict) else "it answers without a state"
+    return Check("serve", is_ok, "running and well" if is_ok else str(why), f"look at {address}/healthz")

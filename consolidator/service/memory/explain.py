@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from consolidator.database import Connection, Database
 from consolidator.errors import NotFound
+from consolidator.memory.facts.corrections import is_correction
 from consolidator.memory.facts.reconcile import UNKNOWN_START
 from consolidator.memory.facts.steering import count_steers
 from consolidator.memory.solutions.solution import count_support
@@ -16,9 +17,11 @@ from consolidator.models.audience import describe_peer
 from consolidator.models.fact import CitedCandidateRow, FactRow
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
+from consolidator.models.supersession import FactVersionRow
 from consolidator.service.memory.ids import MEMORY, resolve_id
 from consolidator.service.memory.procedures import describe_purpose
 from consolidator.service.viewer import OWNER, Viewer
+from consolidator.store.facts import supersession
 from consolidator.store.facts.visibility import (
     find_own_sessions,
     find_project_facts,
@@ -149,6 +152,12 @@ async def _explain_fact(conn: Connection, fact: FactRow, scope: Viewer) -> dict[
         *([str(counts)] if (counts := count_steers(cited)).steers else []),
         *_predecessors(fact, history),
         *_superseded(fact, history),
+        *(
+            f"not believed from {version.superseded_at:%Y-%m-%d %H:%M} to {version.until:%Y-%m-%d %H:%M}: {reason}"
+            for version in await supersession.load_versions(conn, [fact.id])
+            if version.superseded_at is not None
+            for reason in _superseded(version, history)
+        ),
         *(_decision(candidate, fact) for candidate in cited if _is_notable(candidate) and not _is_cut(scope)),
     ]
     if not _is_cut(scope) and (rejections := await lookup.count_rejections(conn, fact)):
@@ -175,7 +184,7 @@ def _predecessors(fact: FactRow, history: Iterable[FactRow]) -> list[str]:
     ]
 
 
-def _superseded(fact: FactRow, history: Iterable[FactRow]) -> list[str]:
+def _superseded(fact: FactRow | FactVersionRow, history: Iterable[FactRow]) -> list[str]:
     if fact.superseded_reason is None:
         return []
     if fact.superseded_reason == "forgotten":
@@ -183,6 +192,8 @@ def _superseded(fact: FactRow, history: Iterable[FactRow]) -> list[str]:
     if fact.superseded_by is None:
         return ["superseded by another revision"]
     for other in history:
+        if other.id == fact.superseded_by and isinstance(fact, FactRow) and is_correction(fact, other):
+            return [f"a person took this correction back: {other.sentence} ({other.id})"]
         if other.id == fact.superseded_by:
             return [f"superseded by {other.sentence} (since {other.valid_from:%Y-%m-%d}, {other.id})"]
     return ["superseded by another fact"]

@@ -14,9 +14,10 @@ from consolidator.jobs.indexing.indexer import index_facts
 from consolidator.jobs.merging.changes import Changes
 from consolidator.jobs.merging.reconciling import reconcile_agent
 from consolidator.llm.redaction.redact import redact
-from consolidator.memory.facts.corrections import correction_id
+from consolidator.memory.facts.corrections import correction_id, is_correction
 from consolidator.memory.facts.reconcile import UNKNOWN_START, normalize_value
-from consolidator.memory.facts.remembered import FORGOTTEN
+from consolidator.memory.facts.relations import spellings_of
+from consolidator.memory.facts.remembered import FORGOTTEN, RESTORED
 from consolidator.models.fact import CandidateRow, CitedCandidateRow, FactRow
 from consolidator.models.page import Page
 from consolidator.models.provenance import Provenance
@@ -50,6 +51,7 @@ __all__ = [
     "list_rejected",
     "reopen_review",
     "review_candidate",
+    "undo_change",
 ]
 REJECTED = "rejected by a person"
 MAX_CORRECTION_LENGTH = 400  # characters
@@ -162,15 +164,7 @@ async def forget_fact(database: Database, fact_id: str, *, viewer: Viewer = OWNE
         fact = await _lock_fact(conn, fact_id, viewer)
         if not viewer.may("write") and fact.trust != "agent":
             raise Forbidden("a person's word is forgotten by a person: `consolidator forget` or the scope write")
-        owner = MemoryOwner(fact.agent, fact.project, fact.peer) if fact.level != "agent" else MemoryOwner(fact.agent)
-        decision = {
-            "decision": FORGOTTEN,
-            "fact_id": fact.id,
-            "subject": fact.subject,
-            "predicate": normalize_value(fact.predicate),
-            "value": normalize_value(fact.value),
-        }
-        await log_decision(conn, owner, decision, now=database.clock.now(), viewer=viewer)
+        await _log_decision(conn, database, fact, FORGOTTEN, viewer)
         await _supersede_fact(conn, database, fact, superseded_by=None)
         await index_facts(conn, fact.agent, [fact.id])
         return await _lock_fact(conn, fact.id)
@@ -187,7 +181,7 @@ async def correct_fact(database: Database, fact_id: str, text: str, *, viewer: V
         raise UsageError(f"a correction is a sentence of at most {MAX_CORRECTION_LENGTH} characters")
     async with database.transaction() as conn:
         fact = await _lock_fact(conn, fact_id, viewer)
-        new_id = correction_id(fact.id, sentence)
+        new_id = correction_id(fact.id, escape(sentence))
         if new_id == fact.id or sentence == fact.sentence:
             return fact
         await _supersede_fact(conn, database, fact, superseded_by=new_id)
@@ -195,6 +189,49 @@ async def correct_fact(database: Database, fact_id: str, text: str, *, viewer: V
         await facts.save_stated_fact(conn, stated)
         await index_facts(conn, fact.agent, [fact.id, new_id])
         return await _lock_fact(conn, new_id)
+
+
+async def undo_change(database: Database, fact_id: str, *, viewer: Viewer = OWNER) -> FactRow:
+    """Take back that a person forgot or corrected a fact: it is believed again as it was. Return it.
+
+    `fact_id` is the fact's or its correction's id, or the beginning of one. Corrections of it are believed no more.
+    Raises NotFound for what the viewer may not see, Forbidden for what is of more than the viewer, and UsageError where
+    there is nothing to take back, or a person has said otherwise since.
+    """
+    viewer.check_may("write")
+    async with database.transaction() as conn:
+        fact = await _lock_fact(conn, fact_id, viewer)
+        history = await lookup.load_fact_history(conn, fact)
+        if fact.superseded_at is None:
+            corrected = [each.id for each in history if is_correction(fact, each)]
+            fact = await _load_fact(conn, corrected[0], viewer) if corrected else fact
+        now = database.clock.now()
+        values = _correction_values(fact) | {
+            "owner": fact.project or fact.peer or "",
+            "predicates": spellings_of(fact.predicate),
+            "now": now,
+        }
+        if fact.superseded_at is None or not await facts.restore_fact(conn, values):
+            raise UsageError("nobody forgot or corrected this fact: there is nothing to undo")
+        if fact.superseded_reason == "forgotten":
+            await _log_decision(conn, database, fact, RESTORED, viewer)
+        corrections = _list_corrections(fact, history)
+        for each in corrections:
+            await facts.supersede(conn, each.id, superseded_by=fact.id, now=now)
+        await reconcile_agent(conn, fact.agent, Provenance(None, "person", now), Changes())
+        await index_facts(conn, fact.agent, [fact.id, *(each.id for each in corrections)])
+        restored = await _lock_fact(conn, fact.id)
+        if restored.superseded_at is not None:
+            raise UsageError("a person has said otherwise since: correct or forget that first")
+        return restored
+
+
+def _list_corrections(fact: FactRow, history: Sequence[FactRow]) -> list[FactRow]:
+    """Return those of a fact's attribute that are believed as its correction, or as a correction of its correction."""
+    chain = [fact]
+    for corrected in chain:  # which grows by what corrects it
+        chain += [each for each in history if is_correction(each, corrected)]
+    return [each for each in chain[1:] if each.superseded_at is None]
 
 
 async def review_candidate(
@@ -292,10 +329,18 @@ async def _is_visible(conn: Connection, fact: FactRow, viewer: Viewer) -> bool:
 
 async def _supersede_fact(conn: Connection, database: Database, fact: FactRow, *, superseded_by: str | None) -> None:
     """Stop believing a fact, and whatever says the same later."""
-    values = asdict(fact) | {
-        "value": normalize_value(fact.value),
-        "predicate": normalize_value(fact.predicate),
-        "superseded_by": superseded_by,
-        "now": database.clock.now(),
-    }
+    values = _correction_values(fact) | {"superseded_by": superseded_by, "now": database.clock.now()}
     await facts.forget_fact(conn, values)
+
+
+def _correction_values(fact: FactRow) -> dict[str, Any]:
+    """Return a fact's columns, its value and predicate as tombstones have them."""
+    return asdict(fact) | {"value": normalize_value(fact.value), "predicate": normalize_value(fact.predicate)}
+
+
+async def _log_decision(conn: Connection, database: Database, fact: FactRow, decision: str, viewer: Viewer) -> None:
+    """Log that somebody forgot a fact, or took that back."""
+    owner = MemoryOwner(fact.agent, fact.project, fact.peer) if fact.level != "agent" else MemoryOwner(fact.agent)
+    data = {key: value for key, value in _correction_values(fact).items() if key in ("subject", "predicate", "value")}
+    data |= {"decision": decision, "fact_id": fact.id}
+    await log_decision(conn, owner, data, now=database.clock.now(), viewer=viewer)

@@ -23,6 +23,7 @@ from consolidator.memory.facts.remembered import (
 )
 from consolidator.models.fact import FactRow
 from consolidator.models.provenance import Provenance
+from consolidator.models.session_key import has_controls
 from consolidator.service.memory.decision_log import CHANNEL, MemoryOwner, log_decision
 from consolidator.service.memory.facts import forget_fact, list_facts
 from consolidator.service.scope import narrow_scope
@@ -130,6 +131,9 @@ def _remembered(fact: FactRow, *, known: bool, session: str | None = None, seq: 
 async def _find_owner(
     database: Database, viewer: Viewer, *, project: str | None, agent: str | None, peer: str | None
 ) -> MemoryOwner:
+    for name in (agent, project, peer):
+        if name is not None and has_controls(name):
+            raise UsageError(f"{name[:80]!r} is no agent, project or person")
     async with database.connection() as conn:
         scope = await narrow_scope(conn, viewer, agent=agent, project=project, peer=peer)
         named = scope.agent or await projects.find_latest_agent(conn, scope.project, but_channel=CHANNEL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
@@ -22,13 +23,14 @@ async def serve_nights(
     database: Database,
     settings: Settings,
     stop: asyncio.Event,
+    listener: socket.socket | None = None,
     routes: Sequence[BaseRoute] = (),
     lifespan: Callable[[Starlette], AbstractAsyncContextManager[Any]] | None = None,
     report: Callable[[], Mapping[str, Any]] = dict,
 ) -> None:
-    """Run every job when it is due, and serve a health page and `routes` on the health port, until `stop` is set.
+    """Run every job when it is due, and serve a health page and `routes` on a listening socket, until `stop` is set.
 
     The health page also shows what `report` returns.
     """
     runner = JobRunner(database, settings, stop, after_night=partial(send_night_digest, database, settings))
-    await Service(runner, routes, lifespan, report).serve()
+    await Service(runner, listener, routes, lifespan, report).serve()

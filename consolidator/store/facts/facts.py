@@ -262,21 +262,42 @@ async def forget_fact(conn: Connection, values: Mapping[str, Any]) -> None:
     await execute(conn, _SQL["supersede"], values)
 
 
+async def supersede(conn: Connection, fact_id: str, *, superseded_by: str, now: datetime) -> None:
+    """Stop believing a fact since another one is believed in its place."""
+    await execute(conn, _SQL["supersede"], {"id": fact_id, "superseded_by": superseded_by, "now": now})
+
+
 async def save_tombstones(conn: Connection, forgotten: Sequence[tuple[CorrectionRow, Sequence[str]]]) -> None:
     """Add tombstones, each where there is no later one, and have the facts of their attributes made again.
 
-    Each comes with the names under which its predicate may be stored.
+    Each comes with the names under which its predicate may be stored. In whatever order they come, the latest word
+    holds: one that was taken back later is not added, and taking it back removes those from before.
     """
     for row, predicates in forgotten:
         values = {
             **{name: escape(value) if isinstance(value, str) else value for name, value in asdict(row).items()},
             "id": row.fact_id,
             "now": row.at,
+            "before": row.at,
             "owner": escape(row.project or row.peer or ""),
             "predicates": [escape(name) for name in predicates],
         }
-        if await execute(conn, _SQL["add_tombstone"], values):
+        query = "lift_tombstones" if row.is_undone else "add_forgotten"
+        if await execute(conn, _SQL[query], values):
             await execute(conn, _SQL["touch_attribute"], values)
+
+
+async def restore_fact(conn: Connection, values: Mapping[str, Any]) -> bool:
+    """Believe a fact again as it was and remove its tombstones; return False where it has none.
+
+    `values` are the fact's columns, with normalized `value`, its `owner`, the names under which its predicate may be
+    stored as `predicates`, and `now`. The facts of its attribute are to be made again.
+    """
+    is_restored = bool(await execute(conn, _SQL["lift_tombstones"], {**values, "before": None}))
+    if is_restored:
+        await execute(conn, _SQL["restore"], values)
+        await execute(conn, _SQL["touch_attribute"], values)
+    return is_restored
 
 
 async def save_stated_fact(conn: Connection, values: Mapping[str, Any]) -> None:

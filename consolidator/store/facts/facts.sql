@@ -171,6 +171,37 @@ insert into tombstone (fact_id, agent, level, project, peer, subject, predicate,
 values (%(id)s, %(agent)s, %(level)s, %(project)s, %(peer)s, %(subject)s, %(predicate)s, %(value)s, %(now)s)
 on conflict (fact_id) do update set created_at = excluded.created_at where tombstone.created_at < excluded.created_at
 
+-- name: add_forgotten
+-- A tombstone for what the log says was forgotten, unless the log of the same owner says that this was taken back later.
+insert into tombstone (fact_id, agent, level, project, peer, subject, predicate, value, created_at)
+select %(id)s, %(agent)s, %(level)s, %(project)s, %(peer)s, %(subject)s, %(predicate)s, %(value)s, %(now)s
+where not exists (
+    select from session s join event e on e.session_id = s.id
+    where s.key = concat(%(agent)s::text, ':memory:', %(peer)s::text, '@' || %(project)s::text)
+      and e.event_type = 'PolicyDecision' and e.data ->> 'decision' = 'fact_restored'
+      and e.data ->> 'fact_id' = %(id)s and (e.data ->> 'occurred_at')::timestamptz >= %(now)s
+)
+on conflict (fact_id) do update set created_at = excluded.created_at where tombstone.created_at < excluded.created_at
+
+-- name: lift_tombstones
+-- What a person has forgotten of a fact or of its value is taken back.
+delete from tombstone
+where (fact_id = %(id)s
+       or (agent = %(agent)s and level = %(level)s and coalesce(project, peer, '') = %(owner)s
+           and subject = %(subject)s and predicate = any(%(predicates)s::text[]) and value = %(value)s))
+  and (%(before)s::timestamptz is null or created_at < %(before)s)
+
+-- name: restore
+-- Believes a fact again as it was; that it was not meanwhile is kept as a version.
+with was as (
+    insert into fact_version (fact_id, until, value, sentence, valid_from, valid_to, superseded_at, superseded_by,
+                              superseded_reason)
+    select id, %(now)s, value, sentence, valid_from, valid_to, superseded_at, superseded_by, superseded_reason from fact
+    where id = %(id)s and superseded_at is not null
+    on conflict do nothing
+)
+update fact set superseded_at = null, superseded_by = null, superseded_reason = null where id = %(id)s
+
 -- name: touch_attribute
 -- The facts of an attribute are made again: what a person told memory about it has changed.
 update candidate set reconciled = false

@@ -23,5 +23,5 @@ order by f.valid_from, f.recorded_at, f.id
 
 -- name: versions
 -- What was believed of facts until they said something else, or held at other times.
-select fact_id, until, sentence, valid_from, valid_to, superseded_at from fact_version
+select fact_id, until, sentence, valid_from, valid_to, superseded_at, superseded_by, superseded_reason from fact_version
 where fact_id = any(%(ids)s) order by fact_id, until

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,7 +16,6 @@ from consolidator.service.memory.daily import find_first_fact
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.fact_chain import load_fact_chain
 from consolidator.service.memory.quoted_places import find_places
-from consolidator.service.memory.remember import remember
 from consolidator.ui import reviewing
 from consolidator.ui.fact_timeline import draw_timeline, list_rewordings
 from consolidator.ui.view import (
@@ -78,9 +78,11 @@ async def show_facts(request: Request) -> Response:
 
 
 async def show_memory(request: Request) -> Response:
-    """Show anything that was learned, by its id: what it rests on, and what a person can do about it."""
+    """Show a fact or a statement by its id: what it rests on, and what a person can do; lead on to what else it is."""
     database, viewer = services_of(request).database, viewer_of(request)
     explanation = await explain(database, request.path_params["memory_id"], viewer=viewer)
+    if explanation["kind"] in ("procedure", "solution"):  # each has a page of its own
+        return redirect(f"/{explanation['kind']}s/{quote(explanation['row'].id, safe='')}")
     before, row = None, explanation["row"]
     chain = await load_fact_chain(database, row, viewer=viewer) if isinstance(row, FactRow) else None
     if explanation["kind"] == "fact" and (corrected := request.query_params.get("corrected")):
@@ -124,18 +126,12 @@ async def correct(request: Request) -> Response:
     return redirect(f"/memory/{fact.id}" + (f"?corrected={replaced}" if fact.id != replaced else ""))
 
 
-async def believe_again(request: Request) -> Response:
-    """Take back that a fact was forgotten: a person says it again."""
-    database, viewer = services_of(request).database, viewer_of(request)
-    explanation = await explain(database, request.path_params["memory_id"], viewer=viewer)
-    fact = explanation["row"]
-    if not isinstance(fact, FactRow) or fact.superseded_reason != "forgotten":
-        raise UsageError("only a fact that a person forgot can be believed again")
-    owner = {"peer": fact.peer} if fact.level == "peer" else {"project": fact.project}
-    if fact.level == "agent":
-        owner = {}
-    remembered = await remember(database, fact.sentence, agent=fact.agent, **owner, viewer=viewer)
-    return redirect(f"/memory/{remembered.id}")
+async def undo(request: Request) -> Response:
+    """Take back that a fact was forgotten or corrected."""
+    fact = await facts.undo_change(
+        services_of(request).database, request.path_params["memory_id"], viewer=viewer_of(request)
+    )
+    return redirect(f"/memory/{fact.id}")
 
 
 async def review(request: Request) -> Response:
@@ -166,7 +162,7 @@ PAGE = PageModule(
         Route("/facts", show_facts),
         Route("/facts/{memory_id}/forget", forget, methods=["POST"]),
         Route("/facts/{memory_id}/correct", correct, methods=["POST"]),
-        Route("/facts/{memory_id}/believe", believe_again, methods=["POST"]),
+        Route("/facts/{memory_id}/undo", undo, methods=["POST"]),
         Route("/facts/{memory_id}/review", review, methods=["POST"]),
         Route("/facts/{memory_id}/reopen", reopen, methods=["POST"]),
         Route("/memory/{memory_id}", show_memory),

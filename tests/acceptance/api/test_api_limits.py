@@ -69,6 +69,22 @@ def test_an_upload_that_is_cut_off_leaves_nothing(api: ApiServer, spool: Path) -
     assert list(spool.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("path", "kind"), [("sessions", "application/json"), ("sessions/import", "application/x-ndjson")]
+)
+def test_a_body_that_is_announced_as_too_large_is_refused_before_it_comes(api: ApiServer, path: str, kind: str) -> None:
+    head = (
+        f"POST /v1/{path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {api.owners_token}\r\n"
+        f"Content-Type: {kind}\r\nContent-Length: 10000000000\r\n\r\n"
+    )
+    port = int(api.address.rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
+        connection.sendall(head.encode())
+        answer = connection.recv(65536)
+        assert answer.startswith(b"HTTP/1.1 413 ")
+        connection.sendall(b"x" * 1_000_000)  # who sends on all the same is not cut off before it has heard
+
+
 def test_a_key_names_one_bundle(api: ApiServer) -> None:
     with api.client(**{"idempotency-key": "bundle-1"}, **LINES) as owner:
         assert owner.post("/sessions/import", content=b"one").status_code == 422
@@ -90,6 +106,11 @@ def test_only_named_origins_and_hosts_are_answered_and_the_page_to_try_it_if_ask
     with api.client() as owner:
         assert owner.get("/sessions", headers={"host": "api.example"}).status_code == 200
         assert owner.get("/sessions", headers={"host": "evil.example"}).status_code == 421
+    for path in ("/healthz", "/readyz"):
+        for host, is_ours in (("api.example", True), ("localhost:1", True), ("evil.example", False)):
+            state = httpx2.get(api.address + path, headers={"host": host}).json()
+            assert (set(state) == {"status"}) is not is_ours, (path, host)
+            assert state["status"] == "ok"
     assert "is reached from other machines, without encryption" in api.log_file.read_text()
 
 

@@ -187,5 +187,12 @@ def test_a_person_corrects_and_forgets_a_fact_once(api: ApiServer, learned: dict
         assert "Ada likes tea." not in owner.get("/facts", params={"limit": 500}).text
         assert "Ada likes tea." in owner.get("/facts", params={"limit": 500, "superseded": True}).text
         assert owner.post(f"/facts/{own['id']}/correct", json={"text": " "}).status_code == 422
+        assert owner.post(f"/facts/{new_id}/undo").json() == {"id": new_id, "believed": True}
+        assert owner.post(f"/facts/{new_id}/undo").json() == {"id": own["id"], "believed": True}
+        assert owner.post(f"/facts/{new_id}/undo").status_code == 422
+        restored = next(
+            fact for fact in owner.get("/facts", params={"limit": 500}).json()["facts"] if fact["id"] == own["id"]
+        )
+        assert restored == own
         assert owner.post("/facts/nothing/forget").status_code == 404
         assert owner.post("/facts/nothing/review", json={"accept": True}).status_code == 404

@@ -81,6 +81,7 @@ def test_a_session_is_opened_talked_to_read_and_ended(api: ApiServer, owner: htt
         refused = owner.post(f"{path}/{action}", json={"text": "More"})
         assert (refused.status_code, refused.json()["type"]) == (409, "urn:consolidator:problem:session-closed")
     assert owner.post("/sessions", json={"key": "main:web:ines"}).json()["id"] != session["id"]
+    assert owner.post("/sessions", json={"key": "main:web:in\x1b[2Jes"}).status_code == 422
 
 
 def test_a_key_is_not_opened_with_another_beginning(api: ApiServer, owner: httpx2.Client) -> None:

@@ -75,7 +75,7 @@ def test_hostile_words_are_shown_as_text(person: Page, served: ApiServer) -> Non
 
 def test_a_fact_is_corrected_and_put_back(person: Page, served: ApiServer) -> None:
     open_fact(person, served, "trunk")
-    before = person.locator("h1").inner_text()
+    address, before = person.url, person.locator("h1").inner_text()
     person.get_by_label("What is right").fill("The release branch is called stable.")
     person.get_by_role("button", name="Correct it").click()
     expect(person.locator("h1")).to_have_text("The release branch is called stable.")
@@ -90,17 +90,19 @@ def test_a_fact_is_corrected_and_put_back(person: Page, served: ApiServer) -> No
         expect(person.locator("h1")).to_have_text(before)
         person.go_back()
         person.get_by_role("button", name="Undo").click()
+        assert person.url == address
         expect(person.locator("h1")).to_have_text(before)
         assert "called stable" not in client.get("/recall", params=asked).json()["block"]
 
 
 def test_a_fact_is_forgotten_and_believed_again(person: Page, served: ApiServer) -> None:
     open_fact(person, served, "trunk")
-    sentence = person.locator("h1").inner_text()
+    address, sentence = person.url, person.locator("h1").inner_text()
     person.get_by_role("button", name="Forget it").click()
     with served.client() as client:
         assert client.get("/facts", params={"query": "trunk"}).json()["facts"] == []
         person.get_by_role("button", name="Undo").click()
+        assert person.url == address
         expect(person.locator("h1")).to_have_text(sentence)
         expect(person.get_by_role("button", name="Forget it")).to_be_visible()
         assert len(client.get("/facts", params={"query": "trunk"}).json()["facts"]) == 1

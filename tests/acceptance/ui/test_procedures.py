@@ -11,6 +11,8 @@ from tests.acceptance.api.server import ApiServer
 from tests.acceptance.ui.conftest import check_looks
 from tests.conftest import NOON
 
+SVGS = {"procedures": "svg rect.step", "solutions": "svg circle"}
+
 
 def test_a_procedure_is_drawn_and_exported(person: Page, served: ApiServer) -> None:
     person.goto(f"{served.address}/ui/procedures?everything=1")
@@ -22,6 +24,18 @@ def test_a_procedure_is_drawn_and_exported(person: Page, served: ApiServer) -> N
     assert download.value.path().read_text().startswith("---\nname: ")
     person.get_by_role("link", name="event").first.click()
     expect(person.get_by_role("heading", name="What the model was shown")).to_be_visible()
+
+
+def test_every_page_leads_to_the_one_with_the_drawing(person: Page, served: ApiServer) -> None:
+    with served.client() as client:
+        lists = {name: client.get(f"/{name}", params={"everything": True}).json()[name] for name in SVGS}
+    for name, drawing in SVGS.items():
+        person.goto(f"{served.address}/ui/memory/{lists[name][0]['id']}")  # as Today, a night, recall and replays do
+        assert f"/ui/{name}/" in person.url
+        expect(person.locator(drawing).first).to_be_visible()
+    person.goto(f"{served.address}/ui/today?days=30")
+    person.get_by_role("region", name="What is done again and again").get_by_role("link").first.click()
+    expect(person.get_by_role("link", name="Export as a skill")).to_be_visible()
 
 
 def test_a_solution_has_a_line_in_time(person: Page, served: ApiServer) -> None:

@@ -7,12 +7,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import pwd
 import secrets
 import shutil
 import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
@@ -34,6 +36,7 @@ pytestmark = pytest.mark.embedded
 ROOT = os.geteuid() == 0
 root_only = pytest.mark.skipif(not ROOT, reason="needs root")
 not_root = pytest.mark.skipif(ROOT, reason="root may do it")
+UNNAMED = 12345  # a uid that no user has
 linux_only = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs prctl")
 
 USER = """
@@ -483,6 +486,39 @@ async def test_a_server_without_a_keeper_is_given_one(home: Path, monkeypatch: p
         assert len(keepers(home)) == 1
     assert has_ended(pid_of(server))
     assert keepers(home) == []
+
+
+@pytest.mark.skipif(not ROOT or shutil.which("setpriv") is None, reason="only root becomes another user, by setpriv")
+@pytest.mark.parametrize("has_home", [True, False])
+def test_a_uid_without_a_name_has_a_database(has_home: bool) -> None:
+    """As in `docker run --user` and OpenShift. The capability is for a Python that only root may read."""
+    assert all(entry.pw_uid != UNNAMED for entry in pwd.getpwall())
+    with tempfile.TemporaryDirectory(prefix="unnamed-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o777)
+        reading = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
+        unnamed = ["setpriv", f"--reuid={UNNAMED}", "--regid=0", "--clear-groups", *reading]
+        environment = {"PATH": os.environ["PATH"], "CONSOLIDATOR_HOME": f"{folder}/data"}
+        environment |= {"HOME": folder} if has_home else {}
+        done = [
+            subprocess.run(
+                [*unnamed, sys.executable, *arguments],
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=False,
+                cwd=folder,
+            )
+            for arguments in (
+                ["-m", "consolidator", "db", "info"],
+                ["-m", "consolidator", "remember", "We use tabs.", "--agent", "coder"],
+                ["-c", "from consolidator.cli.agents.chat import user_name; print(user_name())"],
+            )
+        ]
+        assert [each.returncode for each in done] == [0, 0, 0], done
+        assert "embedded" in done[0].stdout
+        assert (Path(folder) / "data/postgres/data").stat().st_uid == UNNAMED
+        assert done[2].stdout.strip() == (Path(folder).name if has_home else "user")
+        remove_clusters(Path(folder))
 
 
 async def test_an_interrupted_initdb_is_repeated(new_home: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import string
@@ -11,11 +12,16 @@ from typing import Any
 import pytest
 
 from consolidator.database import Database
-from consolidator.errors import ImportRefused, InvalidEvent
+from consolidator.errors import ImportRefused, InvalidEvent, UsageError
 from consolidator.formats.registry import FORMATS
 from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.source_files import ImportSource
+from consolidator.runtime.session.creation import create_session, open_session
+from consolidator.runtime.session.session_request import SessionRequest
+from consolidator.service.log.items import ItemLog
 from consolidator.service.log.record import record_events
+from consolidator.service.memory.remember import remember
+from consolidator.settings import Settings
 from tests.integration.log.claude_logs import import_logs, read_texts, user_line, user_lines, write_log
 from tests.unit.formats.sample_logs import SAMPLES, encode, places, put
 from tests.unit.formats.test_log_files import nested_folders
@@ -54,6 +60,39 @@ async def test_odd_things_in_a_folder_stop_no_import(
     assert all(any(problem.startswith(start) for problem in told) for start in expected), told
     with pytest.raises(ImportRefused):
         await import_logs(database, logs, log_format, strict=True)
+
+
+ODD_KEYS = ["main:web:a\nb", "main:web:\x1b[2Jada", "main:we\x7fb:ada", "main:web:\u202eada", "main:web:a\u2028da"]
+
+
+@pytest.mark.parametrize("key", ODD_KEYS)
+async def test_a_session_key_with_controls_is_refused_at_every_door(
+    database: Database, settings: Settings, tmp_path: Path, key: str
+) -> None:
+    with pytest.raises(UsageError, match="not a valid session key"):
+        await open_session(database, settings, key, SessionRequest())
+    with pytest.raises(UsageError, match="not a valid session key"):
+        await create_session(database, settings, SessionRequest(), key=key)
+    with pytest.raises(UsageError, match="is no peer"):
+        await create_session(database, settings, SessionRequest(), agent="main", peer=key.split(":", 2)[2] + "\n")
+    with pytest.raises(UsageError, match="not a valid session key"):
+        await record_events(database, key, [{"type": "UserMessage", "data": {"text": "hello"}}])
+    with pytest.raises(UsageError, match="not a valid session key"):
+        ItemLog(key, framework="test")
+    with pytest.raises(UsageError, match="is no agent, project or person"):
+        await remember(database, "we use tabs", agent="main", peer=key)
+    said = {"type": "UserMessage", "seq": 1, "data": {"text": "hello"}, "created_at": "2026-03-01T09:00:00Z"}
+    session = {"id": "s1", "agent": "main", "key": key}
+    write_log(tmp_path / "own" / "a.jsonl", [json.dumps({"consolidator": 1, "session": session}), json.dumps(said)])
+    turn = {"type": "user", "content": "hello"}
+    begun = {"type": "session", "id": "c1", "key": key}
+    other = {"type": "session", "id": "c2", "key": "main:web:ada"}
+    write_log(tmp_path / "claw" / "b.jsonl", [json.dumps(line) for line in (begun, turn, other, turn)])
+    for folder, name in (("own", "consolidator"), ("claw", "claw0")):
+        report = await import_logs(database, tmp_path / folder, name)
+        assert any("is not a valid session key" in problem for problem in report.problems)
+        assert len(report.problems) == 2
+    assert await read_texts(database) == {"c2": ["hello"]}  # of the session with a key
 
 
 @pytest.mark.parametrize("name", SAMPLES)

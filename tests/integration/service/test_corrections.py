@@ -9,15 +9,25 @@ import pytest
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.errors import NotFound, UsageError
+from consolidator.errors import Forbidden, NotFound, UsageError
 from consolidator.models.fact import FactRow
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory.explain import explain
-from consolidator.service.memory.facts import correct_fact, forget_fact, list_facts, list_quarantined, review_candidate
+from consolidator.service.memory.facts import (
+    correct_fact,
+    forget_fact,
+    list_facts,
+    list_quarantined,
+    review_candidate,
+    undo_change,
+)
 from consolidator.service.memory.recall import recall
+from consolidator.service.memory.remember import remember
+from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.databases import fetch_dicts
+from tests.nights import query_number, query_rows
 from tests.oracle import fact_json, parse_lines, with_model
 from tests.support import assert_invariants, call_and_result, in_thread, log_events, run_cli, run_job, user_message
 
@@ -81,6 +91,72 @@ async def test_a_persons_word_outranks_what_is_said_later(
     again = await correct_fact(database, new.id, "The package manager is bun.")
     assert [fact.id for fact in await list_facts(database)] == [again.id]
     await assert_invariants(database)
+
+
+@pytest.mark.parametrize("change", ["forgotten", "corrected", "corrected twice"])
+async def test_an_undo_restores_the_same_fact(
+    database: Database, clock: FrozenClock, settings: Settings, change: str
+) -> None:
+    """Its id, quotes and dates, and nothing else is believed; what was believed meanwhile can still be asked."""
+    await learn_from(database, clock, settings, NPM)
+    fact = await single_fact(database)
+    before, quotes = await load_fact_rows(database), (await explain(database, fact.id))["evidence"]
+    clock.advance(DAY)
+    if change == "forgotten":
+        undone = await forget_fact(database, fact.id)
+    else:
+        undone = await correct_fact(database, fact.id, "We use yarn.")
+        if change == "corrected twice":
+            await correct_fact(database, undone.id, "We use bun.")
+            assert (await undo_change(database, (await single_fact(database)).id)).id == undone.id
+            assert await single_fact(database) == undone
+    meanwhile = clock.now()
+    clock.advance(DAY)
+    assert (await undo_change(database, undone.id[:10])).id == fact.id
+    for _ in range(2):
+        assert [row for row in await load_fact_rows(database) if row["superseded_at"] is None] == before
+        explained = await explain(database, fact.id)
+        assert explained["evidence"] == quotes
+        assert f"not believed from {meanwhile:%Y-%m-%d %H:%M} to" in "\n".join(explained["lines"])
+        assert "npm" in (await recall(database, "package manager", project="/shop")).block
+        assert await query_number(database, "select count(*) from tombstone where fact_id = %s", fact.id) == 0
+        believed = [row.sentence for row in await list_facts(database, as_of=meanwhile)]
+        assert believed == ([] if change == "forgotten" else ["We use yarn."])
+        clock.advance(DAY)
+        await run_job(database, settings)  # it reads of the forgetting and the undo
+    if change != "forgotten":
+        assert "took this correction back" in "\n".join((await explain(database, undone.id))["lines"])
+    with pytest.raises(UsageError, match="nothing to undo"):
+        await undo_change(database, fact.id)
+    await learn_from(database, clock, settings, PNPM)
+    assert await package_managers(database) == ["pnpm"]
+    await assert_invariants(database)
+
+
+async def test_an_undo_holds_in_whatever_order_the_log_is_read(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    """Two people's words stand in two sessions; the one that took back is read first."""
+    other = Viewer("laptop", frozenset({"write"}))
+    await remember(database, "we deploy on Mondays", agent="coder", viewer=other)
+    remembered = await remember(database, "we use tabs", agent="coder")
+    clock.advance(DAY)
+    await run_job(database, settings)
+    await forget_fact(database, remembered.id)
+    clock.advance(DAY)
+    await undo_change(database, remembered.id, viewer=other)
+    agent = Viewer("agent", frozenset({"read", "record"}))
+    with pytest.raises(Forbidden):
+        await undo_change(database, remembered.id, viewer=agent)
+    clock.advance(DAY)
+    await run_job(database, settings)
+    assert remembered.id in {fact.id for fact in await list_facts(database)}
+
+
+async def load_fact_rows(database: Database) -> list[dict[str, Any]]:
+    """Return facts as they are stored, but for what recall counts."""
+    rows = await query_rows(database, "select * from fact order by id")
+    return [{name: value for name, value in row.items() if "recalled" not in name} for row in rows]
 
 
 async def test_what_was_believed_then_and_what_was_true_then_can_be_asked(
@@ -157,6 +233,9 @@ async def test_the_command_line_says_what_it_did(
     done = await in_thread(run_cli, "facts", "correct", fact_id, "We use yarn.", environment=environment)
     assert "believed from now on: We use yarn." in done.stdout + done.stderr
     new = (await list_facts(database))[0].id
+    done = await in_thread(run_cli, "facts", "undo", new, environment=environment)
+    assert "believed again: Their package manager is npm." in done.stdout + done.stderr
+    await in_thread(run_cli, "facts", "correct", fact_id, "We use yarn.", environment=environment)
     done = await in_thread(run_cli, "facts", "forget", new, environment=environment)
     assert "no longer believed: We use yarn." in done.stdout + done.stderr
     for words, code in ((("forget", "nobody"), 3), (("correct", new, " "), 2), (("review", "--accept", "nobody"), 3)):

@@ -13,7 +13,7 @@ from consolidator.models.event import NewEvent
 from consolidator.models.fact import FactRow
 from consolidator.models.payload import EventType
 from consolidator.service.memory.explain import explain
-from consolidator.service.memory.facts import correct_fact, forget_fact, list_facts
+from consolidator.service.memory.facts import correct_fact, forget_fact, list_facts, undo_change
 from consolidator.service.memory.recall import recall
 from consolidator.service.memory.remember import forget, remember
 from consolidator.service.viewer import Viewer
@@ -107,8 +107,10 @@ async def test_the_log_alone_gives_the_same_memory(
     await remember(database, "we use tabs", project="/src/shop", agent="coder")
     await remember(database, "I like short answers", agent="coder", peer="ada")
     clock.advance(DAY)
-    for words in ("npm", "short answers"):
-        await forget(database, words)
+    for words in ("npm", "short answers", "tabs"):
+        forgotten = await forget(database, words)
+    clock.advance(DAY)
+    await undo_change(database, forgotten.id)
     live = await states(database)
     events = await query_rows(
         database,

@@ -16,6 +16,7 @@ from consolidator.formats import native
 from consolidator.formats.base import ForeignSession, Item
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
+from consolidator.models.session_key import has_controls
 from tests.unit.formats.format_logs import (
     NO_DEADLINE,
     NOW,
@@ -204,7 +205,7 @@ rows = st.fixed_dictionaries(
     {"id": st.text("abc", min_size=1), "agent": st.text("xyz", min_size=1), "kind": st.sampled_from(["root", "fork"])},
     optional={
         "origin": maybe,
-        "key": maybe,
+        "key": maybe.filter(lambda key: not has_controls(key or "")),
         "conversation_id": maybe,
         "project": maybe,
         "parent_id": maybe,
