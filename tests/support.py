@@ -24,7 +24,6 @@ from consolidator.settings import Settings
 from consolidator.store import checks
 from consolidator.store.log import events, sessions, verification
 from consolidator.store.log.events import BEGINNING
-from consolidator.store.log.fold_check import check_folds
 from consolidator.store.log.session_list import SessionFilter, list_page
 
 PATIENCE = 300  # seconds until a test gives up waiting, also on a slow machine
@@ -85,11 +84,11 @@ async def run_job(database: Database, settings: Settings, job: Job = "consolidat
 
 
 async def assert_invariants(database: Database) -> None:
-    """Assert all invariants that `consolidator db verify` checks."""
+    """Assert all invariants that `consolidator db verify` checks, but that a session's row is the fold of its log."""
     async with database.transaction() as conn:
         violations = await checks.find_violations(conn) | await verification.find_tampering(conn)
-        violations["rows"] = (await check_folds(conn)).problems
-    assert not {name: cases for name, cases in violations.items() if cases}
+    broken = {name: cases for name, cases in violations.items() if cases}
+    assert not broken, broken
 
 
 MEMORY = {
