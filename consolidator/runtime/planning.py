@@ -101,12 +101,14 @@ async def plan_request(
         if narrower < context_budget:
             context_budget, builder = narrower, replace(builder, budget=narrower)
             context = await builder.build() if context.tokens > narrower else context
-    if prefill is None and compaction.is_compaction_due(context, context_budget, config.get("compaction_threshold")):
+    threshold = config.get("compaction_threshold") or compaction.THRESHOLD
+    if prefill is None and compaction.is_compaction_due(context, context_budget, threshold):
         side = side_model(harness.policy, harness.settings, session, "compaction", prompt_tokens=context.tokens)
+        fixed = sum(part.tokens for part in context.parts if part.name not in ("summary", "transcript"))
         if await compaction.compact(
-            harness.database, session.id, budget=context_budget, client=harness.client, model=side.model or model,
-            epoch=epoch, trigger="threshold", hooks=harness.compaction_hooks, routed=side.reason,
-            session_model=side.compared_to,
+            harness.database, session.id, budget=context_budget, limit=int(threshold * context_budget) - fixed,
+            client=harness.client, model=side.model or model, epoch=epoch, trigger="threshold",
+            hooks=harness.compaction_hooks, routed=side.reason, session_model=side.compared_to,
         ):  # fmt: skip
             context = await replace(builder, view=None).build()
     messages = context.messages
