@@ -205,8 +205,8 @@ def with_prefill(harness: Harness, messages: list[dict[str, Any]], text: str = "
 
 
 def withheld_messages(state: OpenState) -> tuple[int, ...]:
-    """Return the seqs of follow-ups that came during the turn: the model is shown them in the next one."""
-    if not state.unseen_results:
+    """Return the seqs of follow-ups that came during the turn, or wait beside a steer: the next turn shows them."""
+    if not state.unseen_results and not any(event.data.get("mode") == "steer" for event in state.unanswered):
         return ()
     return tuple(event.seq for event in state.unanswered if event.data.get("mode") == "follow_up")
 
