@@ -200,7 +200,8 @@ async def test_sessions_of_every_kind_verify_also_when_they_are_pruned_and_erase
             for kind in BRANCH_KINDS:
                 await run_branch(agent.harness, session_id, BranchRequest(kind=kind, message="and if?"))
         await commit_steer(database, (await root.propose_steer("rather so")).branch.id)
-        await root.spawn("look around")
+        sub_agent = await root.spawn("look around")
+        branch = (await run_branch(agent.harness, root.id, BranchRequest(message="and then?"))).branch
         await rerun_session(database, settings, root.id)
         copy = tmp_path / "copy.jsonl"
         copy.write_text("".join([line async for line in stream_bundle(database, root.id, exact=True)]))
@@ -215,7 +216,7 @@ async def test_sessions_of_every_kind_verify_also_when_they_are_pruned_and_erase
         await run_job(database, settings)
         await run_job(database, settings, "retention")
         assert await broken(database) == {}
-    for session_id in (fork.id, root.id, imported.session_id):
+    for session_id in (sub_agent.session_id, branch.id, fork.id, root.id, imported.session_id):
         await erase_sessions(database, settings, await plan_erasure(database, session=session_id), reason="asked to")
         assert await broken(database) == {}
 
