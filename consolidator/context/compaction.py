@@ -19,7 +19,7 @@ from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
 KEPT_SHARE, LEAST_SHARE = 0.3, 0.1  # share of the budget for the turns that stay as they are
-ROOM_TURNS = 10  # that a context has room for after a compaction
+ROOM_TURNS = 11  # that a context has room for after a compaction: ten, and one since they differ
 _SUMMARY_SHARE = 12  # of a context's budget, at most one part in so many is for the text of a summary
 _MAX_SUMMARY_TOKENS = 1500
 _FIRST_REQUESTS, _LAST_REQUESTS = 2, 10  # of a digest; the first ones say what the session is for
@@ -82,7 +82,7 @@ def summary_tokens(budget: int) -> int:
 
 
 def tokens_to_keep(turns: Sequence[Turn], *, budget: int, room: int, count: TokenCounter) -> int:
-    """Return of how many tokens the latest turns stay, so that in `room` ten exchanges as the latest ones fit beside.
+    """Return of how many tokens the latest turns stay, so that ten exchanges as the latest ones have `room` beside.
 
     Where not even five fit, as in the middle of long work, as many stay as where there is room enough.
     """

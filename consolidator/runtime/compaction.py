@@ -34,7 +34,7 @@ from consolidator.store.log import events, sessions
 from consolidator.store.log.lineage import load_lineage
 
 log = logging.getLogger("consolidator.runtime")
-THRESHOLD = 0.95  # share of the budget above which a session is compacted again
+THRESHOLD = 1.0  # share of the budget above which a session is compacted again: before the call, so all is shown
 ANSWER_TOKENS = 1500  # of a model that writes a summary, at most
 MAX_PROMPT_TOKENS = 24_000  # that a model reads of the older part
 MAX_EVENTS = 5000  # read by one compaction
