@@ -30,6 +30,12 @@ def has_ended(owner: str) -> bool:
     return _start_time(int(pid)) != started
 
 
+def describe_owner(owner: str) -> str:
+    """Return an owner's process as a person would name it."""
+    machine, pid, *_ = [*owner.rsplit("/", 3), ""]
+    return f"process {pid} on {machine.partition('/')[0]}" if pid.isdigit() else f"another process ({owner})"
+
+
 def count_cores() -> int:
     """Return how many cores this process may use: those of the machine, fewer where it or its container has fewer."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

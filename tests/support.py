@@ -22,7 +22,7 @@ from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
 from consolidator.settings import Settings
 from consolidator.store import checks
-from consolidator.store.log import events
+from consolidator.store.log import events, verification
 from consolidator.store.log.events import BEGINNING
 from consolidator.store.sessions import sessions
 from consolidator.store.sessions.session_list import SessionFilter, list_page
@@ -85,10 +85,11 @@ async def run_job(database: Database, settings: Settings, job: Job = "consolidat
 
 
 async def assert_invariants(database: Database) -> None:
-    """Assert all invariants that `consolidator db verify` checks."""
-    async with database.connection() as conn:
-        broken = {name: cases for name, cases in (await checks.find_violations(conn)).items() if cases}
-    assert not broken
+    """Assert all invariants that `consolidator db verify` checks, but that a session's row is the fold of its log."""
+    async with database.transaction() as conn:
+        violations = await checks.find_violations(conn) | await verification.find_tampering(conn)
+    broken = {name: cases for name, cases in violations.items() if cases}
+    assert not broken, broken
 
 
 MEMORY = {

@@ -17,6 +17,7 @@ from consolidator.context.history import (
     apply_decision,
     fold_events,
     render_scratchpad_block,
+    render_state_block,
     render_summary_block,
 )
 from consolidator.context.messages import MessageFormat, convert_tool_definitions, render_messages
@@ -43,7 +44,7 @@ _HISTORY_FIELDS = tuple(column.name for column in fields(SessionHistory))
 _MIN_TRANSCRIPT_TOKENS = 256
 _PART_ORDER = ("system", "tools", "earlier thread", "recalled", "summary", "transcript", "open calls", "working memory")
 # What is dropped, in this order, if too little of the budget is left for the transcript.
-_DROPPABLE = ("recalled", "summary", "earlier", "scratchpad", "open_calls")
+_DROPPABLE = ("recalled", "earlier", "summary", "scratchpad", "open_calls")
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +238,10 @@ class _ContextBuilder:
         room = self._make_room(needed)
         truncated = needed > room or not is_whole
         if truncated:
-            self.summary = render_summary_block(self.history, self.state, compacted=self.strategy.compacts)
+            self.summary = render_summary_block(
+                self.history, self.state, compacted=self.strategy.compacts, budget=self.budget,
+                count=count_tokens_cached,
+            )  # fmt: skip
             room = self._make_room(needed)
         window = fit_turns(
             conversation.turns, room, count_tokens_cached, stride=self.strategy.stride, sizes=conversation.sizes
@@ -276,7 +280,9 @@ class _ContextBuilder:
         return [ContextPart(name, count_tokens_cached(text) + MESSAGE_TOKENS) for name, text in texts.items() if text]
 
     def _leave_out(self, name: str) -> str | None:
-        """Return what stands in a part's place: notes that somebody set never disappear without a word."""
+        """Return what stands in a part's place: the state always does, and notes do not go without a word."""
+        if name == "summary" and self.summary:
+            return render_state_block(self.state, self.budget)
         if name != "scratchpad" or not self.scratchpad:
             return None
         size = len(self.history.scratchpad or "")

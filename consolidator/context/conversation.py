@@ -6,7 +6,7 @@ No turn holds a call without a result, or a result without a call (I5); calls th
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, assert_never
 
@@ -247,6 +247,12 @@ def truncate_bytes(text: str, limit: int) -> str:
         return text
     size = len(text.encode("utf-8", "surrogatepass"))
     return text if size <= limit else truncate_middle(text, len(text) * limit // size)
+
+
+def fit_text(text: str, max_tokens: int, count: Callable[[str], int]) -> str:
+    """Return a text of at most so many tokens, but for the note about what is missing: its beginning and its end."""
+    tokens = count(text)
+    return text if tokens <= max_tokens else truncate_middle(text, len(text) * max_tokens // tokens)
 
 
 def truncate_middle(text: str, max_chars: int) -> str:

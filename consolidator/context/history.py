@@ -6,10 +6,11 @@ The fold is stored and continued event by event, so that no context reads a long
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from consolidator.context.conversation import fit_text
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.summary import SummaryFold, render_summary
 from consolidator.memory.text.recall_markers import SCRATCHPAD_TAG, SUMMARY_TAG, wrap_block
@@ -17,6 +18,7 @@ from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
 _MAX_STATE_CHARS = 4000  # of a session's state in a context
+_SHARE = 8  # of a context's budget, at most one part in so many is for the summary
 
 
 @dataclass(slots=True)
@@ -61,18 +63,36 @@ def apply_decision(history: SessionHistory, event: Event) -> None:
         history.scratchpad_seq, history.scratchpad = event.seq, str(event.data.get("text") or "") or None
 
 
+def max_summary_tokens(budget: int) -> int:
+    """Return how many tokens of a context may be the summary of what it leaves out, beside the state."""
+    return budget // _SHARE
+
+
 def render_summary_block(
-    history: SessionHistory, state: Mapping[str, Any] | None = None, *, compacted: bool
+    history: SessionHistory, state: Mapping[str, Any], *, compacted: bool, budget: int, count: Callable[[str], int]
 ) -> str | None:
-    """Return the summary of what a context leaves out; with `compacted`, the compaction and the state come first."""
-    parts = []
-    if compacted and history.compaction:
-        parts += _render_compaction(history.compaction)
-        if state:
-            parts.append(f"State: {_render_state(state)}")
+    """Return the summary of what a context of so many tokens leaves out, and the state, which is always in it.
+
+    With `compacted`, the compaction comes first.
+    """
+    parts = _render_compaction(history.compaction, budget, count) if compacted and history.compaction else []
     if history.summary and history.upto:
         parts.append(redact(render_summary(history.summary)))
-    return wrap_block("\n\n".join(parts), SUMMARY_TAG) if parts else None
+    text = fit_text("\n\n".join(parts), max_summary_tokens(budget), count)
+    blocks = [text, render_state(state, budget)]
+    return wrap_block("\n\n".join(filter(None, blocks)), SUMMARY_TAG) if any(blocks) else None
+
+
+def render_state_block(state: Mapping[str, Any], budget: int) -> str | None:
+    """Return the state alone, for a context that has no room for a summary."""
+    return wrap_block(render_state(state, budget), SUMMARY_TAG) if state else None
+
+
+def render_state(state: Mapping[str, Any], budget: int) -> str:
+    """Return a session's state as a context of so many tokens shows it; empty if there is none."""
+    text = f"State: {json.dumps(state, ensure_ascii=False, default=str)}" if state else ""
+    limit = min(_MAX_STATE_CHARS, budget // 2)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def render_scratchpad_block(scratchpad: str | None) -> str | None:
@@ -80,8 +100,9 @@ def render_scratchpad_block(scratchpad: str | None) -> str | None:
     return wrap_block(scratchpad, SCRATCHPAD_TAG) if scratchpad else None
 
 
-def _render_compaction(compaction: Mapping[str, Any]) -> list[str]:
-    parts = ["What came before, in short:\n" + str(compaction.get("summary") or "").strip()]
+def _render_compaction(compaction: Mapping[str, Any], budget: int, count: Callable[[str], int]) -> list[str]:
+    summary = fit_text(str(compaction.get("summary") or "").strip(), max_summary_tokens(budget) * 3 // 4, count)
+    parts = ["What came before, in short:\n" + summary]
     steps = [str(step) for step in compaction.get("next_steps") or ()]
     if steps:
         parts.append("Still to do:\n" + _render_list(steps))
@@ -96,8 +117,3 @@ def _render_compaction(compaction: Mapping[str, Any]) -> list[str]:
 
 def _render_list(lines: Sequence[str]) -> str:
     return "\n".join(f"- {' '.join(line.split())}" for line in lines)
-
-
-def _render_state(state: Mapping[str, Any]) -> str:
-    text = json.dumps(state, ensure_ascii=False, default=str)
-    return text if len(text) <= _MAX_STATE_CHARS else text[: _MAX_STATE_CHARS - 1] + "…"

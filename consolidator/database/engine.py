@@ -6,6 +6,7 @@ Callers own the transaction: `store` functions take the driver connection that `
 from __future__ import annotations
 
 import asyncio
+import os
 import select
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -220,7 +221,7 @@ async def open_database(settings: Settings, clock: Clock | None = None) -> Async
     clock = clock or Clock(settings.clock)
     database = Database(dsn, clock, server, pool_size=settings.workers + 4, owner_dsn=owner_dsn)
     try:
-        await check_version(database)
+        await check_server(database)
         if server is not None:
             await upgrade.upgrade(server.dsn, clock)
         else:
@@ -255,12 +256,34 @@ async def open_connection(dsn: str) -> Connection:
     return driver
 
 
-async def check_version(database: Database) -> None:
-    """Raise DatabaseError for a server that is older than PostgreSQL 15."""
+async def check_server(database: Database) -> None:
+    """Raise DatabaseError for a server older than PostgreSQL 15, and for a pooler that keeps no sessions."""
     async with database.connection() as conn:
         if conn.info.server_version < MINIMUM_VERSION:
             major = conn.info.server_version // 10000
             raise DatabaseError(f"PostgreSQL {major} is too old: consolidator needs 15 or newer")
+        row = await (await conn.execute("select pg_backend_pid()")).fetchone()
+        is_direct = row == (conn.info.backend_pid,)  # a pooler has numbers of its own for its clients
+    if not is_direct and not await _keeps_sessions(database):
+        raise DatabaseError(
+            "CONSOLIDATOR_DATABASE_URL leads to a pooler in transaction mode, where a connection's settings, locks and "
+            "notifications are lost: use the address of the server itself or of a pooler in session mode (Supabase: "
+            "port 5432, not 6543; Neon: the host without -pooler)"
+        )
+
+
+async def _keeps_sessions(database: Database) -> bool:
+    """Tell whether what one connection sets is there for it afterwards, and for no other, while the other works."""
+    token = os.urandom(8).hex()
+
+    async def sees_token(conn: Connection) -> bool:
+        cursor = await conn.execute("select current_setting('consolidator.connection', true)")
+        return await cursor.fetchone() == (token,)
+
+    async with await database.open_dedicated() as first, await database.open_dedicated() as other:
+        await first.execute("select set_config('consolidator.connection', %s, false)", [token])
+        async with other.transaction():  # a pooler in transaction mode gives it the session that is free since then
+            return not await sees_token(other) and await sees_token(first)
 
 
 def _discard_dead_connection(dbapi: Any, _record: Any, _proxy: Any) -> None:

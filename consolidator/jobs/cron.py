@@ -1,7 +1,7 @@
 """When a job is due: the times of a cron expression in the configured time zone.
 
 Computed in wall-clock time. When the clocks go back, a time that occurs twice counts once, the first time; when they go
-forward, a time that is skipped comes later by as much as the clocks were moved.
+forward, the times that are skipped come together at that moment, so that no job overtakes one that is due before it.
 """
 
 from __future__ import annotations
@@ -79,8 +79,19 @@ class WallClockTrigger(BaseTrigger):
         """Yield the wall-clock time (as UTC) of each firing from a moment on, and its actual time."""
         wall = self._cron.get_next_fire_time(None, self._wall(moment))
         while wall is not None:
-            yield wall, wall.replace(tzinfo=self._zone).astimezone(UTC)
+            yield wall, self._find_moment(wall)
             wall = self._cron.get_next_fire_time(wall, wall + timedelta(microseconds=1))
+
+    def _find_moment(self, wall: datetime) -> datetime:
+        """Return when the clocks show a time (as UTC); of one that they skip, when they skip it."""
+        later = wall.replace(tzinfo=self._zone).astimezone(UTC)
+        if self._wall(later) == wall:
+            return later
+        earlier = wall.replace(tzinfo=self._zone, fold=1).astimezone(UTC)
+        while later - earlier > timedelta(seconds=1):  # the clocks are moved between the two
+            middle = (earlier + (later - earlier) / 2).replace(microsecond=0)
+            earlier, later = (earlier, middle) if self._wall(middle) > wall else (middle, later)
+        return later
 
     def _wall(self, moment: datetime) -> datetime:
         return moment.astimezone(self._zone).replace(tzinfo=UTC, fold=0)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import re
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
@@ -21,7 +23,7 @@ from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrup
 from consolidator.jobs.gather import gather
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
 from consolidator.models.run import UnitKind
-from consolidator.process import has_ended, owner_name
+from consolidator.process import describe_owner, has_ended, owner_name
 from consolidator.settings import Settings
 from consolidator.store.memory import learned
 from consolidator.store.nights import runs
@@ -29,7 +31,9 @@ from consolidator.store.nights.runs import UnitProgress
 
 log = logging.getLogger("consolidator.jobs")
 POLL_SECONDS = 0.2  # between checks while other replicas hold the last units
+LOOK_SECONDS = 5.0  # of waiting for other replicas, until it looks who they are
 MAX_CLAIMED = 16  # units claimed at once
+_UNRELEASED = set[str]()  # owners in this process that have stopped, and could not give their units back
 Work = Callable[[list["Unit"]], Awaitable[None]]
 CountUnlearned = Callable[[str], Awaitable[int]]  # unit name -> events that it leaves unlearned if it dies
 
@@ -95,6 +99,8 @@ class Ledger:
     progress: Callable[[str], None] | None = None  # called with the title or label of each unit that ended
     titles: dict[str, str] = field(default_factory=dict)  # what people call a unit, by its name, until it has ended
     unit_ended: asyncio.Event = field(default_factory=asyncio.Event)  # set when a worker of this replica ended a unit
+    look_at: float = math.inf  # time.monotonic(): when to look at those that it waits for
+    waited_for: set[str] = field(default_factory=set)  # owners that people were told of
 
     async def add_units(self, kind: UnitKind, names: Sequence[str], *, phase: int = 0, reopen: bool = False) -> None:
         """Add units to a phase; with `reopen` those that are done start again. Units of dead processes become free."""
@@ -108,9 +114,9 @@ class Ledger:
             await self._release_dead_owners(conn)
 
     async def _release_dead_owners(self, conn: Connection) -> None:
-        for owner in await runs.list_owners(conn, self.run_id):
-            if has_ended(owner):
-                await runs.release_units(conn, self.run_id, owner=owner)
+        for holder in await runs.list_holders(conn, self.run_id):
+            if has_ended(holder.owner) or holder.owner in _UNRELEASED:
+                await runs.release_units(conn, self.run_id, owner=holder.owner)
 
     async def run_phase(
         self, phase: int, work: Work, count_unlearned: CountUnlearned, *, workers: int | None = None
@@ -121,12 +127,15 @@ class Ledger:
         a unit leaves unlearned when it is dead. `workers` is how often `work` runs at once, if not as the settings say.
         """
         workers = workers or self.settings.workers
+        _UNRELEASED.discard(self.owner)
         try:
             await gather(*(self._run_worker(phase, work, count_unlearned, workers) for _ in range(workers)))
         except BaseException:  # also a cancellation: the heartbeat would renew leases that nobody works on
-            with suppress(Exception):  # else they are free when they expire
+            _UNRELEASED.add(self.owner)
+            with suppress(Exception):  # such as a full disk: then this process's next attempt frees them
                 async with self.database.connection() as conn:
                     await runs.release_units(conn, self.run_id, owner=self.owner, count_attempt=False)
+                _UNRELEASED.discard(self.owner)
             raise
         if self.stop.is_set():
             raise Interrupted("asked to stop: finished units are kept, the rest go on with the next run")
@@ -166,10 +175,29 @@ class Ledger:
             async with self.database.connection() as conn:
                 if not await runs.count_unfinished(conn, self.run_id, phase=phase, limit=1):
                     return
+            await self._look_at_others()
             with suppress(TimeoutError):  # a unit that ends here may be the last
                 async with asyncio.timeout(POLL_SECONDS):  # wait_for of Python 3.11 may swallow a cancellation
                     await self.unit_ended.wait()
             self.unit_ended.clear()
+
+    async def _look_at_others(self) -> None:
+        """Free the units of dead processes from time to time while waiting, and say once for whom it waits."""
+        now = time.monotonic()
+        is_time, self.look_at = now >= self.look_at, min(self.look_at, now + LOOK_SECONDS)
+        if not is_time:
+            return
+        self.look_at = now + LOOK_SECONDS
+        async with self.database.transaction() as conn:
+            await self._release_dead_owners(conn)
+            holders = await runs.list_holders(conn, self.run_id)
+        for holder in holders:
+            if holder.owner != self.owner and holder.owner not in self.waited_for:
+                self.waited_for.add(holder.owner)
+                log.warning(
+                    "waiting for %s, which works on %d of the units; they are free at %s UTC if it has stopped",
+                    describe_owner(holder.owner), holder.units, f"{holder.until:%H:%M:%S}",
+                )  # fmt: skip
 
     async def _claim_units(self, phase: int, workers: int | None = None) -> list[Unit]:
         """Claim a few units: as many as leave enough for the other workers and replicas."""

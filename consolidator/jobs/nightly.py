@@ -189,9 +189,13 @@ class JobRunner:
     async def _job_lock(self, job: Job) -> AsyncIterator[None]:
         """Wait for the lock of a job that one replica does alone; the database releases it if the replica dies."""
         async with self.database.connection() as conn:
+            is_waiting = False
             while not await runs.try_lock_job(conn, job):
                 if self.stop.is_set():
                     raise Interrupted("asked to stop while another replica does the work")
+                if not is_waiting:
+                    log.warning("waiting for another process, which does the same job (%s)", job)
+                is_waiting = True
                 await asyncio.sleep(POLL_SECONDS)
             try:
                 yield

@@ -71,6 +71,7 @@ class Event:
     tool_name: str | None = None
     id: int | None = None
     principal: str | None = None  # who says it (see `models.principal`); null in events from before principals
+    unreadable: str | None = None  # which of its values are lost, and where: their blobs are gone or damaged
 
     @property
     def occurred_at(self) -> datetime:

@@ -61,7 +61,7 @@ async def get_cost(
     session_id: SessionId,
     by: Annotated[Literal["turn", "strategy", "day", "model", "purpose"], Query()] = "model",
 ) -> Response:
-    """Show what a session's model calls cost: each group, and all of them."""
+    """Show what a session's model calls cost, its branches' and sub-agents' included: each group, and all of them."""
     row = await lookup.load_session(call.database, session_id, viewer=call.viewer)
     groups, total = await load_costs(call.database, by, session_id=row.id)
     return reply(

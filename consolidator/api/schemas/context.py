@@ -66,7 +66,7 @@ class CostGroup(BaseModel):
 
 
 class SessionCost(BaseModel):
-    """What a session's model calls cost."""
+    """What a session's model calls cost, with those of its branches and sub-agents: what its cap counts."""
 
     session_id: str
     max_cost_usd: str | None

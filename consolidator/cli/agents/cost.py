@@ -22,7 +22,9 @@ def register(app: typer.Typer) -> None:
 
 def cost_command(
     by: Annotated[str, typer.Option("--by", help=f"{', '.join(COST_GROUPINGS)}.")] = "session",
-    session: Annotated[str | None, typer.Option(help="Only this session (id or its beginning).")] = None,
+    session: Annotated[
+        str | None, typer.Option(help="Only this session (id or its beginning), its branches and sub-agents.")
+    ] = None,
     agent: Annotated[str | None, typer.Option(help="Only this agent.")] = None,
     since: Annotated[str | None, typer.Option(help="A date, a time, or a span ago such as 7d.")] = None,
     limit: Limit = 50,

@@ -9,11 +9,13 @@ from typing import Annotated, Any
 import typer
 
 from consolidator.cli.common import open_configured, parse_path, run_async
-from consolidator.cli.output import replace_file
+from consolidator.cli.output import pluralize, print_warning, replace_file
 from consolidator.cli.streams import write_text
-from consolidator.errors import UsageError
+from consolidator.errors import DatabaseError, UsageError
 from consolidator.service.log.export import export_sessions, find_writer
 from consolidator.service.sessions.bundles import stream_bundle
+
+_MAX_LINES = 20  # of lost values that are named
 
 
 def register(app: typer.Typer) -> None:
@@ -46,16 +48,24 @@ def export_command(
     else:
         find_writer(format_name)  # an unknown format must not touch the output file
 
-    async def work(write: Callable[[str], Any]) -> None:
+    async def work(write: Callable[[str], Any]) -> list[str]:
         async with open_configured() as (database, _):
             if as_bundle:
-                async for line in stream_bundle(database, names[0], exact=not redacted):
+                lost: list[str] = []
+                async for line in stream_bundle(database, names[0], exact=not redacted, lost=lost):
                     write(line)
-                return
-            await export_sessions(database, format_name, write, session_names=session or [], redacted=redacted)
+                return lost
+            return await export_sessions(database, format_name, write, session_names=session or [], redacted=redacted)
 
     if output is None:
-        run_async(work(write_text))
+        lost = run_async(work(write_text))
     else:
         with replace_file(output) as file:
-            run_async(work(file.write))
+            lost = run_async(work(file.write))
+    for problem in lost[1:_MAX_LINES]:
+        print_warning(problem)
+    if lost:
+        raise DatabaseError(
+            f"{pluralize(len(lost), 'event')} was exported with a note in place of what is lost, the rest as it is: "
+            f"{lost[0]}; restore it from a backup, `consolidator db verify` lists all such events"
+        )

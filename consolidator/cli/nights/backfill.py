@@ -86,6 +86,10 @@ def backfill_command(
         print_line(f"backfill: {summarize(report)}", style="bold")
     if report.get("error"):
         raise ModelUnavailable(f"run {report['run']}: {report['error']}")
+    if report.get("problems"):
+        raise RunFailed(
+            f"{pluralize(len(report['problems']), 'event')} cannot be learned from: {report['problems'][0]}"
+        )
     if report.get("status") == "failed":
         raise RunFailed(f"run {report['run']} left {report['dead']} events dead-lettered")
 
@@ -133,5 +137,7 @@ def _print_rehearsal(report: dict[str, Any], *, again: bool) -> None:
                 print_line(f"  {_SIGNS[change]} and {len(lines) - _MAX_LINES} more")
     if not any(any(changes.values()) for changes in report["memory"].values()):
         print_line("no changes" if again else "nothing new would be learned")
+    for problem in report["problems"][:_MAX_LINES]:
+        print_warning(problem)
     if again:
         print_line("add --replace to write these changes", style="dim")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
@@ -29,6 +29,7 @@ from consolidator.store.calls import agent_locks, digests, scopes
 from consolidator.store.calls.published import PublishedItem, load_published
 from consolidator.store.memory import rederive
 from consolidator.store.memory.rederive import MatchingSession
+from consolidator.store.nights import runs
 from consolidator.store.nights.runs import UnitProgress
 from consolidator.store.sessions import sessions
 
@@ -43,6 +44,7 @@ class Backfill:
     stop: asyncio.Event
     started: Callable[[int], None] | None = None
     progress: Callable[[str], None] | None = None
+    problems: list[str] = field(default_factory=list)  # events that cannot be read, in a rehearsal
 
     async def _find_sessions(self) -> list[MatchingSession]:
         async with self.database.connection() as conn:
@@ -85,7 +87,8 @@ class Backfill:
                 await rederive.delete_unsupported(conn, agent)
             after = await load_published(conn)
             raise psycopg.Rollback
-        return {"sessions": len(matching), "events": events, "memory": diff_published(before, after)}
+        memory = diff_published(before, after)
+        return {"sessions": len(matching), "events": events, "memory": memory, "problems": self.problems}
 
     async def run(self) -> dict[str, Any]:
         """Do it in the ledger, or resume an interrupted run of the same backfill; return the run's report."""
@@ -123,7 +126,7 @@ class Backfill:
 
     async def _derive(self, conn: Connection, name: str, salt: bytes, *, run_id: str, again: bool) -> UnitProgress:
         """Learn from a session's new events, or `again` from those up to its watermark; stamp nothing."""
-        session = await sessions.get(conn, name)
+        session, now = await sessions.get(conn, name), self.database.clock.now()
         is_whole = session.is_whole  # what is pruned cannot be derived again: its digest and errors are kept
         digest = self.session_filter.includes("procedures") and is_whole
         errors = self.session_filter.includes("solutions") and is_whole
@@ -144,13 +147,16 @@ class Backfill:
                 salt,
                 after=session.consolidated_to,
                 upto=session.head,
-                find_safe_point=safe_point_finder(self.settings, self.database.clock.now()),
+                find_safe_point=safe_point_finder(self.settings, now),
             )
         seen = learned = dead = 0
         async for result in results:
             seen += result.events
             learned += len(result.sources)
             dead += len(result.dead)
+            self.problems += [f"session {name}, event {seq}: {error}" for seq, error in result.dead.items()]
+            if again:
+                await runs.add_dead_letters(conn, run_id, session=name, failures=result.dead, now=now)
             await save_memory(
                 conn,
                 [(session, result)],

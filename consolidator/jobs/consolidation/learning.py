@@ -98,6 +98,8 @@ def _fold_events(context: SessionContext, folds: FoldStates, events: Sequence[Ev
     summary = SummaryFold.from_json(folds.summary) if folds.summary else SummaryFold()
     result = WindowResult(folds)
     for unredacted in events:
+        if unredacted.unreadable is not None:
+            raise _ExtractorFailed(unredacted.seq, f"log: {unredacted.unreadable}")
         event, calls_before = _redact_call(unredacted), digest.completed_calls
         _feed(event, "digest", digest.feed)
         if event.type in (EventType.TOOL_CALL, EventType.TASK_END) or digest.completed_calls > calls_before:

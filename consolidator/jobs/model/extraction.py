@@ -91,13 +91,15 @@ class FactReader:
 
     async def read(self, session: SessionContext, events: Sequence[Event], before: Sequence[Event] = ()) -> ReadResult:
         """Read a session's next events; `before` are earlier events, shown to the model as context."""
+        result = ReadResult(
+            failed_events={event.seq: f"model: {event.unreadable}" for event in events if event.unreadable is not None}
+        )
         transcript_chunks = await asyncio.to_thread(self.split_chunks, session, events, before)
         if not transcript_chunks:
-            return ReadResult()
+            return result
         source = FactExtractor(session, model_extractor(self.model), self.revision)
         hint = await self.load_hint(session)
         parts = await gather(*(self._read_chunk(chunk, source, hint) for chunk in transcript_chunks))
-        result = ReadResult()
         for part in parts:
             result.append(part)
         return result
@@ -107,6 +109,7 @@ class FactReader:
     ) -> list[TranscriptChunk]:
         """Return what of a session's next events is worth asking about, as one question each."""
         zone = ZoneInfo(self.calls.settings.timezone)
+        events, before = ([event for event in part if event.unreadable is None] for part in (events, before))
         lines = transcript_lines(events, session, redact, zone)
         if not self.calls.settings.extract_tool_output:
             lines = lines_near_words(lines)

@@ -15,7 +15,7 @@ from consolidator.context import compaction
 from consolidator.context.build import Context, history_from_view
 from consolidator.context.compaction import Compaction, CompactionHooks, CompactionPlan
 from consolidator.context.conversation import MAX_RESULT_BYTES, build_conversation
-from consolidator.context.history import SessionHistory
+from consolidator.context.history import SessionHistory, max_summary_tokens, render_state
 from consolidator.context.strategies import DEFAULT_BUDGET, CompactedStrategy, find_strategy
 from consolidator.database import Database
 from consolidator.errors import ModelError, ModelUnavailable
@@ -35,16 +35,16 @@ from consolidator.store.sessions.lineage import load_lineage
 from consolidator.store.turns import context as store
 
 log = logging.getLogger("consolidator.runtime")
-THRESHOLD = 0.8  # share of the budget above which a session is compacted again
-SUMMARY_TOKENS = 1500  # at most
+THRESHOLD = 1.0  # share of the budget above which a session is compacted again: before the call, so all is shown
+ANSWER_TOKENS = 1500  # of a model that writes a summary, at most
 MAX_PROMPT_TOKENS = 24_000  # that a model reads of the older part
 MAX_EVENTS = 5000  # read by one compaction
 CompactionTrigger = Literal["threshold", "request"]
 
 
-def is_compaction_due(context: Context, budget: int, threshold: float | None = None) -> bool:
+def is_compaction_due(context: Context, budget: int, threshold: float) -> bool:
     """Tell whether a context is so full that its session must be compacted; `threshold` is a share of the budget."""
-    is_full = context.over_budget or context.tokens > (threshold or THRESHOLD) * budget
+    is_full = context.over_budget or context.tokens > threshold * budget
     return is_full and find_strategy(context.strategy).compacts
 
 
@@ -53,6 +53,7 @@ async def compact(
     session_id: str,
     *,
     budget: int = DEFAULT_BUDGET,
+    limit: int | None = None,
     client: ModelClient | None = None,
     model: str | None = None,
     epoch: int | None = None,
@@ -63,12 +64,14 @@ async def compact(
 ) -> Compaction | None:
     """Compact a session's older part; its latest turns stay. None if there is nothing worth compacting.
 
-    Without `client` and `model`, or if the model fails or cannot be paid, the summary is a digest. `routed` is why a
-    policy chose the model; `session_model` is what a cheaper one is recognised against. Raises StaleEpoch if another
-    harness holds the session, and NotFound.
+    `limit` is how many tokens its summary and transcript may have before it is compacted again. Without `client` and
+    `model`, or if the model fails or cannot be paid, the summary is a digest. `routed` is why a policy chose the model;
+    `session_model` is what a cheaper one is recognised against. Raises StaleEpoch if another harness holds the session,
+    and NotFound.
     """
     hooks = hooks or CompactionHooks()
-    history, plan = await _load_plan(database, session_id, budget, trigger)
+    limit = int(budget * THRESHOLD) if limit is None else limit
+    history, plan = await _load_plan(database, session_id, budget, limit, trigger)
     if plan is None:
         return None
     with boundary("compaction"):
@@ -83,10 +86,13 @@ async def compact(
                 count=count_tokens_cached,
             )
             prompt = script if not instructions else f"{script}\n\nMind, too: {instructions}"
-            summary = await _summarize(database, session_id, client, model, prompt, epoch, session_model)
+            words = min(400, compaction.summary_tokens(budget) // 2)
+            summary = await _summarize(database, session_id, client, model, prompt, words, epoch, session_model)
         by = model if summary else None
         if not summary:
-            summary = {"summary": compaction.write_digest(plan, history.compaction), "next_steps": []}
+            size = compaction.summary_tokens(budget)
+            text = compaction.write_digest(plan, history.compaction, max_tokens=size, count=count_tokens_cached)
+            summary = {"summary": text, "next_steps": []}
         with boundary("commit compaction"):
             result = await _log_compaction(
                 database, session_id, history, plan, summary, by=by, trigger=trigger, epoch=epoch, routed=routed
@@ -122,7 +128,7 @@ async def compact_on_request(
 
 
 async def _load_plan(
-    database: Database, session_id: str, budget: int, trigger: CompactionTrigger
+    database: Database, session_id: str, budget: int, limit: int, trigger: CompactionTrigger
 ) -> tuple[SessionHistory, CompactionPlan | None]:
     """Return a session's history, and what to compact; None if that is not worth it."""
     async with database.connection() as conn:
@@ -133,7 +139,8 @@ async def _load_plan(
         after = max(after, history.kept_from - 1) if history.kept_from else after
         log_window = await store.read_window(conn, lineage, after=after, upto=view.head, longest=MAX_RESULT_BYTES)
     turns = build_conversation(log_window)
-    keep = int(budget * compaction.KEPT_SHARE)
+    room = limit - max_summary_tokens(budget) - count_tokens_cached(render_state(view.state, budget))
+    keep = compaction.tokens_to_keep(turns.turns, budget=budget, room=room, count=count_tokens_cached)
     plan = await asyncio.to_thread(
         compaction.plan_compaction, log_window, turns, history.compaction, keep=keep, count=count_tokens_cached
     )
@@ -150,13 +157,15 @@ async def _summarize(
     client: ModelClient,
     model: str,
     prompt: str,
+    words: int,
     epoch: int | None,
     session_model: str | None,
 ) -> dict[str, Any] | None:
     """Return a model's summary; None if it fails or would exceed the session's cap."""
     request = ModelRequest(
-        "compact", model, compaction.SUMMARY_PROMPT, prompt, "compaction", compaction.SUMMARY_SCHEMA, SUMMARY_TOKENS
-    )
+        "compact", model, compaction.SUMMARY_PROMPT.format(words=words), prompt, "compaction",
+        compaction.SUMMARY_SCHEMA, ANSWER_TOKENS,
+    )  # fmt: skip
     try:
         with boundary("commit reserve"):
             async with database.transaction() as conn:
@@ -165,7 +174,7 @@ async def _summarize(
                     session_id,
                     model=model,
                     input_tokens=request.tokens,
-                    max_tokens=SUMMARY_TOKENS,
+                    max_tokens=ANSWER_TOKENS,
                     purpose="compaction",
                     session_model=session_model,
                     strategy=CompactedStrategy.name,

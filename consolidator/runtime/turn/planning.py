@@ -103,12 +103,14 @@ async def plan_request(
         if narrower < context_budget:
             context_budget, builder = narrower, replace(builder, budget=narrower)
             context = await builder.build() if context.tokens > narrower else context
-    if prefill is None and compaction.is_compaction_due(context, context_budget, config.get("compaction_threshold")):
+    threshold = config.get("compaction_threshold") or compaction.THRESHOLD
+    if prefill is None and compaction.is_compaction_due(context, context_budget, threshold):
         side = side_model(harness.policy, harness.settings, session, "compaction", prompt_tokens=context.tokens)
+        fixed = sum(part.tokens for part in context.parts if part.name not in ("summary", "transcript"))
         if await compaction.compact(
-            harness.database, session.id, budget=context_budget, client=harness.client, model=side.model or model,
-            epoch=epoch, trigger="threshold", hooks=harness.compaction_hooks, routed=side.reason,
-            session_model=side.compared_to,
+            harness.database, session.id, budget=context_budget, limit=int(threshold * context_budget) - fixed,
+            client=harness.client, model=side.model or model, epoch=epoch, trigger="threshold",
+            hooks=harness.compaction_hooks, routed=side.reason, session_model=side.compared_to,
         ):  # fmt: skip
             context = await replace(builder, view=None).build()
     messages = context.messages
@@ -205,8 +207,8 @@ def with_prefill(harness: Harness, messages: list[dict[str, Any]], text: str = "
 
 
 def withheld_messages(state: OpenState) -> tuple[int, ...]:
-    """Return the seqs of follow-ups that came during the turn: the model is shown them in the next one."""
-    if not state.unseen_results:
+    """Return the seqs of follow-ups that came during the turn, or wait beside a steer: the next turn shows them."""
+    if not state.unseen_results and not any(event.data.get("mode") == "steer" for event in state.unanswered):
         return ()
     return tuple(event.seq for event in state.unanswered if event.data.get("mode") == "follow_up")
 

@@ -38,9 +38,10 @@ async def export_sessions(
     *,
     session_names: Sequence[str] = (),
     redacted: bool = True,
-) -> int:
-    """Write the named sessions, or all if none is named, and return their number; `write` gets one line at a time.
+) -> list[str]:
+    """Write the named sessions, or all if none is named; `write` gets one line at a time.
 
+    Return which values are lost, and where: a note takes their place.
     Raises UsageError for a format that can only be read, and for several sessions in a format that holds one.
     """
     writer = find_writer(format_name)
@@ -51,6 +52,7 @@ async def export_sessions(
             f"{format_name} can hold one session a file, and these are {len(ids)}: name one (--session), or use "
             "the format consolidator"
         )
+    lost: list[str] = []
     for session_id in ids:
         async with database.connection() as conn:
             session = await sessions.get(conn, session_id)
@@ -60,6 +62,7 @@ async def export_sessions(
         else:  # other formats know no parents: a child is written with its whole past
             async with database.connection() as conn:
                 batch = await read_lineage(conn, lineage, upto=session.head)
+        lost += [event.unreadable for event in batch if event.unreadable is not None]
         columns = _unescaped_columns(session)
         lines: Iterator[str] = writer.write(
             _redact_columns(columns) if redacted else columns,
@@ -67,7 +70,7 @@ async def export_sessions(
         )
         for line in lines:
             write(line)
-    return len(ids)
+    return lost
 
 
 async def _read_events(database: Database, session_id: str, head: int) -> AsyncIterator[Event]:

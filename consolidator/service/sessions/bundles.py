@@ -45,10 +45,12 @@ async def stream_bundle(
     exact: bool = False,
     with_ancestors: bool = True,
     viewer: Viewer = OWNER,
+    lost: list[str] | None = None,
 ) -> AsyncIterator[str]:
     """Yield the lines of a session's bundle; `exact` keeps credentials, which are redacted otherwise.
 
     With `with_ancestors` it has what the session reads of its ancestors' logs; those that are gone are left out.
+    `lost` gets which values are lost, and where: a note takes their place.
 
     Each page is read on a connection of its own: nothing is held between two lines. Raises NotFound, Forbidden for
     `exact` without the scope admin, and DatabaseError where the log is pruned or erased meanwhile.
@@ -58,8 +60,9 @@ async def stream_bundle(
     async with database.connection() as conn:
         session = await find_session(conn, viewer, session_name, "read")
         parts = await _list_parts(conn, session) if with_ancestors else []
-    exporters = [_SessionExporter(database, row, exact=exact, upto=upto) for row, upto in parts]
-    exporters.append(_SessionExporter(database, session, exact=exact))
+    lost = [] if lost is None else lost
+    exporters = [_SessionExporter(database, row, lost, exact=exact, upto=upto) for row, upto in parts]
+    exporters.append(_SessionExporter(database, session, lost, exact=exact))
     names = {exporter.session.id: exporter.name for exporter in exporters}
     writer = BundleWriter(exporters[-1].name, redact=None if exact else redact_json)
     for exporter in exporters:
@@ -112,9 +115,12 @@ async def _list_parts(conn: Connection, session: SessionRow) -> list[tuple[Sessi
 class _SessionExporter:
     """Writes one session's lines: all of it, or what a child reads of it."""
 
-    def __init__(self, database: Database, session: SessionRow, *, exact: bool, upto: int | None = None) -> None:
+    def __init__(
+        self, database: Database, session: SessionRow, lost: list[str], *, exact: bool, upto: int | None = None
+    ) -> None:
         self.session = session
         self._database = database
+        self._lost = lost
         self._exact = exact
         self._upto = session.head if upto is None else min(upto, session.head)
         self._is_whole = upto is None
@@ -223,6 +229,7 @@ class _SessionExporter:
         for group in _split_by_size(rows):
             async with self._database.connection() as conn:
                 complete = await events.complete(conn, group)
+            self._lost += [event.unreadable for event in complete if event.unreadable is not None]
             for event in complete:
                 for line in self._event_lines(writer, order, event, delivered.get(event.seq, ())):
                     yield line

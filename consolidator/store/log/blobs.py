@@ -13,8 +13,8 @@ from typing import Any
 
 from consolidator.database.jsonb import dumps, loads
 from consolidator.database.partitions import Connection
-from consolidator.errors import DatabaseError
 from consolidator.models.event import EventRow
+from consolidator.models.payload import EventType, payload_model
 from consolidator.store.queries import execute, execute_each, fetch_all, load
 
 INLINE_BYTES = 16 * 1024  # a payload beyond this goes to the blob store
@@ -87,25 +87,31 @@ def move_to_blobs(data: dict[str, Any]) -> tuple[dict[str, Any], list[Blob]]:
     return ({**inline, REFS: refs} if refs else inline), blobs
 
 
-def restore(row: EventRow, bodies: Mapping[bytes, bytes]) -> dict[str, Any]:
-    """Return an event's whole payload, given the blobs that it refers to; raise DatabaseError if one is missing."""
+def restore(row: EventRow, bodies: Mapping[bytes, bytes]) -> tuple[dict[str, Any], str | None]:
+    """Return an event's whole payload, given the blobs that it refers to, and what is lost of it: None if nothing is.
+
+    A note takes the place of a lost text, and of any lost field that the event's type names; other values are left out.
+    """
     refs = row.data.get(REFS)
     if not refs:
-        return row.data
+        return row.data, None
     data = {key: value for key, value in row.data.items() if key != REFS}
+    lost: list[str] = []
     for key, ref in refs.items():
-        body = bodies.get(sha256_of(ref))
+        body, plain = bodies.get(sha256_of(ref)), ref["media_type"].startswith("text/plain")
         if body is None:
-            raise DatabaseError(
-                f"session {row.session_id}, event {row.seq}: the blob of its {key!r} is gone "
-                f"({ref['ref']}); restore it from a backup, `consolidator db verify` lists all such events"
-            )
-        if ref.get("many"):
+            lost.append(f"session {row.session_id}, event {row.seq}: the blob of its {key!r} is lost ({ref['ref']})")
+            fields = payload_model(EventType(row.event_type)).model_fields
+            if ref.get("many"):
+                needed = [name for name, value in fields.items() if value.is_required() and name not in refs]
+                data = {**dict.fromkeys(needed, f"[{lost[-1]}]"), **data}
+            elif plain or key in fields:
+                data[key] = f"[{lost[-1]}]"
+        elif ref.get("many"):
             data |= loads(body)
         else:
-            plain = ref["media_type"].startswith("text/plain")
             data[key] = body.decode("utf-8", "surrogatepass") if plain else loads(body)
-    return data
+    return data, "; ".join(lost) or None
 
 
 def refs_of(row: EventRow) -> dict[str, Any]:
@@ -134,12 +140,12 @@ async def add_references(conn: Connection, session_id: str, refs: Sequence[tuple
 
 
 async def read_bodies(conn: Connection, rows: Iterable[EventRow]) -> dict[bytes, bytes]:
-    """Return the blobs that events refer to, by their hashes; no query where there are none."""
+    """Return the blobs that events refer to, by their hashes, except damaged ones; no query where there are none."""
     hashes = {sha256_of(ref) for row in rows for ref in refs_of(row).values()}
     if not hashes:
         return {}
     blobs = await fetch_all(conn, _BlobBody, _SQL["read"], {"shas": list(hashes)})
-    return {bytes(blob.sha256): bytes(blob.body) for blob in blobs}
+    return {blob.sha256: blob.body for blob in blobs if hashlib.sha256(blob.body).digest() == blob.sha256}
 
 
 async def read_ends(conn: Connection, hashes: Iterable[bytes], *, head: int, tail: int) -> dict[bytes, BlobEnds]:

@@ -453,15 +453,17 @@ async def complete(conn: Connection, rows: Sequence[EventRow]) -> list[Event]:
 
 
 def _to_event(row: EventRow, bodies: dict[bytes, bytes]) -> Event:
+    data, unreadable = blobs.restore(row, bodies)
     return Event(
         session_id=row.session_id,
         seq=row.seq,
         type=_TYPES.get(row.event_type) or EventType(row.event_type),
-        data=blobs.restore(row, bodies),
+        data=data,
         created_at=row.created_at,
         consolidated_at=row.consolidated_at,
         task_id=None if row.task_id is None else unescape(row.task_id),
         tool_name=None if row.tool_name is None else unescape(row.tool_name),
         id=row.id,
         principal=row.principal,
+        unreadable=unreadable,
     )

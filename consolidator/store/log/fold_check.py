@@ -6,15 +6,19 @@ changes meanwhile is compared again.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
 from consolidator.database import Connection
+from consolidator.database.jsonb import dumps
 from consolidator.models.lineage import Lineage
 from consolidator.models.open_task import follow_task
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
+from consolidator.store.log.hash_chain import canonical_json
 from consolidator.store.queries import fetch_column, fetch_one, load
 from consolidator.store.sessions import lineage as past
 from consolidator.store.sessions import sessions, tasks
@@ -90,7 +94,7 @@ async def _check_session(conn: Connection, session_id: str, check: FoldCheck) ->
         is_whole = not lineage.is_truncated and session.kind != "branch"
         problems = _compare_totals(session, totals) if totals is not None else []
         if is_whole:
-            problems += _compare("state", session.state, await _fold_state(conn, session, lineage))
+            problems += _compare("state", *map(_as_stored, (session.state, await _fold_state(conn, session, lineage))))
             problems += _compare("open task", session.open_task, await _fold_task(conn, session, lineage))
         if not problems or await _is_unchanged(conn, session):
             break
@@ -144,6 +148,11 @@ async def _fold_task(conn: Connection, session: SessionRow, lineage: Lineage) ->
                 open_task = follow_task(open_task, EventType(move.event_type), {"task_id": move.task_id})
             after = moves[-1].seq
     return None if session.status == "ended" else open_task
+
+
+def _as_stored(state: Mapping[str, Any]) -> str:
+    """Return a state as one text: a large number is an integer where jsonb holds it, and a float in a blob."""
+    return canonical_json(json.loads(dumps(state)))
 
 
 def _compare(name: str, stored: object, folded: object) -> list[str]:

@@ -94,7 +94,7 @@ where c.origin is null and c.recorded_by is null and c.pruned_to = c.base_seq
   and (e.event_type is distinct from 'SessionStart' or not coalesce(e.data -> 'data_ref' ? '*', false) and (
       e.data ->> 'parent' is distinct from c.parent_id or e.data ->> 'point' is distinct from c.parent_seq::text
       or c.parent_id is not null and e.data ->> 'kind' is distinct from c.kind
-      or c.simulated <> (coalesce(e.data ->> 'branch_kind' in ('sim', 'dream'), false) or coalesce(p.simulated, false))
+      or c.simulated <> (coalesce(e.data ->> 'kind' = 'branch', false) or coalesce(p.simulated, false))
   ))
 order by c.id limit 20
 

@@ -62,6 +62,15 @@ class ListedDeadLetter(DeadLetterRow):
 
 
 @dataclass(frozen=True, slots=True)
+class LeaseHolder:
+    """Who holds units of a run."""
+
+    owner: str
+    units: int
+    until: datetime  # unless it renews the last of its leases
+
+
+@dataclass(frozen=True, slots=True)
 class _UnitNote:
     unit: str
     note: str
@@ -354,9 +363,9 @@ async def settle_dead_letters(
     await execute(conn, _SQL["settle_dead_letters"], values)
 
 
-async def list_owners(conn: Connection, run_id: str) -> list[str]:
-    """Return the owners of a run's leases."""
-    return await fetch_column(conn, _SQL["owners"], {"run": run_id})
+async def list_holders(conn: Connection, run_id: str) -> list[LeaseHolder]:
+    """Return who holds units of a run."""
+    return await fetch_all(conn, LeaseHolder, _SQL["list_holders"], {"run": run_id})
 
 
 async def list_leased(conn: Connection, run_id: str, *, owner: str) -> list[ClaimedUnit]:

@@ -102,8 +102,9 @@ where run_id = %(run)s and kind = %(kind)s and unit = %(unit)s
 -- name: leased_units
 select kind, unit, attempts from claim where run_id = %(run)s and owner = %(owner)s and status = 'leased'
 
--- name: owners
-select distinct owner from claim where run_id = %(run)s and status = 'leased' and owner is not null
+-- name: list_holders
+select owner, count(*) as units, max(lease_until) as until
+from claim where run_id = %(run)s and status = 'leased' and owner is not null group by owner order by owner
 
 -- name: release_units
 -- Frees the units of a process that is dead, or that stops, before their leases expire.

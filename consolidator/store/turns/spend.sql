@@ -93,7 +93,8 @@ with payers as materialized (
 select calls from summed
 
 -- name: sum_costs
--- What model calls cost, summed by %(by)s; the nights' calls are included, except by turn.
+-- What model calls cost, summed by %(by)s; the nights' calls are included, except by turn. A session's are those that it
+-- pays for, as its cap counts them: its branches' and sub-agents', too.
 with paid as (
     select s.session_id, s.turn, s.day, s.model, s.purpose, s.strategy, s.tier, s.input_tokens, s.cached_tokens,
            s.output_tokens, s.cost, case when s.settled_at is null then s.reserved end as aside, s.settled_at
@@ -115,7 +116,11 @@ with paid as (
                else 'all'
            end as name
     from paid p left join session n on n.id = p.session_id
-    where (%(session)s::text is null or p.session_id = %(session)s)
+    where (%(session)s::text is null or p.session_id = any(array(
+              select %(session)s union all
+              select c.id from session c
+              where c.parent_id = %(session)s and c.kind in ('branch', 'sub-agent') and not c.config ? 'rerun'
+          )))
       and (%(agent)s::text is null or n.agent = %(agent)s)
       and (%(since)s::date is null or p.day >= %(since)s)
       and (not %(turns)s or p.turn is not null)

@@ -23,8 +23,9 @@ from consolidator.store.turns import lease
 from consolidator.testing import ModelServer
 from tests.acceptance.api.server import ApiServer, read_frames, serve
 from tests.databases import database_copy
+from tests.integration.log.test_blobs import LARGE_EVENTS, damage_blobs
 from tests.runtime import create_settings, read_log
-from tests.support import PATIENCE, tool_call
+from tests.support import PATIENCE, log_events, tool_call, user_message
 
 
 @pytest.fixture(scope="module")
@@ -484,3 +485,19 @@ def test_nothing_internal_is_told(api: ApiServer, owner: httpx2.Client) -> None:
     for word in ("neck", "psycopg", "Traceback", "head"):
         assert word not in answer.text
     assert owner.get(f"/sessions/{session_id}").status_code == 200
+
+
+def test_a_session_is_shown_with_a_note_in_place_of_a_lost_value(api: ApiServer, owner: httpx2.Client) -> None:
+    large = list(LARGE_EVENTS.values())
+
+    async def work(database: Database) -> None:
+        await log_events(database, "lost", [user_message("Hello"), tool_call("c", "Bash", {}), *large])
+        damage = "delete from blob using blob_ref r where r.sha256 = blob.sha256 and session_id = 'lost'"
+        await damage_blobs(database, damage)
+
+    api.run(work)
+    shown = owner.get("/sessions/lost/events").json()["events"]
+    assert len(shown) == len(large) + 2
+    assert "session lost, event 3: the blob of its 'text' is lost" in shown[2]["data"]["text"]
+    for path in ("", "/context", "/hydrate", "/state", "/export"):
+        assert owner.get(f"/sessions/lost{path}").status_code == 200

@@ -15,7 +15,7 @@ import pytest
 
 from consolidator.clock import Clock
 from consolidator.database import Database
-from consolidator.database.engine import check_version
+from consolidator.database.engine import check_server
 from consolidator.errors import DatabaseUnavailable
 from consolidator.store.log import events
 from tests.support import PATIENCE, assert_invariants, log_events, user_message
@@ -141,7 +141,7 @@ async def test_a_connect_that_is_cancelled_leaves_no_half_open_connection(clock:
     slow = Database(f"host=127.0.0.1 port={port} dbname=x user=x sslmode=disable", clock)
     gc.disable()  # a connection left to the garbage collector would stay open until it runs
     try:
-        connecting = asyncio.create_task(check_version(slow))
+        connecting = asyncio.create_task(check_server(slow))
         await asyncio.wait_for(connected.wait(), PATIENCE)
         connecting.cancel()
         with pytest.raises(asyncio.CancelledError):

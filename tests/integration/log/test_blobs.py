@@ -6,29 +6,47 @@ import asyncio
 import math
 from datetime import timedelta
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
+from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from consolidator.clock import FrozenClock
+from consolidator.context.build import build_context
 from consolidator.database import Database
 from consolidator.database.partitions import Connection
-from consolidator.errors import DatabaseError, HeadConflict
+from consolidator.errors import HeadConflict
+from consolidator.jobs.consolidation.backfill import Backfill
+from consolidator.jobs.consolidation.manual_run import SessionFilter
 from consolidator.jobs.retention import BATCH, BLOB_GRACE, prune
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
+from consolidator.service.log.export import export_sessions
+from consolidator.service.sessions.bundles import stream_bundle
+from consolidator.settings import Settings
 from consolidator.store import checks
 from consolidator.store.log import events
 from consolidator.store.log.blobs import INLINE_BYTES
 from consolidator.store.queries import load
 from tests.integration.locks import wait_for_lock
-from tests.support import assert_invariants, log_events, tool_result, user_message
+from tests.support import (
+    assert_invariants,
+    log_events,
+    read_memory,
+    run_cli,
+    run_job,
+    tool_call,
+    tool_result,
+    user_message,
+)
 
 LARGE = "x" * INLINE_BYTES
 _numbers = count()
+KEPT = "every event has the blobs it refers to"
 
 # Whatever Python can parse: what jsonb refuses (NUL, lone surrogates, NaN) and the mark that stands for it.
 letters = st.characters() | st.sampled_from(["\0", "\ud800", "\udfff", "\ue000"])
@@ -61,7 +79,7 @@ async def blobs(conn: Connection) -> int:
     return int(row[0])
 
 
-@settings(
+@examples(
     max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(content=values, extra=st.dictionaries(texts, values, max_size=3), padding=st.sampled_from([0, 1, 3]))
@@ -215,7 +233,7 @@ async def test_an_append_wins_where_the_collector_came_first(database: Database,
     await append
     async with database.connection() as conn:
         assert [event.data["text"] for event in await events.read(conn, "s")] == [LARGE]
-    await assert_invariants(database)
+        assert (await checks.find_violations(conn))[KEPT] == []
 
 
 async def test_writers_that_share_blobs_do_not_wait_in_a_circle(database: Database) -> None:
@@ -230,9 +248,6 @@ async def test_writers_that_share_blobs_do_not_wait_in_a_circle(database: Databa
         assert await blobs(conn) == 4
 
 
-KEPT = "every event has the blobs it refers to"
-
-
 async def test_an_event_whose_blob_is_gone_is_named_when_it_is_read_and_when_it_is_checked(database: Database) -> None:
     await log_events(database, "s", [user_message("small"), user_message(LARGE)])
     async with database.owner_connection() as conn:
@@ -243,6 +258,78 @@ async def test_an_event_whose_blob_is_gone_is_named_when_it_is_read_and_when_it_
         await conn.execute("delete from blob")
         assert (await checks.find_violations(conn))[KEPT] == [problem]
         assert problem.startswith("s: event 2 refers to a blob that is not kept for it: blob://sha256/")
-        with pytest.raises(DatabaseError, match=r"session s, event 2: the blob of its 'text' is gone"):
-            await events.read(conn, "s")
-        assert [event.seq for event in await events.read(conn, "s", upto=1)] == [1]
+        lost = (await events.read(conn, "s"))[1]
+        assert (lost.unreadable or "").startswith("session s, event 2: the blob of its 'text' is lost (blob://sha256/")
+        assert lost.data["text"] == f"[{lost.unreadable}]"
+
+
+DAMAGES = {
+    "gone": "delete from blob",
+    "rewritten": "update blob set body = 'forged'",
+    "no text any more": r"update blob set body = '\x00ff'",
+}
+LARGE_EVENTS = {
+    "text": user_message(LARGE),
+    "content": tool_result("c", LARGE),
+    "JSON": tool_result("c", [{"out": LARGE}], state_patch={"large": LARGE}),
+    "many values": user_message("small", **{f"{'key ' * 40}{n}": n for n in range(2000)}),
+    "compaction": NewEvent(
+        EventType.POLICY_DECISION, {"decision": "compaction", "kept_from": 1, "summary": LARGE, "next_steps": [LARGE]}
+    ),
+}
+
+
+async def damage_blobs(database: Database, damage: str) -> None:
+    """Change the blobs behind the product's back, as a bad disk or the owner of the database may."""
+    async with database.owner_connection() as conn, conn.transaction():
+        await conn.execute("set local session_replication_role = replica")
+        await conn.execute(damage.encode())
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=list(DAMAGES))
+@pytest.mark.parametrize("large", LARGE_EVENTS.values(), ids=list(LARGE_EVENTS))
+async def test_all_but_what_is_lost_is_exported_shown_and_learned_from(
+    database: Database, clock: FrozenClock, settings: Settings, large: NewEvent, damage: str
+) -> None:
+    before = [user_message("I prefer tabs."), tool_call("c", "Bash", {"command": "make"})]
+    await log_events(database, "s", [*before, large, tool_result("c", "ok"), user_message("I prefer short answers.")])
+    await damage_blobs(database, damage)
+    exports: dict[str, list[str]] = {}
+    for form in ("consolidator", "claw0", "harness"):
+        (lost,) = await export_sessions(database, form, exports.setdefault(form, []).append)
+        assert lost.startswith("session s, event 3: the blob of its ")
+    lost_of_bundle: list[str] = []
+    exports["bundle"] = [line async for line in stream_bundle(database, "s", exact=True, lost=lost_of_bundle)]
+    assert lost_of_bundle == [lost]
+    async with database.connection() as conn:
+        exports["context"] = [str((await build_context(conn, "s")).messages)]
+    for lines in exports.values():
+        assert all(text in "".join(lines) for text in ("I prefer tabs.", "I prefer short answers."))
+    clock.advance(timedelta(hours=1))
+    report = await run_job(database, settings)
+    assert (report["status"], report["dead"], report["seen"]) == ("failed", 1, 5)
+    believed = await read_memory(database)
+    assert len(believed["fact"]) == 2
+    backfill = Backfill(database, settings, SessionFilter(reprocess=True), asyncio.Event())
+    assert (await backfill.rehearse())["problems"] == [f"session s, event 3: log: {lost}"]
+    assert (await backfill.run())["dead"] == 1
+    assert await read_memory(database) == believed
+
+
+async def test_commands_name_what_is_lost_and_end_with_another_exit_code(
+    database: Database, clock: FrozenClock, settings: Settings, environment: dict[str, str], tmp_path: Path
+) -> None:
+    await log_events(database, "s", [user_message("I prefer tabs."), user_message(LARGE)])
+    clock.advance(timedelta(hours=1))
+    await run_job(database, settings)
+    await damage_blobs(database, DAMAGES["rewritten"])
+    for options in ([], ["s", "--bundle"]):
+        done = run_cli("export", *options, "-o", str(tmp_path / "out"), environment=environment, code=4)
+        assert "session s, event 2: the blob of its 'text' is lost (blob://sha256/" in done.stderr
+        assert "I prefer tabs." in (tmp_path / "out").read_text()
+    for options in ([], ["--replace"]):
+        done = run_cli("backfill", "--reprocess", *options, environment=environment, code=7)
+        assert "Traceback" not in done.stderr
+    assert "event 2: log: session s, event 2: the blob of its 'text' is lost" in run_cli(
+        "backfill", "--reprocess", environment=environment, code=7
+    ).stderr.replace("\n", " ")

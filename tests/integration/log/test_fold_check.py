@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -67,6 +68,22 @@ async def test_what_the_runtime_wrote_is_the_fold_of_its_logs(database: Database
     assert state.state == {"a": 3, "b": [1.5, {"c": None}]}
     assert (state.turns, state.open_task, state.output_tokens > 0) == (2, None, True)
     assert (await read_state(database, child)).state["a"] == "two"
+
+
+@tool(idempotent=True)
+async def measure(size: int) -> Outcome:
+    """Set numbers that jsonb and a blob hold in different ways."""
+    return Outcome("set", patch={"numbers": [1e300, 1e15, -0.0, math.nan], "log": "x" * size})
+
+
+@pytest.mark.parametrize("size", [1, 40_000])
+async def test_numbers_of_a_state_are_the_same_in_its_row_and_in_a_blob(database: Database, size: int) -> None:
+    replies: Replies = [ScriptedReply.calling(("measure", {"size": size})), "Done."]
+    async with ModelServer(answers=replies) as server, open_agent(database, server, [measure]) as agent:
+        session = await agent.open(KEY)
+        await send_and_collect(session, "measure")
+        await session.fork()
+    assert (await check(database)).problems == []
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,19 @@ from consolidator.database import Database
 from consolidator.errors import NotFound
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
+from consolidator.runtime.rerun.branches import BRANCH_KINDS, BranchRequest, commit_steer, create_branch, run_branch
 from consolidator.service.database import list_seals, read_seals, verify_database
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
+from consolidator.service.sessions.bundles import load_bundle, stream_bundle
+from consolidator.service.sessions.checkpoints import restore_checkpoint
 from consolidator.service.sessions.forks import fork_session
+from consolidator.service.sessions.reruns import rerun_session
 from consolidator.settings import Settings
 from consolidator.store.log import events, seals
 from consolidator.store.log.hash_chain import HASH_BYTES
 from consolidator.store.sessions import sessions
+from consolidator.testing import ModelServer
+from tests.runtime import KEY, open_agent, send_and_collect
 from tests.support import call_and_result, log_events, run_job, user_message
 
 EVENTS, BLOBS = "I17 events are what was appended", "I17 blobs are what was appended"
@@ -177,6 +183,43 @@ async def test_a_past_that_is_not_a_sessions_own_is_found(log: Database, setting
     assert await broken(log) == {}
     await as_owner(log, *change.format(child=child.id, grandchild=grandchild.id).split("; "))
     assert (await broken(log)).get(PASTS)
+
+
+async def test_sessions_of_every_kind_verify_also_when_they_are_pruned_and_erased(
+    database: Database, clock: FrozenClock, tmp_path: Path
+) -> None:
+    async with (
+        ModelServer(answers=["Fine."] * 30) as server,
+        open_agent(database, server, retention_max_share=1) as agent,
+    ):
+        settings = agent.harness.settings
+        root = await agent.open(KEY)
+        await send_and_collect(root, "first")
+        checkpoint = await root.checkpoint("here")
+        fork, restored = await root.fork(), await restore_checkpoint(database, settings, checkpoint.id)
+        for session_id in (root.id, fork.id, restored.id):
+            for kind in BRANCH_KINDS:
+                await run_branch(agent.harness, session_id, BranchRequest(kind=kind, message="and if?"))
+        await commit_steer(database, (await root.propose_steer("rather so")).branch.id)
+        sub_agent = await root.spawn("look around")
+        branch = (await run_branch(agent.harness, root.id, BranchRequest(message="and then?"))).branch
+        await rerun_session(database, settings, root.id)
+        copy = tmp_path / "copy.jsonl"
+        copy.write_text("".join([line async for line in stream_bundle(database, root.id, exact=True)]))
+        imported, _ = await load_bundle(database, copy, as_copy=True)
+        await create_branch(
+            database, settings, (await fork_session(database, settings, imported.session_id)).id, BranchRequest()
+        )
+        assert await broken(database) == {}
+        await root.end()
+    for _ in range(2):
+        clock.advance(timedelta(days=40))
+        await run_job(database, settings)
+        await run_job(database, settings, "retention")
+        assert await broken(database) == {}
+    for session_id in (sub_agent.session_id, branch.id, fork.id, root.id, imported.session_id):
+        await erase_sessions(database, settings, await plan_erasure(database, session=session_id), reason="asked to")
+        assert await broken(database) == {}
 
 
 async def test_a_tail_that_was_cut_off_with_its_head_lowered_is_found(log: Database) -> None:

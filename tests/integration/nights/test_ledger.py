@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
@@ -13,14 +14,15 @@ from sqlalchemy import exc
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.errors import DatabaseUnavailable
+from consolidator.errors import DatabaseUnavailable, DiskFull
+from consolidator.jobs import ledger as ledger_module
 from consolidator.jobs.ledger import Ledger, Unit, heartbeat, mark_interrupted, record_progress
 from consolidator.jobs.nightly import Job, JobRunner
 from consolidator.jobs.retention import RetentionReport
 from consolidator.models.run import UnitKind
 from consolidator.settings import Settings
 from consolidator.store.nights import runs
-from tests.integration.locks import dead_owner_name
+from tests.integration.locks import dead_owner_name, owner_name_of
 from tests.nights import query_number, query_rows, wait_until_counted
 from tests.support import PATIENCE
 
@@ -87,6 +89,60 @@ async def test_a_worker_that_dies_of_an_outage_leaves_nothing_held_and_nobody_wa
     monkeypatch.setattr(Ledger, "_claim_units", claim_units)
     await ledger.run_phase(0, commit_each(database, wait_until_lost), no_events)
     assert await query_rows(database, "select status, attempts from claim") == [{"status": "done", "attempts": 1}] * 2
+
+
+async def test_units_that_a_full_disk_kept_from_being_given_back_are_free_for_the_next_attempt(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = await start_ledger(database, settings.model_copy(update={"lease_seconds": 3600}), "a", "b")
+
+    async def meet_full_disk(*_: object, **__: object) -> None:
+        raise DiskFull("the database has no room on its disk")
+
+    async def do_nothing(_unit: Unit) -> None:
+        pass
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, "release_units", meet_full_disk)
+        with pytest.raises(DiskFull):
+            await ledger.run_phase(0, commit_each(database, meet_full_disk), no_events)
+    assert await query_number(database, "select count(*) from claim where status = 'leased'") > 0
+    again = Ledger(database, settings, ledger.run_id)
+    async with asyncio.timeout(PATIENCE / 10):
+        await again.add_units("session", [])
+        await again.run_phase(0, commit_each(database, do_nothing), no_events)
+    assert await query_number(database, "select count(*) from claim where status = 'done'") == 2
+
+
+async def test_who_waits_says_for_whom_and_takes_over_what_a_process_held_that_is_killed_meanwhile(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(ledger_module, "LOOK_SECONDS", 0.02)
+    holder = await asyncio.create_subprocess_exec(sys.executable, "-c", "input()", stdin=asyncio.subprocess.PIPE)
+    try:
+        name = owner_name_of(holder.pid)
+        held = await start_ledger(database, settings.model_copy(update={"lease_seconds": 3600}), "a", owner=name)
+        assert len(await held._claim_units(0)) == 1
+        mine = Ledger(database, settings, held.run_id)
+
+        async def do_nothing(_unit: Unit) -> None:
+            pass
+
+        waiting = asyncio.create_task(mine.run_phase(0, commit_each(database, do_nothing), no_events))
+        async with asyncio.timeout(PATIENCE / 10):
+            while not caplog.records:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+            assert not waiting.done()
+            holder.kill()
+            await waiting
+    finally:
+        if holder.returncode is None:
+            holder.kill()
+        await holder.wait()
+    (record,) = caplog.records
+    assert f"waiting for process {holder.pid} on " in record.getMessage()
+    assert "works on 1 of the units" in record.getMessage()
+    assert await query_number(database, "select count(*) from claim where status = 'done'") == 1
 
 
 async def test_a_heartbeat_outlives_whatever_it_meets(

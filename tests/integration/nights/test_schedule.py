@@ -149,7 +149,7 @@ async def test_a_clock_that_goes_back_brings_no_night_again(
 @pytest.mark.parametrize(
     ("evening", "nights_in_utc"),
     [
-        ("2026-03-28T12:00", ["2026-03-28T01:30", "2026-03-29T01:30", "2026-03-30T00:30"]),  # 02:30 does not exist
+        ("2026-03-28T12:00", ["2026-03-28T01:30", "2026-03-29T01:00", "2026-03-30T00:30"]),  # 02:30 does not exist
         ("2026-10-24T12:00", ["2026-10-24T00:30", "2026-10-25T00:30", "2026-10-26T01:30"]),  # 02:30 comes twice
     ],
 )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from consolidator import Outcome, tool
 from consolidator.context.build import Context, build_context
 from consolidator.context.compaction import Compaction, CompactionHooks, CompactionPlan
 from consolidator.database import Database
@@ -27,6 +29,7 @@ __all__ = ["dsn", "emptied"]  # fixtures
 
 KEY = "ghp_" + "q7Xv2LmN9bTz4RkW8sYc3HdF6gJp1AeU5oQi"  # of nobody
 SUMMARY = {"summary": f"They fix the login; key {KEY} was used.", "next_steps": ["run the tests"]}
+WRONG = ScriptedReply(text="no JSON")
 WORK = [
     NewEvent(EventType.TASK_START, {"task_id": "t1", "goal": "Fix the login"}),
     NewEvent(EventType.TASK_START, {"task_id": "t2", "goal": "Write the docs"}),
@@ -255,3 +258,40 @@ async def test_a_conversation_that_grows_too_long_is_compacted_on_the_way(
     assert {
         spent["tier"] for spent in await query_rows(database, "select tier from spend where purpose = 'compaction'")
     } == {"cheap"}
+
+
+@tool(side_effect=False)
+async def note(text: str) -> Outcome:
+    """Set the session's state."""
+    return Outcome("noted", patch={"position": text})
+
+
+@pytest.mark.parametrize("by_model", [True, False], ids=["by a model", "a digest"])
+@pytest.mark.parametrize("budget", [3000, 4000, 9000])
+async def test_a_compaction_leaves_room_for_ten_turns_and_the_state_stays_in_every_context(
+    database: Database, settings: Settings, budget: int, by_model: bool
+) -> None:
+    def create_reply(request: dict[str, Any]) -> ScriptedReply:
+        if not request.get("stream"):
+            return ScriptedReply.json({**SUMMARY, "summary": "They go on and on. " * 200}) if by_model else WRONG
+        is_asked = "set position" in str(request["messages"][-1]["content"]).rpartition("</session-summary>")[2]
+        return ScriptedReply.calling(("note", {"text": "x=3"})) if is_asked else ScriptedReply(text="Noted. " * 12)
+
+    turn, compacted_in = 0, []
+
+    async def after(_: Compaction) -> None:
+        compacted_in.append(turn)
+
+    async with ModelServer(create_reply) as server:
+        agent_settings = settings.model_copy(update={"openai_base_url": server.url})
+        async with Consolidator([note], settings=agent_settings, database=database) as agent:
+            agent.harness.compaction_hooks = CompactionHooks(after=after)
+            session = await agent.open("coder:cli:ada", model="gpt-4o", strategy="compacted", budget=budget)
+            for turn in range(45):
+                text = f"Please go on with part {turn}. " * (budget // 185) if turn else "set position"
+                assert "".join([delta async for delta in session.send(text)])
+    assert len(compacted_in) >= 3
+    assert all(later - earlier >= 10 for earlier, later in pairwise(compacted_in)), compacted_in
+    streamed = [request["messages"] for request in server.requests if request.get("stream")]
+    assert all('"x=3"' in str(messages).replace("\\", "") for messages in streamed[2:])
+    assert "What came before, in short" in streamed[-1][0]["content"]

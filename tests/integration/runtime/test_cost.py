@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date, timedelta
 from decimal import Decimal
 
@@ -13,8 +14,12 @@ from consolidator.errors import UsageError
 from consolidator.llm.prices import calculate_cost
 from consolidator.runtime.session.budget import Purpose, Usage, plan_reserve, reserve_spend, settle_spend
 from consolidator.runtime.session.cost import COST_GROUPINGS, Cost, load_costs
+from consolidator.service.log.erasure import erase_sessions, plan_erasure
+from consolidator.service.sessions.reruns import rerun_session
+from consolidator.testing import ModelServer
 from tests.reuse import dsn, emptied
-from tests.support import log_events
+from tests.runtime import KEY, open_agent, send_and_collect
+from tests.support import assert_invariants, log_events, run_cli
 
 __all__ = ["dsn", "emptied"]  # fixtures
 
@@ -111,3 +116,31 @@ async def test_the_nights_calls_are_among_them_and_what_an_erased_session_cost_s
     for what in COST_GROUPINGS:
         total = (await costs_by(billed_sessions, what))["all"]
         assert total.calls == (5 if what == "turn" else 6)
+
+
+async def test_a_sessions_costs_are_what_its_cap_counts_sub_agents_and_branches_included(
+    database: Database, environment: dict[str, str]
+) -> None:
+    async with ModelServer(answers=["Fine."] * 20) as server, open_agent(database, server) as agent:
+        session = await agent.open(KEY, max_cost_usd=2)
+        await send_and_collect(session, "first")
+        fork = await session.fork()
+        await send_and_collect(fork, "of the fork")
+        children = [(await session.spawn("look around")).session_id]
+        children += [(await session.propose_steer("rather so")).branch.id]
+        children += [(await session.branch("dream", "and if?")).id]
+        await agent.wake(children[-1])
+        await rerun_session(database, agent.harness.settings, session.id)
+        row = await session.info()
+        for what in COST_GROUPINGS:
+            costs = await costs_by(database, what, session=session.id)
+            total = costs.pop("all")
+            assert total.cost == row.cost == sum(cost.cost for cost in costs.values())
+            assert (total.input_tokens, total.output_tokens) == (row.input_tokens, row.output_tokens)
+        assert set(await costs_by(database, "session", session=session.id)) == {session.id, *children, "all"}
+        plan = await plan_erasure(database, session=children[0])
+        await erase_sessions(database, agent.harness.settings, plan, reason="asked to")
+        assert (await costs_by(database, "model", session=session.id))["all"].cost == row.cost
+    shown = json.loads(run_cli("cost", "--session", session.id, "--json", environment=environment).stdout)
+    assert Decimal(shown["total"]["cost"]) == row.cost
+    await assert_invariants(database)

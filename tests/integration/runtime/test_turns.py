@@ -15,6 +15,7 @@ from consolidator.runtime.turn import sessions
 from consolidator.store.log import events
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.runtime import KEY, SECRET, RecordingChannel, Replies, describe_log, open_agent, read_log, send_and_collect
+from tests.support import assert_invariants
 
 
 @tool(idempotent=True)
@@ -246,6 +247,46 @@ async def test_a_follow_up_waits_for_the_end_of_the_turn(database: Database) -> 
     assert "and then this" not in str(server.requests[1]["messages"])
     messages = [(message["role"], message["content"]) for message in server.requests[2]["messages"][-2:]]
     assert messages == [("assistant", "First."), ("user", "and then this")]
+
+
+@pytest.mark.parametrize("modes", [("follow_up", "steer"), ("steer", "follow_up"), ("follow_up", "steer", "steer")])
+@pytest.mark.parametrize("during", ["an answer", "a call", "an approval", "nothing"])
+async def test_a_follow_up_beside_a_steer_comes_after_it_in_a_turn_of_its_own(
+    database: Database, during: str, modes: tuple[sessions.MessageMode, ...]
+) -> None:
+    async def say(name: str) -> None:
+        for mode in modes:
+            text = "and then this" if mode == "follow_up" else "no, rather so"
+            await sessions.send_message(database, name, text, mode=mode)
+
+    @tool(idempotent=True)
+    async def linger(call: CallContext) -> str:
+        """Take a while."""
+        await say(call.session_id)
+        await asyncio.sleep(60)
+        return "done"
+
+    firsts: dict[str, ScriptedReply | str] = {
+        "an answer": ScriptedReply(text="word " * 400, pace=0.01),
+        "a call": ScriptedReply.calling(("linger", {})),
+        "an approval": ScriptedReply.calling(("deploy", {"where": "north"})),
+        "nothing": "First.",
+    }
+    replies: Replies = [firsts[during], ScriptedReply.calling(("look", {"what": "it"})), "So.", "And this."]
+    async with ModelServer(answers=replies) as server, open_agent(database, server, [linger, deploy, look]) as agent:
+        session = await agent.open(KEY)
+        async for _ in session.send("do this"):
+            if during == "an answer" and len(server.requests) == 1 and (await session.info()).head < 4:
+                await say(session.id)
+        if during in ("an approval", "nothing"):
+            await say(session.id)
+            await agent.wake(session.id)
+    shown = [str(request["messages"]) for request in server.requests]
+    assert ["and then this" in messages for messages in shown] == [False, False, False, True]
+    assert all("no, rather so" in messages for messages in shown[1:])
+    said = [message["content"] for message in server.requests[-1]["messages"] if message["role"] != "tool"]
+    assert said[-2:] == ["So.", "and then this"]
+    await assert_invariants(database)
 
 
 async def test_a_message_in_the_middle_of_a_turn_is_heard_at_its_next_step(database: Database) -> None:

@@ -44,7 +44,7 @@ async def test_three_sessions_make_a_proposal_and_a_person_a_rule(
 ) -> None:
     for number, text in enumerate(READ[:2]):
         await say(database, f"s{number}", text)
-    await say(database, "fork", READ[2], root_id="s0", parent_id="s0", kind="fork")
+    await say(database, "fork", READ[2], root_id="s0", parent_id="s0", kind="fork", origin="elsewhere")
     await night(database, clock, settings)
     assert await list_rules(database) == []  # a fork is no session of its own
     await say(database, "other", READ[2], project="/src/other")

@@ -39,10 +39,32 @@ def test_the_latest_moment_is_the_one_that_has_come() -> None:
     assert next_due("0 3 * * *", "UTC", at("2026-03-02T03:00")) == at("2026-03-03T03:00")
 
 
-def test_a_night_that_does_not_exist_comes_once_and_an_hour_later() -> None:
+def test_a_night_that_does_not_exist_comes_once_when_the_clocks_are_moved() -> None:
     times = scheduled_times("30 2 * * *", "Europe/Berlin", "2026-03-28T12:00", 3)
-    assert times == [at("2026-03-28T01:30"), at("2026-03-29T01:30"), at("2026-03-30T00:30"), at("2026-03-31T00:30")]
+    assert times == [at("2026-03-28T01:30"), at("2026-03-29T01:00"), at("2026-03-30T00:30"), at("2026-03-31T00:30")]
     assert times[1].astimezone(BERLIN).hour == 3
+
+
+@pytest.mark.parametrize(
+    ("timezone", "day"),
+    [
+        ("Europe/Berlin", "2026-03-28"),
+        ("America/New_York", "2026-03-07"),
+        ("Australia/Lord_Howe", "2026-10-03"),  # half an hour
+        ("Africa/Cairo", "2026-04-23"),  # at midnight
+        ("Pacific/Apia", "2011-12-29"),  # a whole day
+        ("UTC", "2026-03-28"),
+    ],
+)
+@pytest.mark.parametrize("shift", range(0, 180, 15))
+def test_jobs_stay_in_their_order_where_the_clocks_are_moved(timezone: str, day: str, shift: int) -> None:
+    noon = datetime.fromisoformat(f"{day}T12:00").replace(tzinfo=ZoneInfo(timezone)).astimezone(UTC)
+    before, after = (45 + shift) % 1440, (60 + shift) % 1440
+    first = next_due(f"{before % 60} {before // 60} * * *", timezone, noon)
+    second = next_due(f"{after % 60} {after // 60} * * *", timezone, noon)
+    assert first is not None
+    assert second is not None
+    assert first <= second <= first + timedelta(minutes=15)
 
 
 def test_a_night_that_comes_twice_is_one_night() -> None:
