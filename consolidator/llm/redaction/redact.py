@@ -10,14 +10,24 @@ import traceback
 from functools import lru_cache
 from typing import Any
 
-from consolidator.llm.redaction.assignments import find_assignments, find_parameters, is_credential
-from consolidator.llm.redaction.command_passwords import find_argument_passwords, find_command_passwords, find_program
-from consolidator.llm.redaction.credential_formats import CredentialSpan, find_tokens
-from consolidator.llm.redaction.credential_names import find_telling_words, is_credential_name, lower_same_length
-from consolidator.llm.redaction.headers import find_headers
-from consolidator.llm.redaction.manifests import find_manifest_secrets, find_secret_members
-from consolidator.llm.redaction.private_keys import find_private_keys
-from consolidator.llm.redaction.prose_secrets import find_prose_secrets
+from consolidator.llm.redaction.forms import CredentialSpan, find_private_keys, find_tokens
+from consolidator.llm.redaction.names import (
+    find_assignments,
+    find_parameters,
+    find_prose_secrets,
+    find_telling_words,
+    is_credential,
+    is_credential_name,
+    lower_same_length,
+)
+from consolidator.llm.redaction.places import (
+    find_argument_passwords,
+    find_command_passwords,
+    find_headers,
+    find_manifest_secrets,
+    find_program,
+    find_secret_members,
+)
 
 _MARKER = re.compile(r"(\[redacted:[a-z-]+\])")
 _MAX_ROUNDS = 8  # hiding one value can expose the edge of another; real texts need fewer rounds

@@ -110,3 +110,8 @@ def _mixed_case(value: str) -> bool:
     """Tell whether upper and lower case change as often as in base64, not as in camelCase."""
     changes = sum(left.islower() and right.isupper() for left, right in pairwise(value))
     return len(value) >= 20 and changes >= len(value) / 6
+
+
+def is_hexadecimal(value: str) -> bool:
+    """Tell whether a value is a long hexadecimal number, with or without hyphens."""
+    return len(value) >= 32 and all(char in "0123456789abcdefABCDEF-" for char in value)
