@@ -267,6 +267,8 @@ _PGPASS = re.compile(
     r"(?P<password>[^\s:\"'`]{6,128}+)(?=$|[\s\"'`])"
 )
 _PGPASS_HINT = re.compile(r":(?:\d{2,5}|\*):[^\s:]{1,64}:[^\s:]{1,64}:[^\s:]")
+_MIN_INNER_CHARS = 35  # characters of the shortest token that a part inside tells
+_MIN_TAIL_CHARS = 30  # characters of a service's name and a long tail
 _MIN_CREDENTIAL_CHARS = 19  # characters of the shortest word with a credential of a known form
 
 
@@ -295,7 +297,11 @@ def find_tokens(text: str) -> Iterator[CredentialSpan]:
     words = [word for word in text.split() if len(word) >= _MIN_CREDENTIAL_CHARS]  # most texts need no further search
     if not words:
         return
+    yield from _find_private_keys(text)
     joined = "\n".join(words)
+    longest = len(max(words, key=len))
+    if longest >= _KEY_LINE_CHARS and len(joined) >= 3 * _KEY_LINE_CHARS:
+        yield from _find_key_bodies(text)
     plain, escaped, rules = _compile_search()
     pattern = escaped if "\\" in joined else plain
     if pattern.search(joined):
@@ -305,14 +311,15 @@ def find_tokens(text: str) -> Iterator[CredentialSpan]:
             for match in pattern.finditer(text, position, position + len(word)):
                 yield from _apply_rules(rules[match.group()], text, match.start())
             position += len(word)
-    for anchor, reach, rule in INNER_RULES:
-        if anchor in joined:
-            yield from _find_by_inner_part(text, anchor, reach, rule)
+    if longest >= _MIN_INNER_CHARS:
+        for anchor, reach, rule in INNER_RULES:
+            if anchor in joined:
+                yield from _find_by_inner_part(text, anchor, reach, rule)
     if _TELLING_PART.search(joined):
         yield from _find_telling_prefixes(text)
-    if _LONG_TAIL.search(joined):
+    if longest >= _MIN_TAIL_CHARS and _LONG_TAIL.search(joined):
         yield from _find_service_prefixes(text)
-    if len(joined) >= _DISCORD_CHARS and "." in joined and len(max(words, key=len)) >= _DISCORD_CHARS:
+    if longest >= _DISCORD_CHARS and "." in joined:
         yield from ((match.start(), match.end(), "discord-token") for match in _DISCORD_TOKEN.finditer(text))
     if "|" in joined or "%" in joined:
         yield from ((match.start() - 15, match.end(), "app-token") for match in _APP_TOKEN.finditer(text))
@@ -407,6 +414,13 @@ _KEY_MARKER = re.compile(r"-----(BEGIN|END)[A-Z0-9 _-]{0,100}PRIVATE KEY(?: BLOC
 _KEY_LINE = re.compile(r"[A-Za-z0-9+/=]{24,}")
 # Between two lines of a key there may be escapes (\n, \\n), a viewer's line numbers (12→), headers of old formats.
 _KEY_GAP = 24  # characters
+_KEY_LINE_CHARS = 64
+# At least three lines of one of the lengths that keys' lines have; what follows may be shorter.
+_KEY_BODY = re.compile(
+    r"(?<![A-Za-z0-9+/=])(?P<line>[A-Za-z0-9+/]{64}|[A-Za-z0-9+/]{70})(?![A-Za-z0-9+/=])"
+    r"(?:[^A-Za-z0-9+/=]{1,12}n?[^A-Za-z0-9+/=]{0,12}(?:[A-Za-z0-9+/]{64}|[A-Za-z0-9+/]{70})(?![A-Za-z0-9+/])){2,64}"
+    r"(?:[\s\\]{1,8}n?\s{0,8}[A-Za-z0-9+/=]{4,70}(?![A-Za-z0-9+/=]))?"
+)
 _PUTTY_KEY = re.compile(r"Private-Lines:\s{0,4}\d{1,3}")
 _PUTTY_LIMIT = 8192  # characters of its private part
 _PUTTY_MAC = re.compile(r"Private-(?:MAC|Hash):\s{0,4}([0-9a-fA-F]{32,128})")
@@ -421,7 +435,7 @@ _ENCODED_LINE = re.compile(r"[A-Za-z0-9+/]{4,}")
 _DECODED_CHARS = 120  # characters of base64 that hold the first line of a key
 
 
-def find_private_keys(text: str) -> Iterator[CredentialSpan]:
+def _find_private_keys(text: str) -> Iterator[CredentialSpan]:
     """Yield private keys in any of their notations."""
     if "PRIVATE KEY" in text:
         yield from _find_pem_blocks(text)
@@ -453,6 +467,17 @@ def _find_pem_blocks(text: str) -> Iterator[CredentialSpan]:
             is_complete = following is not None and following.group(1) == "END" and stop - last <= 4 * _KEY_GAP
             consumed = following.end() if is_complete and following else last
             yield marker.start(), consumed, "private-key"
+
+
+def _find_key_bodies(text: str) -> Iterator[CredentialSpan]:
+    """Yield lines of a key of which neither the beginning nor the end is in the text."""
+    for block in _KEY_BODY.finditer(text):
+        line = block.group("line")
+        markers = text[max(0, block.start() - _KEY_LIMIT // 8) : block.start()].rpartition("-----BEGIN ")[1:]
+        after = text[block.end() : block.end() + 4 * _KEY_GAP]
+        is_public = "-----BEGIN " in markers and "-----END " not in markers[1] and "PRIVATE KEY" not in markers[1][:60]
+        if not is_public and looks_random(line) and ("-----END " not in after or "PRIV" in after):
+            yield block.start("line"), block.end(), "private-key"
 
 
 def _find_putty_keys(text: str) -> Iterator[CredentialSpan]:

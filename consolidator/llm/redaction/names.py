@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from consolidator.llm.redaction.forms import CredentialSpan
 from consolidator.llm.redaction.values import (
+    is_chosen,
     is_hexadecimal,
     is_placeholder,
     is_tangled,
@@ -23,8 +24,8 @@ _FOREIGN_ASCII = "kennwort|wachtwoord|senha|contrasena"
 _FOREIGN = "contraseña|lösenord|adgangskode|passord|hasło|пароль|パスワード|密码|密碼|비밀번호"
 # One pattern over the text in lower case: many times faster than one that ignores case.
 _NAME = re.compile(
-    r"pass(?:phrase|w(?:or[dt]|d)|code|ord)?|pwd|psk|secret|token|cred(?:ential|s)|key|auth|jwt|_p(?:at|w)(?![a-z0-9])"
-    rf"|{_FOREIGN_ASCII}"
+    r"pass(?:phrase|w(?:or[dt]|d)|code|ord)?|pwd|psk|secret|token|cred(?:ential|s)|key|auth|jwt|_pat(?![a-z0-9])"
+    rf"|pw(?:ord)?(?![a-z0-9])|{_FOREIGN_ASCII}"
 )
 _NAME_WITH_FOREIGN = re.compile(f"{_NAME.pattern}|{_FOREIGN}")
 # "key" names a credential only after one of these.
@@ -45,7 +46,7 @@ _PASS_PREFIXES = (
     *("ssh", "ldap", "bind", "proxy", "http", "https", "basic", "auth", "login", "key", "keystore", "become"),
     *("truststore", "store", "cert", "gpg", "pgp", "vault", "service", "svc", "app", "api", "wifi", "wpa"),
     *("bot", "client", "server", "host", "git", "docker", "registry", "jenkins", "grafana", "elastic", "kafka"),
-    *("broker", "mqtt", "old", "new", "default", "current"),
+    *("broker", "mqtt", "require", "old", "new", "default", "current"),
 )
 _OTHER_PASS = re.compile(
     r"(?i)(?:^|_|-)(?:first|second|third|last|next|low|high|band|all|multi|single|one|two|render|shader|depth|forward|"
@@ -64,12 +65,13 @@ _PAGING = re.compile(
     r"(?i)(?:^|[_.-])(?:next|page|continuation|cursor|paging|sync|delta|max|min|num|input|output|prompt|total|n)[_-]?(?:page)?[_-]?$"
 )
 _STRONG_NAME = re.compile(
-    r"(?i)pass|pwd|secret|api[_.\- ]?key|access[_.\- ]?key|private[_.\- ]?key|auth|cred|token|psk|_p(?:at|w)$"
+    r"(?i)pass|pwd|secret|api[_.\- ]?key|access[_.\- ]?key|private[_.\- ]?key|auth|cred|token|psk|_pat$"
+    r"|(?<![a-z0-9])pw(?:ord)?$"
     rf"|{_FOREIGN_ASCII}|{_FOREIGN}"
 )
-_PASSWORD_NAME = re.compile(rf"(?i)pass|pwd|psk|_pw$|{_FOREIGN_ASCII}|{_FOREIGN}")
+_PASSWORD_NAME = re.compile(rf"(?i)pass|pwd|psk|(?<![a-z0-9])pw(?:ord)?$|{_FOREIGN_ASCII}|{_FOREIGN}")
 # Names that mean much else besides: only a random value is a credential there.
-_WEAK_NAME = re.compile(r"(?i)(?:^|[_.\-]|(?<![a-z]))(?:auth|jwt|psk|pat)$")
+_WEAK_NAME = re.compile(r"(?i)(?:^|[_.\-]|(?<![a-z]))(?:auth|jwt|pat)$")
 _ANY_KEY = re.compile(r"[A-Z]_KEY$")
 _WORD_BEFORE = re.compile(r"[A-Za-z0-9_.-]+\Z")
 
@@ -87,6 +89,8 @@ def find_names(text: str, lowered: str, words: Sequence[re.Match[str]]) -> Itera
             is_telling = _is_password(text, start, end)
         elif word == "key":
             is_telling = is_credential_key(text, lowered, start)
+        elif word in ("pw", "pword"):
+            is_telling = not text[start - 1 : start].isalnum()
         elif word in ("auth", "jwt", "psk"):
             is_telling = not text[end : end + 1].isalnum() and not text[start - 1 : start].isalpha()
         else:
@@ -168,6 +172,7 @@ def _is_password(text: str, start: int, end: int) -> bool:
 
 
 _TEST_RESULT = re.compile(r"(?i)tests?(?![a-z])|test(?=[A-Z_])|\S*::")  # follows the PASS of a test report
+_PASSPHRASE_NAME = re.compile(r"(?i)passphrase|psk$")
 _MIN_PASSPHRASE_CHARS = 12  # minimum characters of a passphrase of words
 _MIN_NUMBER_CHARS = 15  # digits of a number that is no time, count or port
 _MAX_OVERLAPS = 4  # how often a passage may be read again for names inside another name's value
@@ -178,21 +183,37 @@ _BETWEEN = re.compile(
         (?:(?P<tag>\s{1,24}(?:[vV]alue|content)\s{0,2}=\s{0,2}
              |(?:\s{1,3}[\w:.-]{1,32}=(?:"[^"<>\n]{0,64}"|'[^'<>\n]{0,64}')){0,3}(?:</[A-Za-z]{1,16}>\s{0,24}<[A-Za-z]{1,16})?
               \s?(?:>|&gt;|\\u003e)(?:<!\[CDATA\[)?)
-           |(?P<sep>\s{0,4}(?::=|=>|={1,3}|:|,(?=\s{0,2}\\{0,4}["']))\s{0,4}
+           |(?P<default>[\])}]{0,2}(?:\s{0,3}(?:\?\?=?|\|\|=?|\?:|//=?|\bor\b)\s{0,3}|\)\s?(?:\{|do)\s{0,3}
+             |\)\s{0,12}\.(?:unwrap_or|unwrap_or_else|orElse|getOrElse|or_else)\s?\((?:\s?\|\w?\|)?\s{0,2})(?=\\{0,4}["'`]))
+           |(?P<sep>\s{0,4}(?::=|=>|={1,3}|:|,(?=\s{0,2}\\{0,4}["']))(?:[ ]?[|>][+-]?(?=\s)|[ ]?\((?=\s))?\s{0,24}
              (?:[brfu]{0,2}(?=["']))?(?:\\{0,4}["']value\\{0,4}["']\s{0,4}:\s{0,4})?
              |(?:\s|\\{1,4}[nrt]){1,12}value:\s{1,4})
            |(?P<call>\s?\(\s?(?=\\{0,4}["']))
            |(?P<space>[ ]{1,4}(?:(?:is|to)[ ]+)?))
-        (?P<open>\\{0,4}["'`]?)""",
+        (?P<open>["']{3}\s{0,2}|\\{0,4}["'`]?)""",
     re.VERBOSE,
+)
+_DEFAULT = re.compile(
+    r"[A-Za-z0-9_.-]{0,24}\\{0,4}[\"'`]?[^\"'\n;]{0,40}(?:\n[^\"'\n;]{0,40})?\bdefault(?:_?[vV]alue)?\\{0,4}[\"']?\s{0,3}[:=]\s{0,3}\\{0,4}[\"']"
+    r"(?P<value>[^\s\"'\\]{6,256}+)"
 )
 _QUOTED = {
     quote: re.compile(rf"(?:[^{quote}\\\r\n]|\\(?![\\\"'`]{{0,4}}{quote}).){{1,4096}}+") for quote in ('"', "'", "`")
 }
 _BARE = re.compile(r"[^\s\"'`,;&|<>(){}\[\]\\]{1,4096}+")
+_BRACED = re.compile(r"(?<=[pP][wW][dD]=)\{[^{}\s]{4,128}\}(?=[;\"'\\]|\s|\Z)")
+_ACCOUNT = re.compile(r"[a-z_][a-z0-9_.-]{0,31}@[\w.-]+(?::\S*)?\Z")
 _SPACED_VALUE = re.compile(r"[^\s\"'`]{8,256}+")
 _TAG_START = re.compile(r"(?:<|&lt;|\\u003c)(?:[A-Za-z][\w.-]{0,32}:)?\Z")
 _ENV = re.compile(r"[A-Z][A-Z0-9_]*$")
+_CALL_START = re.compile(r"[\w!]\s?\(\s{0,12}\\{0,4}[\"'`]\Z")
+_SETTER = re.compile(r"(?i)(?:set|with|use|using|add)_?\Z")
+# What sets a name to the next word: ENV X_TOKEN v, setenv, npm config set, aws configure set, set -gx.
+_SETTING = re.compile(
+    r"(?:^|[\s;&|\"'`(\[])(?:ENV|ARG|setenv|setx|set|put|[\w.-]{2,24}[ ]{1,2}"
+    r"(?:config|configure|secrets?|variables?|env|set-env)"
+    r"(?:[ :]{1,2}(?:set|add|put|SET))?)(?:[ ]{1,2}--?[\w-]{1,24}){0,3}[ ]{1,2}[^\s=\"'`]{0,64}\Z"
+)
 _REFERENCE = re.compile(
     r"(?:file|env|fd):\S*\Z|[A-Za-z_][\w]*(?:(?:\.|->|::)[A-Za-z_]\w*)+\Z|@\w+\Z|:\w+\Z|/[\w./-]*\Z|https?://\S*\Z"
 )
@@ -211,10 +232,12 @@ def is_word_or_reference(value: str) -> bool:
 
 def is_credential(name: str, value: str, *, quoted: bool = True, env: bool = False) -> bool:
     """Tell whether the value of a credential's `name` is one itself: no placeholder, no reference, no word."""
+    if value.startswith("{") and value.endswith("}"):  # ODBC
+        value = value[1:-1]
     if len(value) < 6 or value.startswith("[redacted:") or is_placeholder(value):
         return False
     if any(char.isspace() for char in value):
-        return quoted and "passphrase" in name.lower() and len(value) >= _MIN_PASSPHRASE_CHARS
+        return quoted and _PASSPHRASE_NAME.search(name) is not None and len(value) >= _MIN_PASSPHRASE_CHARS
     if not quoted and _REFERENCE.match(value):
         return False
     if _WORD.match(value) or (value.isdigit() and len(value) < 8):
@@ -248,6 +271,8 @@ def find_assignments(text: str, lowered: str, words: Sequence[re.Match[str]]) ->
         overlaps = overlaps + 1 if start < reach else 0
         if overlaps < _MAX_OVERLAPS:
             read_to, span = _match_assignment(text, start, end)
+            if span is None and "default" in lowered[end : end + 100]:
+                read_to, span = max(read_to, end), _match_default(text, start, end)
             reach = max(reach, read_to) if start < reach or read_to >= reach else read_to
             if span is not None:
                 yield span
@@ -272,28 +297,34 @@ def _match_assignment(text: str, start: int, end: int) -> tuple[int, CredentialS
     name = prefix + text[start:end] + rest
     if is_descriptive(text, end, prefix, rest):
         return end, None
-    quote = between.group("open").lstrip("\\")
+    quote = between.group("open").lstrip("\\")[:1]
     is_sentence = False
     if between.group("space") is not None:
         is_option = prefix.startswith("-") and between.group("space").isspace() and not between.group("close")
         is_sentence = between.group("space").strip() in ("is", "to")
-        if not (is_option or is_sentence or _is_spaced_credential(name, text, between.end())):
+        if not (is_option or is_sentence or _is_spaced_credential(name, prefix, text, start, between)):
             return end, None
     tag = between.group("tag")
     if tag and not (between.group("close") or tag.startswith("</") or _follows_tag_start(text, start - len(prefix))):
         return end, None
     value = (_QUOTED[quote] if quote else _BARE).match(text, between.end())
+    if value is None and between.group("sep") == "=":  # ODBC
+        value = _BRACED.match(text, between.end())
     if value is None:
         return end, None
     value_end = value.end() if quote else value.end() - _count_trailing_punctuation(value.group())
     sep = (between.group("sep") or "").strip()
     stripped = text[value.start() : value_end].rstrip("\\")
     is_list = sep.startswith(",") and "value" not in sep and not prefix.startswith("-")
-    if (is_list or between.group("call")) and not (looks_random(stripped) and len(stripped) >= 16):
-        return end, None  # a list of arguments separates an option and its value by a comma, and much else
+    if is_list and len(stripped) >= 8:
+        # A comma separates an option and its value, a setting's name and its default, and much else.
+        is_list = not _CALL_START.search(text, max(0, start - len(prefix) - 24), start - len(prefix))
+    is_getter = between.group("call") and not _SETTER.search(prefix) and text[start - 1 : start] != "."
+    if (is_list or is_getter) and not (looks_random(stripped) and len(stripped) >= 16):
+        return end, None
     is_env_assignment = between.group("sep") == "=" and not quote
     env = is_env_assignment or prefix.startswith("-") or is_sentence or bool(_ENV.search(name))
-    env = env or tag is not None
+    env = env or tag is not None or between.group("space") is not None
     if name.endswith("PASS") and sep == ":" and not quote and _TEST_RESULT.match(stripped):
         return value.end(), None
     if not is_credential(name, stripped, quoted=bool(quote), env=env):
@@ -301,16 +332,36 @@ def _match_assignment(text: str, start: int, end: int) -> tuple[int, CredentialS
     return value.end(), (value.start(), value.start() + len(stripped), _credential_kind(name))
 
 
+def _match_default(text: str, start: int, end: int) -> CredentialSpan | None:
+    """Return the default value of a parameter, field or variable that is named for a credential."""
+    match = _DEFAULT.match(text, end)
+    name = _find_name_prefix(text, start) + text[start:end]
+    if match is None or not is_credential(name, match["value"]):
+        return None
+    return match.start("value"), match.end("value"), _credential_kind(name)
+
+
 def _follows_tag_start(text: str, position: int) -> bool:
     return _TAG_START.search(text, max(0, position - 40), position) is not None
 
 
-def _is_spaced_credential(name: str, text: str, start: int) -> bool:
+def _is_spaced_credential(name: str, prefix: str, text: str, start: int, between: re.Match[str]) -> bool:
     """Tell whether only a space separates a name and a credential, as in netrc files and Dockerfiles."""
-    value = _SPACED_VALUE.match(text, start)
-    if value is None:
+    match = _SPACED_VALUE.match(text, between.end())
+    value = match.group().rstrip(".,:;!?") if match else ""
+    first = start - len(prefix)
+    if not value or is_word_or_reference(value):
         return False
-    return looks_random(value.group()) or (names_password(name) and mixes_kinds(value.group().rstrip(".,:;!?")))
+    before = text[max(0, first - 96) : first]
+    if _SETTING.search(before[before.rfind("\n") + 1 :]):
+        return is_credential(name, value, env=True)
+    if (first and text[first - 1] in "/\\") or _ACCOUNT.match(value):  # a file named for its key, then a host
+        return False
+    if between.group("open") in ("'", '"') and names_password(name):  # SQL
+        return any(map(str.isdigit, value)) and is_credential(name, value)
+    if looks_random(value) or (names_password(name) and mixes_kinds(value)):
+        return True
+    return is_strong_name(name) and is_tangled(value)
 
 
 def _find_name_prefix(text: str, start: int) -> str:
@@ -349,11 +400,19 @@ _PURPOSE = (
 # What follows the telling part of a noun: its end, its purpose, what joins it to the credential, and this.
 _AFTER_NOUN = re.compile(
     rf"(?i)(?:s|e|et|n|nr|ña)?{_PURPOSE}"
-    rf"(?:(?:\s{{1,3}}(?:{_VERB})(?![a-z])){{1,3}}\s{{0,3}}[:=]?|\s{{0,3}}(?:{_PARTICLE})|(?P<colon>\s{{0,3}}[:=：]))"
+    rf"(?:['’]s(?=\s)|(?:\s{{1,3}}(?:{_VERB})(?![a-z])){{1,3}}\s{{0,3}}[:=]?|\s{{0,3}}(?:{_PARTICLE})|(?P<colon>\s{{0,3}}[:=：]))"
     r"\s{0,3}[\"'`(<«„“「]{0,2}(?P<value>[^\s\"'`()<>,;»“”」、。，！]{6,300})"
 )
 _ENGLISH = frozenset(["token", "password", "passwd", "passcode", "passphrase", "secret", "credential", "creds", "key"])
-_NO_NOUN = frozenset(["auth", "psk", "jwt", "pwd", "_pat", "_pw"])
+_NO_NOUN = frozenset(["auth", "psk", "jwt", "pwd", "_pat", "pw"])
+# "use X as the token", "X is our password", "enter X when it asks for the password"
+_BEFORE_NOUN = re.compile(
+    r"(?<![^\s\"'`(<])(?P<value>[^\s\"'`()<>,;]{6,300})[\"'`)>]{0,2},? (?:(?:as|is|was)"
+    r"(?: (?:the|your|my|our|its|a|an|this|new))?(?: [\w-]{1,16}){0,2}"
+    r"|(?:when|where|if|for|at|in)(?: [\w'-]{1,16}){1,6})"
+    r" [\w-]{0,16}\Z"
+)
+_LINKS = (" as ", " is ", " was ", " when ", " where ", " for ", " if ", " at ", " in ")
 # "credentials: ops / X", "log in with ops / X"
 _PAIR = re.compile(
     r"(?i)(?:credentials?|creds|log\s?in)\b[^\n/]{0,40}?[\s:]\s{0,3}[\w.@-]{1,64}\s{1,2}/\s{1,2}(?P<value>[^\s\"'`()<>,;]{6,128})"
@@ -374,6 +433,10 @@ def find_prose_secrets(text: str, lowered: str, names: Sequence[re.Match[str]]) 
             continue
         if word == "key" and not is_credential_key(text, lowered, name.start()):
             continue
+        if text[name.start() - 1 : name.start()] in (" ", "_", "-"):
+            span = _find_before_noun(text, name.start())
+            if span is not None:
+                yield span
         match = _AFTER_NOUN.match(text, name.end())
         if match is None:
             continue
@@ -381,11 +444,25 @@ def find_prose_secrets(text: str, lowered: str, names: Sequence[re.Match[str]]) 
         if span is None or (match["colon"] and not _is_told_by_colon(word, match["purpose"], text[span[0] : span[1]])):
             continue
         yield span
-    if names and " / " in text:
-        for match in _PAIR.finditer(text):
-            span = _judge(match["value"], match.start("value"))
-            if span is not None:
-                yield span
+
+
+def find_prose_pairs(text: str) -> Iterator[CredentialSpan]:
+    """Yield the passwords of pairs with a user's name."""
+    for match in _PAIR.finditer(text):
+        span = _judge(match["value"], match.start("value"))
+        if span is not None:
+            yield span
+
+
+def _find_before_noun(text: str, start: int) -> CredentialSpan | None:
+    """Return the credential that a sentence names before the noun at `start`."""
+    window = text[max(0, start - 80) : start]
+    if not any([link in window for link in _LINKS]) or not any(map(str.isdigit, window)):  # noqa: C419 - twice as fast
+        return None
+    match = _BEFORE_NOUN.search(text, max(0, start - 160), start)
+    if match is None or not is_chosen(match["value"]) or is_word_or_reference(match["value"]):
+        return None
+    return match.start("value"), match.end("value"), "secret"
 
 
 def _is_told_by_colon(noun: str, purpose: str, value: str) -> bool:

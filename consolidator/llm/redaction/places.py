@@ -6,12 +6,13 @@ Only the program tells whether -p means a password, a port or a parent.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from consolidator.llm.redaction.forms import CredentialSpan, write_alternation
-from consolidator.llm.redaction.names import is_word_or_reference
+from consolidator.llm.redaction.names import is_credential, is_credential_name, is_word_or_reference, names_password
 from consolidator.llm.redaction.values import (
+    is_chosen,
     is_hexadecimal,
     is_placeholder,
     is_tangled,
@@ -43,7 +44,7 @@ LOGIN_PROGRAMS = (
 )
 # The next word is a password.
 SPACED_OPTIONS: dict[str, tuple[str, ...]] = {
-    "-w": _LDAP,
+    "-w": (*_LDAP, "security"),
     "-s": ("ldappasswd",),
     "-P": ("sqlcmd", "bcp", "isql", "mosquitto_pub", "mosquitto_sub", "ipmitool", "zip", "unzip"),
     "-p": (
@@ -56,6 +57,7 @@ SPACED_OPTIONS: dict[str, tuple[str, ...]] = {
     "-K": ("openssl",),
     "-A": _SNMP,
     "-X": _SNMP,
+    "-c": _SNMP,
     "-storepass": ("keytool", "jarsigner"),
     "-keypass": ("keytool", "jarsigner"),
     "-t": ("doctl",),
@@ -70,7 +72,7 @@ JOINED_OPTIONS: dict[str, tuple[str, ...]] = {
 }
 # The next word is a user and a password, divided by one of these.
 PAIR_OPTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "-u": (":,", ("curl", "lftp")),
+    "-u": (":,", ("lftp",)),
     "--user": (":", ("curl", "wget")),
     "--proxy-user": (":", ("curl",)),
     "-a": (":", _HTTPIE),
@@ -89,6 +91,9 @@ POSITIONS: tuple[tuple[str, str, int], ...] = (
     ("htpasswd", "-Bb", 2),
     ("htpasswd", "-nbB", 1),
     ("vault", "login", 0),
+    ("cargo", "login", 0),
+    ("ansible-vault", "encrypt_string", 0),
+    ("wpa_passphrase", "wpa_passphrase", 1),
 )
 # For these programs -p is never a password.
 P_IS_NO_PASSWORD = frozenset(
@@ -111,27 +116,71 @@ PROGRAMS = frozenset(
 
 
 _QUOTED_TEXT = r"'[^'\n]{1,128}'|\"[^\"\n]{1,128}\""
-_STDIN_OPTION = (
-    r"--(?:password|passphrase|pass|token)-stdin\b|--with-token\b|\bpasswd\s{1,3}--stdin\b|\bkinit\b"
-    r"|\bsudo\s{1,3}(?:-\w{1,3}\s{1,3})?-S\b|--passphrase-fd\b|\bcryptsetup\b|\bsmbpasswd\b"
+# Short options of curl that take no value, before the one that takes a user and a password.
+_CURL_USER = re.compile(r"-(?:-(?:proxy-)?user=|[0-9aBfgGiIjJklLMnNOpqRsSvVZ#]{0,12}[uU])")
+# Commands that store a secret: a noun with a verb before or after it.
+_STORE = (
+    r"(?:secrets?|secretsmanager|user-secrets|keyvault|vars?|variables?|env|config|kv|keyring|parameters?)[\s:-]{1,2}"
+    r"(?:secret\s|versions\s|generic\s)?(?:set|put|patch|add|create|new|write|update|import|insert|upsert|edit)\b"
+    r"|\b(?:set|put|create|add|write|update|store|insert|encrypt)[\s-](?:generic-|internet-)?(?:secret|password|parameter)\b"
+)
+_STDIN_OPTION = re.compile(
+    rf"{_STORE}|--(?:password|passphrase|pass|token)-stdin\b|--with-token\b|\bpasswd\s{{1,3}}--stdin\b|\bkinit\b"
+    r"|\bsudo\s{1,3}(?:-\w{1,3}\s{1,3})?-S\b|--passphrase-fd\b|\bcryptsetup\b|\bsmbpasswd\b|\bsecret-tool\b"
+    r"|\bpass\s{1,3}insert\b"
 )
 _ECHO = r"\b(?:echo|printf)\s{1,3}(?:-[neE]{1,3}\s{1,3})?"
-_PIPED_PASSWORD = re.compile(
+_ECHOED = re.compile(
     rf"{_ECHO}(?:\\{{0,4}}[\"']?%s(?:\\{{1,4}}n)?\\{{0,4}}[\"']?\s{{1,3}})?"
-    rf"\\{{0,4}}(?P<piped>{_QUOTED_TEXT}|[^\s'\"|;&<>\\]{{1,512}}+)\\{{0,4}}[\"']?\s{{0,3}}\|[^\n|;&]{{0,300}}?(?:{_STDIN_OPTION})"
+    rf"\\{{0,4}}(?P<value>{_QUOTED_TEXT}|[^\s'\"|;&<>\\]{{1,512}}+)\\{{0,4}}[\"']?\s{{0,3}}(?=[|>])"
 )
+_READER = re.compile(r"[^\n|;&]{0,300}+")
 _PIPED_PAIR = re.compile(
     rf"{_ECHO}\\{{0,4}}[\"']?[A-Za-z0-9_.-]{{1,64}}:(?P<pair>[^\s'\"|;&<>\\]{{3,256}}+)\\{{0,4}}[\"']?\s{{0,3}}\|"
     r"[^\n|;&]{0,100}?\bchpasswd\b"
 )
+# A file whose name tells what is in it, and how a command writes to it.
+_CREDENTIAL_FILE = re.compile(
+    r"(?i)token|secret|passw|passphrase|cred|api[_-]?key|netrc|pgpass|vault|[._-](?:pw|key)\b"
+)
+_FILE_AFTER = re.compile(
+    r"(?:>{1,2}|\|\s{0,3}(?:sudo\s{1,3})?tee(?:\s{1,3}-a)?\s)\s{0,3}(?P<target>[^\s|;&<>]{1,200}+)"
+)
+_HERE_DOCUMENT = re.compile(
+    r"\b(?:cat|tee)\b(?P<target>[^\n<]{1,160}+)<<-?\s{0,2}[\"']?(?P<tag>\w{1,24})[\"']?(?P<more>[^\n\\]{0,80}+)"
+    r"(?:\n|\\{1,4}n)(?P<value>[^\s\\]{6,512}+)(?:\n|\\{1,4}n)(?P=tag)"
+)
+_ANY_VALUE = rf"(?P<value>{_QUOTED_TEXT}|[^\s'\"|;&<>\\]{{6,512}}+)"
+_SET_CONTENT = re.compile(rf"(?:Set|Add)-Content(?P<target>\s[^\n|;]{{1,100}}?)\s-Value\s{{1,3}}{_ANY_VALUE}")
+_STORING = re.compile(rf"(?<![\w./-])(?:{_STORE})")
+# What stores give a value: an option, or a name before "=" or a space.
+_STORED = re.compile(
+    rf"(?:(?<=\s)(?:--(?:body|value|secret|secret-string|secret-value|plaintext|text|data|string-value|password)[\s=]|-[bvw]\s?)"
+    rf"|(?<=\s)(?:--from-literal[\s=])?[\"']?[A-Za-z_][\w./:-]{{0,64}}=)\s{{0,2}}{_ANY_VALUE}"
+)
+_STORED_AFTER_NAME = re.compile(
+    rf"(?:\s{{1,3}}-{{1,2}}[\w-]{{1,24}}){{0,2}}(?:\s{{1,3}}[\w\"'.:/-]{{1,64}}){{1,2}}?\s{{1,3}}{_ANY_VALUE}"
+)
+# SNMP: a community is a password, but these two are everybody's.
+_COMMUNITY = re.compile(
+    r"(?i)(?:snmp-server\s{1,3}community|\br[ow]community6?|\bsnmp[\s_-]{1,2}(?:v2c?\s)?community(?:[\s_-]string)?"
+    r"|(?<=\s)community(?=\\{0,4}[\"']?[:=]))"
+    r"(?:\s(?:is|name|[07])(?=\s)|\\{0,4}[\"'])?\s{0,2}[:=]?\s{0,2}\\{0,4}[\"'`]?(?!public\b|private\b|string\b)"
+    r"(?P<value>[^\s\"'`,;\\]{6,64}+)"
+)
+_SNMP_USER = re.compile(r"(?i)\b(?:MD5|SHA[\d-]{0,4}|AES|DES|3DES)(?: (?:128|192|256))? \"?(?P<value>[^\s\"]{8,64}+)")
+_IDENTIFIED = re.compile(
+    r"(?i)\bidentified\s{1,3}(?:with\s{1,3}\S{1,40}\s{1,3})?(?:by|as)\s{1,3}(?:password\s{1,3})?\\{0,4}[\"'](?P<value>[^\"'\\\n]{4,128})"
+)
 _HERE_STRING = re.compile(
-    rf"(?:{_STDIN_OPTION})[^\n|;&<]{{0,200}}?<<<\s{{0,3}}\\{{0,4}}(?P<here>{_QUOTED_TEXT}|[^\s'\"|;&<>\\]{{1,512}}+)"
+    rf"(?P<reader>[^\n|;&<]{{1,300}}+)<<<\s{{0,3}}\\{{0,4}}(?P<value>{_QUOTED_TEXT}|[^\s'\"|;&<>\\]{{1,512}}+)"
 )
 # ["-p","X"] as text: the program is unknown, so the value itself must look like a password.
 _LISTED_PASSWORD = re.compile(
-    r"\\{0,4}[\"']-[pPw]\\{0,4}[\"']\s{0,2},\s{0,4}\\{0,4}[\"'](?P<listed>[^\s\"'\\]{8,64})\\{0,4}[\"']"
+    r"\\{0,4}[\"']-(?:[pPw]|[a-zA-Z]{0,8}u(?=[^,\n]{1,6},[^,\n]{2,70}:))\\{0,4}[\"']\s{0,2},\s{0,4}\\{0,4}[\"']"
+    r"(?:[\w.@-]{1,64}:)?(?P<listed>[^\s\"'\\]{8,64})\\{0,4}[\"']"
 )
-_LISTED_OPTION = re.compile(r"-[pPw]\\{0,4}[\"']")
+_LISTED_OPTION = re.compile(r"-(?:[pPw]|[a-zA-Z]{0,8}u)\\{0,4}[\"']")
 _POWERSHELL_PASSWORD = re.compile(
     r"(?i)ConvertTo-SecureString(?:\s{1,4}-AsPlainText|\s{1,4}-Force){0,2}(?:\s{1,4}-String)?\s{1,4}\\{0,4}[\"']?"
     r"(?P<secure>[^\s\"'$(\\-][^\s\"'\\]{2,256}+)"
@@ -139,10 +188,11 @@ _POWERSHELL_PASSWORD = re.compile(
 )
 # One of these begins what `_find_in_line` reads; most texts have none.
 _HINT = re.compile(
-    r"[ \t](?:-(?:[pPuUwakKAXst]|storepass|keypass|-user|-proxy-user|-auth|-pass|pass(?:in|out)?)"
+    r"[ \t](?:-(?:[pPuUwakKAXst]|[a-zA-Z]{1,8}[uU]|storepass|keypass|-user=?|-proxy-user=?|-auth|-pass|pass(?:in|out)?)"
     r"|/p(?:ass)?:|/rp:|/user:)"
 )
-_POSITION_WORDS = ("add_user", "change_password", "htpasswd", "vault login", "net use", "sqlplus")
+_POSITION_WORDS = ("snmp", "cargo login", "encrypt_string", "add_user", "vault login", "net use", "sqlplus")
+_PASSWORD_WORDS = ("wpa_passphrase", "change_password", "htpasswd")
 _PROGRAM = re.compile(rf"(?<![\w.-]){write_alternation(PROGRAMS)}(?:\.exe)?(?=\s)")
 _LINE_WORD = re.compile(r"(?:[^\s'\"|;&<>]|'[^'\n]{0,256}'|\"[^\"\n]{0,256}\"){1,512}")
 _LINE_END = re.compile(r"(?<!\\)\n|[|;]|&&")
@@ -150,25 +200,88 @@ _LINE_CHARS = 600  # characters of a command that are read after its program's n
 _PROGRAM_KEYS = ("command", "cmd", "program", "executable", "entrypoint", "file")
 
 
-def find_command_passwords(text: str, lowered: str) -> Iterator[CredentialSpan]:
-    """Yield passwords in options, in positions, in pipes, and in lists of arguments."""
-    if "<<<" in text or (
-        ("echo" in text or "printf" in text)
-        and ("stdin" in lowered or "--with-token" in lowered or " -S" in text or "kinit" in text or "passwd" in text)
-    ):
-        yield from _match_passwords(_PIPED_PASSWORD, text)
-        yield from _match_passwords(_PIPED_PAIR, text)
-        yield from _match_passwords(_HERE_STRING, text)
-    if ("-p" in text or "-P" in text or "-w" in text) and _LISTED_OPTION.search(text):
-        for match in _LISTED_PASSWORD.finditer(text):
-            value = match.group("listed")
-            if (is_tangled(value) or mixes_kinds(value)) and not is_placeholder(value):
-                yield match.start("listed"), match.end("listed"), "password"
-    if "securestring" in lowered or "pscredential" in lowered:
-        yield from _match_passwords(_POWERSHELL_PASSWORD, text)
+def find_command_passwords(text: str, lowered: str, *, has_names: bool) -> Iterator[CredentialSpan]:
+    """Yield passwords in options, in positions, in pipes and files that a command writes, and in lists of arguments.
+
+    `has_names` tells whether words of credentials' names are in the text.
+    """
+    if "echo" in text or "printf" in text or "<<" in text:
+        yield from _find_written(text)
+    if "createuser" in lowered or "snmp-server user" in lowered:
+        yield from _take_values(_SNMP_USER.finditer(text))
+    if "community" in lowered or "identified" in lowered:
+        yield from _take_values(
+            _COMMUNITY.finditer(text) if "snmp" in lowered or "rocomm" in lowered or "rwcomm" in lowered else ()
+        )
+        yield from _take_values(_IDENTIFIED.finditer(text))
+    if "-" in text:
+        if (has_names and ("secret" in lowered or "password" in lowered)) or "put-parameter" in text:
+            yield from _find_stored(text)
+        if ("-p" in text or "-P" in text or "-w" in text or "curl" in text) and _LISTED_OPTION.search(text):
+            for match in _LISTED_PASSWORD.finditer(text):
+                value = match.group("listed")
+                if (is_tangled(value) or mixes_kinds(value)) and not is_placeholder(value):
+                    yield match.start("listed"), match.end("listed"), "password"
+        if "-Content" in text:
+            yield from _take_values(
+                match for match in _SET_CONTENT.finditer(text) if _CREDENTIAL_FILE.search(match["target"])
+            )
+        if "securestring" in lowered or "pscredential" in lowered:
+            yield from _match_passwords(_POWERSHELL_PASSWORD, text)
+    elif has_names and "secret" in lowered:
+        yield from _find_stored(text)
     may_begin = " -" in text or " /" in text or "\t" in text
-    if (may_begin and _HINT.search(text)) or any([word in text for word in _POSITION_WORDS]):  # noqa: C419 - twice as fast
+    if (
+        (may_begin and _HINT.search(text))
+        or any([word in text for word in _POSITION_WORDS])  # noqa: C419 - twice as fast
+        or (has_names and any([word in text for word in _PASSWORD_WORDS]))  # noqa: C419
+    ):
         yield from _find_in_lines(text)
+
+
+def _find_written(text: str) -> Iterator[CredentialSpan]:
+    """Yield what a command writes to a file that is named for a credential, or to a login's standard input."""
+    for match in _HERE_DOCUMENT.finditer(text):
+        if _CREDENTIAL_FILE.search(match["target"]) or _CREDENTIAL_FILE.search(match["more"]):
+            yield from _take_values([match])
+    for match in _ECHOED.finditer(text):
+        file = _FILE_AFTER.match(text, match.end())
+        if file and _CREDENTIAL_FILE.search(file["target"]):
+            yield from _take_values([match])
+        elif text[match.end()] == "|":
+            reader = _READER.match(text, match.end() + 1)
+            if reader and _STDIN_OPTION.search(reader.group()):
+                yield from _take_values([match], min_chars=1)
+    for match in _HERE_STRING.finditer(text) if "<<<" in text else ():
+        if _STDIN_OPTION.search(match["reader"]):
+            yield from _take_values([match], min_chars=1)
+    if "chpasswd" in text:
+        yield from _match_passwords(_PIPED_PAIR, text)
+
+
+def _take_values(matches: Iterable[re.Match[str]], *, min_chars: int = 6) -> Iterator[CredentialSpan]:
+    """Yield the values of places that only a credential has; a word is one in the standard input of a login alone."""
+    for match in matches:
+        value = match["value"].strip("'\"")
+        if len(value) < min_chars or is_placeholder(value):
+            continue
+        if min_chars == 1 or not (is_word_or_reference(value) or " " in value or "://" in value):
+            start = match.start("value") + len(match["value"]) - len(match["value"].lstrip("'\""))
+            yield start, start + len(value), "password"
+
+
+def _find_stored(text: str) -> Iterator[CredentialSpan]:
+    """Yield what a command stores as a secret or a setting: in an option, or after a name."""
+    for store in _STORING.finditer(text):
+        end = _LINE_END.search(text, store.end(), store.end() + _LINE_CHARS)
+        stop = end.start() if end else min(len(text), store.end() + _LINE_CHARS)
+        is_secret = "secret" in store.group() or "keyvault" in store.group() or "password" in store.group()
+        if not is_secret and not re.search(r"secret|Secure|vault|var", text[max(0, store.start() - 24) : stop]):
+            continue
+        yield from _take_values(_STORED.finditer(text, store.end(), stop))
+        named = _STORED_AFTER_NAME.match(text, store.end(), stop)
+        if named and is_chosen(named["value"].strip("'\"")):
+            yield from _take_values([named])
 
 
 def _match_passwords(pattern: re.Pattern[str], text: str) -> Iterator[CredentialSpan]:
@@ -247,8 +360,12 @@ def _password_start(programs: set[str], words: list[str], argument: str, is_line
     if previous in PAIR_OPTIONS and not programs.isdisjoint(PAIR_OPTIONS[previous][1]):
         divider = next((at for at, char in enumerate(plain) if char in PAIR_OPTIONS[previous][0]), -1)
         return quotes + divider + 1 if 0 < divider < len(plain) - 1 and "$" not in plain[:divider] else None
-    if plain.startswith("-u") and "curl" in programs and ":" in plain[3:]:
-        return quotes + plain.index(":", 3) + 1
+    if "curl" in programs:
+        if _CURL_USER.fullmatch(previous):
+            return quotes + plain.find(":") + 1 if 0 < plain.find(":") < len(plain) - 1 else None
+        bundle = _CURL_USER.match(plain)
+        if bundle and ":" in plain[bundle.end() + 1 :]:
+            return quotes + plain.index(":", bundle.end() + 1) + 1
     for option, its_programs in JOINED_OPTIONS.items():
         if plain.startswith(option) and len(plain) > len(option) + 2 and not programs.isdisjoint(its_programs):
             return quotes + len(option)
@@ -361,8 +478,6 @@ def find_secret_members(value: Mapping[Any, Any]) -> dict[str, str]:
 
 def find_manifest_secrets(text: str) -> Iterator[CredentialSpan]:
     """Yield the values in the data of Secrets."""
-    if "Secret" not in text or "kind" not in text:
-        return
     reach = 0  # what was read for an earlier kind or data is not read again
     for kind in _KIND.finditer(text):
         if kind.start() < reach:
@@ -390,3 +505,125 @@ def _find_data(text: str, start: int, end: int) -> Iterator[CredentialSpan]:
         for entry in _ENTRY.finditer(text, begin, stop):
             if not is_placeholder(entry["value"]):
                 yield entry.start("value"), entry.end("value"), "secret"
+
+
+# A table's header: short cells, of which one is a credential's name. Cells are parted by one of these.
+_DELIMITERS = ("|", "\t", ";", ",", "  ")
+_HEADER_CELL = re.compile(r"[\w .#()/*`\"'-]{0,40}\Z")
+_CELL_MARKS = " \t\"'`*\\"
+_AFTER_COLUMN = re.compile(
+    r"[\w.-]{0,16}[\"'`*\\)]{0,6}(?:[ ]{0,40}[|,;\t\r\n]"
+    r"|\s{0,4}[vV](?i:alues)|\s{1,4}(?i:from)\s|\\{1,4}[nt]|[ ]{2}|[ ]{0,4}\Z)"
+)
+_LINE_BREAK = re.compile(r"\r?\n|\\{1,4}n")
+_RULE = re.compile(r"[\s|:+=-]{3,}\Z")
+_MAX_LINE = 2000  # characters of a line of a table
+_MAX_ROWS = 1000
+_INSERT = re.compile(r"(?i)(?:insert\s{1,4}(?:ignore\s{1,4})?into|copy)\s{1,4}[^\s()]{1,80}\s{0,4}\Z")
+_VALUES = re.compile(r"(?i)\s{0,8}values\s{0,8}|\s{1,4}from\s{1,4}stdin[^\n]{0,80}\n")
+_ROW_END = re.compile(r"\)\s{0,4},?\s{0,8}(?=\()|\)|\n\n")
+
+
+def find_column_secrets(text: str, lowered: str, words: Sequence[re.Match[str]]) -> Iterator[CredentialSpan]:
+    """Yield the values of columns named for credentials: of Markdown and terminal tables, CSV and INSERT statements.
+
+    `lowered` is the text in lower case; `words` are the telling words in it.
+    """
+    reach = 0
+    for word in words:
+        if word.start() < reach or not _AFTER_COLUMN.match(text, word.end()):
+            continue
+        first = max(reach, word.start() - _MAX_LINE)
+        escaped = text.rfind("\\n", first, word.start())
+        start = max(first, text.rfind("\n", first, word.start()) + 1, escaped + 2 if escaped >= 0 else 0)
+        end, following = _find_line_end(text, word.end())
+        reach = end
+        if end - start > _MAX_LINE:
+            continue
+        opening = text.rfind("(", start, word.start())
+        if opening >= 0 and _INSERT.search(text, start, opening):
+            yield from _find_inserted(text, opening)
+            continue
+        delimiter = next((mark for mark in _DELIMITERS if mark in text[start:end].strip()), "")
+        header = _split_cells(text, start, end, delimiter) if delimiter else []
+        names = {index: text[slice(*cell)].strip(_CELL_MARKS) for index, cell in enumerate(header)}
+        names = {index: name for index, name in names.items() if len(name) < 40 and is_credential_name(name)}
+        if not names:
+            continue
+        if delimiter == "|" or len(header) == 2:
+            yield from _judge_cells(text, header, {index + 1: name for index, name in names.items()}, is_sure=False)
+        if all(_HEADER_CELL.match(text[slice(*cell)].strip()) for cell in header):
+            for _ in range(_MAX_ROWS):
+                start, (end, following) = following, _find_line_end(text, following)
+                if start >= len(text) or end - start > _MAX_LINE:
+                    break
+                if _RULE.match(text, start, end):
+                    continue
+                cells = _split_cells(text, start, end, delimiter)
+                if len(cells) != len(header):
+                    break
+                yield from _judge_cells(text, cells, names)
+                reach = end
+
+
+def _find_line_end(text: str, start: int) -> tuple[int, int]:
+    """Return where a line ends, and where the next one begins."""
+    line_break = _LINE_BREAK.search(text, start, start + _MAX_LINE + 1)
+    return line_break.span() if line_break else (min(len(text), start + _MAX_LINE + 1), len(text))
+
+
+def _split_cells(text: str, start: int, end: int, delimiter: str) -> list[tuple[int, int]]:
+    """Return where the cells of a line are; a delimiter within quotes parts nothing."""
+    cells: list[tuple[int, int]] = []
+    position = start
+    while position <= end:
+        quote = text[position : position + 1]
+        close = text.find(quote, position + 1, end) if quote in ("'", '"') and delimiter != "|" else -1
+        stop = text.find(delimiter, max(position, close), end)
+        stop = end if stop < 0 else stop
+        cells.append((position, stop))
+        position = stop + len(delimiter)
+        while delimiter in ("  ", ",") and text[position : position + 1] == " " and position < end:
+            position += 1
+    return cells
+
+
+def _judge_cells(
+    text: str, cells: list[tuple[int, int]], names: dict[int, str], *, is_sure: bool = True
+) -> Iterator[CredentialSpan]:
+    for index, name in names.items():
+        if index >= len(cells):
+            continue
+        raw = text[slice(*cells[index])]
+        value = raw.strip(_CELL_MARKS)
+        is_value = is_credential(name, value) and any(map(str.isdigit, value)) if is_sure else is_chosen(value)
+        if is_value and len(value) >= 6 and not is_word_or_reference(value) and " " not in value:
+            start = cells[index][0] + raw.index(value)
+            yield start, start + len(value), "password" if names_password(name) else "secret"
+
+
+def _find_inserted(text: str, opening: int) -> Iterator[CredentialSpan]:
+    """Yield the credentials of an INSERT statement, whose columns' names stand in the parenthesis at `opening`."""
+    close = text.find(")", opening, opening + _MAX_LINE)
+    values = _VALUES.match(text, close + 1) if close >= 0 else None
+    if values is None:
+        return
+    header = _split_cells(text, opening + 1, close, ",")
+    names = {index: text[slice(*cell)].strip(_CELL_MARKS) for index, cell in enumerate(header)}
+    names = {index: name for index, name in names.items() if is_credential_name(name)}
+    position = values.end()
+    for _ in range(_MAX_ROWS):
+        if text[position - 1] == "\n" and "stdin" in values.group().lower():
+            end, following = _find_line_end(text, position)
+            yield from _judge_cells(text, _split_cells(text, position, end, "\t"), names)
+            position = following
+            if end >= len(text) or text.startswith("\\.", position):
+                break
+            continue
+        if text[position : position + 1] != "(":
+            break
+        row_end = _ROW_END.search(text, position, position + _MAX_LINE)
+        if row_end is None:
+            break
+        yield from _judge_cells(text, _split_cells(text, position + 1, row_end.start(), ","), names)
+        position = row_end.end()
