@@ -372,7 +372,7 @@ def read_completion(content: bytes, model: str, question_tokens: int) -> ModelRe
         body = json.loads(content)
         choice = body["choices"][0]
         message = choice["message"]
-        text = _text(message.get("content"))
+        text = read_text(message.get("content"))
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
         return None
     usage = body.get("usage") if isinstance(body.get("usage"), dict) else {}
@@ -407,12 +407,15 @@ def read_vectors(content: bytes) -> tuple[list[list[float]], Any]:
     return vectors, usage.get("prompt_tokens") if isinstance(usage, dict) else None
 
 
-def _text(content: Any) -> str | None:
-    """Return a message's text: a string, or a list of parts."""
-    if isinstance(content, list):
-        parts = [part.get("text", "") for part in content if isinstance(part, dict) and part.get("type") == "text"]
-        return "".join(str(part) for part in parts)
-    return None if content is None else str(content)
+def read_text(content: Any) -> str | None:
+    """Return a message's text: a string, or parts, of which those that are no text are left out."""
+    if content is None or isinstance(content, str):
+        return content
+    texts = [
+        part.get("text") if isinstance(part, dict) and part.get("type", "text") in ("text", "output_text") else part
+        for part in (content if isinstance(content, list) else [content])
+    ]
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 def _is_count(value: Any) -> TypeGuard[int]:

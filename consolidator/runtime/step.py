@@ -39,7 +39,7 @@ from consolidator.runtime.turn_limits import TurnLimits, TurnStop, session_limit
 from consolidator.store.log import events, sessions, turns
 from consolidator.store.log import generation as store
 from consolidator.store.log.context import SessionView, found_view, view_query
-from consolidator.store.log.events import AppendRefused
+from consolidator.store.log.events import AppendRefused, AppendStatement
 from consolidator.store.log.lineage import load_lineage, read_lineage
 from consolidator.store.queries import RowQuery, fetch_together
 
@@ -301,15 +301,18 @@ class SessionStepper:
         calls = call_events(self.harness.tools_of(session), answer, message.message_id)
         requests = approval_requests(calls)
         now = self.harness.database.clock.now()
+        end_call = turns.end_call(
+            call_id,
+            cost=None if charged is None else budget.usage_cost(plan.model, charged),
+            tokens=None if charged is None else charged.counts,
+            requested=requests,
+            turns=0 if calls else 1,
+        )
+        if not calls and (notice := _cut_notice(message.text, answer.finish_reason, plan.max_tokens)):
+            new = [response, NewEvent(EventType.ERROR, {"message": notice, "kind": "cut"})]
+            return StepResult(await self._append_notice(new, notice, statement=end_call), "stop", usage)
         with boundary("commit response"):
             async with self.harness.database.connection() as conn:
-                end_call = turns.end_call(
-                    call_id,
-                    cost=None if charged is None else budget.usage_cost(plan.model, charged),
-                    tokens=None if charged is None else charged.counts,
-                    requested=requests,
-                    turns=0 if calls else 1,
-                )
                 appended = await self.lease.append(conn, [response, *calls], now=now, statement=end_call)
         self._mark_delivered(appended.first_seq)
         if not calls:
@@ -388,13 +391,18 @@ class SessionStepper:
         seq = await self._append_notice(new, str(error))
         return StepResult(seq, "error" if isinstance(error, UsageError) else "budget")
 
-    async def _append_notice(self, new: Sequence[NewEvent], text: str) -> int:
-        """Append events, note the error, and deliver a notice of it to the person, as a message of its own."""
+    async def _append_notice(
+        self, new: Sequence[NewEvent], text: str, *, statement: AppendStatement | None = None
+    ) -> int:
+        """Append events and deliver a notice of the last one to the person, as a message of its own.
+
+        The session has the error, too; but not where `statement` ends the turn with an answer.
+        """
         notice_id, now = str(ULID()), self.harness.database.clock.now()
         with_notice = [*new[:-1], NewEvent(new[-1].type, {**new[-1].data, "notice_id": notice_id})]
         with boundary("commit notice"):
             async with self.harness.database.transaction() as conn:
-                appended = await self.lease.append(conn, with_notice, now=now)
+                appended = await self.lease.append(conn, with_notice, now=now, statement=statement)
                 await store.append_chunks(
                     conn,
                     self.lease.session_id,
@@ -405,7 +413,8 @@ class SessionStepper:
                     epoch=self.lease.epoch,
                     now=now,
                 )
-                await sessions.set_error(conn, self.lease.session_id, redact(text))
+                if statement is None:
+                    await sessions.set_error(conn, self.lease.session_id, redact(text))
         await self.delivery.deliver_chunk(notice_id, 1, text, started=appended.last_seq)
         self._mark_delivered(appended.last_seq)
         return appended.last_seq
@@ -432,6 +441,16 @@ def _interruption(message: PartialMessage, model: str | None) -> NewEvent:
         decision = {"decision": "turn_interrupted", "message_id": message.message_id}
         return NewEvent(EventType.POLICY_DECISION, decision)
     return _response(message, model, "interrupted", Usage())
+
+
+def _cut_notice(text: str, finish_reason: str | None, max_tokens: int) -> str | None:
+    """Return what to tell a person whose answer is not whole; None if it is."""
+    reason = (finish_reason or "").lower()
+    if reason in ("length", "max_tokens", "model_length"):
+        return f'The answer was cut off: it reached its limit of {max_tokens:,} tokens. Say "go on" to get the rest.'
+    if reason in ("content_filter", "safety", "recitation", "prohibited_content", "blocklist"):
+        return "The answer was cut off by a content filter of the model's server."
+    return None if text.strip() else "The model's answer was empty."
 
 
 def _response(message: PartialMessage, model: str | None, finish_reason: str | None, usage: Usage) -> NewEvent:
