@@ -74,6 +74,7 @@ class StreamedAnswer:
     tool_calls: dict[int, StreamedToolCall] = field(default_factory=dict)
     last_calls: dict[object, int] = field(default_factory=dict)  # the server's number or id of a call -> its key above
     pieces: list[str] = field(default_factory=list)  # committed batches of text
+    received: list[str] = field(default_factory=list)  # all that was streamed but calls, also what the model thought
     call_characters: int = 0  # received in tool calls
     max_calls: int = MAX_CALLS
     dropped_calls: int = 0  # calls beyond `max_calls`, of which nothing is kept
@@ -239,6 +240,8 @@ def _take_chunk_leniently(answer: StreamedAnswer, chunk: dict[str, Any]) -> list
         delta = choice.get("delta")
         if delta is None:
             continue
+        thought = delta.get("reasoning_content") or delta.get("reasoning")
+        answer.received += [thought] if isinstance(thought, str) else []
         if content := read_text(delta.get("content")):
             texts.append(content)
         if delta.get("refusal"):
@@ -246,6 +249,7 @@ def _take_chunk_leniently(answer: StreamedAnswer, chunk: dict[str, Any]) -> list
             texts.append(str(delta["refusal"]))
         for call_delta in delta.get("tool_calls") or []:
             _take_call(answer, call_delta)
+    answer.received += texts
     return texts
 
 

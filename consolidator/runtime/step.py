@@ -215,8 +215,9 @@ class SessionStepper:
             try:
                 await self.lease.run_unless_steered(self._stream(plan, message, answer))
             except Steered:
-                await self._settle_failed_call(call_id, plan, answer, None)
-                return await self._interrupt(message, answer)
+                usage = plan.usage(answer)
+                await self._settle(call_id, usage)
+                return await self._interrupt(message, answer.model or plan.model, usage)
             except ModelError as error:
                 await self._settle_failed_call(call_id, plan, answer, error)
                 if attempt == MAX_ATTEMPTS - 1 or not _is_retryable(error):
@@ -296,15 +297,15 @@ class SessionStepper:
         state: OpenState,
     ) -> StepResult:
         """Log a whole answer with its tool calls, and run these."""
-        usage, charged = plan.usage(answer), plan.charged_usage(answer)
+        usage = plan.usage(answer)
         response = _response(message, answer.model or plan.model, answer.finish_reason, usage)
         calls = call_events(self.harness.tools_of(session), answer, message.message_id)
         requests = approval_requests(calls)
         now = self.harness.database.clock.now()
         end_call = turns.end_call(
             call_id,
-            cost=None if charged is None else budget.usage_cost(plan.model, charged),
-            tokens=None if charged is None else charged.counts,
+            cost=budget.usage_cost(plan.model, usage),
+            tokens=usage.counts,
             requested=requests,
             turns=0 if calls else 1,
         )
@@ -332,19 +333,22 @@ class SessionStepper:
             self.delivery.delivered_to = seq
 
     async def _settle_failed_call(
-        self, call_id: str, plan: RequestPlan, answer: StreamedAnswer, error: ModelError | None
+        self, call_id: str, plan: RequestPlan, answer: StreamedAnswer, error: ModelError
     ) -> None:
-        """Settle a call that was interrupted or failed; at its reserve if it may have been charged."""
+        """Settle a call that failed; at its reserve if it may have been charged and nothing was reported."""
         may_be_charged = isinstance(error, ModelUnavailable) and error.may_be_charged
-        is_free = error is not None and not answer.pieces and not may_be_charged
+        is_free = not answer.pieces and not may_be_charged
+        await self._settle(call_id, Usage() if is_free else plan.usage(answer) if answer.usage else None)
+
+    async def _settle(self, call_id: str, usage: Usage | None) -> None:
         now = self.harness.database.clock.now()
         with boundary("commit spend"):
             async with self.harness.database.connection() as conn:
-                await budget.settle_spend(conn, call_id, Usage() if is_free else plan.charged_usage(answer), now=now)
+                await budget.settle_spend(conn, call_id, usage, now=now)
 
-    async def _interrupt(self, message: PartialMessage, answer: StreamedAnswer) -> StepResult:
+    async def _interrupt(self, message: PartialMessage, model: str, usage: Usage) -> StepResult:
         """End a message at a steer. What of it was committed stays: the person has read it."""
-        seq = await self._append([_interruption(message, answer.model)], "commit interruption")
+        seq = await self._append([_interruption(message, model, usage)], "commit interruption")
         if message.text:
             self._mark_delivered(seq)
         return StepResult(seq, "interrupted")
@@ -435,12 +439,14 @@ def _is_retryable(error: ModelError) -> bool:
     return isinstance(error, ModelUnavailable) and not error.is_permanent
 
 
-def _interruption(message: PartialMessage, model: str | None) -> NewEvent:
+def _interruption(message: PartialMessage, model: str | None, usage: Usage | None = None) -> NewEvent:
     """Return the event that ends a message early."""
-    if not message.text:
-        decision = {"decision": "turn_interrupted", "message_id": message.message_id}
-        return NewEvent(EventType.POLICY_DECISION, decision)
-    return _response(message, model, "interrupted", Usage())
+    response = _response(message, model, "interrupted", usage or Usage())
+    if message.text:
+        return response
+    decision = {"decision": "turn_interrupted", "message_id": message.message_id}
+    more = {} if usage is None else {"model": model, "usage": response.data["usage"]}
+    return NewEvent(EventType.POLICY_DECISION, {**decision, **more})
 
 
 def _cut_notice(text: str, finish_reason: str | None, max_tokens: int) -> str | None:
