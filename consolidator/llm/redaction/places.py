@@ -164,11 +164,10 @@ _STORED_AFTER_NAME = re.compile(
 # SNMP: a community is a password, but these two are everybody's.
 _COMMUNITY = re.compile(
     r"(?i)(?:snmp-server\s{1,3}community|\br[ow]community6?|\bsnmp[\s_-]{1,2}(?:v2c?\s)?community(?:[\s_-]string)?"
-    r"|(?<=\s)community(?=\\{0,4}[\"']?[:=]))"
+    r"|(?<=snmp:)\s{1,8}community(?=:))"
     r"(?:\s(?:is|name|[07])(?=\s)|\\{0,4}[\"'])?\s{0,2}[:=]?\s{0,2}\\{0,4}[\"'`]?(?!public\b|private\b|string\b)"
     r"(?P<value>[^\s\"'`,;\\]{6,64}+)"
 )
-_SNMP_USER = re.compile(r"(?i)\b(?:MD5|SHA[\d-]{0,4}|AES|DES|3DES)(?: (?:128|192|256))? \"?(?P<value>[^\s\"]{8,64}+)")
 _IDENTIFIED = re.compile(
     r"(?i)\bidentified\s{1,3}(?:with\s{1,3}\S{1,40}\s{1,3})?(?:by|as)\s{1,3}(?:password\s{1,3})?\\{0,4}[\"'](?P<value>[^\"'\\\n]{4,128})"
 )
@@ -188,7 +187,8 @@ _POWERSHELL_PASSWORD = re.compile(
 )
 # One of these begins what `_find_in_line` reads; most texts have none.
 _HINT = re.compile(
-    r"[ \t](?:-(?:[pPuUwakKAXst]|[a-zA-Z]{1,8}[uU]|storepass|keypass|-user=?|-proxy-user=?|-auth|-pass|pass(?:in|out)?)"
+    r"[ \t](?:-(?:[pPuUwakKAXst]|[a-zA-Z0-9#]{1,8}[uU]|storepass|keypass|-(?:proxy-)?user=?|-auth|-pass"
+    r"|pass(?:in|out)?)"
     r"|/p(?:ass)?:|/rp:|/user:)"
 )
 _POSITION_WORDS = ("snmp", "cargo login", "encrypt_string", "add_user", "vault login", "net use", "sqlplus")
@@ -207,13 +207,10 @@ def find_command_passwords(text: str, lowered: str, *, has_names: bool) -> Itera
     """
     if "echo" in text or "printf" in text or "<<" in text:
         yield from _find_written(text)
-    if "createuser" in lowered or "snmp-server user" in lowered:
-        yield from _take_values(_SNMP_USER.finditer(text))
-    if "community" in lowered or "identified" in lowered:
-        yield from _take_values(
-            _COMMUNITY.finditer(text) if "snmp" in lowered or "rocomm" in lowered or "rwcomm" in lowered else ()
-        )
+    if "identified" in lowered:
         yield from _take_values(_IDENTIFIED.finditer(text))
+    if "community" in lowered:
+        yield from _take_values(_COMMUNITY.finditer(text))
     if "-" in text:
         if (has_names and ("secret" in lowered or "password" in lowered)) or "put-parameter" in text:
             yield from _find_stored(text)
@@ -509,7 +506,7 @@ def _find_data(text: str, start: int, end: int) -> Iterator[CredentialSpan]:
 
 # A table's header: short cells, of which one is a credential's name. Cells are parted by one of these.
 _DELIMITERS = ("|", "\t", ";", ",", "  ")
-_HEADER_CELL = re.compile(r"[\w .#()/*`\"'-]{0,40}\Z")
+_HEADER_CELL = re.compile(r"\s{0,40}[\w .#()/*`\"'-]{0,60}\Z")
 _CELL_MARKS = " \t\"'`*\\"
 _AFTER_COLUMN = re.compile(
     r"[\w.-]{0,16}[\"'`*\\)]{0,6}(?:[ ]{0,40}[|,;\t\r\n]"
@@ -531,7 +528,7 @@ def find_column_secrets(text: str, lowered: str, words: Sequence[re.Match[str]])
     """
     reach = 0
     for word in words:
-        if word.start() < reach or not _AFTER_COLUMN.match(text, word.end()):
+        if word.start() < reach or text[word.start() - 1] in ".$@:=<" or not _AFTER_COLUMN.match(text, word.end()):
             continue
         first = max(reach, word.start() - _MAX_LINE)
         escaped = text.rfind("\\n", first, word.start())
@@ -546,13 +543,14 @@ def find_column_secrets(text: str, lowered: str, words: Sequence[re.Match[str]])
             continue
         delimiter = next((mark for mark in _DELIMITERS if mark in text[start:end].strip()), "")
         header = _split_cells(text, start, end, delimiter) if delimiter else []
+        is_header = len(header) > 1 and all(_HEADER_CELL.match(text, *cell) for cell in header)
+        if not is_header and delimiter != "|" and len(header) != 2:
+            continue
         names = {index: text[slice(*cell)].strip(_CELL_MARKS) for index, cell in enumerate(header)}
         names = {index: name for index, name in names.items() if len(name) < 40 and is_credential_name(name)}
-        if not names:
-            continue
-        if delimiter == "|" or len(header) == 2:
+        if names and (delimiter == "|" or len(header) == 2):
             yield from _judge_cells(text, header, {index + 1: name for index, name in names.items()}, is_sure=False)
-        if all(_HEADER_CELL.match(text[slice(*cell)].strip()) for cell in header):
+        if names and is_header:
             for _ in range(_MAX_ROWS):
                 start, (end, following) = following, _find_line_end(text, following)
                 if start >= len(text) or end - start > _MAX_LINE:

@@ -113,10 +113,7 @@ def find_credentials(text: str, *, as_written: bool = False) -> list[CredentialS
     if " / " in text:
         spans += find_prose_pairs(text)
     if not as_written and (
-        "\\\n" in text
-        or " `\n" in text
-        or (words and _has_escapes(text))
-        or (not text.isascii() and _UNUSUAL.search(text))
+        "\\\n" in text or (words and _has_escapes(text)) or (not text.isascii() and _UNUSUAL.search(text))
     ):
         for part in _undisguise(text):
             spans += map(part.locate, find_credentials(part.text, as_written=True))
@@ -253,6 +250,7 @@ def _has_escapes(text: str) -> bool:
         or ("&" in text and ("&quot;" in text or "&#" in text))
         or ("\\" in text and ("\\u00" in text or "\\x2" in text or "\\\\\\n" in text or "\\\r" in text))
         or "^\n" in text
+        or " `\n" in text
         or "^\r" in text
         or "\x1b[" in text
     )

@@ -334,7 +334,6 @@ KINDS = {
         f"snmpwalk -v2c -c {LOWER} 10.0.0.1",
         f"snmp-server community {LOWER} RO",
         f"rocommunity {LOWER} default",
-        f"createUser ops SHA {LOWER} AES {LOWER}",
     ],
     "a sentence with the value first": [
         f"please use {LOWER} as the token",
