@@ -197,8 +197,9 @@ async def test_a_redirect_to_another_origin_is_not_followed(database: Database, 
     "location", ["https://127.0.0.1:{port}/v1/x", "//localhost:{port}/v1/x", "http://127.0.0.1:1/"]
 )
 async def test_another_scheme_name_or_port_is_another_origin(location: str) -> None:
-    async with serve(lambda: redirect(307, location.format(port=port))()) as (url, sent):
-        port = url.split(":")[2].split("/")[0]
+    targets: list[str] = []
+    async with serve(lambda: redirect(307, targets[0])()) as (url, sent):
+        targets.append(location.format(port=url.split(":")[2].split("/")[0]))
         client = ModelClient(url, "key", timeout=3)
         with pytest.raises(ModelUnavailable, match="redirects to another address"):
             await client.send(QUESTION)
@@ -208,7 +209,10 @@ async def test_another_scheme_name_or_port_is_another_origin(location: str) -> N
 
 async def test_a_redirect_within_the_origin_is_followed() -> None:
     completion = {"choices": [{"message": {"content": "{}"}, "finish_reason": "stop"}]}
-    answers = [redirect(307, "/v2/chat/completions"), lambda: once(JSON_HEAD, json.dumps(completion).encode())]
+    answers: list[Parts] = [
+        redirect(307, "/v2/chat/completions"),
+        lambda: once(JSON_HEAD, json.dumps(completion).encode()),
+    ]
     async with serve(lambda: answers.pop(0)()) as (url, sent):
         client = ModelClient(url, "key", timeout=3)
         assert (await client.send(QUESTION)).text == "{}"
