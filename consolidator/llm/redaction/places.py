@@ -543,7 +543,9 @@ def find_column_secrets(text: str, lowered: str, words: Sequence[re.Match[str]])
             continue
         delimiter = next((mark for mark in _DELIMITERS if mark in text[start:end].strip()), "")
         header = _split_cells(text, start, end, delimiter) if delimiter else []
-        is_header = len(header) > 1 and all(_HEADER_CELL.match(text, *cell) for cell in header)
+        # A sentence may lead to a table, in its first line: the first cells are not looked at.
+        own = next((index for index, cell in enumerate(header) if word.start() < cell[1]), 0)
+        is_header = len(header) > 1 and all(_HEADER_CELL.match(text, *cell) for cell in header[max(own, 1) :])
         if not is_header and delimiter != "|" and len(header) != 2:
             continue
         names = {index: text[slice(*cell)].strip(_CELL_MARKS) for index, cell in enumerate(header)}
@@ -558,9 +560,12 @@ def find_column_secrets(text: str, lowered: str, words: Sequence[re.Match[str]])
                 if _RULE.match(text, start, end):
                     continue
                 cells = _split_cells(text, start, end, delimiter)
-                if len(cells) != len(header):
+                before = len(header) - len(cells)  # cells of the sentence
+                if before < 0 or (before and delimiter != ",") or len(cells) < 2:
                     break
-                yield from _judge_cells(text, cells, names)
+                yield from _judge_cells(
+                    text, cells, {index - before: name for index, name in names.items() if index >= before}
+                )
                 reach = end
 
 

@@ -288,6 +288,8 @@ KINDS = {
         f"| Setting | Value |\n|---|---|\n| DB password | {LOWER} |",
         f"name,url,username,password\nx,https://x.org,me,{LOWER}",
         f"id;login;Passwort\n1;ops;{MIXED}",
+        f"Keep this, for later: user,password,host\nops,{LOWER},db1",
+        f"Keep this, for later: | user | password |\n|---|---|\n| ops | {LOWER} |",
         f" user | password\n------+---------\n ops | {LOWER}\n(1 row)",
         f"NAME      PASSWORD\nops       {LOWER}\n",
         f"INSERT INTO users (name, password) VALUES ('a', 'b'), ('ops', '{LOWER}');",
