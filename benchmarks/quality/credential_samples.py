@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from consolidator.llm.redaction.value_shapes import shannon_entropy
+from consolidator.llm.redaction.values import shannon_entropy
 
 ops: Any = import_module("re._constants")  # what the library parses expressions with, without declared types
 regex_parser: Any = import_module("re._parser")

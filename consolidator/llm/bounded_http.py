@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
+from consolidator.errors import ModelUnavailable
+
 if TYPE_CHECKING:
     import httpx2  # takes a while, so it is imported only where a model is asked
     import openai
@@ -45,7 +47,18 @@ class BodyLimit:
 
 
 async def bound_response(response: httpx2.Response) -> None:
-    """Limit what is read of a response; raise ResponseTooLarge for a compressed one, whose size cannot be known."""
+    """Limit what is read of a response, and where it may redirect to: only to its own origin.
+
+    Raises ModelUnavailable, and ResponseTooLarge for a compressed response, whose size cannot be known.
+    """
+    if response.has_redirect_location:
+        origin, target = response.url, response.url.join(response.headers["location"])
+        if (target.scheme, target.host, _port(target)) != (origin.scheme, origin.host, _port(origin)):
+            raise ModelUnavailable(
+                f"the model's server redirects to another address, which is not followed: {target.scheme}://"
+                f"{target.netloc.decode('ascii', 'replace')[:100]} (if it is right, set OPENAI_BASE_URL to it)",
+                is_permanent=True,
+            )
     encoding = response.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("", "identity"):
         raise ResponseTooLarge(f"the model's server compressed its answer ({encoding[:20]}), which was not asked for")
@@ -59,6 +72,10 @@ async def bound_response(response: httpx2.Response) -> None:
     else:
         limit = MAX_ANSWER_BYTES
     response.stream = _bounded_stream(response.stream, BodyLimit(limit, line_limit))
+
+
+def _port(url: httpx2.URL) -> int | None:
+    return url.port or {"http": 80, "https": 443}.get(url.scheme)
 
 
 def _bounded_stream(stream: httpx2.SyncByteStream | httpx2.AsyncByteStream, limit: BodyLimit) -> httpx2.AsyncByteStream:

@@ -63,7 +63,9 @@ _MAX_ERROR_TEXT = 1000  # characters of a server's error that are looked at
 _TOO_LARGE = 413
 _REFUSALS = (400, _TOO_LARGE, 422)  # of this question; the server may take another one
 _MAX_REASON_LENGTH = 64  # characters
-_FENCED = re.compile(r"^\s*```(?:json)?\s*\n(.*?)\n?```\s*$", re.DOTALL)
+_THINKING_END = re.compile(r"</(?:think|thinking|thought|reasoning)>", re.I)
+_THINKING_START = re.compile(r"\s*<(?:think|thinking|thought|reasoning)>", re.I)
+_REFUSAL_TEXT = re.compile(r"\b(?:sorry|cannot|can.?t|unable|won.?t|not able|decline|refuse|as an ai)\b", re.I)
 _OVERLOAD_TEXT = re.compile(
     r"quota|rate.?limit|billing|credit|overloaded|too many requests|insufficient|try again later", re.I
 )
@@ -318,14 +320,13 @@ def parse_reply(reply: ModelReply, schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parse_answer(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON object of a text that fits a schema; raise ModelMalformed, or ModelUnavailable for an error."""
-    fenced = _FENCED.match(text[:_MAX_ANSWER_LENGTH])
-    inner = fenced[1] if fenced else text[:_MAX_ANSWER_LENGTH]
+    """Return the JSON object of a text that fits a schema; raise ModelMalformed, or ModelUnavailable for an error.
+
+    Reasoning before it, a fence and prose around it are left out.
+    """
     try:
-        answer = json.loads(inner)
+        answer = _read_json(text[:_MAX_ANSWER_LENGTH])
     except (ValueError, RecursionError) as error:
-        if "{" not in inner and _OVERLOAD_TEXT.search(inner[:1000]):
-            raise ModelUnavailable(f"the answer is an error text, not data: {redact(inner[:200])}") from error
         raise ModelMalformed(f"the answer is not JSON: {type(error).__name__}", text) from error
     if not isinstance(answer, dict):
         raise ModelMalformed(f"the answer is a {type(answer).__name__}, not an object", text)
@@ -334,6 +335,31 @@ def parse_answer(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         if "error" in answer:
             raise ModelUnavailable(f"the answer is an error: {redact(str(answer['error']))[:200]}")
         raise ModelMalformed(f"the answer does not fit: {violation.json_path}: {redact(violation.message)[:300]}", text)
+    return answer
+
+
+def _read_json(text: str) -> Any:
+    """Return the JSON that a text is, or the only object in it; raise ValueError, or ModelUnavailable for an error.
+
+    What a model thought aloud is no answer, and prose that refuses or reports an overload makes none of an example.
+    """
+    try:
+        return json.loads(text)
+    except ValueError:
+        ends = list(_THINKING_END.finditer(text))
+        if ends:
+            text = text[ends[-1].end() :]
+        elif _THINKING_START.match(text):
+            raise
+    start = text.find("{")
+    before = text if start < 0 else text[:start]
+    answer, end = (None, len(text)) if start < 0 else json.JSONDecoder().raw_decode(text, start)
+    prose = f"{before[:1000]} {text[end : end + 1000]}"
+    if start < 0 and _OVERLOAD_TEXT.search(prose):
+        raise ModelUnavailable(f"the answer is an error text, not data: {redact(text[:200])}")
+    is_one = start >= 0 and "{" not in text[end:] and before.count("[") <= before.count("]")
+    if not is_one or _REFUSAL_TEXT.search(prose) or _OVERLOAD_TEXT.search(prose):
+        raise ValueError("the text is not one object")
     return answer
 
 
@@ -346,7 +372,7 @@ def read_completion(content: bytes, model: str, question_tokens: int) -> ModelRe
         body = json.loads(content)
         choice = body["choices"][0]
         message = choice["message"]
-        text = _text(message.get("content"))
+        text = read_text(message.get("content"))
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
         return None
     usage = body.get("usage") if isinstance(body.get("usage"), dict) else {}
@@ -381,12 +407,15 @@ def read_vectors(content: bytes) -> tuple[list[list[float]], Any]:
     return vectors, usage.get("prompt_tokens") if isinstance(usage, dict) else None
 
 
-def _text(content: Any) -> str | None:
-    """Return a message's text: a string, or a list of parts."""
-    if isinstance(content, list):
-        parts = [part.get("text", "") for part in content if isinstance(part, dict) and part.get("type") == "text"]
-        return "".join(str(part) for part in parts)
-    return None if content is None else str(content)
+def read_text(content: Any) -> str | None:
+    """Return a message's text: a string, or parts, of which those that are no text are left out."""
+    if content is None or isinstance(content, str):
+        return content
+    texts = [
+        part.get("text") if isinstance(part, dict) and part.get("type", "text") in ("text", "output_text") else part
+        for part in (content if isinstance(content, list) else [content])
+    ]
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 def _is_count(value: Any) -> TypeGuard[int]:

@@ -67,7 +67,7 @@ class ModelBatches:
             await model_batches.save_batch(conn, batch_id, keys, now=now, due=now + SUBMISSION_TIMEOUT)
         try:
             provider_id, status = await self._upload(questions)
-        except (openai.APIError, ResponseTooLarge) as error:
+        except (openai.APIError, ModelUnavailable, ResponseTooLarge) as error:
             log.warning("the batch was not accepted, so its questions are asked directly: %s", redact(str(error)))
             cause = classify_error(error) if isinstance(error, openai.APIError) else error
             self._note_failure(cause)
@@ -99,7 +99,7 @@ class ModelBatches:
                 return await self._finish(batch.id, responses, "collected", may_be_charged=False)
         except openai.NotFoundError:
             return await self._finish(batch.id, {}, "collected", may_be_charged=True)
-        except (openai.APIError, ResponseTooLarge) as error:
+        except (openai.APIError, ModelUnavailable, ResponseTooLarge) as error:
             log.warning("batch %s: %s", batch.id, redact(str(error)))
         if is_overdue:
             await self._cancel(batch.id)
@@ -117,7 +117,7 @@ class ModelBatches:
 
         try:
             await self.client.get_client().batches.cancel(batch_id)
-        except (openai.APIError, ResponseTooLarge) as error:
+        except (openai.APIError, ModelUnavailable, ResponseTooLarge) as error:
             log.warning("batch %s could not be cancelled: %s", batch_id, redact(str(error)))
 
     async def _finish(self, batch_id: str, responses: Mapping[str, Any], status: str, *, may_be_charged: bool) -> int:

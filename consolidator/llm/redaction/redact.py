@@ -7,17 +7,31 @@ from __future__ import annotations
 
 import re
 import traceback
+from bisect import bisect_right
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from consolidator.llm.redaction.assignments import find_assignments, find_parameters, is_credential
-from consolidator.llm.redaction.command_passwords import find_argument_passwords, find_command_passwords, find_program
-from consolidator.llm.redaction.credential_formats import CredentialSpan, find_tokens
-from consolidator.llm.redaction.credential_names import find_telling_words, is_credential_name, lower_same_length
-from consolidator.llm.redaction.headers import find_headers
-from consolidator.llm.redaction.manifests import find_manifest_secrets, find_secret_members
-from consolidator.llm.redaction.private_keys import find_private_keys
-from consolidator.llm.redaction.prose_secrets import find_prose_secrets
+from consolidator.llm.redaction.forms import CredentialSpan, find_tokens
+from consolidator.llm.redaction.names import (
+    find_assignments,
+    find_parameters,
+    find_prose_pairs,
+    find_prose_secrets,
+    find_telling_words,
+    is_credential,
+    is_credential_name,
+    lower_same_length,
+)
+from consolidator.llm.redaction.places import (
+    find_argument_passwords,
+    find_column_secrets,
+    find_command_passwords,
+    find_headers,
+    find_manifest_secrets,
+    find_program,
+    find_secret_members,
+)
 
 _MARKER = re.compile(r"(\[redacted:[a-z-]+\])")
 _MAX_ROUNDS = 8  # hiding one value can expose the edge of another; real texts need fewer rounds
@@ -26,6 +40,24 @@ _MIN_TOKEN_CHARS = 16  # characters of what is told by its form, or by a command
 _MAX_DEPTH = 64  # levels of nested JSON
 _MAX_CACHED_CHARS = 200  # characters of a text that is cached
 _HEADERS = ("cookie", "cookies", "set-cookie", "authorization", "proxy-authorization")
+
+# What hides a credential's name from a reader of characters, but not from a person, a shell or a decoder: invisible and
+# full-width characters, continued lines, escaped and percent-encoded quotes, colours.
+_INVISIBLE = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
+_UNUSUAL = re.compile(f"[{_INVISIBLE}\uff01-\uff5e\u3000]")
+# It begins with a set of characters, which is several times faster to search for than alternatives are.
+_DISGUISE = re.compile(
+    rf"""[{_INVISIBLE}\uff01-\uff5e\u3000\x1b\\`^%&](?:
+         (?<=[{_INVISIBLE}])
+        |(?P<wide>(?<=[\uff01-\uff5e\u3000]))
+        |(?<=\x1b)\[[0-9;]{{0,16}}m
+        |(?:(?<=\\)|(?<=\s[`^]))\r?\n(?P<indent>[ \t]{{0,64}}+)
+        |(?<=\\)\\{{2,7}}[rn](?:\\{{1,8}}n)?(?P<escaped_indent>[ ]{{0,64}}+)
+        |(?:(?<=%)(?:25){{0,3}}|(?<=\\)\\{{0,3}}(?:u00|x))(?P<hex>[2-7][0-9A-Fa-f])\+?
+        |(?<=&)(?:\#(?P<number>3[4-9]|58|61)|\#x(?P<entity>2[27]|3[aAdD])|(?P<quote>quot)|(?P<apostrophe>apos));)""",
+    re.VERBOSE,
+)
+_AROUND = 400  # characters that are read on each side of a disguise
 
 
 def redact(text: str) -> str:
@@ -55,20 +87,36 @@ def format_redacted_traceback(error: BaseException) -> str:
     return redact("".join(traceback.format_exception(error)))
 
 
-def find_credentials(text: str) -> list[CredentialSpan]:
-    """Return the credentials of a text as (start, end, kind), in order, not overlapping."""
+def find_credentials(text: str, *, as_written: bool = False) -> list[CredentialSpan]:
+    """Return the credentials of a text as (start, end, kind), in order, not overlapping.
+
+    With `as_written`, nothing that disguises a credential is undone before.
+    """
     if len(text) < _MIN_CHARS:
         return []
     lowered = lower_same_length(text)
     words = find_telling_words(text, lowered)
     spans: list[CredentialSpan] = []
     if len(text) >= _MIN_TOKEN_CHARS:
-        spans += [*find_private_keys(text), *find_tokens(text), *find_manifest_secrets(text)]
-        spans += [*find_headers(text, lowered), *find_command_passwords(text, lowered)]
+        spans += find_tokens(text)
+        if "Secret" in text and "kind" in text:
+            spans += find_manifest_secrets(text)
+        if words or "sess" in lowered or "cookie" in lowered or "bearer" in lowered or "connect.sid" in text:
+            spans += find_headers(text, lowered)
+        spans += find_command_passwords(text, lowered, has_names=bool(words))
     if words:
-        spans += [*find_assignments(text, lowered, words), *find_prose_secrets(text, lowered, words)]
+        spans += find_assignments(text, lowered, words)
+        spans += find_prose_secrets(text, lowered, words)
+        spans += find_column_secrets(text, lowered, words)
     if "=" in text:
         spans += find_parameters(text)
+    if " / " in text:
+        spans += find_prose_pairs(text)
+    if not as_written and (
+        "\\\n" in text or (words and _has_escapes(text)) or (not text.isascii() and _UNUSUAL.search(text))
+    ):
+        for part in _undisguise(text):
+            spans += map(part.locate, find_credentials(part.text, as_written=True))
     return _merge_spans(spans) if spans else spans
 
 
@@ -193,3 +241,67 @@ def _redact_list(value: list[Any], name: str, depth: int, program: str) -> list[
             redacted.append(_redact_value(item, item_name, depth + 1))
         previous = item if isinstance(item, str) else ""
     return redacted
+
+
+def _has_escapes(text: str) -> bool:
+    """Tell whether a text may have escapes that hide only what is around a credential's name."""
+    return (
+        ("%" in text and ("%22" in text or "%25" in text or "%3A" in text or "%3D" in text or "%27" in text))
+        or ("&" in text and ("&quot;" in text or "&#" in text))
+        or ("\\" in text and ("\\u00" in text or "\\x2" in text or "\\\\\\n" in text or "\\\r" in text))
+        or "^\n" in text
+        or " `\n" in text
+        or "^\r" in text
+        or "\x1b[" in text
+    )
+
+
+def _undisguise(text: str) -> Iterator[_UndisguisedPart]:
+    """Yield the parts of a text that hold a disguise, with what is around it."""
+    group: list[re.Match[str]] = []
+    for match in _DISGUISE.finditer(text):
+        if group and match.start() - group[-1].end() > 2 * _AROUND:
+            yield _UndisguisedPart(text, group)
+            group = []
+        group.append(match)
+    if group:
+        yield _UndisguisedPart(text, group)
+
+
+class _UndisguisedPart:
+    """A part of a text as its reader understands it, and where each piece of it stands in the original."""
+
+    def __init__(self, original: str, disguises: list[re.Match[str]]) -> None:
+        position = max(0, disguises[0].start() - _AROUND)
+        position = max(position, original.rfind("\n", position, disguises[0].start()) + 1)
+        parts: list[str] = []
+        size = 0
+        self._starts, self._shifts = [0], [position]  # from each position on, the original is so far ahead
+        for match in disguises:
+            plain = _read_disguise(match)
+            parts += (original[position : match.start()], plain)
+            size += match.start() - position + len(plain)
+            position = match.end()
+            self._starts.append(size)
+            self._shifts.append(position - size)
+        parts.append(original[position : position + _AROUND])
+        self.text = "".join(parts)
+
+    def locate(self, span: CredentialSpan) -> CredentialSpan:
+        """Return where a span of this part is in the original."""
+        start, end, kind = span
+        return self._find_original(start), self._find_original(end), kind
+
+    def _find_original(self, position: int) -> int:
+        return position + self._shifts[bisect_right(self._starts, position) - 1]
+
+
+def _read_disguise(match: re.Match[str]) -> str:
+    if match["wide"] is not None:
+        return " " if match.group() == "\u3000" else chr(ord(match.group()) - 0xFEE0)
+    if match["indent"] or match["escaped_indent"]:
+        return " "
+    if match["quote"] or match["apostrophe"]:
+        return '"' if match["quote"] else "'"
+    number = match["hex"] or match["entity"]
+    return chr(int(number, 16)) if number else chr(int(match["number"])) if match["number"] else ""

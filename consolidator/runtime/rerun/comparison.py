@@ -104,7 +104,9 @@ class RunFold:
         if event.type is EventType.USER_MESSAGE:
             if data.get("origin", "user") == "user":
                 self.turns.append(RecordedTurn(event.seq, str(data.get("text") or "")))
-        elif event.type is EventType.ASSISTANT_RESPONSE:
+        elif event.type is EventType.ASSISTANT_RESPONSE or (
+            data.get("decision") == "turn_interrupted" and "usage" in data  # before it had any text
+        ):
             self._add_answer(self._turn_of(event), event)
         elif event.type is EventType.TOOL_CALL:
             call = RecordedCall(event.seq, str(data.get("tool")), canonical_arguments(data.get("arguments")))

@@ -14,7 +14,7 @@ from typing import Any
 
 from consolidator.errors import ModelUnavailable
 from consolidator.llm.bounded_http import ResponseTooLarge
-from consolidator.llm.client import ModelClient, classify_error
+from consolidator.llm.client import ModelClient, classify_error, read_text
 from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.budget import Usage
 from consolidator.telemetry import open_span
@@ -45,6 +45,7 @@ class StreamedToolCall:
 
     tool: str = ""
     arguments: str = ""
+    id: str = ""  # the server's; its calls are told apart by it where their numbers do not
 
     def parsed_arguments(self) -> Any:
         """Return the arguments as an object; if they are no JSON object, the text that the model wrote."""
@@ -53,6 +54,13 @@ class StreamedToolCall:
         except (ValueError, RecursionError):
             return self.arguments
         return parsed if isinstance(parsed, dict) else self.arguments
+
+    def is_followed_by(self, call_id: str, name: str, arguments: str) -> bool:
+        """Tell whether a delta with the number of this call begins another one: it has another id, or comes whole."""
+        if call_id and self.id:
+            return bool(name) and call_id != self.id
+        is_whole = bool(name) and arguments.startswith("{") and self.arguments.endswith("}")
+        return is_whole and isinstance(self.parsed_arguments(), dict)
 
 
 @dataclass(slots=True)
@@ -64,7 +72,9 @@ class StreamedAnswer:
     usage: Usage | None = None  # None: the server did not report it
     model: str | None = None
     tool_calls: dict[int, StreamedToolCall] = field(default_factory=dict)
+    last_calls: dict[object, int] = field(default_factory=dict)  # the server's number or id of a call -> its key above
     pieces: list[str] = field(default_factory=list)  # committed batches of text
+    received: list[str] = field(default_factory=list)  # all that was streamed but calls, also what the model thought
     call_characters: int = 0  # received in tool calls
     max_calls: int = MAX_CALLS
     dropped_calls: int = 0  # calls beyond `max_calls`, of which nothing is kept
@@ -230,13 +240,16 @@ def _take_chunk_leniently(answer: StreamedAnswer, chunk: dict[str, Any]) -> list
         delta = choice.get("delta")
         if delta is None:
             continue
-        if delta.get("content"):
-            texts.append(str(delta["content"]))
+        thought = delta.get("reasoning_content") or delta.get("reasoning")
+        answer.received += [thought] if isinstance(thought, str) else []
+        if content := read_text(delta.get("content")):
+            texts.append(content)
         if delta.get("refusal"):
             answer.refusal += delta["refusal"]
             texts.append(str(delta["refusal"]))
         for call_delta in delta.get("tool_calls") or []:
             _take_call(answer, call_delta)
+    answer.received += texts
     return texts
 
 
@@ -265,14 +278,28 @@ def _parse_usage(reported: object) -> Usage | None:
 
 
 def _take_call(answer: StreamedAnswer, delta: dict[str, Any]) -> None:
-    """Add a delta to its tool call. Servers that do not number their calls send each one whole."""
+    """Add a delta to its tool call, by its number and its id.
+
+    Servers that do not number their calls send each one whole; others give parallel calls the same number.
+    """
     index, function = delta.get("index"), delta.get("function") or {}
-    number = index if type(index) is int else len(answer.tool_calls)
+    call_id = delta["id"][:_MAX_NAME] if isinstance(delta.get("id"), str) else ""
     name, arguments = function.get("name") or "", function.get("arguments") or ""
     answer.call_characters += 1 + len(name) + len(arguments)
-    if number not in answer.tool_calls and len(answer.tool_calls) >= answer.max_calls:
-        answer.dropped_calls += 1 if name else 0
-        return
-    call = answer.tool_calls.setdefault(number, StreamedToolCall())
-    call.tool = (call.tool + name)[:_MAX_NAME]
+    alias = index if type(index) is int else call_id
+    number = answer.last_calls.get(alias) if alias != "" else None
+    if number is not None and answer.tool_calls[number].is_followed_by(call_id, name, arguments):
+        number = None
+    if number is None and call_id and not name:
+        number = answer.last_calls.get(call_id)
+    if number is None:
+        if len(answer.tool_calls) >= answer.max_calls:
+            answer.dropped_calls += 1 if name else 0
+            return
+        number = index if type(index) is int and index not in answer.tool_calls else None
+        number = max(answer.tool_calls, default=-1) + 1 if number is None else number
+        answer.tool_calls[number] = StreamedToolCall(id=call_id)
+    answer.last_calls.update({key: number for key in (alias, call_id) if key != ""})
+    call = answer.tool_calls[number]
+    call.tool = (name if name.startswith(call.tool) else call.tool + name)[:_MAX_NAME]  # some repeat it
     call.arguments += arguments

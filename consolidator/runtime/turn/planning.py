@@ -52,18 +52,17 @@ class RequestPlan:
         return {**data, "held": list(self.withheld)} if self.withheld else data
 
     def usage(self, answer: StreamedAnswer) -> Usage:
-        """Return what the call took: what the server reports, or what is counted here, whichever is more."""
-        text = answer.text + "".join(call.tool + call.arguments for call in answer.tool_calls.values())
+        """Return what the call took: what the server reports, or what is counted here, whichever is more.
+
+        Of a call that a steer ended, that is what was streamed until then.
+        """
+        text = "".join([*answer.received, *(call.tool + call.arguments for call in answer.tool_calls.values())])
         reported, output = answer.usage or Usage(), count_tokens(text)
         return Usage(
             settled_tokens(reported.input_tokens, self.tokens),
             min(reported.cached_tokens, reported.input_tokens),
             settled_tokens(reported.output_tokens, output),
         )
-
-    def charged_usage(self, answer: StreamedAnswer) -> Usage | None:
-        """Return what the call costs; None if the server reported nothing, so that it costs its reserve."""
-        return None if answer.usage is None else self.usage(answer)
 
 
 async def plan_request(

@@ -38,7 +38,7 @@ from consolidator.runtime.turn.tool_calls import (
     unstarted_calls,
 )
 from consolidator.store.log import events
-from consolidator.store.log.events import AppendRefused
+from consolidator.store.log.events import AppendRefused, AppendStatement
 from consolidator.store.queries import RowQuery, fetch_together
 from consolidator.store.sessions import sessions
 from consolidator.store.sessions.lineage import load_lineage, read_lineage
@@ -218,8 +218,9 @@ class SessionStepper:
             try:
                 await self.lease.run_unless_steered(self._stream(plan, message, answer))
             except Steered:
-                await self._settle_failed_call(call_id, plan, answer, None)
-                return await self._interrupt(message, answer)
+                usage = plan.usage(answer)
+                await self._settle(call_id, usage)
+                return await self._interrupt(message, answer.model or plan.model, usage)
             except ModelError as error:
                 await self._settle_failed_call(call_id, plan, answer, error)
                 if attempt == MAX_ATTEMPTS - 1 or not _is_retryable(error):
@@ -299,20 +300,23 @@ class SessionStepper:
         state: OpenState,
     ) -> StepResult:
         """Log a whole answer with its tool calls, and run these."""
-        usage, charged = plan.usage(answer), plan.charged_usage(answer)
+        usage = plan.usage(answer)
         response = _response(message, answer.model or plan.model, answer.finish_reason, usage)
         calls = call_events(self.harness.tools_of(session), answer, message.message_id)
         requests = approval_requests(calls)
         now = self.harness.database.clock.now()
+        end_call = turns.end_call(
+            call_id,
+            cost=budget.usage_cost(plan.model, usage),
+            tokens=usage.counts,
+            requested=requests,
+            turns=0 if calls else 1,
+        )
+        if not calls and (notice := _cut_notice(message.text, answer.finish_reason, plan.max_tokens)):
+            new = [response, NewEvent(EventType.ERROR, {"message": notice, "kind": "cut"})]
+            return StepResult(await self._append_notice(new, notice, statement=end_call), "stop", usage)
         with boundary("commit response"):
             async with self.harness.database.connection() as conn:
-                end_call = turns.end_call(
-                    call_id,
-                    cost=None if charged is None else budget.usage_cost(plan.model, charged),
-                    tokens=None if charged is None else charged.counts,
-                    requested=requests,
-                    turns=0 if calls else 1,
-                )
                 appended = await self.lease.append(conn, [response, *calls], now=now, statement=end_call)
         self._mark_delivered(appended.first_seq)
         if not calls:
@@ -332,19 +336,22 @@ class SessionStepper:
             self.delivery.delivered_to = seq
 
     async def _settle_failed_call(
-        self, call_id: str, plan: RequestPlan, answer: StreamedAnswer, error: ModelError | None
+        self, call_id: str, plan: RequestPlan, answer: StreamedAnswer, error: ModelError
     ) -> None:
-        """Settle a call that was interrupted or failed; at its reserve if it may have been charged."""
+        """Settle a call that failed; at its reserve if it may have been charged and nothing was reported."""
         may_be_charged = isinstance(error, ModelUnavailable) and error.may_be_charged
-        is_free = error is not None and not answer.pieces and not may_be_charged
+        is_free = not answer.pieces and not may_be_charged
+        await self._settle(call_id, Usage() if is_free else plan.usage(answer) if answer.usage else None)
+
+    async def _settle(self, call_id: str, usage: Usage | None) -> None:
         now = self.harness.database.clock.now()
         with boundary("commit spend"):
             async with self.harness.database.connection() as conn:
-                await budget.settle_spend(conn, call_id, Usage() if is_free else plan.charged_usage(answer), now=now)
+                await budget.settle_spend(conn, call_id, usage, now=now)
 
-    async def _interrupt(self, message: PartialMessage, answer: StreamedAnswer) -> StepResult:
+    async def _interrupt(self, message: PartialMessage, model: str, usage: Usage) -> StepResult:
         """End a message at a steer. What of it was committed stays: the person has read it."""
-        seq = await self._append([_interruption(message, answer.model)], "commit interruption")
+        seq = await self._append([_interruption(message, model, usage)], "commit interruption")
         if message.text:
             self._mark_delivered(seq)
         return StepResult(seq, "interrupted")
@@ -391,13 +398,18 @@ class SessionStepper:
         seq = await self._append_notice(new, str(error))
         return StepResult(seq, "error" if isinstance(error, UsageError) else "budget")
 
-    async def _append_notice(self, new: Sequence[NewEvent], text: str) -> int:
-        """Append events, note the error, and deliver a notice of it to the person, as a message of its own."""
+    async def _append_notice(
+        self, new: Sequence[NewEvent], text: str, *, statement: AppendStatement | None = None
+    ) -> int:
+        """Append events and deliver a notice of the last one to the person, as a message of its own.
+
+        The session has the error, too; but not where `statement` ends the turn with an answer.
+        """
         notice_id, now = str(ULID()), self.harness.database.clock.now()
         with_notice = [*new[:-1], NewEvent(new[-1].type, {**new[-1].data, "notice_id": notice_id})]
         with boundary("commit notice"):
             async with self.harness.database.transaction() as conn:
-                appended = await self.lease.append(conn, with_notice, now=now)
+                appended = await self.lease.append(conn, with_notice, now=now, statement=statement)
                 await store.append_chunks(
                     conn,
                     self.lease.session_id,
@@ -408,7 +420,8 @@ class SessionStepper:
                     epoch=self.lease.epoch,
                     now=now,
                 )
-                await sessions.set_error(conn, self.lease.session_id, redact(text))
+                if statement is None:
+                    await sessions.set_error(conn, self.lease.session_id, redact(text))
         await self.delivery.deliver_chunk(notice_id, 1, text, started=appended.last_seq)
         self._mark_delivered(appended.last_seq)
         return appended.last_seq
@@ -429,12 +442,24 @@ def _is_retryable(error: ModelError) -> bool:
     return isinstance(error, ModelUnavailable) and not error.is_permanent
 
 
-def _interruption(message: PartialMessage, model: str | None) -> NewEvent:
+def _interruption(message: PartialMessage, model: str | None, usage: Usage | None = None) -> NewEvent:
     """Return the event that ends a message early."""
-    if not message.text:
-        decision = {"decision": "turn_interrupted", "message_id": message.message_id}
-        return NewEvent(EventType.POLICY_DECISION, decision)
-    return _response(message, model, "interrupted", Usage())
+    response = _response(message, model, "interrupted", usage or Usage())
+    if message.text:
+        return response
+    decision = {"decision": "turn_interrupted", "message_id": message.message_id}
+    more = {} if usage is None else {"model": model, "usage": response.data["usage"]}
+    return NewEvent(EventType.POLICY_DECISION, {**decision, **more})
+
+
+def _cut_notice(text: str, finish_reason: str | None, max_tokens: int) -> str | None:
+    """Return what to tell a person whose answer is not whole; None if it is."""
+    reason = (finish_reason or "").lower()
+    if reason in ("length", "max_tokens", "model_length"):
+        return f'The answer was cut off: it reached its limit of {max_tokens:,} tokens. Say "go on" to get the rest.'
+    if reason in ("content_filter", "safety", "recitation", "prohibited_content", "blocklist"):
+        return "The answer was cut off by a content filter of the model's server."
+    return None if text.strip() else "The model's answer was empty."
 
 
 def _response(message: PartialMessage, model: str | None, finish_reason: str | None, usage: Usage) -> NewEvent:

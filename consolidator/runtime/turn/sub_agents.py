@@ -291,9 +291,13 @@ _TAIL_EVENTS = 20  # after the last answer there are only the ends of a task and
 
 def _last_answer(log: list[Event]) -> str | None:
     """Return the answer that a log ends with; None if it ends with a call or an error."""
+    notice = ""
     for event in reversed(log):
         if event.type is EventType.ASSISTANT_RESPONSE:
-            return str(event.data["text"]) if event.data.get("finish") != "interrupted" else None
+            return f"{event.data['text']}{notice}" if event.data.get("finish") != "interrupted" else None
+        if event.data.get("kind") == "cut" and event.type is EventType.ERROR:
+            notice = f"\n\n[{event.data.get('message')}]"
+            continue
         if event.type in (EventType.TOOL_CALL, EventType.TOOL_RESULT, EventType.ERROR, EventType.USER_MESSAGE):
             return None
     return None

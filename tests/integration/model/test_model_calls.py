@@ -78,7 +78,18 @@ async def load_calls(database: Database) -> list[tuple[Any, ...]]:
         return await cursor.fetchall()
 
 
-@pytest.mark.parametrize("shape", ["plain", "fenced", "parts"])
+SHAPES = {
+    "thinking before it": "<think>\nperhaps {FAKE}\n</think>\n{GOOD}",
+    "thinking whose start is missing": "so {FAKE} it is\n</think>\n\n{GOOD}",
+    "thinking of other names": "<reasoning>{FAKE}</reasoning> {GOOD}",
+    "thinking and a fence": "<thinking>no {FAKE}</thinking>\n```json\n{GOOD}\n```\n",
+    "prose around it": "Here are the facts [1 event]:\n\n{GOOD}\n\nLet me know if you need more.",
+    "prose and a fence": "Sure!\n```\n{GOOD}\n```\nThat is all.",
+    "thinking within an answer": '{"facts": ["he wrote </think> in a log"]}',
+}
+
+
+@pytest.mark.parametrize("shape", ["plain", "fenced", "parts", *SHAPES])
 async def test_a_valid_answer_is_read_in_any_shape_that_is_clear(
     database: Database, create_calls: CallsFactory, shape: str
 ) -> None:
@@ -87,9 +98,13 @@ async def test_a_valid_answer_is_read_in_any_shape_that_is_clear(
         "fenced": ScriptedReply.fenced(GOOD),
         "parts": ScriptedReply(text=json.dumps(GOOD), as_parts=True),
     }
+    if shape in SHAPES:
+        text = SHAPES[shape].replace("{FAKE}", '{"facts": ["made up"]}').replace("{GOOD}", json.dumps(GOOD))
+        replies = {shape: ScriptedReply(text=text)}
     async with ModelServer([replies[shape]]) as server:
         calls = create_calls(server)
-        assert await calls.ask(make_request()) == GOOD
+        assert await calls.ask(make_request()) == (json.loads(text) if shape == "thinking within an answer" else GOOD)
+        assert len(server.requests) == 1
     ((outcome, input_tokens, output_tokens, cost),) = await load_calls(database)
     assert outcome == "answered"
     assert input_tokens > 0
@@ -103,6 +118,21 @@ BAD: dict[str, tuple[ScriptedReply, type[ModelError], int]] = {
     "a list": (ScriptedReply.json([]), ModelMalformed, 1),
     "prose": (ScriptedReply(text="There are no facts here."), ModelMalformed, 1),
     "nothing": (ScriptedReply(text=None), ModelMalformed, 1),
+    "thinking without an answer": (ScriptedReply(text='<think>{"facts": []}</think>'), ModelMalformed, 1),
+    "thinking that was cut": (ScriptedReply(text='<think>so {"facts": []}'), ModelMalformed, 1),
+    "an answer that was cut after thinking": (ScriptedReply(text='<think>a</think>{"facts": ["b"'), ModelMalformed, 1),
+    "a refusal with an example": (
+        ScriptedReply(text='I\'m sorry, but I cannot do that. For example: {"facts": []}'),
+        ModelMalformed,
+        1,
+    ),
+    "two objects": (ScriptedReply(text='{"facts": []} or {"facts": ["a"]}'), ModelMalformed, 1),
+    "a list in prose": (ScriptedReply(text='It is [{"facts": []}]'), ModelMalformed, 1),
+    "quota prose after thinking": (
+        ScriptedReply(text="<think>hm</think>You exceeded your current quota."),
+        ModelUnavailable,
+        4,
+    ),
     "truncated": (ScriptedReply.truncated(), ModelTruncated, 1),
     "truncated, but whole JSON": (ScriptedReply.truncated(json.dumps(GOOD)), ModelTruncated, 1),
     "a refusal": (ScriptedReply.refused(), ModelRefused, 1),

@@ -169,6 +169,57 @@ async def test_an_answer_that_is_too_long_is_no_answer(kind: str) -> None:
         assert max(sent) < 20_000_000
 
 
+def redirect(status: int, location: str) -> Parts:
+    return lambda: once(f"HTTP/1.1 {status} Go\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n".encode())
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_a_redirect_to_another_origin_is_not_followed(database: Database, status: int) -> None:
+    completion = {"choices": [{"message": {"content": '{"taken": true}'}, "finish_reason": "stop"}]}
+    async with (
+        serve(lambda: once(JSON_HEAD, json.dumps(completion).encode())) as (elsewhere, received),
+        serve(redirect(status, f"{elsewhere}/chat/completions")) as (url, sent),
+    ):
+        client = ModelClient(url, "key", timeout=3)
+        with pytest.raises(ModelUnavailable, match="redirects to another address") as refused:
+            await client.send(QUESTION)
+        await client.close()
+        assert refused.value.is_permanent
+        assert elsewhere.removesuffix("/v1") in str(refused.value)
+        async with open_agent(database, url, [look]) as agent:
+            session = await agent.open(KEY)
+            shown = await send_and_collect(session, "hello")
+        assert "redirects to another address" in "".join(map(str, shown))
+        assert (len(sent), received) == (2, [])
+
+
+@pytest.mark.parametrize(
+    "location", ["https://127.0.0.1:{port}/v1/x", "//localhost:{port}/v1/x", "http://127.0.0.1:1/"]
+)
+async def test_another_scheme_name_or_port_is_another_origin(location: str) -> None:
+    targets: list[str] = []
+    async with serve(lambda: redirect(307, targets[0])()) as (url, sent):
+        targets.append(location.format(port=url.split(":")[2].split("/")[0]))
+        client = ModelClient(url, "key", timeout=3)
+        with pytest.raises(ModelUnavailable, match="redirects to another address"):
+            await client.send(QUESTION)
+        await client.close()
+        assert len(sent) == 1
+
+
+async def test_a_redirect_within_the_origin_is_followed() -> None:
+    completion = {"choices": [{"message": {"content": "{}"}, "finish_reason": "stop"}]}
+    answers: list[Parts] = [
+        redirect(307, "/v2/chat/completions"),
+        lambda: once(JSON_HEAD, json.dumps(completion).encode()),
+    ]
+    async with serve(lambda: answers.pop(0)()) as (url, sent):
+        client = ModelClient(url, "key", timeout=3)
+        assert (await client.send(QUESTION)).text == "{}"
+        await client.close()
+        assert len(sent) == 2
+
+
 USAGES: dict[str, Any] = {
     "zero": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
     "one": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},

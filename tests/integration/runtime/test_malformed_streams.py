@@ -16,6 +16,7 @@ import pytest
 from consolidator import tool
 from consolidator.database import Database
 from tests.databases import fetch_dicts
+from tests.nights import query_rows
 from tests.runtime import open_agent, send_and_collect
 from tests.support import FULL, PATIENCE
 
@@ -141,3 +142,112 @@ async def test_a_server_that_never_ends_is_heard_no_longer_than_was_asked_for(da
             assert (await send_and_collect(session, "again")).endswith("hello")
     async with database.connection() as conn:
         assert sum(row["size"] for row in await fetch_dicts(conn, SIZES)) < 100_000
+
+
+def call_delta(index: Any, name: str | None, arguments: str, call_id: str | None = None) -> Chunk:
+    function = {"name": name, "arguments": arguments} if name is not None else {"arguments": arguments}
+    fields = {"index": index, "id": call_id, "type": "function", "function": function}
+    return chunk({"tool_calls": [{key: value for key, value in fields.items() if value is not None}]})
+
+
+CALLS: dict[str, list[Chunk]] = {
+    "each has number 0, and an id": [
+        call_delta(0, "look", '{"at": "a"}', "1"),
+        call_delta(0, "look", '{"at": "b"}', "2"),
+    ],
+    "each has number 0, and comes whole without an id": [
+        call_delta(0, "look", '{"at": "a"}'),
+        call_delta(0, "look", '{"at": "b"}'),
+    ],
+    "each has number 0, and comes in pieces": [
+        call_delta(0, "look", '{"at"', "1"),
+        call_delta(0, None, ': "a"}'),
+        call_delta(0, "look", '{"at"', "2"),
+        call_delta(0, None, ': "b"}'),
+    ],
+    "the name comes with each piece": [
+        call_delta(0, "look", '{"at": ', "1"),
+        call_delta(0, "look", '"a"}', "1"),
+        call_delta(1, "look", '{"at": ', "2"),
+        call_delta(1, "look", '"b"}', "2"),
+    ],
+    "the name comes in pieces": [
+        call_delta(0, "lo", "", "1"),
+        call_delta(0, "ok", '{"at": "a"}'),
+        call_delta(1, "look", '{"at": "b"}', "2"),
+    ],
+    "no number, but an id": [
+        call_delta(None, "look", '{"at": ', "1"),
+        call_delta(None, "look", '{"at": "b"}', "2"),
+        call_delta(None, None, '"a"}', "1"),
+    ],
+    "another id with each piece": [
+        call_delta(0, "look", '{"at": ', "1"),
+        call_delta(0, None, '"a"}', "2"),
+        call_delta(1, "look", '{"at": "b"}', "3"),
+    ],
+    "the same id with two numbers": [
+        call_delta(0, "look", '{"at": "a"}', "1"),
+        call_delta(1, "look", '{"at": "b"}', "1"),
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", CALLS)
+async def test_parallel_calls_are_told_apart_however_a_server_numbers_them(database: Database, kind: str) -> None:
+    def answer(request: dict[str, Any]) -> list[Chunk]:
+        return ANSWER if request["messages"][-1]["role"] == "tool" else [*CALLS[kind], chunk({}, "tool_calls"), COUNTED]
+
+    async with serve_stream(answer) as url, open_agent(database, url, [look]) as agent:
+        session = await agent.open("main:test:calls")
+        assert await send_and_collect(session, "look") == "hello"
+        rows = await query_rows(database, "select data from event where event_type = 'ToolResult' order by seq")
+    assert [row["data"]["content"] for row in rows] == ["a was seen", "b was seen"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        [{"type": "text", "text": "hel"}, {"type": "text", "text": "lo"}],
+        [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "hello"}],
+        {"type": "text", "text": "hello"},
+        ["hel", "lo"],
+    ],
+)
+async def test_the_parts_of_a_text_are_stored_as_text(database: Database, content: Any) -> None:
+    stream = [chunk({"content": content}), chunk({}, "stop"), COUNTED]
+    async with serve_stream(lambda _: stream) as url, open_agent(database, url) as agent:
+        assert await send_and_collect(await agent.open("main:test:parts"), "hi") == "hello"
+        rows = await query_rows(database, "select data from event where event_type = 'AssistantResponse'")
+    assert [row["data"]["text"] for row in rows] == ["hello"]
+
+
+CUTS = {
+    "length": ([chunk({"content": "Hello the"})], "it reached its limit of 4,096 tokens"),
+    "content_filter": ([chunk({"content": "Hello the"})], "by a content filter"),
+    "stop": ([chunk({"role": "assistant", "content": ""})], "was empty"),
+}
+
+
+@pytest.mark.parametrize("finish", CUTS)
+async def test_a_person_and_the_model_are_told_that_an_answer_is_not_whole(database: Database, finish: str) -> None:
+    pieces, notice = CUTS[finish]
+    requests: list[dict[str, Any]] = []
+
+    def answer(request: dict[str, Any]) -> list[Chunk]:
+        requests.append(request)
+        return [*pieces, chunk({}, finish), COUNTED] if len(requests) == 1 else ANSWER
+
+    async with serve_stream(answer) as url, open_agent(database, url) as agent:
+        session = await agent.open("main:test:cut")
+        assert notice in await send_and_collect(session, "hi")
+        assert session.result is not None
+        assert session.result.finish_reason == "stop"
+        assert (await session.info()).error is None
+        assert await send_and_collect(session, "go on") == "hello"
+        rows = await query_rows(
+            database,
+            "select event_type, data from event where event_type in ('AssistantResponse', 'Error') order by seq",
+        )
+    assert [row["data"].get("finish") or row["data"]["kind"] for row in rows] == [finish, "cut", "stop"]
+    assert any(notice in str(message["content"]) for message in requests[-1]["messages"])

@@ -10,10 +10,12 @@ import pytest
 from consolidator import CallContext, NewEvent, Outcome, tool
 from consolidator.database import Database
 from consolidator.errors import NotFound, UsageError
+from consolidator.llm.tokens import count_tokens
 from consolidator.models.payload import EventType
 from consolidator.runtime.turn import sessions
 from consolidator.store.log import events
 from consolidator.testing import ModelServer, ScriptedReply
+from tests.nights import query_rows
 from tests.runtime import KEY, SECRET, RecordingChannel, Replies, describe_log, open_agent, read_log, send_and_collect
 from tests.support import assert_invariants
 
@@ -159,6 +161,43 @@ async def test_a_steer_stops_an_answer_and_keeps_what_was_read(database: Databas
     interrupted = next(event for event in log if event.data.get("finish") == "interrupted")
     assert got == interrupted.data["text"] + "Short, then."
     assert len(interrupted.data["text"]) < len("word " * 400)
+
+
+@pytest.mark.parametrize("usage", [{}, None])
+async def test_i12_a_steered_answer_costs_what_was_streamed_of_it(database: Database, usage: Any) -> None:
+    replies: Replies = [ScriptedReply(text="word " * 400, pace=0.01, usage=usage), ScriptedReply("Short.", usage=usage)]
+    async with ModelServer(answers=replies) as server, open_agent(database, server) as agent:
+        session = await agent.open(KEY)
+        received = 0
+        async for _ in session.send("tell me all"):
+            received += 1
+            if received == 1:
+                await session.steer("shorter!")
+        log, row = await read_log(database, session.id), await session.info()
+        spent = await query_rows(database, "select input_tokens, output_tokens, cost from spend order by reserved_at")
+    ended = [event.data for event in log if event.data.get("finish")]
+    assert [data["finish"] for data in ended] == ["interrupted", "stop"]
+    for data, call in zip(ended, spent, strict=True):
+        assert (data["usage"]["input"], data["usage"]["output"]) == (call["input_tokens"], call["output_tokens"])
+    assert count_tokens(ended[0]["text"]) <= ended[0]["usage"]["output"] < 400
+    assert row.cost == sum(call["cost"] for call in spent)
+    assert row.reserved == 0
+
+
+async def test_i12_a_call_that_is_stopped_before_its_first_word_costs_its_context(database: Database) -> None:
+    replies: Replies = [ScriptedReply("late", delay=60), "Short."]
+    async with ModelServer(answers=replies) as server, open_agent(database, server) as agent:
+        session = await agent.open(KEY)
+        sending = asyncio.create_task(send_and_collect(session, "tell me all"))
+        while not server.requests:  # noqa: ASYNC110 - the server has no event for it
+            await asyncio.sleep(0.01)
+        await session.steer("shorter!")
+        assert await sending == "Short."
+        log = await read_log(database, session.id)
+        spent = await query_rows(database, "select input_tokens, output_tokens from spend order by reserved_at")
+    stopped = next(event for event in log if event.data.get("decision") == "turn_interrupted")
+    assert stopped.data["usage"] == {"input": spent[0]["input_tokens"], "cached": 0, "output": 0}
+    assert (spent[0]["input_tokens"] > 0, spent[0]["output_tokens"]) == (True, 0)
 
 
 async def test_a_steer_cancels_a_tool_and_says_what_is_known_of_it(database: Database) -> None:

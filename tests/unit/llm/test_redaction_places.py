@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import random
 import string
@@ -233,4 +234,157 @@ def test_values_of_json_are_hidden_as_in_a_text(value: Any, hidden: Any) -> None
 )
 def test_a_hostile_text_of_such_places_is_taken_in_full(piece: str) -> None:
     text = piece * (60_000 // len(piece))
+    assert redact(redact(text)) == redact(text)
+
+
+MIXED = "Hq4tR9xBm2Lw7ZkP"
+LOWER = "tz83mw0qkx5v2r"
+SPOKEN = "Harbor_Lights-46"
+KEY_LINES = [base64.b64encode(hashlib.sha512(str(n).encode()).digest()).decode()[:64] for n in range(6)]
+
+KINDS = {
+    "bundled options of curl": [
+        f"curl -sSfu ci:{LOWER} https://h/x",
+        f"curl -ksu 'ci:{SPOKEN}' https://h",
+        f"curl --user=ci:{LOWER} https://h",
+        json.dumps(["curl", "-sLu", f"ci:{LOWER}"]),
+    ],
+    "a name and its value as arguments": [
+        f"define('DB_PASSWORD', '{LOWER}');",
+        f"putenv('APP_TOKEN', '{LOWER}')",
+        f'os.getenv("SERVICE_TOKEN", "{LOWER}")',
+        f"env.setdefault('SMTP_PASSWORD', '{SPOKEN}')",
+        f'viper.SetDefault("db.password", "{SPOKEN}")',
+        f'source.setPassword("{SPOKEN}");',
+    ],
+    "a default after a getter": [
+        f"process.env.API_TOKEN ?? '{LOWER}'",
+        f'ENV["SMTP_PASSWORD"] || "{SPOKEN}"',
+        f"getenv('DB_PASSWORD') ?: '{LOWER}';",
+        f'env::var("DB_PASSWORD").unwrap_or("{LOWER}".into())',
+        f'variable "db_password" {{\n  default = "{SPOKEN}"\n}}',
+        f'api_token: str = Field(default="{LOWER}")',
+    ],
+    "ODBC": [f"Driver=x;UID=sa;PWD={LOWER};", f"DSN=x;UID=sa;PWD={{{SPOKEN}}};Encrypt=no"],
+    "a disguised name": [
+        f"DB_PASSWORD＝{LOWER}",
+        f"ｓｅｃｒｅｔ＿ｔｏｋｅｎ＝{MIXED}",
+        f"pass\u200bword={LOWER}",
+        f"API_TO\u2060KEN: {MIXED}",
+        f"password: \x1b[1m{MIXED}",
+    ],
+    "a short name": [f"pw: {LOWER}", f"host db, pw={LOWER}, user ops", f"pword={LOWER}"],
+    "a continued line": [
+        f"tool --password \\\n    {MIXED} --host db",
+        f"DB_PASSWORD=\\\n{LOWER} run",
+        f"curl -u \\\n  ci:{LOWER} https://h",
+        json.dumps(f"tool --password \\\n    {MIXED}"),
+        f"Connect -Password `\n  {MIXED}",
+        f"password: >-\n  {LOWER}\n",
+        f'PASSWORD = (\n    "{LOWER}"\n)',
+    ],
+    "a column": [
+        f"| user | password |\n|---|---|\n| ops | {LOWER} |",
+        f"| Setting | Value |\n|---|---|\n| DB password | {LOWER} |",
+        f"name,url,username,password\nx,https://x.org,me,{LOWER}",
+        f"id;login;Passwort\n1;ops;{MIXED}",
+        f"Keep this, for later: user,password,host\nops,{LOWER},db1",
+        f"Keep this, for later: | user | password |\n|---|---|\n| ops | {LOWER} |",
+        f" user | password\n------+---------\n ops | {LOWER}\n(1 row)",
+        f"NAME      PASSWORD\nops       {LOWER}\n",
+        f"INSERT INTO users (name, password) VALUES ('a', 'b'), ('ops', '{LOWER}');",
+        f"COPY users (name, password) FROM stdin;\nops\t{LOWER}\n\\.",
+    ],
+    "encoded quotes": [
+        f"%7B%22password%22%3A+%22{LOWER}%22%7D",
+        f"%257B%2522password%2522%253A%2522{LOWER}%2522%257D",
+        f"&quot;password&quot;:&quot;{LOWER}&quot;",
+        f"\\u0022password\\u0022:\\u0022{LOWER}\\u0022",
+        f"x%3D1%26client_secret%3D{MIXED}%26y",
+    ],
+    "a store of secrets": [
+        f"gh secret set DEPLOY --body {LOWER}",
+        f"gh secret set DEPLOY -b'{SPOKEN}' -R o/r",
+        f"kubectl create secret generic app --from-literal=db={LOWER}",
+        f"az keyvault secret set --vault-name v -n db --value {LOWER}",
+        f"aws ssm put-parameter --type SecureString --name /db --value {LOWER}",
+        f"printf '%s' '{LOWER}' | docker secret create db -",
+        f'dotnet user-secrets set "Db:Main" "{MIXED}"',
+        f"fly secrets set STRIPE={LOWER}",
+    ],
+    "lines of a key without its head": [
+        "\n".join(KEY_LINES),
+        "\n".join([*KEY_LINES, "Ab3=", "-----END RSA PRIVATE" + " KEY-----"]),
+        "\\n".join(KEY_LINES[1:]),
+        "\n".join(f"    {line}" for line in KEY_LINES),
+    ],
+    "a space in place of an equals sign": [
+        f"ENV SERVICE_TOKEN {LOWER}",
+        f"setenv API_TOKEN {LOWER}",
+        f"set -gx DB_PASSWORD {SPOKEN}",
+        f"npm config set //registry.npmjs.org/:_authToken {LOWER}",
+        f"aws configure set aws_session_token {LOWER} --profile x",
+        f"pulumi config set --secret dbPassword {SPOKEN}",
+        f"requirepass {LOWER}",
+        f"ALTER USER app WITH PASSWORD '{LOWER}';",
+        f"CREATE USER 'a'@'%' IDENTIFIED BY '{LOWER}';",
+    ],
+    "keys of networks": [
+        f'psk="{SPOKEN}"',
+        'psk="sunny meadow 42"',
+        f"wpa_passphrase home {LOWER}",
+        f"snmpwalk -v2c -c {LOWER} 10.0.0.1",
+        f"snmp-server community {LOWER} RO",
+        f"rocommunity {LOWER} default",
+    ],
+    "a sentence with the value first": [
+        f"please use {LOWER} as the token",
+        f"`{MIXED}` is our staging password.",
+        f"enter {MIXED} when it asks for the password",
+        f"log in with admin / {MIXED}",
+    ],
+    "a file that is named for a credential": [
+        f"echo {LOWER} > ~/.vault-token",
+        f'echo "{SPOKEN}" | sudo tee /run/secrets/db_password',
+        f"cat > ~/.vault-token <<EOF\n{LOWER}\nEOF",
+        f"Set-Content -Path secret.txt -Value {LOWER}",
+    ],
+}
+
+
+@pytest.mark.parametrize("text", [text for texts in KINDS.values() for text in texts])
+def test_a_credential_in_an_unusual_place_is_hidden(text: str) -> None:
+    hidden = redact(text)
+    assert not [part for part in (MIXED, LOWER, SPOKEN, "sunny meadow", *KEY_LINES[1:5]) if part in hidden]
+    assert redact(hidden) == hidden
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ssh -i ~/.ssh/ci-deploy-key root@10.0.3.17",
+        "ssh -i ~/.ssh/ci-deploy-key root@ec2-3-120-44-9.eu-central-1.compute.amazonaws.com",
+        "ssh -i deploy-key ubuntu@h4x9q2b7k1",
+        "| option | password |\n|---|---|\n| type | string |",
+        "token,count\nrun2,14\nword,3",
+        "getattr(node, 'token', 'missing')",
+        "kubectl create secret generic tls --from-literal=env=production",
+        "echo done > token.log",
+        "the tokenizer is used in version 3 as the token source",
+        "set password to something",
+        "snmp-server community public RO",
+        "-----BEGIN CERTIFICATE-----\n" + "\n".join(KEY_LINES) + "\n-----END CERTIFICATE-----",
+        "https://example.org/a%20b?password%20reset=%22yes%22",
+    ],
+)
+def test_what_stands_in_an_unusual_place_but_is_no_credential_is_left(text: str) -> None:
+    assert redact(text) == text
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["password,", "| token ", "\\\n", "%22token", "\u200b", "echo x > ", "a,password\nx,y\n", KEY_LINES[0] + "\n"],
+)
+def test_a_hostile_text_of_unusual_places_is_taken_in_full(piece: str) -> None:
+    text = piece * (1_000_000 // len(piece))
     assert redact(redact(text)) == redact(text)

@@ -35,6 +35,7 @@ _MAX_WORD_SHARE = 0.6  # of a random value
 
 _TANGLED_CHARS = re.compile(r"[A-Za-z0-9!@#$%^&*+=?~]{8,64}\Z")
 _RUNS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_STRONG_SYMBOL = re.compile(r"[!#^&~](?!/)|@(?!.*[.:/])")  # no name, path or address has these
 _SYMBOL = re.compile(r"[!@#$%^&*+=?~_-]")
 
 
@@ -103,6 +104,8 @@ def mixes_kinds(value: str) -> bool:
     if not 8 <= len(value) <= 128 or not any(map(str.isdigit, value)) or not any(map(str.isalpha, value)):
         return False
     has_cases = value.upper() != value and value.lower() != value
+    if has_cases and _STRONG_SYMBOL.search(value) is not None:
+        return True
     return (has_cases or _SYMBOL.search(value) is not None) and is_varied(value)
 
 
@@ -110,3 +113,13 @@ def _mixed_case(value: str) -> bool:
     """Tell whether upper and lower case change as often as in base64, not as in camelCase."""
     changes = sum(left.islower() and right.isupper() for left, right in pairwise(value))
     return len(value) >= 20 and changes >= len(value) / 6
+
+
+def is_hexadecimal(value: str) -> bool:
+    """Tell whether a value is a long hexadecimal number, with or without hyphens."""
+    return len(value) >= 32 and all(char in "0123456789abcdefABCDEF-" for char in value)
+
+
+def is_chosen(value: str) -> bool:
+    """Tell whether a value has the look of a credential that a person or a program made up."""
+    return not is_placeholder(value) and (looks_random(value) or mixes_kinds(value) or is_tangled(value))

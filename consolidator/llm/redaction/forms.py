@@ -1,0 +1,526 @@
+"""Finds credentials by their own form: tokens of providers, private keys, passwords in URLs and password files.
+
+A prefix alone is an ordinary word now and then, so what follows must look random unless its form is narrow enough.
+Lengths are lower bounds where a provider has used several: a token that a tool's output truncated is one, too.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+from consolidator.llm.redaction.values import is_placeholder, is_uuid, is_varied, looks_random, mixes_kinds
+
+# An extra condition on a match whose form alone is not enough.
+MatchCondition = Callable[[str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRule:
+    """One form of credential."""
+
+    kind: str
+    anchors: tuple[str, ...]  # each match begins with one of these; only they are searched for in clean text
+    pattern: re.Pattern[str]  # group 1, if there is one, is the part to hide
+    condition: MatchCondition | None = None
+
+
+def has_random_tail(token: str) -> bool:
+    """Tell whether what follows a token's prefix looks random, or is too long without a break to be anything else."""
+    tail = re.split(r"[-_.~]", token, maxsplit=1)[-1]
+    if looks_random(tail):
+        return True
+    return not is_placeholder(token) and ((is_varied(token) and has_solid_run(token)) or has_long_run(tail))
+
+
+def has_solid_run(token: str) -> bool:
+    """Tell whether 16 letters and digits follow one another, as in no name that is made of short words."""
+    return re.search(r"[A-Za-z0-9]{16}", token) is not None
+
+
+def has_long_run(text: str) -> bool:
+    """Tell whether 30 letters and digits follow one another, with a digit among them, however they repeat."""
+    return any(any(map(str.isdigit, run)) for run in re.findall(r"[A-Za-z0-9]{30,}", text))
+
+
+def rule(kind: str, anchors: str, pattern: str, *, condition: MatchCondition | None = None) -> TokenRule:
+    """Make a rule; `anchors` are separated by spaces, and the pattern begins with one of them."""
+    return TokenRule(kind, tuple(anchors.split()), re.compile(pattern), condition)
+
+
+def _prefixed(kind: str, prefixes: str, tail: str) -> TokenRule:
+    """Make the rule of tokens that are a prefix and a random tail."""
+    alternatives = "|".join(map(re.escape, prefixes.split()))
+    return rule(kind, prefixes, f"(?:{alternatives}){tail}", condition=has_random_tail)
+
+
+# All quantifiers are possessive and bounded: a hostile text costs no more than a clean one of its length.
+_TAIL_16 = "[A-Za-z0-9_-]{16,1024}+"
+_TAIL_20 = "[A-Za-z0-9_=-]{20,1024}+"
+_TAIL_30 = "[A-Za-z0-9_=.-]{30,1024}+"
+_BASE64 = "[A-Za-z0-9+/_=-]{30,4096}+"
+_HEX_32 = r"[0-9a-fA-F]{32,64}+(?:-\w{1,4}|(?!-\w))"
+
+TOKEN_RULES: tuple[TokenRule, ...] = (
+    # Clouds
+    rule("aws-key", "AKIA ASIA ABIA ACCA A3T", r"(?:A3T[A-Z0-9]|AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Za-z0-9])"),
+    _prefixed("aws-key", "ABSK bedrock-api-key-", _BASE64),
+    rule("azure-key", "AccountKey=", r"AccountKey=([A-Za-z0-9+/=]{40,128}+)"),
+    _prefixed("alibaba-key", "LTAI", "[A-Za-z0-9]{12,32}+"),
+    _prefixed("tencent-key", "AKID", "[A-Za-z0-9]{32}"),
+    _prefixed("digitalocean-token", "dop_v1_ doo_v1_ dor_v1_", "[0-9a-f]{40,64}+"),
+    _prefixed("cloudflare-key", "v1.0-", r"[0-9a-f]{24}-[0-9a-f]{40,256}+"),
+    _prefixed("yandex-key", "AQVN YCA YCP y0_", "[A-Za-z0-9_-]{35,64}+"),
+    rule("yandex-key", "t1.", r"t1\.[A-Za-z0-9_-]{4,512}+={0,2}\.[A-Za-z0-9_-]{60,128}+={0,2}"),
+    rule("google-key", "AIza", r"AIza[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])"),
+    rule("google-key", "ya29.", r"ya29\.[A-Za-z0-9_.-]{20,1024}+"),
+    _prefixed("google-key", "GOCSPX- 1//0 AQ.Ab8", _TAIL_20),
+    _prefixed("fly-token", "fo1_ fm1_ fm1a_ fm1r_ fm2_", "[A-Za-z0-9+/=,_-]{40,4096}+"),
+    # Code, packages, builds
+    _prefixed("github-token", "github_pat_ ghp_ gho_ ghu_ ghs_ ghr_", "[A-Za-z0-9_]{22,255}+"),
+    _prefixed(
+        "gitlab-token",
+        "glpat- gldt- glft- glffct- glsoat- glrt- glrtr- GR1348941 glcbt- glimt- glptt- glagent- gloas- glwt-",
+        r"[A-Za-z0-9_.-]{16,512}+",
+    ),
+    rule("gitlab-token", "_gitlab_session=", r"_gitlab_session=[0-9a-z]{24,64}+"),
+    _prefixed("npm-token", "npm_", "[A-Za-z0-9]{36}(?![A-Za-z0-9])"),
+    rule("pypi-token", "pypi-AgEIcHlwaS5vcmc", r"pypi-AgEIcHlwaS5vcmc[A-Za-z0-9_-]{4,512}+"),
+    rule("pypi-token", "pypi-", r"(?<!-)pypi-[A-Za-z0-9_-]{16,512}+", condition=has_random_tail),
+    _prefixed("docker-token", "dckr_pat_ dckr_oat_", _TAIL_20),
+    _prefixed("rubygems-token", "rubygems_", "[0-9a-f]{40,64}+"),
+    _prefixed("nuget-key", "oy2", "[a-z0-9]{43}(?![A-Za-z0-9])"),
+    _prefixed("clojars-token", "CLOJARS_ clojars_", "[A-Za-z0-9]{40,64}+"),
+    _prefixed("artifactory-token", "AKCp cmVmd", "[A-Za-z0-9]{50,80}+"),
+    _prefixed("atlassian-token", "ATATT3 ATCTT3 ATSTT3 ATBB", "[A-Za-z0-9_=-]{20,512}+"),
+    _prefixed("sonar-token", "squ_ sqp_ sqa_", "[A-Za-z0-9_=-]{36,64}+"),
+    _prefixed("sourcegraph-token", "sgp_ sgd_", "(?:[0-9a-fA-F]{16}_|local_)?[0-9a-fA-F]{32,64}+"),
+    _prefixed("build-token", "CCIPAT_ CCIPRJ_ bkua_ bkpi_ bkaj_ pul- pnu_ pnb_ ico- API- tk-us- tk-eu- rnd_", _TAIL_20),
+    rule("harness-key", "pat. sat.", r"[ps]at\.[A-Za-z0-9_-]{20,24}\.[A-Za-z0-9]{20,28}\.[A-Za-z0-9]{16,24}"),
+    _prefixed("terraform-token", "TFRC", _TAIL_20),
+    # Models
+    _prefixed("anthropic-key", "sk-ant-", _TAIL_16),
+    _prefixed(
+        "openai-key", "sk-proj- sk-svcacct- sk-admin- sk-None- sk-or-v1- sk-lf- pk-lf- csk- fw_ nvapi-", _TAIL_20
+    ),
+    rule("openai-key", "sk-", r"sk-[A-Za-z0-9]{20,128}+", condition=has_random_tail),
+    _prefixed("hugging-face-token", "hf_ api_org_", "[A-Za-z0-9]{30,64}+"),
+    _prefixed("model-token", "gsk_ xai- r8_ pplx- tgp_v1_ jina_ tvly- pcsk_ lsv2_pt_ lsv2_sk_ wandb_v1_", _TAIL_30),
+    # Messages
+    _prefixed(
+        "slack-token", "xoxa- xoxb- xoxp- xoxo- xoxr- xoxs- xoxc- xoxd- xoxe- xapp- xwfp-", "[A-Za-z0-9%-]{8,512}+"
+    ),
+    rule("slack-token", "xoxe.", r"xoxe\.xox[bp]-\d-[A-Za-z0-9-]{20,512}+"),
+    rule(
+        "slack-token",
+        "hooks.slack.com/",
+        r"hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9+/_]{20,128}+",
+    ),
+    rule(
+        "discord-webhook",
+        "https://discord.com/api/webhooks/ https://discordapp.com/api/webhooks/",
+        r"https://discord(?:app)?\.com/api/webhooks/\d{5,32}/([A-Za-z0-9_-]{40,128}+)",
+    ),
+    _prefixed("sendgrid-key", "SG.", r"[A-Za-z0-9_=.-]{40,100}+"),
+    rule("twilio-key", "SK", r"SK[0-9a-fA-F]{32}(?![A-Za-z0-9])"),
+    rule("mailgun-key", "key- pubkey-", r"(?:pub)?key-[0-9a-f]{32}(?![A-Za-z0-9])"),
+    _prefixed("mail-key", "xkeysib- xsmtpsib- mlsn. re_", r"[A-Za-z0-9_-]{24,256}+"),
+    _prefixed("line-token", "EAAM EAAC EAAB EAAG EAAJ", "[A-Za-z0-9]{60,512}+"),  # Meta's pages and apps
+    _prefixed("twitter-token", "AAAAAAAAAAAAAAAAAAAAAA", "[A-Za-z0-9%]{60,128}+"),
+    _prefixed("dropbox-token", "sl.", r"(?:u\.)?[A-Za-z0-9_=-]{60,2048}+"),
+    # Money
+    _prefixed("stripe-key", "sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_", "[A-Za-z0-9]{10,255}+"),
+    _prefixed("stripe-key", "whsec_", "[A-Za-z0-9+/=]{24,128}+"),
+    _prefixed("square-token", "sq0csp- sq0atp- EAAA", "[A-Za-z0-9_-]{22,80}+"),
+    _prefixed("shopify-token", "shpat_ shpss_ shpca_ shppa_ shpua_", "[0-9a-fA-F]{24,64}+"),
+    _prefixed("payment-key", "EZAK EZTK", "[A-Za-z0-9]{54}"),
+    _prefixed(
+        "payment-key", "FLWSECK- FLWSECK_TEST- FLWPUBK- FLWPUBK_TEST- rzp_live_ rzp_test_", "[A-Za-z0-9-]{12,64}+"
+    ),
+    rule("payment-key", "live_ test_", r"(?:live|test)_(?:pub_)?[0-9a-f]{31,40}(?![A-Za-z0-9])"),
+    _prefixed("payment-key", "access_token$production$ access_token$sandbox$", r"[0-9a-z$]{30,64}+"),
+    # Stores of data and secrets
+    _prefixed("databricks-token", "dapi dkea", _HEX_32),
+    rule("vault-token", "hvs. hvb. hvr.", r"hv[sbr]\.[A-Za-z0-9_-]{24,512}+"),
+    rule("vault-token", "s. b. r.", r"[sbr]\.[A-Za-z0-9]{24}(?![A-Za-z0-9_.(\[])", condition=has_random_tail),
+    _prefixed(
+        "database-token", "pscale_tkn_ pscale_pw_ pscale_oauth_ sbp_ sb_secret_ napi_ mdb_sa_sk_ CCDB1_", _TAIL_30
+    ),
+    _prefixed("database-token", "4b1d", "[A-Za-z0-9]{38}(?![A-Za-z0-9])"),
+    _prefixed("doppler-token", "dp.pt. dp.ct. dp.st. dp.sa. dp.scim. dp.audit.", r"[A-Za-z0-9_.-]{36,64}+"),
+    rule("onepassword-key", "A3-", r"A3-[A-Z0-9]{6}-[A-Z0-9]{6,11}(?:-[A-Z0-9]{5,6}){3,4}(?![A-Za-z0-9])"),
+    _prefixed("onepassword-key", "ops_eyJ", _BASE64),
+    rule("age-key", "AGE-SECRET-KEY-", r"AGE-SECRET-KEY-(?:PQ-)?1[0-9A-Z]{20,128}+"),
+    # Watching and measuring
+    rule("dynatrace-token", "dt0", r"dt0[a-z]\d\d\.[A-Za-z0-9]{24}(?:\.[A-Za-z0-9]{20,128}+)?"),
+    _prefixed("grafana-token", "glsa_ glc_ eyJrIjoi", _BASE64),
+    _prefixed("new-relic-key", "NRAK- NRII- NRJS- NRRA- NRIQ-", "[A-Za-z0-9-]{19,64}+"),
+    _prefixed("sentry-token", "sntrys_ sntryu_ sntrya_ sntryi_", _BASE64),
+    _prefixed("monitoring-key", "hcaik_ hcxik_ phx_ phs_ ddp_ ddapp_", "[A-Za-z0-9]{32,80}+"),
+    # Work
+    _prefixed("linear-token", "lin_api_ lin_oauth_ lin_wh_", "[A-Za-z0-9]{30,80}+"),
+    _prefixed(
+        "service-token", "ntn_ secret_ figd_ figo_ tfp_ PMAK- PMAT- nfp_ nfc_ tskey- rdme_ CFPAT- HRKU-", _TAIL_30
+    ),
+    _prefixed("service-token", "p8e- s-s4t2ud- s-s4t2af- dnkey- fio-u- pat-na1- pat-eu1- frm_", _TAIL_30),
+    _prefixed("service-token", "sk_ live_ sandbox_", _TAIL_20),
+    _prefixed("service-token", "access-production- access-development- access-sandbox-", _TAIL_30),
+    _prefixed("service-token", "fc-", "[0-9a-f]{32}(?![A-Za-z0-9])"),
+    _prefixed("service-token", "cio", "[A-Za-z0-9]{32}(?![A-Za-z0-9])"),
+    rule("airtable-token", "pat", r"pat[A-Za-z0-9]{14}\.[0-9a-f]{64}"),
+    rule("mapbox-token", "pk. sk. tk.", r"[pst]k\.[A-Za-z0-9]{56,256}+\.[A-Za-z0-9_-]{20,64}+"),
+    rule("asana-token", "0/ 1/ 2/", r"[012]/\d{10,20}(?:/\d{10,20})?:[0-9a-f]{32}(?![A-Za-z0-9])"),
+    rule("openshift-token", "sha256~", r"sha256~[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])"),
+    rule(
+        "authress-key",
+        "sc_ ext_ scauth_ authress_",
+        r"(?:sc|ext|scauth|authress)_[a-z0-9]{5,30}\.[a-z0-9]{4,6}\.acc[_-][a-z0-9-]{10,32}\.[A-Za-z0-9+/_=-]{30,120}+",
+    ),
+    # Forms that no provider owns
+    rule(
+        "jwt",
+        "ey",
+        r"ey[A-Za-z0-9_-]{8,8192}+\.ey[A-Za-z0-9_/\\-]{8,16384}+(?:\.[A-Za-z0-9_/\\-]{0,4096}+={0,2})?"
+        r"|eyJ[A-Za-z0-9_-]{8,8192}+\.[A-Za-z0-9_-]{8,16384}+\.[A-Za-z0-9_.-]{0,4096}+",
+    ),
+    rule("jwt", "ZXlK", r"ZXlK[A-Za-z0-9+/_-]{40,16384}+={0,2}"),  # base64 of one
+    rule(
+        "signature",
+        "X-Amz-Signature= X-Goog-Signature= X-Amz-Security-Token= sig= signature= Signature=",
+        r"[XA-Za-z-]{3,24}=([A-Za-z0-9%/+_=-]{32,4096}+)",
+        condition=looks_random,
+    ),
+    # Hashes of passwords: crypt(3) with its successors, LDAP, Django.
+    rule(
+        "password-hash",
+        "$1$ $5$ $6$ $7$ $y$ $apr1$",
+        r"\$(?:[1567y]|apr1)\$[^\s:$]{1,64}\$(?:[^\s:$]{1,32}\$)?[A-Za-z0-9./]{20,128}+",
+    ),
+    rule("password-hash", "$2a$ $2b$ $2y$", r"\$2[aby]\$\d\d\$[A-Za-z0-9./]{22,64}+"),
+    rule("password-hash", "$argon2 $scrypt", r"\$(?:argon2(?:id?|d)|scrypt)\$[A-Za-z0-9+/=,$]{30,256}+"),
+    rule(
+        "password-hash", "{SSHA {SHA {PBKDF2", r"\{(?:S?SHA\d{0,3}|PBKDF2[A-Z0-9-]{0,10})\}[A-Za-z0-9+/=$./]{20,256}+"
+    ),
+    rule("password-hash", "pbkdf2_sha", r"pbkdf2_sha\d{1,3}\$\d{1,8}\$[A-Za-z0-9]{1,64}\$[A-Za-z0-9+/=]{20,128}+"),
+)
+
+# Parts inside a token that tell it; the rule's pattern is searched from `reach` characters before the part.
+INNER_RULES: tuple[tuple[str, int, TokenRule], ...] = (
+    (":AA", 16, rule("telegram-token", "", r"\d{5,16}:(A[A-Za-z0-9_-]{34})(?![A-Za-z0-9_-])", condition=looks_random)),
+    ("Q~", 4, rule("azure-key", "", r"[A-Za-z0-9_~.]{3}\dQ~[A-Za-z0-9_.~-]{31,37}+")),
+    ("_mmk", 36, rule("maxmind-key", "", r"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk")),
+    (".atlasv1.", 14, rule("terraform-token", "", r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{30,80}+")),
+    ("-us", 32, rule("mailchimp-key", "", r"[0-9a-f]{31,32}-us\d{1,2}(?![A-Za-z0-9])")),
+    ("AZDO", 76, rule("azure-key", "", r"[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}(?![A-Za-z0-9])")),
+    ("JQQJ99", 52, rule("azure-key", "", r"[A-Za-z0-9]{52}JQQJ99[A-Za-z0-9]{20,40}+")),
+    (
+        "webhook.office.com/",
+        0,
+        rule("teams-webhook", "", r"webhook\.office\.com/webhookb2/([0-9a-zA-Z@/-]{40,256}+)"),
+    ),
+    (
+        "AAAAAAAAAA",
+        11,
+        rule(
+            "dropbox-token",
+            "",
+            r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9]{11}A{10}[A-Za-z0-9_=-]{43}(?![A-Za-z0-9+/=_-])",
+            condition=looks_random,
+        ),
+    ),
+)
+
+
+CredentialSpan = tuple[int, int, str]  # start, end, kind
+
+_DISCORD_TOKEN = re.compile(
+    r"(?:(?<![A-Za-z0-9_-])|(?<=\\[ntr]))[MNO][A-Za-z0-9_-]{22,28}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}"
+)
+_DISCORD_CHARS = 57
+# Providers that nobody listed write tokens in the same way: short words that say what the token is for, then random
+# characters. Identifiers have the same look without such a word (toolu_..., chatcmpl-...).
+_TELLING_PART = re.compile(
+    r"[_-](?:live|test|prod|sandbox|sk|[a-z]at|tok|tkn|token|secret|api|apikey|oauth)[_-](?P<tail>[A-Za-z0-9_=-]{16,512}+)"
+)
+# Or only a service's short name. Hashes have one case, and identifiers are shorter (toolu_... has 24 characters).
+_LONG_TAIL = re.compile(r"[_-](?P<tail>[A-Za-z0-9]{28,128}+)(?![A-Za-z0-9_./+=-])")
+_SERVICE_PREFIX = re.compile(r"(?<![A-Za-z0-9_./+%#&-])[A-Za-z][A-Za-z0-9]{1,11}(?:[_-][A-Za-z0-9]{2,11}){0,2}\Z")
+_IDENTIFIED = re.compile(
+    r"(?i)(?:sha\d{1,3}|toolu|call|cmpl|msg|message|req|request|resp|run|thread|asst|file|evt|user|org|id)\Z"
+)
+_TOKEN_PREFIX = re.compile(r"[A-Za-z0-9_-]+\Z")
+# Meta's apps: their number and a token.
+_APP_TOKEN = re.compile(r"[|%](?<=\d{15}[|%])(?:7C)?[A-Za-z0-9_-]{27,40}(?![A-Za-z0-9_-])")
+# In a URL only the password is hidden, or a token in place of the user name.
+_URL_CREDENTIALS = re.compile(
+    r"://(?P<user>[^\s:/@\"'`<>\\]{0,512}+)(?::(?P<password>[^\s/@\"'`<>\\]{1,512}+))?@[A-Za-z0-9_.\[$%{-]"
+)
+# host:port:database:user:password, as ~/.pgpass has it.
+_PGPASS = re.compile(
+    r"(?m)(?:^|(?<=[\s\"'`]))[A-Za-z0-9_.*-]{1,253}+:(?:\d{2,5}|\*):[A-Za-z0-9_.*-]{1,64}+:[A-Za-z0-9_.*@-]{1,64}+:"
+    r"(?P<password>[^\s:\"'`]{6,128}+)(?=$|[\s\"'`])"
+)
+_PGPASS_HINT = re.compile(r":(?:\d{2,5}|\*):[^\s:]{1,64}:[^\s:]{1,64}:[^\s:]")
+_MIN_INNER_CHARS = 35  # characters of the shortest token that a part inside tells
+_MIN_TAIL_CHARS = 30  # characters of a service's name and a long tail
+_MIN_CREDENTIAL_CHARS = 19  # characters of the shortest word with a credential of a known form
+
+
+@cache
+def _compile_search() -> tuple[re.Pattern[str], re.Pattern[str], dict[str, tuple[TokenRule, ...]]]:
+    by_anchor: dict[str, list[TokenRule]] = {}
+    for rule in TOKEN_RULES:
+        for anchor in rule.anchors:
+            by_anchor.setdefault(anchor, []).append(rule)
+    # The search returns only the longest anchor at a position: its rules include those of the shorter ones.
+    for anchor, rules in by_anchor.items():
+        for shorter in by_anchor:
+            if shorter != anchor and anchor.startswith(shorter):
+                rules.extend(rule for rule in by_anchor[shorter] if rule not in rules)
+    anchors = write_alternation(by_anchor)
+    # A token begins where a word does, or after an escape such as the "\\n" in "\\nAKIA...".
+    plain = re.compile(rf"(?<![A-Za-z0-9_]){anchors}")
+    escaped = re.compile(rf"(?:(?<![A-Za-z0-9_])|(?<=\\[ntr])){anchors}")
+    return plain, escaped, {anchor: tuple(rules) for anchor, rules in by_anchor.items()}
+
+
+def find_tokens(text: str) -> Iterator[CredentialSpan]:
+    """Yield the credentials with a known form; spans may overlap."""
+    if "://" in text and "@" in text:
+        yield from _find_url_passwords(text)
+    words = [word for word in text.split() if len(word) >= _MIN_CREDENTIAL_CHARS]  # most texts need no further search
+    if not words:
+        return
+    yield from _find_private_keys(text)
+    joined = "\n".join(words)
+    longest = len(max(words, key=len))
+    if longest >= _KEY_LINE_CHARS and len(joined) >= 3 * _KEY_LINE_CHARS:
+        yield from _find_key_bodies(text)
+    plain, escaped, rules = _compile_search()
+    pattern = escaped if "\\" in joined else plain
+    if pattern.search(joined):
+        position = 0
+        for word in words:
+            position = text.find(word, position)
+            for match in pattern.finditer(text, position, position + len(word)):
+                yield from _apply_rules(rules[match.group()], text, match.start())
+            position += len(word)
+    if longest >= _MIN_INNER_CHARS:
+        for anchor, reach, rule in INNER_RULES:
+            if anchor in joined:
+                yield from _find_by_inner_part(text, anchor, reach, rule)
+    if _TELLING_PART.search(joined):
+        yield from _find_telling_prefixes(text)
+    if longest >= _MIN_TAIL_CHARS and _LONG_TAIL.search(joined):
+        yield from _find_service_prefixes(text)
+    if longest >= _DISCORD_CHARS and "." in joined:
+        yield from ((match.start(), match.end(), "discord-token") for match in _DISCORD_TOKEN.finditer(text))
+    if "|" in joined or "%" in joined:
+        yield from ((match.start() - 15, match.end(), "app-token") for match in _APP_TOKEN.finditer(text))
+    if joined.count(":") >= 4 and _PGPASS_HINT.search(joined):
+        yield from _find_password_entries(text)
+
+
+def _apply_rules(rules: tuple[TokenRule, ...], text: str, start: int) -> Iterator[CredentialSpan]:
+    for rule in rules:
+        match = rule.pattern.match(text, start)
+        group = 1 if match is not None and match.re.groups else 0
+        if match is not None and (rule.condition is None or rule.condition(match.group(group))):
+            yield match.start(group), match.end(group), rule.kind
+            return
+
+
+def _find_by_inner_part(text: str, anchor: str, reach: int, rule: TokenRule) -> Iterator[CredentialSpan]:
+    position = text.find(anchor)
+    while position >= 0:
+        end = position + len(anchor)
+        match = rule.pattern.search(text, max(0, position - reach), end + 256)
+        group = 1 if rule.pattern.groups else 0
+        if match is not None and (rule.condition is None or rule.condition(match.group(group))):
+            yield match.start(group), match.end(group), rule.kind
+            end = max(end, match.end())
+        position = text.find(anchor, end)
+
+
+def _find_telling_prefixes(text: str) -> Iterator[CredentialSpan]:
+    for match in _TELLING_PART.finditer(text):
+        tail = match["tail"]
+        if not text[match.start() - 1 : match.start()].isalnum():
+            continue
+        if "_" in match.group()[: -len(tail)]:
+            is_token = looks_random(tail) or mixes_kinds(tail)
+        else:  # hyphens also join the names of hosts, pods and files
+            is_token = has_solid_run(tail) and has_random_tail(f"_{tail}")
+        if is_token or is_uuid(tail):
+            prefix = _TOKEN_PREFIX.search(text, max(0, match.start() - 24), match.start())
+            yield prefix.start() if prefix else match.start(), match.end(), "service-token"
+
+
+def _find_service_prefixes(text: str) -> Iterator[CredentialSpan]:
+    for match in _LONG_TAIL.finditer(text):
+        tail = match["tail"]
+        if tail.islower() or tail.isupper() or sum(map(str.isdigit, tail)) < 2 or not looks_random(tail):
+            continue
+        prefix = _SERVICE_PREFIX.search(text, max(0, match.start() - 40), match.start())
+        if prefix is not None and not _IDENTIFIED.search(prefix.group()):
+            yield prefix.start(), match.end(), "service-token"
+
+
+def _find_url_passwords(text: str) -> Iterator[CredentialSpan]:
+    """Yield the passwords in URLs (postgres://user:password@host), or a token in place of the user name."""
+    for match in _URL_CREDENTIALS.finditer(text):
+        user, password = match.group("user"), match.group("password")
+        if password is not None and not is_placeholder(password.strip("[]()")):
+            yield match.start("password"), match.end("password"), "password"
+        elif password is None and looks_random(user):
+            yield match.start("user"), match.end("user"), "token"
+
+
+def _find_password_entries(text: str) -> Iterator[CredentialSpan]:
+    for match in _PGPASS.finditer(text):
+        if not is_placeholder(match["password"]) and (
+            mixes_kinds(match["password"]) or looks_random(match["password"])
+        ):
+            yield match.start("password"), match.end("password"), "password"
+
+
+def write_alternation(words: Iterable[str]) -> str:
+    """Return an expression for the words in which common beginnings stand once; it matches the longest word."""
+    tree: dict[str, Any] = {}
+    for word in words:
+        branch = tree
+        for char in word:
+            branch = branch.setdefault(char, {})
+        branch[""] = {}
+    return _write_branch(tree)
+
+
+def _write_branch(branch: dict[str, Any]) -> str:
+    parts = [re.escape(char) + _write_branch(rest) for char, rest in sorted(branch.items()) if char]
+    if not parts:
+        return ""
+    joined = parts[0] if len(parts) == 1 and "" not in branch else f"(?:{'|'.join(parts)})"
+    return f"{joined}?" if "" in branch else joined
+
+
+_KEY_LIMIT = 65_536  # characters of a private key block
+_KEY_MARKER = re.compile(r"-----(BEGIN|END)[A-Z0-9 _-]{0,100}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_LINE = re.compile(r"[A-Za-z0-9+/=]{24,}")
+# Between two lines of a key there may be escapes (\n, \\n), a viewer's line numbers (12→), headers of old formats.
+_KEY_GAP = 24  # characters
+_KEY_LINE_CHARS = 64
+# At least three lines of one of the lengths that keys' lines have; what follows may be shorter.
+_KEY_BODY = re.compile(
+    r"(?<![A-Za-z0-9+/=])(?P<line>[A-Za-z0-9+/]{64}|[A-Za-z0-9+/]{70})(?![A-Za-z0-9+/=])"
+    r"(?:[^A-Za-z0-9+/=]{1,12}n?[^A-Za-z0-9+/=]{0,12}(?:[A-Za-z0-9+/]{64}|[A-Za-z0-9+/]{70})(?![A-Za-z0-9+/])){2,64}"
+    r"(?:[\s\\]{1,8}n?\s{0,8}[A-Za-z0-9+/=]{4,70}(?![A-Za-z0-9+/=]))?"
+)
+_PUTTY_KEY = re.compile(r"Private-Lines:\s{0,4}\d{1,3}")
+_PUTTY_LIMIT = 8192  # characters of its private part
+_PUTTY_MAC = re.compile(r"Private-(?:MAC|Hash):\s{0,4}([0-9a-fA-F]{32,128})")
+_WEB_KEY = re.compile(r"[\"']kty\\{0,4}[\"']\s{0,4}:\s{0,4}\\{0,4}[\"'](?:RSA|EC|OKP|oct)\\{0,4}[\"']")
+_WEB_KEY_MEMBER = re.compile(
+    r"[\"'](?:d|p|q|dp|dq|qi|k)\\{0,4}[\"']\s{0,4}:\s{0,4}\\{0,4}[\"']([A-Za-z0-9_=-]{16,2048}+)"
+)
+_WEB_KEY_REACH = 4096  # characters of a key object on each side of its type
+# base64 of "-----BEGIN" at each of its three offsets, and of what OpenSSH's keys begin with.
+_ENCODED_MARKER = re.compile(r"(?<![A-Za-z0-9+/])(?:LS0tLS1CRUdJTi|b3BlbnNzaC1rZXktdjE)[A-Za-z0-9+/\s\\]{20,}+={0,2}")
+_ENCODED_LINE = re.compile(r"[A-Za-z0-9+/]{4,}")
+_DECODED_CHARS = 120  # characters of base64 that hold the first line of a key
+
+
+def _find_private_keys(text: str) -> Iterator[CredentialSpan]:
+    """Yield private keys in any of their notations."""
+    if "PRIVATE KEY" in text:
+        yield from _find_pem_blocks(text)
+    if "Private-Lines" in text:
+        yield from _find_putty_keys(text)
+    if "kty" in text:
+        yield from _find_web_keys(text)
+    if "LS0tLS1CRUdJTi" in text or "b3BlbnNzaC1rZXktdjE" in text:
+        yield from _find_encoded_keys(text)
+
+
+def _find_pem_blocks(text: str) -> Iterator[CredentialSpan]:
+    """Yield private key blocks: complete, with escaped line ends, or truncated at either end."""
+    markers = list(_KEY_MARKER.finditer(text))
+    consumed = 0
+    for number, marker in enumerate(markers):
+        if marker.group(1) == "END":
+            if marker.start() >= consumed:  # its beginning was truncated
+                lines = _find_key_lines(text, max(consumed, marker.start() - _KEY_LIMIT // 8), marker.start())
+                if lines and marker.start() - lines[-1].end() <= _KEY_GAP:
+                    yield _take_adjacent(list(reversed(lines)))[-1].start(), marker.end(), "private-key"
+            consumed = marker.end()
+            continue
+        following = markers[number + 1] if number + 1 < len(markers) else None
+        stop = min(following.start() if following else len(text), marker.end() + _KEY_LIMIT)
+        lines = _find_key_lines(text, marker.end(), stop)
+        if lines and lines[0].start() - marker.end() <= 16 * _KEY_GAP:
+            last = _take_adjacent(lines)[-1].end()
+            is_complete = following is not None and following.group(1) == "END" and stop - last <= 4 * _KEY_GAP
+            consumed = following.end() if is_complete and following else last
+            yield marker.start(), consumed, "private-key"
+
+
+def _find_key_bodies(text: str) -> Iterator[CredentialSpan]:
+    """Yield lines of a key of which neither the beginning nor the end is in the text."""
+    for block in _KEY_BODY.finditer(text):
+        line = block.group("line")
+        markers = text[max(0, block.start() - _KEY_LIMIT // 8) : block.start()].rpartition("-----BEGIN ")[1:]
+        after = text[block.end() : block.end() + 4 * _KEY_GAP]
+        is_public = "-----BEGIN " in markers and "-----END " not in markers[1] and "PRIVATE KEY" not in markers[1][:60]
+        if not is_public and looks_random(line) and ("-----END " not in after or "PRIV" in after):
+            yield block.start("line"), block.end(), "private-key"
+
+
+def _find_putty_keys(text: str) -> Iterator[CredentialSpan]:
+    for marker in _PUTTY_KEY.finditer(text):
+        if _KEY_LINE.search(text, marker.end(), marker.end() + 3 * _KEY_GAP):
+            lines = _find_key_lines(text, marker.end(), min(len(text), marker.end() + _PUTTY_LIMIT))
+            yield lines[0].start(), _take_adjacent(lines)[-1].end(), "private-key"
+    for check in _PUTTY_MAC.finditer(text):
+        yield check.start(1), check.end(1), "private-key"
+
+
+def _find_web_keys(text: str) -> Iterator[CredentialSpan]:
+    reach = 0
+    for kind in _WEB_KEY.finditer(text):
+        start = max(reach, text.rfind("{", max(0, kind.start() - _WEB_KEY_REACH), kind.start()))
+        end = text.find("}", kind.end(), kind.end() + _WEB_KEY_REACH)
+        reach = kind.end() + _WEB_KEY_REACH if end < 0 else end
+        for member in _WEB_KEY_MEMBER.finditer(text, start, reach):
+            yield member.start(1), member.end(1), "private-key"
+
+
+def _find_encoded_keys(text: str) -> Iterator[CredentialSpan]:
+    """Yield base64 of private keys, also if it is wrapped; not that of certificates, which begins alike."""
+    for match in _ENCODED_MARKER.finditer(text):
+        words = list(_ENCODED_LINE.finditer(text, match.start(), match.end()))
+        adjacent = _take_adjacent([word for word in words if len(word.group()) >= 12] or words[:1])
+        head = re.sub(r"[^A-Za-z0-9+/]", "", text[match.start() : match.start() + _DECODED_CHARS])
+        try:
+            decoded = base64.b64decode(head[: len(head) // 4 * 4])
+        except binascii.Error:
+            continue
+        if b"PRIVATE KEY" in decoded or decoded.startswith(b"openssh-key-v1"):
+            end = adjacent[-1].end()
+            yield match.start(), end + len(re.match("={0,2}", text[end : end + 2]).group()), "private-key"  # type: ignore[union-attr]
+
+
+def _find_key_lines(text: str, start: int, end: int) -> list[re.Match[str]]:
+    return list(_KEY_LINE.finditer(text, start, end))
+
+
+def _take_adjacent(lines: list[re.Match[str]]) -> list[re.Match[str]]:
+    """Return the first lines that are close to one another, in text order or reversed."""
+    for index, (line, other) in enumerate(pairwise(lines)):
+        if max(other.start() - line.end(), line.start() - other.end()) > _KEY_GAP:
+            return lines[: index + 1]
+    return lines

@@ -1,0 +1,483 @@
+"""Finds credentials by the names beside them: password=, "api_key": "...", --token X, "the import token is X".
+
+Reads any notation, also JSON inside a string, where the end of a value depends on how often its quotes are escaped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from consolidator.llm.redaction.forms import CredentialSpan
+from consolidator.llm.redaction.values import (
+    is_chosen,
+    is_hexadecimal,
+    is_placeholder,
+    is_tangled,
+    is_uuid,
+    looks_random,
+    mixes_kinds,
+    shannon_entropy,
+)
+
+_FOREIGN_ASCII = "kennwort|wachtwoord|senha|contrasena"
+_FOREIGN = "contraseña|lösenord|adgangskode|passord|hasło|пароль|パスワード|密码|密碼|비밀번호"
+# One pattern over the text in lower case: many times faster than one that ignores case.
+_NAME = re.compile(
+    r"pass(?:phrase|w(?:or[dt]|d)|code|ord)?|pwd|psk|secret|token|cred(?:ential|s)|key|auth|jwt|_pat(?![a-z0-9])"
+    rf"|pw(?:ord)?(?![a-z0-9])|{_FOREIGN_ASCII}"
+)
+_NAME_WITH_FOREIGN = re.compile(f"{_NAME.pattern}|{_FOREIGN}")
+# "key" names a credential only after one of these.
+_KEY_PREFIXES = (
+    *("api", "access", "account", "auth", "private", "signing", "encryption", "client", "master", "service", "shared"),
+    *("storage", "subscription", "secret", "license", "admin", "webhook", "bot", "app", "functions", "deploy", "jwt"),
+)
+# Keys that find or order data: in capitals (CACHE_KEY) any other may be a credential.
+_OTHER_KEY = re.compile(
+    r"(?:PRIMARY|FOREIGN|CACHE|SORT|PUBLIC|PUB|HOST|PARTITION|IDEMPOTENCY|UNIQUE|INDEX|HASH|RANGE|ROUTING|OBJECT|GROUP|"
+    r"DICT|MAP|DEDUP|LOOKUP|COMPOSITE|NATURAL|SURROGATE|REGISTRY|H|KNOWN_HOSTS|DOC|ROW|TRACKING)_?\Z"
+)
+# "pass" means a password as a single word, or after one of these (dbpass, smtpPass). A name of several parts may begin
+# with anything that does not make it another kind of pass (ansible_become_pass, but not render_pass).
+_PASS_PREFIXES = (
+    *("db", "database", "user", "usr", "admin", "root", "sudo", "my", "sql", "pg", "postgres", "postgresql"),
+    *("mongo", "redis", "amqp", "rabbit", "rabbitmq", "mq", "smtp", "imap", "mail", "email", "ftp", "sftp"),
+    *("ssh", "ldap", "bind", "proxy", "http", "https", "basic", "auth", "login", "key", "keystore", "become"),
+    *("truststore", "store", "cert", "gpg", "pgp", "vault", "service", "svc", "app", "api", "wifi", "wpa"),
+    *("bot", "client", "server", "host", "git", "docker", "registry", "jenkins", "grafana", "elastic", "kafka"),
+    *("broker", "mqtt", "require", "old", "new", "default", "current"),
+)
+_OTHER_PASS = re.compile(
+    r"(?i)(?:^|_|-)(?:first|second|third|last|next|low|high|band|all|multi|single|one|two|render|shader|depth|forward|"
+    r"backward|opt|compiler|llvm|clang|gcc|tests?|by|to|do|no|is|did|must|can|has|boarding|season|guest|day|gate|hall|"
+    r"bus|num|n|max|min|per|each|pre|post|early|late|lint|check|build|mypy|status|result|ski|travel)[_-]?\Z"
+)
+# Continuations of a name that describes a credential but holds none.
+_DESCRIPTIVE_SUFFIX = re.compile(
+    r"(?i)^(?:s|izer|ize[ds]?|izing|ization|less|[_.-]?(?:count|type|name|names|id|ids|url|uri|path|file|field|length|len|"
+    r"limit|usage|index|budget|window|cost|price|expir\w*|ttl|at|by|class|key_?path|provider|policy|hint|label|placeholder|"
+    r"prompt|input|column|param\w*|header|regex|pattern|rules?|manager|store|service|reset|version|length|ref|refs|arn|"
+    r"format|status|error|required|valid\w*|check\w*|min|max|estimate\w*|total|used|per\w*|rate|s_\w+))\b"
+)
+_DESCRIPTIVE_END = re.compile(r"(?i)(?:^|[_-])(?:id|ids|name|url|count|type|path|file)$")
+_PAGING = re.compile(
+    r"(?i)(?:^|[_.-])(?:next|page|continuation|cursor|paging|sync|delta|max|min|num|input|output|prompt|total|n)[_-]?(?:page)?[_-]?$"
+)
+_STRONG_NAME = re.compile(
+    r"(?i)pass|pwd|secret|api[_.\- ]?key|access[_.\- ]?key|private[_.\- ]?key|auth|cred|token|psk|_pat$"
+    r"|(?<![a-z0-9])pw(?:ord)?$"
+    rf"|{_FOREIGN_ASCII}|{_FOREIGN}"
+)
+_PASSWORD_NAME = re.compile(rf"(?i)pass|pwd|psk|(?<![a-z0-9])pw(?:ord)?$|{_FOREIGN_ASCII}|{_FOREIGN}")
+# Names that mean much else besides: only a random value is a credential there.
+_WEAK_NAME = re.compile(r"(?i)(?:^|[_.\-]|(?<![a-z]))(?:auth|jwt|pat)$")
+_ANY_KEY = re.compile(r"[A-Z]_KEY$")
+_WORD_BEFORE = re.compile(r"[A-Za-z0-9_.-]+\Z")
+
+
+def find_telling_words(text: str, lowered: str) -> list[re.Match[str]]:
+    """Return the words that credentials' names contain; much else contains some of them, too."""
+    return list((_NAME if text.isascii() else _NAME_WITH_FOREIGN).finditer(lowered))
+
+
+def find_names(text: str, lowered: str, words: Sequence[re.Match[str]]) -> Iterator[tuple[int, int]]:
+    """Yield where the telling words of credentials' names are."""
+    for match in words:
+        word, start, end = match.group(), match.start(), match.end()
+        if word == "pass":
+            is_telling = _is_password(text, start, end)
+        elif word == "key":
+            is_telling = is_credential_key(text, lowered, start)
+        elif word in ("pw", "pword"):
+            is_telling = not text[start - 1 : start].isalnum()
+        elif word in ("auth", "jwt", "psk"):
+            is_telling = not text[end : end + 1].isalnum() and not text[start - 1 : start].isalpha()
+        else:
+            is_telling = True
+        if is_telling:
+            yield start, end
+
+
+def is_credential_name(name: str) -> bool:
+    """Tell whether a name, such as a JSON key or an option, is that of a credential."""
+    lowered = lower_same_length(name)
+    return any(
+        not _is_suffix_descriptive(name, end) and not _is_descriptive_around(name[:start], name[end:])
+        for start, end in find_names(name, lowered, find_telling_words(name, lowered))
+    )
+
+
+def is_strong_name(name: str) -> bool:
+    """Tell whether a name means a credential and hardly anything else."""
+    return _STRONG_NAME.search(name) is not None
+
+
+def is_weak_name(name: str) -> bool:
+    """Tell whether a name means many things besides a credential."""
+    if _WEAK_NAME.search(name):
+        return True
+    return _ANY_KEY.search(name) is not None and not is_strong_name(name)
+
+
+def names_password(name: str) -> bool:
+    """Tell whether a name means a password, which a person may have chosen."""
+    return _PASSWORD_NAME.search(name) is not None
+
+
+def is_descriptive(text: str, end: int, prefix: str, rest: str) -> bool:
+    """Tell whether a name describes a credential but holds none; its telling word ends at `end`."""
+    return _is_suffix_descriptive(text, end) or _is_descriptive_around(prefix, rest)
+
+
+def lower_same_length(text: str) -> str:
+    """Return a text in lower case with the same length: "İ" alone would become longer."""
+    return text.replace("İ", "I").lower()
+
+
+def _is_suffix_descriptive(text: str, end: int) -> bool:
+    return _DESCRIPTIVE_SUFFIX.match(text, end) is not None
+
+
+def _is_descriptive_around(prefix: str, rest: str) -> bool:
+    return _PAGING.search(prefix) is not None or _DESCRIPTIVE_END.search(rest) is not None
+
+
+def is_credential_key(text: str, lowered: str, start: int) -> bool:
+    """Tell whether the "key" at `start` ends the name of a credential."""
+    if lowered[max(0, start - 13) : start].rstrip("_.- ").endswith(_KEY_PREFIXES):
+        return True
+    if text[start : start + 3] != "KEY" or text[start - 1 : start] != "_":
+        return False
+    word = _WORD_BEFORE.search(text, max(0, start - 24), start)
+    return word is not None and _OTHER_KEY.search(word.group()) is None
+
+
+def _is_password(text: str, start: int, end: int) -> bool:
+    """Tell whether the "pass" at `start` ends a name that means a password."""
+    follows = text[end : end + 1]
+    if follows.isalnum() or follows in ("_", "-", "(") or text.startswith(" to ", end):
+        return False
+    before = _WORD_BEFORE.search(text, max(0, start - 24), start)
+    word = before.group() if before else ""
+    if not word:
+        return True
+    if word[-1] in "_.-":
+        return _OTHER_PASS.search(word.rstrip("_.-")) is None
+    if text[start:end] == "Pass":  # smtpPass
+        last_part = re.search(r"[A-Z]?[a-z]+\Z", word)
+        return last_part is not None and last_part.group().lower() in _PASS_PREFIXES
+    # sshpass and SSHPASS, but not bypass or COMPASS
+    return (word.islower() or word.isupper()) and re.split(r"[_.-]", word)[-1].lower() in _PASS_PREFIXES
+
+
+_TEST_RESULT = re.compile(r"(?i)tests?(?![a-z])|test(?=[A-Z_])|\S*::")  # follows the PASS of a test report
+_PASSPHRASE_NAME = re.compile(r"(?i)passphrase|psk$")
+_MIN_PASSPHRASE_CHARS = 12  # minimum characters of a passphrase of words
+_MIN_NUMBER_CHARS = 15  # digits of a number that is no time, count or port
+_MAX_OVERLAPS = 4  # how often a passage may be read again for names inside another name's value
+# The rest of the name, its closing quote, the separator, and the opening quote of the value.
+_BETWEEN = re.compile(
+    r"""(?P<rest>[A-Za-z0-9_.-]{0,40}?)
+        (?P<close>\\{0,4}["'`]?\]?)
+        (?:(?P<tag>\s{1,24}(?:[vV]alue|content)\s{0,2}=\s{0,2}
+             |(?:\s{1,3}[\w:.-]{1,32}=(?:"[^"<>\n]{0,64}"|'[^'<>\n]{0,64}')){0,3}(?:</[A-Za-z]{1,16}>\s{0,24}<[A-Za-z]{1,16})?
+              \s?(?:>|&gt;|\\u003e)(?:<!\[CDATA\[)?)
+           |(?P<default>[\])}]{0,2}(?:\s{0,3}(?:\?\?=?|\|\|=?|\?:|//=?|\bor\b)\s{0,3}|\)\s?(?:\{|do)?\s{1,3}
+             |\)\s{0,12}\.(?:unwrap_or|unwrap_or_else|orElse|getOrElse|or_else)\s?\((?:\s?\|\w?\|)?\s{0,2})(?=\\{0,4}["'`]))
+           |(?P<sep>\s{0,4}(?::=|=>|={1,3}|:|,(?=\s{0,2}\\{0,4}["']))(?:[ ]?[|>][+-]?(?=\s)|[ ]?\((?=\s))?\s{0,24}
+             (?:[brfu]{0,2}(?=["']))?(?:\\{0,4}["']value\\{0,4}["']\s{0,4}:\s{0,4})?
+             |(?:\s|\\{1,4}[nrt]){1,12}value:\s{1,4})
+           |(?P<call>\s?\(\s?(?=\\{0,4}["']))
+           |(?P<space>[ ]{1,4}(?:(?:is|to)[ ]+)?))
+        (?P<open>["']{3}\s{0,2}|\\{0,4}["'`]?)""",
+    re.VERBOSE,
+)
+_DEFAULT = re.compile(
+    r"[A-Za-z0-9_.-]{0,24}\\{0,4}[\"'`]?[^\"'\n;]{0,40}(?:\n[^\"'\n;]{0,40})?\bdefault(?:_?[vV]alue)?\\{0,4}[\"']?\s{0,3}[:=]\s{0,3}\\{0,4}[\"']"
+    r"(?P<value>[^\s\"'\\]{6,256}+)"
+)
+_QUOTED = {
+    quote: re.compile(rf"(?:[^{quote}\\\r\n]|\\(?![\\\"'`]{{0,4}}{quote}).){{1,4096}}+") for quote in ('"', "'", "`")
+}
+# An ampersand ends a parameter of a URL, but may also be a part of a password.
+_BARE = re.compile(
+    r"[^\s\"'`,;&|<>(){}\[\]\\]{1,4096}+(?:&(?![\w.-]{0,40}=|(?:#\d{1,6}|[a-zA-Z]{2,8});)[^\s\"'`,;&|<>(){}\[\]\\]{1,128}+){0,2}"
+)
+_BRACED = re.compile(r"(?<=[pP][wW][dD]=)\{[^{}\s]{4,128}\}(?=[;\"'\\]|\s|\Z)")
+_ACCOUNT = re.compile(r"[a-z_][a-z0-9_.-]{0,31}@[\w.-]+(?::\S*)?\Z")
+_SPACED_VALUE = re.compile(r"[^\s\"'`]{8,256}+")
+_TAG_START = re.compile(r"(?:<|&lt;|\\u003c)(?:[A-Za-z][\w.-]{0,32}:)?\Z")
+_ENV = re.compile(r"[A-Z][A-Z0-9_]*$")
+_CALL_START = re.compile(r"[\w!]\s?\(\s{0,12}\\{0,4}[\"'`]\Z")
+_SETTER = re.compile(r"(?i)(?:set|with|use|using|add)_?\Z")
+# What sets a name to the next word: ENV X_TOKEN v, setenv, npm config set, aws configure set, set -gx.
+_SETTING = re.compile(
+    r"(?:^|[\s;&|\"'`(\[])(?:ENV|ARG|setenv|setx|set|put|[\w.-]{2,24}[ ]{1,2}"
+    r"(?:config|configure|secrets?|variables?|env|set-env)"
+    r"(?:[ :]{1,2}(?:set|add|put|SET))?)(?:[ ]{1,2}--?[\w-]{1,24}){0,3}[ ]{1,2}[^\s=\"'`]{0,64}\Z"
+)
+_REFERENCE = re.compile(
+    r"(?:file|env|fd):\S*\Z|[A-Za-z_][\w]*(?:(?:\.|->|::)[A-Za-z_]\w*)+\Z|@\w+\Z|:\w+\Z|/[\w./-]*\Z|https?://\S*\Z"
+)
+_WORD = re.compile(r"[a-z]+(?:[_ -][a-z]+)*\Z|[A-Z]?[a-z]+(?:[A-Z][a-z]+)*\Z|[A-Z]+(?:_[A-Z]+)*\Z")
+# Parameters of a URL whose names mean nothing elsewhere.
+_QUERY = re.compile(
+    r"[?&;](?:amp;)?(?:key|k|apikey|appid|app_id|auth|access|jwt|sid|session|sessionid|ticket|otp|pw|pass)="
+    r"(?P<value>[^\s&;\"'`<>#\\]{8,1024}+)"
+)
+
+
+def is_word_or_reference(value: str) -> bool:
+    """Tell whether a value is a word, a variable, a path or an address."""
+    return _WORD.match(value) is not None or _REFERENCE.match(value) is not None
+
+
+def is_credential(name: str, value: str, *, quoted: bool = True, env: bool = False) -> bool:
+    """Tell whether the value of a credential's `name` is one itself: no placeholder, no reference, no word."""
+    if value.startswith("{") and value.endswith("}"):  # ODBC
+        value = value[1:-1]
+    if len(value) < 6 or value.startswith("[redacted:") or is_placeholder(value):
+        return False
+    if any(char.isspace() for char in value):
+        return quoted and _PASSPHRASE_NAME.search(name) is not None and len(value) >= _MIN_PASSPHRASE_CHARS
+    if not quoted and _REFERENCE.match(value):
+        return False
+    if _WORD.match(value) or (value.isdigit() and len(value) < 8):
+        return False
+    if is_weak_name(name):
+        may_be_chosen = env or names_password(name)  # by a person, as REDISCLI_AUTH
+        return looks_random(value) or is_hexadecimal(value) or (may_be_chosen and mixes_kinds(value))
+    is_strong = is_strong_name(name)
+    if names_password(name):
+        if quoted or env:
+            return not _REFERENCE.match(value) and len(set(value)) >= 5
+        if mixes_kinds(value):
+            return True
+    if looks_random(value) or is_uuid(value) or (is_strong and is_hexadecimal(value)):
+        return True
+    if (is_strong or name.startswith("-")) and (is_tangled(value) or _is_long_number(value)):
+        return True
+    digits = sum(char.isdigit() for char in value)
+    return (
+        is_strong and (env or quoted) and len(value) >= 8 and 0 < digits < len(value) and shannon_entropy(value) >= 2.75
+    )
+
+
+def find_assignments(text: str, lowered: str, words: Sequence[re.Match[str]]) -> Iterator[CredentialSpan]:
+    """Yield the values of credentials' names.
+
+    `lowered` is the same text in lower case, of equal length; `words` are the telling words in it.
+    """
+    reach = overlaps = 0
+    for start, end in find_names(text, lowered, words):
+        overlaps = overlaps + 1 if start < reach else 0
+        if overlaps < _MAX_OVERLAPS:
+            read_to, span = _match_assignment(text, start, end)
+            if span is None and "default" in lowered[end : end + 100]:
+                read_to, span = max(read_to, end), _match_default(text, start, end)
+            reach = max(reach, read_to) if start < reach or read_to >= reach else read_to
+            if span is not None:
+                yield span
+
+
+def find_parameters(text: str) -> Iterator[CredentialSpan]:
+    """Yield the values of a URL's parameters that authorize its request."""
+    if "?" in text or "&" in text:
+        for match in _QUERY.finditer(text):
+            value = match["value"]
+            if looks_random(value) or is_hexadecimal(value):
+                yield match.start("value"), match.end("value"), "key"
+
+
+def _match_assignment(text: str, start: int, end: int) -> tuple[int, CredentialSpan | None]:
+    """Return how far the text was read, and the value if it is a credential."""
+    between = _BETWEEN.match(text, end)
+    if between is None:
+        return end, None
+    rest = between.group("rest")
+    prefix = _find_name_prefix(text, start)
+    name = prefix + text[start:end] + rest
+    if is_descriptive(text, end, prefix, rest):
+        return end, None
+    quote = between.group("open").lstrip("\\")[:1]
+    is_sentence = False
+    if between.group("space") is not None:
+        is_option = prefix.startswith("-") and between.group("space").isspace() and not between.group("close")
+        is_sentence = between.group("space").strip() in ("is", "to")
+        if not (is_option or is_sentence or _is_spaced_credential(name, prefix, text, start, between)):
+            return end, None
+    tag = between.group("tag")
+    if tag and not (between.group("close") or tag.startswith("</") or _follows_tag_start(text, start - len(prefix))):
+        return end, None
+    value = (_QUOTED[quote] if quote else _BARE).match(text, between.end())
+    if value is None and between.group("sep") == "=":  # ODBC
+        value = _BRACED.match(text, between.end())
+    if value is None:
+        return end, None
+    value_end = value.end() if quote else value.end() - _count_trailing_punctuation(value.group())
+    sep = (between.group("sep") or "").strip()
+    stripped = text[value.start() : value_end].rstrip("\\")
+    is_list = sep.startswith(",") and "value" not in sep and not prefix.startswith("-")
+    if is_list and len(stripped) >= 8:
+        # A comma separates an option and its value, a setting's name and its default, and much else.
+        is_list = not _CALL_START.search(text, max(0, start - len(prefix) - 24), start - len(prefix))
+    is_getter = between.group("call") and not _SETTER.search(prefix) and text[start - 1 : start] != "."
+    if (is_list or is_getter) and not (looks_random(stripped) and len(stripped) >= 16):
+        return end, None
+    is_env_assignment = between.group("sep") == "=" and not quote
+    env = is_env_assignment or prefix.startswith("-") or is_sentence or bool(_ENV.search(name))
+    env = env or tag is not None or between.group("space") is not None
+    if name.endswith("PASS") and sep == ":" and not quote and _TEST_RESULT.match(stripped):
+        return value.end(), None
+    if not is_credential(name, stripped, quoted=bool(quote), env=env):
+        return value.end(), None
+    return value.end(), (value.start(), value.start() + len(stripped), _credential_kind(name))
+
+
+def _match_default(text: str, start: int, end: int) -> CredentialSpan | None:
+    """Return the default value of a parameter, field or variable that is named for a credential."""
+    match = _DEFAULT.match(text, end)
+    name = _find_name_prefix(text, start) + text[start:end]
+    if match is None or not is_credential(name, match["value"]):
+        return None
+    return match.start("value"), match.end("value"), _credential_kind(name)
+
+
+def _follows_tag_start(text: str, position: int) -> bool:
+    return _TAG_START.search(text, max(0, position - 40), position) is not None
+
+
+def _is_spaced_credential(name: str, prefix: str, text: str, start: int, between: re.Match[str]) -> bool:
+    """Tell whether only a space separates a name and a credential, as in netrc files and Dockerfiles."""
+    match = _SPACED_VALUE.match(text, between.end())
+    value = match.group().rstrip(".,:;!?") if match else ""
+    first = start - len(prefix)
+    if not value or is_word_or_reference(value):
+        return False
+    before = text[max(0, first - 96) : first]
+    if _SETTING.search(before[before.rfind("\n") + 1 :]):
+        return is_credential(name, value, env=True)
+    if (first and text[first - 1] in "/\\") or _ACCOUNT.match(value):  # a file named for its key, then a host
+        return False
+    if between.group("open") in ("'", '"') and names_password(name):  # SQL
+        return any(map(str.isdigit, value)) and is_credential(name, value)
+    if looks_random(value) or (names_password(name) and mixes_kinds(value)):
+        return True
+    return is_strong_name(name) and is_tangled(value)
+
+
+def _find_name_prefix(text: str, start: int) -> str:
+    first = start
+    while first > 0 and start - first < 48 and (text[first - 1].isalnum() or text[first - 1] in "_-."):
+        first -= 1
+    if first < start and text[first] in "nrt" and text[max(0, first - 1) : first] == "\\":
+        first += 1  # the letter of an escape, such as the "\\n" in "\\npassword="
+    return text[first:start]
+
+
+def _count_trailing_punctuation(value: str) -> int:
+    return len(value) - len(value.rstrip(".:!?"))
+
+
+def _is_long_number(value: str) -> bool:
+    return value.isdigit() and len(value) >= _MIN_NUMBER_CHARS
+
+
+def _credential_kind(name: str) -> str:
+    lowered = name.lower()
+    if names_password(name):
+        return "password"
+    if "token" in lowered:
+        return "token"
+    return "secret" if "secret" in lowered or "cred" in lowered else "key"
+
+
+_VERB = "is|was|are|still|now|remains|again|called|reads|ist|lautet|war|est|c'est|es|era|é|è|är|er|to|это"
+_PARTICLE = "は|是|为|為|는|은"  # no space follows these
+# "password for the staging box is X" and "password (staging): X" say what it is for; "key you need: X" who needs it.
+_PURPOSE = (
+    r"(?P<purpose>(?:\s{1,3}(?:for|of|to|on|in|at|from|für|zum|pour|para|de|voor)\s{1,3}[\w./@'-]{1,40}"
+    r"(?:\s{1,3}[\w./@'-]{1,40}){0,3}?)?(?:\s{0,3}\([^()\n]{1,40}\))?(?:\s{1,3}(?:you|we|they)\s{1,3}[a-z]{2,12})?)"
+)
+# What follows the telling part of a noun: its end, its purpose, what joins it to the credential, and this.
+_AFTER_NOUN = re.compile(
+    rf"(?i)(?:s|e|et|n|nr|ña)?{_PURPOSE}"
+    rf"(?:['’]s(?=\s)|(?:\s{{1,3}}(?:{_VERB})(?![a-z])){{1,3}}\s{{0,3}}[:=]?|\s{{0,3}}(?:{_PARTICLE})|(?P<colon>\s{{0,3}}[:=：]))"
+    r"\s{0,3}[\"'`(<«„“「]{0,2}(?P<value>[^\s\"'`()<>,;»“”」、。，！]{6,300})"
+)
+_ENGLISH = frozenset(["token", "password", "passwd", "passcode", "passphrase", "secret", "credential", "creds", "key"])
+_NO_NOUN = frozenset(["auth", "psk", "jwt", "pwd", "_pat", "pw"])
+# "use X as the token", "X is our password", "enter X when it asks for the password"
+_BEFORE_NOUN = re.compile(
+    r"(?<![^\s\"'`(<])(?P<value>[^\s\"'`()<>,;]{6,300})[\"'`)>]{0,2},? (?:(?:as|is|was)"
+    r"(?: (?:the|your|my|our|its|a|an|this|new))?(?: [\w-]{1,16}){0,2}"
+    r"|(?:when|where|if|for|at|in)(?: [\w'-]{1,16}){1,6})"
+    r" [\w-]{0,16}\Z"
+)
+_LINKS = (" as ", " is ", " was ", " when ", " where ", " for ", " if ", " at ", " in ")
+# "credentials: ops / X", "log in with ops / X"
+_PAIR = re.compile(
+    r"(?i)(?:credentials?|creds|log\s?in)\b[^\n/]{0,40}?[\s:]\s{0,3}[\w.@-]{1,64}\s{1,2}/\s{1,2}(?P<value>[^\s\"'`()<>,;]{6,128})"
+)
+_TRAILING_PUNCTUATION = re.compile(r"[.!?:]+$")
+_ASCII_PREFIX = re.compile(r"[\x21-\x7e]+")
+_NO_SECRET = re.compile(r"^(?:https?://|[~./])|^[a-z]+(?:-[a-z]+)*$", re.IGNORECASE)
+
+
+def find_prose_secrets(text: str, lowered: str, names: Sequence[re.Match[str]]) -> Iterator[CredentialSpan]:
+    """Yield the credentials that sentences contain; a value without a digit counts as a word.
+
+    `names` are the telling words that `credential_names` found.
+    """
+    for name in names:
+        word = name.group()
+        if word in _NO_NOUN or (word == "pass" and not lowered.startswith("mot de ", name.start() - 7)):
+            continue
+        if word == "key" and not is_credential_key(text, lowered, name.start()):
+            continue
+        if text[name.start() - 1 : name.start()] in (" ", "_", "-"):
+            span = _find_before_noun(text, name.start())
+            if span is not None:
+                yield span
+        match = _AFTER_NOUN.match(text, name.end())
+        if match is None:
+            continue
+        span = _judge(match["value"], match.start("value"))
+        if span is None or (match["colon"] and not _is_told_by_colon(word, match["purpose"], text[span[0] : span[1]])):
+            continue
+        yield span
+
+
+def find_prose_pairs(text: str) -> Iterator[CredentialSpan]:
+    """Yield the passwords of pairs with a user's name."""
+    for match in _PAIR.finditer(text):
+        span = _judge(match["value"], match.start("value"))
+        if span is not None:
+            yield span
+
+
+def _find_before_noun(text: str, start: int) -> CredentialSpan | None:
+    """Return the credential that a sentence names before the noun at `start`."""
+    window = text[max(0, start - 80) : start]
+    if not any([link in window for link in _LINKS]) or not any(map(str.isdigit, window)):  # noqa: C419 - twice as fast
+        return None
+    match = _BEFORE_NOUN.search(text, max(0, start - 160), start)
+    if match is None or not is_chosen(match["value"]) or is_word_or_reference(match["value"]):
+        return None
+    return match.start("value"), match.end("value"), "secret"
+
+
+def _is_told_by_colon(noun: str, purpose: str, value: str) -> bool:
+    """Tell whether a colon is enough; after an English noun alone it is an assignment, which is judged elsewhere."""
+    return (bool(purpose) or noun not in _ENGLISH) and (looks_random(value) or mixes_kinds(value))
+
+
+def _judge(found: str, start: int) -> CredentialSpan | None:
+    value = _TRAILING_PUNCTUATION.sub("", found)
+    ascii_part = _ASCII_PREFIX.match(value)
+    if ascii_part is not None and len(ascii_part.group()) >= 6:
+        value = ascii_part.group()  # Japanese goes on without a space
+    if any(map(str.isdigit, value)) and any(map(str.isalpha, value)) and not _NO_SECRET.search(value):
+        return start, start + len(value), "secret"
+    return None
