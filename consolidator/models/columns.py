@@ -10,6 +10,8 @@ from sqlmodel import Field
 
 TIMESTAMP_WITH_ZONE = TIMESTAMP(timezone=True)
 
+PEOPLE_ONLY = "people_only"  # in the metadata of a row's field: no program gets it
+
 
 def text_column(*, primary_key: bool = False, default: str | None = None) -> Any:
     """A text, not null."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +11,7 @@ from sqlmodel import Column, Field, SQLModel
 
 from consolidator.models.audience import ALL
 from consolidator.models.columns import (
+    PEOPLE_ONLY,
     bigint_column,
     boolean_column,
     json_object_column,
@@ -42,6 +43,18 @@ class SolutionRow:
     run_id: str | None  # the run that wrote it, if the cause is a run
     cause: str  # run | person | review | erasure
     audience: str = ALL  # to whom it may be shown
+    withheld: list[str] = field(init=False, default_factory=list, metadata={PEOPLE_ONLY: True})  # fixes, in words
+
+    def __post_init__(self) -> None:
+        """Take what is told to no agent out of the body, which agents get."""
+        body = dict(self.body)
+        object.__setattr__(self, "withheld", body.pop("withheld", []))
+        object.__setattr__(self, "body", body)
+
+    @property
+    def is_advice(self) -> bool:
+        """Whether its best fix is confirmed, and says what to do in another case, too."""
+        return self.confirmed and bool(self.body["fixes"][0].get("transfers", True))
 
 
 class SolutionTable(SQLModel, table=True):

@@ -29,13 +29,14 @@ from consolidator.memory.procedures.key_counts import encode_json
 from consolidator.memory.procedures.key_sums import MIN_RECURRING_ROOTS
 from consolidator.memory.procedures.publication_rule import exclude_shared
 from consolidator.memory.procedures.publishing import Procedure, PublishedScope, procedure_id
+from consolidator.memory.solutions.fix_harm import quote_harm
 from consolidator.memory.text.invisible import strip_invisible, strip_invisible_in
 from consolidator.models.audience import ALL, OWNER, SHARED, audience_of_only, own_audience
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.provenance import Provenance
 from consolidator.store.memory import digests, procedures, scope_digests, scopes
 
-VERSION = "latest-2"  # of how scopes are learned and published; an agent of another version is published again
+VERSION = "latest-3"  # of how scopes are learned and published; an agent of another version is published again
 _MAX_QUOTED = 1000  # sessions whose quotes are kept in memory
 
 CallKey = tuple[str, int]  # session and seq
@@ -256,4 +257,5 @@ class _ScopeWriter:
         for row in await digests.get_quotes(self.conn, sorted({session for session, _ in cited} - self.quotes.keys())):
             seqs = np.frombuffer(row.seqs, np.int64).tolist()
             self.quotes[row.session_id] = dict(zip(seqs, unpack_quotes(row.quotes), strict=True))
-        return {(session, seq): self.quotes.get(session, {}).get(seq, "") for session, seq in cited}
+        quoted = {(session, seq): self.quotes.get(session, {}).get(seq, "") for session, seq in cited}
+        return {call: "" if quote_harm(quote) else quote for call, quote in quoted.items()}

@@ -1,7 +1,7 @@
 """Turn mined patterns into what is published of a scope: procedures with bound arguments, and tool profiles.
 
 Pure: the same patterns and texts give the same procedures with the same ids. `publication_rule` decides which
-patterns are published.
+patterns are published; of what is hostile to repeat none is.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any, NamedTuple
 
 from consolidator.memory.calls.command_templates import MAX_HOLES
@@ -142,9 +143,10 @@ def publish_scope(
     """Return the procedures that the rule selects, best first, and the profiles of all symbols."""
     profiles = build_profiles(mined.key_sums, texts)
     selection = ProcedureSelection(rule, profiles)
+    is_harmful = cache(lambda symbol: symbol in profiles and profiles[symbol].find_harm(project or None) is not None)
     procedures = []
     for valued in _value_patterns(mined.patterns, texts):
-        if not selection.accept(valued.symbols, valued.purpose):
+        if any(map(is_harmful, valued.symbols)) or not selection.accept(valued.symbols, valued.purpose):
             continue
         procedures.append(_build_procedure(valued, profiles, agent, project))
         if selection.is_full:
