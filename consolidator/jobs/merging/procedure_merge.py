@@ -211,7 +211,7 @@ class _ScopeWriter:
             provenance=self.provenance,
         )
         if is_counted:
-            self.changes.add_retired("procedures", retired)
+            self.changes.add("procedures", "retired", retired)
         if project != ALL_PROJECTS:
             withheld = [row for row in selected if row.id not in own]
             await procedures.replace_withheld(self.conn, self.agent, project, audience.name, withheld)
@@ -224,9 +224,8 @@ class _ScopeWriter:
         released = await procedures.release(self.conn, affected.own, worthless, self.provenance)
         retired = await procedures.withhold(self.conn, affected.shared, worthless, self.provenance)
         if audience.name.startswith(ALL):
-            for outcome in released:
-                self.changes.add("procedures", outcome)
-            self.changes.add_retired("procedures", retired)
+            self.changes.add("procedures", "added", released)
+            self.changes.add("procedures", "retired", retired)
 
     def _row(
         self, procedure: Procedure, project: str, quotes: Mapping[CallKey, str], audience: Audience

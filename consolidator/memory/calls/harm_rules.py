@@ -201,9 +201,9 @@ _SENDS = (
     r"|send-email|bundle)",
     r"git push (?:.* )?(?:\w+://|\S+@\S+:|--repo|--receive-pack|--exec)|git push (?:.* )?-o",
     r"(?:aws s3(?:api)?|gsutil|rclone|s3cmd|mc|az storage blob|gcloud storage) (?:.* )?"
-    r"(?:cp|sync|mv|put\S*|upload\S*|copy\S*|move\S*)(?: |$)",
-    r"(?:npm|pnpm|yarn|twine|cargo|gem|poetry|uv|hatch|flit|vsce|dotnet nuget|docker|podman|helm) (?:.* )?"
-    r"(?:publish|push|upload)(?: |$)",
+    r"(?:cp|sync|mv|put\S*|upload\S*|copy\S*|move\S*) (?:.* )?(?:-|\.{1,2}/?|\S*/\.\.\S*|[~/$]\S*"
+    r"|(?:\S*/)?\.(?:env|git|ssh|aws)\S*"
+    r"|\S*(?:id_rsa|id_ed25519|secret|credential|passw)\S*)(?: |$)",
     r"(?:kubectl cp|docker cp|adb push|tftp|ftp|lftp|ncftpput|curlftpfs|sshfs|davfs)\b",
     r"(?:tcpdump|tshark|dsniff|ettercap|mitmproxy|keylogger|xinput|script) (?:.* )?(?:-w|-i|test)",
 )

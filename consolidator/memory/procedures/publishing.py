@@ -172,9 +172,12 @@ def _value_patterns(patterns: Iterable[Pattern], texts: KeyTexts) -> list[_Value
     for pattern, symbols in named:
         worth = 0.0
         words: tuple[str, ...] = ()
-        if pattern.gain >= MIN_GAIN and is_more_than_a_habit(symbols):  # of few patterns: a purpose takes a while
+        # Of few patterns: a purpose takes a while.
+        if (pattern.gain >= MIN_GAIN or pattern.regularity) and is_more_than_a_habit(symbols):
             purpose = pattern.purpose()
-            worth = measure_worth(pattern.gain, purpose, rivals[len(symbols)])
+            worth = measure_worth(pattern.gain, purpose, rivals[len(symbols)], pattern.regularity)
+            if worth and not purpose.words and worth == pattern.regularity:
+                purpose = pattern.common_purpose()
             words = tuple(filter(None, map(texts.text, purpose.words))) if worth else ()
         valued.append(_ValuedPattern(pattern, symbols, worth, words))
     return sorted(valued, key=lambda value: value.worth <= 0)
