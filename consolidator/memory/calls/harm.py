@@ -195,10 +195,14 @@ def _judge_addresses(command: Command, text: str) -> Iterator[str]:
     """Judge what a command takes from addresses, and what it sends there."""
     program, words = command.program.lower(), command.words
     is_foreign = any(_FORGE.match(word) or (_WEB.search(word) and not _is_local((word,))) for word in words)
-    if program in rules.INSTALLERS or any(wrapper.split()[0] in rules.INSTALLERS for wrapper in command.wrappers):
+    if program in rules.INSTALLERS or not rules.RUNNERS_OF_PACKAGES.isdisjoint(command.wrappers):
         if is_foreign or any(_is_foreign_package(program, command, word) for word in command.operands):
             yield rules.FOREIGN_SOURCE
-    elif is_foreign and program not in rules.READERS | rules.FETCHERS | SHELLS and program != "hole":
+    elif (
+        is_foreign
+        and (program in rules.RUNS_ADDRESSES or any(map(_WEB.match, words[:1])))
+        and (program not in rules.READERS | rules.FETCHERS)
+    ):
         yield rules.FETCHES_AND_RUNS
     if program not in rules.FETCHERS or _is_local(words):
         return

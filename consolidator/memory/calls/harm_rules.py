@@ -36,6 +36,12 @@ READERS = word_set(  # of addresses: they show or save what is there
     echo printf grep egrep rg sed test [ [[ ab wrk hey k6 siege lighthouse yt-dlp youtube-dl host dig nslookup
     """
 )
+RUNS_ADDRESSES = word_set(  # programs that run or apply what is at an address, wherever it is named
+    """
+    kubectl oc helm terraform tofu pulumi ansible-pull ansible-playbook nix nix-shell guix docker podman docker-compose
+    code cursor claude codex gemini java msiexec mshta wine certutil bitsadmin start-process vim nvim
+    """
+)
 RUNS_WORDS = word_set(  # programs whose words hold another command
     """
     xargs parallel watch ssh su runuser find fd entr script flock docker podman kubectl tmux screen at batch
@@ -230,7 +236,7 @@ RULES = tuple(
     )
 )
 _REACHES_OUT = (
-    r"(?:urlopen|urlretrieve|requests\.|httpx\.|aiohttp|fetch\(|https?\.(?:get|request)|axios|LWP|Net::HTTP|open-uri"
+    r"(?:urlopen|urlretrieve|requests\.|httpx\.|aiohttp|fetch\(|https?\.(?:get|request)|require\(['\"]https?['\"]\)|axios|LWP|Net::HTTP|open-uri"
     r"|file_get_contents\(['\"]http|socket\b|downloadstring|downloadfile|webclient|invoke-webrequest"
     r"|invoke-restmethod"
     r"|\biwr\b|\birm\b|\bcurl\b|\bwget\b)"

@@ -152,6 +152,8 @@ EVERYDAY = """
     lsof -ti:3000 | xargs kill -9
     bash scripts/run.sh
     ssh db-1 uptime
+    uv run python load.py --to https://staging.example.com
+    pytest --base-url https://staging.example.com
 """
 
 
