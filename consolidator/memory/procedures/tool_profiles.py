@@ -321,6 +321,7 @@ def usual_command(symbol: str, profiles: Mapping[str, ToolProfile]) -> tuple[str
         for path in ("command", "$usage"):
             for binding in profile.bindings.get(path, []):
                 repeats = binding.kind == "constant" and binding.roots >= MIN_ROOTS
-                if repeats and (binding.is_reliable or path == "$usage"):
+                is_usual = binding.precision >= MIN_PRECISION  # else it is the usage of another step
+                if repeats and (binding.is_reliable or (path == "$usage" and is_usual)):
                     return str(binding.value), path == "command"
     return f"{display_name(symbol)} <free>", False

@@ -180,6 +180,21 @@ def test_steps_that_seldom_follow_their_first_one_are_not_regular() -> None:
     assert not any(procedure.worth for procedure in publish_logs(logs).procedures)
 
 
+def test_a_step_never_shows_the_usage_of_another_step() -> None:
+    def release(number: int) -> SessionLog:
+        log = SessionLog().shell(f"gh pr create --title t{number} --draft").call("Edit", {"file_path": f"{number}.md"})
+        return log.shell(f"gh pr create --web --reviewer r{number}").call("post", {"to": "ops"})
+
+    def note(number: int) -> SessionLog:
+        return SessionLog().shell(f"jq -r .name x{number}.json").call("review", {"n": number}).shell("make notes")
+
+    logs = [*map(release, range(4)), *map(note, range(4))]
+    logs += [SessionLog().shell(f"jq --slurp . y{number}.json").call("sum", {"n": number}) for number in range(3)]
+    steps = [step for procedure in publish_logs(logs).procedures for step in procedure.steps]
+    assert {step.command for step in steps if step.symbol == "sh:gh pr create"} == {"gh pr create <free>"}
+    assert {step.command for step in steps if step.symbol == "sh:jq"} == {"jq <free>"}
+
+
 def test_a_session_that_loops_does_not_rotate_the_procedure() -> None:
     def backup(rounds: int) -> SessionLog:
         log = SessionLog()
