@@ -16,7 +16,7 @@ from consolidator.memory.calls import harm_rules as rules
 from consolidator.memory.calls import shell
 from consolidator.memory.calls.shell import Command
 from consolidator.memory.calls.shell_programs import COMMAND_KEYS, SHELLS
-from consolidator.memory.calls.symbols import shell_command
+from consolidator.memory.calls.symbols import display_name, is_shell_symbol, shell_command
 from consolidator.memory.calls.tool_kinds import EDITING_TOOLS, INLINE_CODE_OPTIONS, PATH_KEYS, tool_base_name
 
 MAX_JUDGED = 8192  # characters of a line
@@ -57,6 +57,11 @@ def find_harm(tool: str, arguments: Any, project: str | None = None) -> str | No
             return rules.WRITES_OUTSIDE if any(_is_outside(path, project) for path in paths) else None
         line = next((value for key in COMMAND_KEYS if isinstance(value := arguments.get(key), str)), None)
     return None if line is None else line_harm(line, project)
+
+
+def symbol_harm(symbol: str) -> str | None:
+    """Return why a program's very name and subcommand are told to no agent; None for any other symbol."""
+    return line_harm(display_name(symbol)) if is_shell_symbol(symbol) else None
 
 
 def line_harm(line: str, project: str | None = None) -> str | None:

@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from consolidator.memory.calls.command_templates import MAX_HOLES
+from consolidator.memory.calls.harm import symbol_harm
 from consolidator.memory.calls.symbols import SHELL_PREFIX, display_name
 from consolidator.memory.procedures.key_texts import KeyTexts
 from consolidator.memory.procedures.patterns import MinedPatterns, Pattern
@@ -267,7 +268,9 @@ def _likely_followers(symbols: Sequence[str], profiles: Mapping[str, ToolProfile
         shares = sorted(((count / chances, symbol) for symbol, count in counts.items()), key=lambda e: (-e[0], e[1]))
         if chances >= MIN_FOLLOW_CHANCES and shares:
             return tuple(
-                (symbol, round(share, 4)) for share, symbol in shares[:MAX_FOLLOWS] if share >= MIN_FOLLOW_SHARE
+                (symbol, round(share, 4))
+                for share, symbol in shares[:MAX_FOLLOWS]
+                if share >= MIN_FOLLOW_SHARE and symbol_harm(symbol) is None
             )
     return ()
 
@@ -284,6 +287,7 @@ def _preconditions(
                 preconditions.append(f"{argument.source} has run: {name} takes {argument.path} from it")
         profile = profiles.get(symbols[position])
         for earlier, roots in sorted(profile.fixed_by.items()) if profile else ():
-            if roots >= MIN_PRECONDITION_ROOTS and earlier not in symbols[:position]:
+            is_known = roots >= MIN_PRECONDITION_ROOTS and symbol_harm(earlier) is None
+            if is_known and earlier not in symbols[:position]:
                 preconditions.append(f"{display_name(earlier)} on the same thing before {name}, or it may fail")
     return tuple(dict.fromkeys(preconditions))

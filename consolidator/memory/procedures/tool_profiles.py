@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Any
 
-from consolidator.memory.calls.harm import find_harm
+from consolidator.memory.calls.harm import find_harm, symbol_harm
 from consolidator.memory.calls.symbols import display_name, is_shell_symbol
 from consolidator.memory.calls.tool_kinds import PATH_KEYS
 from consolidator.memory.procedures.key_counts import encode_json, hash_key
@@ -104,7 +104,8 @@ class ToolProfile:
             for binding in self.bindings.get(path, ())
             if binding.kind == "constant" and binding.precision >= MIN_SHARE
         ]
-        return next((harm for key, value in usual if (harm := find_harm(self.tool, {key: value}, project))), None)
+        harms = (harm for key, value in usual if (harm := find_harm(self.tool, {key: value}, project)))
+        return symbol_harm(self.symbol) or next(harms, None)
 
     def to_json(self) -> dict[str, Any]:
         """Return the profile as JSON; it shares the profile's lists."""
