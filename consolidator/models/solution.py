@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from consolidator.models.audience import ALL
-from consolidator.models.table import table_of
+from consolidator.models.table import PEOPLE_ONLY, table_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,18 @@ class SolutionRow:
     run_id: str | None
     cause: str
     audience: str = ALL
+    withheld: list[str] = field(init=False, default_factory=list, metadata={PEOPLE_ONLY: True})  # fixes, in words
+
+    def __post_init__(self) -> None:
+        """Take what is told to no agent out of the body, which agents get."""
+        body = dict(self.body)
+        object.__setattr__(self, "withheld", body.pop("withheld", []))
+        object.__setattr__(self, "body", body)
+
+    @property
+    def is_advice(self) -> bool:
+        """Whether its best fix is confirmed, and says what to do in another case, too."""
+        return self.confirmed and bool(self.body["fixes"][0].get("transfers", True))
 
 
 SolutionTable = table_of("solution", SolutionRow)

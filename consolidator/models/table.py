@@ -11,6 +11,7 @@ from sqlalchemy import BigInteger, Boolean, Column, Date, Float, LargeBinary, Nu
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, TIMESTAMP
 from sqlmodel import Field, SQLModel
 
+PEOPLE_ONLY = "people_only"  # in the metadata of a row's field: no program gets it
 _TYPES: dict[Any, Any] = {
     str: Text,
     int: BigInteger,
@@ -31,7 +32,7 @@ def table_of(name: str, row: type) -> Any:
     It is for selects alone: what a column defaults to, and which indexes there are, stands in `schema.sql`.
     """
     hints = get_type_hints(row)
-    columns = {field.name: _column(field.name, hints[field.name]) for field in fields(row)}
+    columns = {field.name: _column(field.name, hints[field.name]) for field in fields(row) if field.init}
     own = {"__tablename__": name, "__module__": __name__, "__annotations__": dict.fromkeys(columns, Any)}
     metaclass: Any = type(SQLModel)
     return metaclass(f"{row.__name__.removesuffix('Row')}Table", (SQLModel,), own | columns, table=True)

@@ -81,7 +81,7 @@ def solutions_command(
     if solutions and OUT.is_terminal:
         for solution in solutions:
             confirmed, sessions = "confirmed" if solution.confirmed else "", pluralize(solution.sessions, "session")
-            print_entry(solution.body["line"], confirmed, sessions, _owner(solution), short_id(solution.id))
+            print_entry(_lines(solution), confirmed, sessions, _owner(solution), short_id(solution.id))
         return
     if error is not None and not solutions:
         print_line("nothing known about this error")
@@ -92,7 +92,7 @@ def solutions_command(
         (
             (
                 short_id(solution.id),
-                solution.body["line"],
+                _lines(solution),
                 "yes" if solution.confirmed else "",
                 solution.sessions,
                 _owner(solution),
@@ -101,6 +101,11 @@ def solutions_command(
         ),
         right=("sessions",),
     )
+
+
+def _lines(solution: SolutionRow) -> str:
+    """Return a solution, and what only a person is shown of it."""
+    return " ".join([solution.body["line"], *(f"[hostile: {fix}]" for fix in solution.withheld)])
 
 
 def _owner(solution: SolutionRow) -> str:

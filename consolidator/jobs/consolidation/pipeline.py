@@ -238,7 +238,7 @@ async def _merge_unit(decider: CandidateDecider, settings: Settings, unit: Unit,
         await derive_outdated_errors(conn, agent, run_id=unit.run_id)
         changes = await merge_agent(conn, agent, run_id=unit.run_id, now=database.clock.now(), settings=settings)
         if delete_unsupported:
-            changes.add_retired("facts or solutions", await rederive.delete_unsupported(conn, agent))
+            changes.add("facts or solutions", "retired", await rederive.delete_unsupported(conn, agent))
             await indexer.index_facts(conn, agent)
         await record_progress(conn, [unit], [unit.progress()])
         await runs.set_note(conn, unit.run_id, unit.kind, unit.name, changes.summarize() or None)

@@ -8,19 +8,14 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Changes:
-    """How many facts, procedures and solutions were added, changed, reinforced or retired."""
+    """How many facts, solutions and procedures worth telling were added, changed, reinforced or retired."""
 
     counts: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))  # by kind and outcome
 
-    def add(self, kind: str, outcome: str | None) -> None:
-        """Count one thing; an outcome of None means that nothing has changed."""
-        if outcome is not None:
-            self.counts[kind][outcome] += 1
-
-    def add_retired(self, kind: str, count: int) -> None:
-        """Count things that are no longer published."""
-        if count:
-            self.counts[kind]["retired"] += count
+    def add(self, kind: str, outcome: str | None, times: int = 1) -> None:
+        """Count what became of one thing or several; an outcome of None means that nothing has changed."""
+        if outcome is not None and times:
+            self.counts[kind][outcome] += times
 
     def summarize(self) -> str:
         """Return one line such as "facts: 2 added, 1 reinforced; procedures: 1 added"."""

@@ -29,13 +29,14 @@ from consolidator.memory.procedures.key_counts import encode_json
 from consolidator.memory.procedures.key_sums import MIN_RECURRING_ROOTS
 from consolidator.memory.procedures.publication_rule import exclude_shared
 from consolidator.memory.procedures.publishing import Procedure, PublishedScope, procedure_id
+from consolidator.memory.solutions.fix_harm import quote_harm
 from consolidator.memory.text.invisible import strip_invisible, strip_invisible_in
 from consolidator.models.audience import ALL, OWNER, SHARED, audience_of_only, own_audience
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.provenance import Provenance
 from consolidator.store.calls import digests, procedures, scope_digests, scopes
 
-VERSION = "latest-2"  # of how scopes are learned and published; an agent of another version is published again
+VERSION = "latest-3"  # of how scopes are learned and published; an agent of another version is published again
 _MAX_QUOTED = 1000  # sessions whose quotes are kept in memory
 
 CallKey = tuple[str, int]  # session and seq
@@ -210,7 +211,7 @@ class _ScopeWriter:
             provenance=self.provenance,
         )
         if is_counted:
-            self.changes.add_retired("procedures", retired)
+            self.changes.add("procedures", "retired", retired)
         if project != ALL_PROJECTS:
             withheld = [row for row in selected if row.id not in own]
             await procedures.replace_withheld(self.conn, self.agent, project, audience.name, withheld)
@@ -223,9 +224,8 @@ class _ScopeWriter:
         released = await procedures.release(self.conn, affected.own, worthless, self.provenance)
         retired = await procedures.withhold(self.conn, affected.shared, worthless, self.provenance)
         if audience.name.startswith(ALL):
-            for outcome in released:
-                self.changes.add("procedures", outcome)
-            self.changes.add_retired("procedures", retired)
+            self.changes.add("procedures", "added", released)
+            self.changes.add("procedures", "retired", retired)
 
     def _row(
         self, procedure: Procedure, project: str, quotes: Mapping[CallKey, str], audience: Audience
@@ -256,4 +256,5 @@ class _ScopeWriter:
         for row in await digests.get_quotes(self.conn, sorted({session for session, _ in cited} - self.quotes.keys())):
             seqs = np.frombuffer(row.seqs, np.int64).tolist()
             self.quotes[row.session_id] = dict(zip(seqs, unpack_quotes(row.quotes), strict=True))
-        return {(session, seq): self.quotes.get(session, {}).get(seq, "") for session, seq in cited}
+        quoted = {(session, seq): self.quotes.get(session, {}).get(seq, "") for session, seq in cited}
+        return {call: "" if quote_harm(quote) else quote for call, quote in quoted.items()}

@@ -129,7 +129,7 @@ async def _publish(
             changes.add("solutions", outcome)
     keep = [solution.id for solution in published]
     deleted = await solutions.delete_others(conn, agent, fingerprints, keep=keep)
-    changes.add_retired("solutions", sum(audience.startswith(ALL) for audience in deleted))
+    changes.add("solutions", "retired", sum(audience.startswith(ALL) for audience in deleted))
 
 
 def _read_fix_shapes(stored: Mapping[RecordKey, dict[str, Any]]) -> dict[RecordKey, str]:

@@ -44,6 +44,7 @@ class Command:
     words: tuple[str, ...] = ()  # all words after the program, in order, without quotes
     assignments: tuple[str, ...] = ()  # of its environment, without quotes: "CI=1"; also what `export` sets
     link: str = ""  # the operator before it: "" (first), "&&", "||", "|", ";" or "&"
+    wrappers: tuple[str, ...] = ()  # the programs that run it: "sudo", "env", "npx"
 
     @property
     def name(self) -> str:
@@ -59,6 +60,13 @@ class Command:
 def parse_commands(command: str) -> list[Command]:
     """Return the programs that a line runs, in order; [] where it runs none (only assignments, comments)."""
     return list(_parse_cached(command if _is_within_limits(command) else _shorten(command)))
+
+
+@lru_cache(maxsize=8192)
+def is_readable(command: str) -> bool:
+    """Whether a whole line parses: of any other some programs may be missing among those of `parse_commands`."""
+    text = _NON_ASCII.sub("x", command)
+    return _is_within_limits(command) and not _thread_parser().parse(text.encode()).root_node.has_error
 
 
 def _is_within_limits(command: str) -> bool:
@@ -235,6 +243,7 @@ def _unquote(node: Node, source: str) -> str:
 def _unwrap_command(words: list[str], redirections: tuple[str, ...], link: str, depth: int) -> Iterator[Command]:
     """Yield the command without its wrappers; for a shell with a script, the script's commands."""
     assignments: list[str] = []  # the operands of `env`
+    wrappers: tuple[str, ...] = ()
     for _ in range(8):
         if not words:
             return
@@ -246,14 +255,21 @@ def _unwrap_command(words: list[str], redirections: tuple[str, ...], link: str, 
                 inner = _parse(script, depth + 10)
                 for n, command in enumerate(inner):
                     environment = (*assignments, *command.assignments)
-                    yield replace(command, assignments=environment, link=command.link if n else link)
+                    yield replace(
+                        command,
+                        assignments=environment,
+                        link=command.link if n else link,
+                        wrappers=(*wrappers, *command.wrappers),
+                    )
                 return
         inner_words = _wrapped_words(program, rest)
         if inner_words is None:
             break
         assignments.extend(word for word in rest[: len(rest) - len(inner_words)] if _ASSIGNMENT.match(word))
         words = inner_words
-    yield replace(_build_command(words, redirections, link), assignments=tuple(assignments))
+        is_runner = program in shell_programs.RUNNERS
+        wrappers = (*wrappers, f"{program} {next(word for word in rest if word[0] != '-')}" if is_runner else program)
+    yield replace(_build_command(words, redirections, link), assignments=tuple(assignments), wrappers=wrappers)
 
 
 def _shell_script(arguments: list[str]) -> str | None:

@@ -20,6 +20,7 @@ from consolidator.memory.procedures.publication_rule import (
     DEFAULT_RULE,
     MAX_LENGTH,
     MIN_LENGTH,
+    MIN_LOOP,
     Bools,
     PublicationRule,
 )
@@ -69,14 +70,21 @@ def task_outcome(keys: Ints) -> int:
 class Pattern:
     """A frequent contiguous pattern of symbols; its outcomes and evidence are computed on demand."""
 
-    __slots__ = ("_log", "_occurrences", "gain", "support", "symbols")
+    __slots__ = ("_log", "_occurrences", "gain", "regularity", "support", "symbols")
 
     def __init__(
-        self, symbols: tuple[int, ...], support: int, gain: float, log: _SequenceLog, occurrences: _Occurrences
+        self,
+        symbols: tuple[int, ...],
+        support: int,
+        gain: float,
+        regularity: float,
+        log: _SequenceLog,
+        occurrences: _Occurrences,
     ) -> None:
         self.symbols = symbols  # hashes
         self.support = support  # distinct roots
         self.gain = gain  # bits by which it predicts its steps better than their pairs do
+        self.regularity = regularity  # bits by which it predicts them where its first step is made; 0 if not regular
         self._log = log
         self._occurrences = occurrences
 
@@ -104,6 +112,10 @@ class Pattern:
     def purpose(self) -> Purpose:
         """Return what the goals of its sessions say that it is for."""
         return self._log.purposes.find(np.unique(self._log.root_at[self._positions]))
+
+    def common_purpose(self) -> Purpose:
+        """Return the words that most goals of its sessions have, whether others have them or not."""
+        return self._log.purposes.find_common(np.unique(self._log.root_at[self._positions]))
 
     def evidence(self, limit: int = 5) -> tuple[tuple[str, int], ...]:
         """Return session and seq of its first call in each of the latest sessions, the latest first."""
@@ -140,9 +152,9 @@ class _SequenceLog:
         self.purposes = PurposeFinder(digests, rule.min_projects, rule.min_askers)
         self.symbols = concatenate([d.sequence for d in digests])
         self.seqs = concatenate([d.seqs for d in digests])
+        self.session_at = np.repeat(np.arange(len(digests)), [len(d.sequence) for d in digests])
+        self._drop_repeated_rounds()
         self.last_at = np.asarray([d.last_at for d in digests], np.float64)  # by session
-        lengths = [len(d.sequence) for d in digests]
-        self.session_at = np.repeat(np.arange(len(digests)), lengths)
         roots = sorted({d.root_id for d in digests})
         root_numbers = {root: n for n, root in enumerate(roots)}
         self.root_count = len(roots)
@@ -157,6 +169,20 @@ class _SequenceLog:
         self.outcomes[self.root_of_session[session_outcomes > 0]] = 1
         self.outcomes[self.root_of_session[session_outcomes < 0]] = -1
         self.has_outcomes = bool(self.outcomes.any())
+
+    def _drop_repeated_rounds(self) -> None:
+        """Leave one round of what a session does in a loop: the next ones would be chains that begin anywhere in it."""
+        for period in range(MIN_LOOP, MAX_LENGTH + 1):
+            repeats = self.symbols[period:] == self.symbols[:-period]
+            repeats &= self.session_at[period:] == self.session_at[:-period]
+            edges = np.flatnonzero(np.diff(repeats, prepend=False, append=False))
+            starts, ends = edges[::2], edges[1::2]
+            is_round = ends - starts >= period
+            changes = np.zeros(len(self.symbols) + 1, np.int64)
+            np.add.at(changes, starts[is_round] + period, 1)
+            np.add.at(changes, ends[is_round] + period, -1)
+            kept = np.cumsum(changes[:-1]) == 0
+            self.symbols, self.seqs, self.session_at = self.symbols[kept], self.seqs[kept], self.session_at[kept]
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,19 +218,22 @@ def mine_patterns(
     gains = HeldOutGain(
         [(grams.positions, grams.ids) for grams in (singles, *grams_by_length)], log.root_at, log.root_count
     )
-    patterns = _best_patterns(log, grams_by_length, kept_by_length, gains, rule)
+    patterns = _best_patterns(log, singles, grams_by_length, kept_by_length, gains, rule)
     return MinedPatterns(patterns, KeySums.of_sessions(log.digests) if key_sums is None else key_sums, log.root_count)
 
 
 def _best_patterns(
     log: _SequenceLog,
+    singles: _Grams,
     grams_by_length: list[_Grams],
     kept_by_length: list[Bools],
     gains: HeldOutGain,
     rule: PublicationRule,
 ) -> list[Pattern]:
     """Return the best patterns by rank; ties are ordered by their symbols."""
-    support_parts, length_parts, symbol_parts, id_parts = [], [], [], []
+    support_parts, length_parts, symbol_parts, id_parts, regular_parts = [], [], [], [], []
+    counts = np.bincount(singles.ids, minlength=len(singles.support))
+    bits = -np.log2(counts / max(len(log.symbols), 1))  # by single symbol
     occurrences: list[_Occurrences] = []
     for length, (grams, kept) in enumerate(zip(grams_by_length, kept_by_length, strict=True), MIN_LENGTH):
         ids = np.flatnonzero(kept)
@@ -212,22 +241,31 @@ def _best_patterns(
         bounds = np.searchsorted(grams.ids[order], np.stack([ids, ids + 1]))
         occurrences += [(grams.positions, order, start, end) for start, end in bounds.T.tolist()]
         symbols = np.full((len(ids), MAX_LENGTH), np.iinfo(np.int64).min)  # the padding sorts a prefix first
+        regularity = np.zeros(len(ids), np.float64)
         if len(ids):
-            symbols[:, :length] = log.symbols[grams.positions[order[bounds[0]]][:, None] + np.arange(length)]
+            steps = grams.positions[order[bounds[0]]][:, None] + np.arange(length)
+            symbols[:, :length] = log.symbols[steps]
+            each = singles.ids[np.searchsorted(singles.positions, steps)]
+            is_regular = rule.is_regular(np.bincount(grams.ids)[ids], counts[each[:, 0]])
+            regularity = np.where(is_regular, bits[each[:, 1:]].sum(axis=1), 0.0)
+        regular_parts.append(regularity)
         support_parts.append(grams.support[ids])
         length_parts.append(np.full(len(ids), length))
         id_parts.append(ids)
         symbol_parts.append(symbols)
-    support, lengths, symbols, all_ids = map(np.concatenate, (support_parts, length_parts, symbol_parts, id_parts))
+    support, lengths, symbols, all_ids, regularities = map(
+        np.concatenate, (support_parts, length_parts, symbol_parts, id_parts, regular_parts)
+    )
     order = np.lexsort((*symbols.T[::-1], -rule.rank(support, lengths)))[: rule.max_candidates]
     gained = np.zeros(len(order), np.float64)
     for length in np.unique(lengths[order]).tolist():
         of_length = lengths[order] == length
         gained[of_length] = gains.of_patterns(length, all_ids[order[of_length]])
-    columns = (symbols[order], lengths[order], support[order], gained)
+    columns = (symbols[order], lengths[order], support[order], gained, regularities[order].round(4))
     best = zip(order.tolist(), *(column.tolist() for column in columns), strict=True)
     return [
-        Pattern(tuple(padded[:length]), count, gain, log, occurrences[n]) for n, padded, length, count, gain in best
+        Pattern(tuple(padded[:length]), count, gain, regularity, log, occurrences[n])
+        for n, padded, length, count, gain, regularity in best
     ]
 
 

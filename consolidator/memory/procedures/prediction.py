@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from consolidator.memory.calls.columns import Scalar, flatten, unflatten
 from consolidator.memory.calls.command_templates import count_holes, fill_template
+from consolidator.memory.calls.harm import find_harm, symbol_harm
 from consolidator.memory.calls.symbols import SHELL_PREFIX
 from consolidator.memory.procedures.bindings import BindingFold, first_unused
 from consolidator.memory.procedures.digest import SAME_CALL, SAME_TOOL, START, Digest
@@ -73,6 +74,8 @@ def predict_next_calls(profiles: Mapping[str, ToolProfile], digest: Digest, limi
             continue
         if (tool, filled.arguments) in under_way:
             filled = _leave_free(filled.arguments)
+        if symbol_harm(symbol) or find_harm(tool, filled.arguments):
+            continue
         why = f"{likelihood:.0%} after {after}" + (f"; {filled.why}" if filled.why else "")
         confidence = likelihood * filled.confidence
         suggestions.append(Suggestion(tool, symbol, filled.arguments, likelihood, confidence, why, filled.free))

@@ -2,7 +2,8 @@
 
 A pattern of symbols is published in a scope (one project, or what an agent's projects share) when it is
 
-1. contiguous, of 2 to 8 steps (MIN_LENGTH, MAX_LENGTH);
+1. contiguous, of 2 to 8 steps (MIN_LENGTH, MAX_LENGTH); what a session does in a loop of MIN_LOOP steps or more is one
+   round;
 2. frequent: at least `min_support` distinct lineage roots have it (the setting `min_support`, 3 by default);
 3. shared: at least `min_projects` projects have it, 2 in the shared scope of an agent with several projects, else 1;
 4. closed: no pattern that is one step longer has the same support, for that one says more;
@@ -27,7 +28,9 @@ b. is more than one habit: it has MIN_DISTINCT different steps, since two are a 
 c. has a purpose: words that the goals of its sessions have more often than others (`purposes`), or too few goals are
    known to tell.
 
-Its worth is the gain and the evidence for its purpose, in bits.
+Its worth is the gain and the evidence for its purpose, in bits. What is always the same gains nothing over its pairs.
+So a *regular* pattern, which follows at MIN_REGULAR of the places where its first step is made, is worth telling if b
+holds: by the bits that its other steps take, each by its share of all steps.
 """
 
 from __future__ import annotations
@@ -53,6 +56,8 @@ if TYPE_CHECKING:
 
 MIN_LENGTH, MAX_LENGTH = 2, 8  # steps of a pattern
 MIN_GAIN = 1.0  # bits: what happened in the held-out sessions is twice as likely as by the pairs
+MIN_REGULAR = 0.8  # of the occurrences of a pattern's first step, after which the others follow
+MIN_LOOP = 3  # steps of a round that counts once however often it is repeated
 MIN_DISTINCT = 3  # different steps of a procedure that is worth telling
 MAX_OVERLAP = 0.6  # share of steps that two procedures may have in common, in order
 
@@ -87,6 +92,11 @@ class PublicationRule:
     def is_closed(support: Ints, longer_support: Ints) -> Bools:
         """Mark the closed patterns; `longer_support` is the largest support of a pattern one step longer."""
         return support > longer_support
+
+    @staticmethod
+    def is_regular(times: Ints, first_step: Ints) -> Bools:
+        """Mark the patterns that mostly follow where their first step is made, by how often both occur."""
+        return times >= MIN_REGULAR * first_step
 
     @staticmethod
     def rank(support: _Support, length: _Support) -> _Support:
@@ -145,13 +155,13 @@ def is_more_than_a_habit(symbols: Iterable[str]) -> bool:
     return len(set(map(display_name, symbols))) >= MIN_DISTINCT
 
 
-def measure_worth(gain: float, purpose: Purpose, rivals: int) -> float:
+def measure_worth(gain: float, purpose: Purpose, rivals: int, regularity: float = 0.0) -> float:
     """Return what telling a pattern is worth, in bits; 0 where it is listed only on request.
 
     `rivals` are the patterns of its length that are more than a habit, itself included.
     """
     worth = round(gain + purpose.bits, 4)
-    return 0.0 if gain < MIN_GAIN or purpose.is_missing or worth < math.log2(rivals) else worth
+    return regularity if gain < MIN_GAIN or purpose.is_missing or worth < math.log2(rivals) else worth
 
 
 class _PurposeCheck:

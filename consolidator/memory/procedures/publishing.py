@@ -1,7 +1,7 @@
 """Turn mined patterns into what is published of a scope: procedures with bound arguments, and tool profiles.
 
 Pure: the same patterns and texts give the same procedures with the same ids. `publication_rule` decides which
-patterns are published.
+patterns are published; of what is hostile to repeat none is.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any, NamedTuple
 
 from consolidator.memory.calls.command_templates import MAX_HOLES
+from consolidator.memory.calls.harm import symbol_harm
 from consolidator.memory.calls.symbols import SHELL_PREFIX, display_name
 from consolidator.memory.procedures.key_texts import KeyTexts
 from consolidator.memory.procedures.patterns import MinedPatterns, Pattern
@@ -142,9 +144,10 @@ def publish_scope(
     """Return the procedures that the rule selects, best first, and the profiles of all symbols."""
     profiles = build_profiles(mined.key_sums, texts)
     selection = ProcedureSelection(rule, profiles)
+    is_harmful = cache(lambda symbol: symbol in profiles and profiles[symbol].find_harm(project or None) is not None)
     procedures = []
     for valued in _value_patterns(mined.patterns, texts):
-        if not selection.accept(valued.symbols, valued.purpose):
+        if any(map(is_harmful, valued.symbols)) or not selection.accept(valued.symbols, valued.purpose):
             continue
         procedures.append(_build_procedure(valued, profiles, agent, project))
         if selection.is_full:
@@ -170,9 +173,12 @@ def _value_patterns(patterns: Iterable[Pattern], texts: KeyTexts) -> list[_Value
     for pattern, symbols in named:
         worth = 0.0
         words: tuple[str, ...] = ()
-        if pattern.gain >= MIN_GAIN and is_more_than_a_habit(symbols):  # of few patterns: a purpose takes a while
+        # Of few patterns: a purpose takes a while.
+        if (pattern.gain >= MIN_GAIN or pattern.regularity) and is_more_than_a_habit(symbols):
             purpose = pattern.purpose()
-            worth = measure_worth(pattern.gain, purpose, rivals[len(symbols)])
+            worth = measure_worth(pattern.gain, purpose, rivals[len(symbols)], pattern.regularity)
+            if worth and not purpose.words and worth == pattern.regularity:
+                purpose = pattern.common_purpose()
             words = tuple(filter(None, map(texts.text, purpose.words))) if worth else ()
         valued.append(_ValuedPattern(pattern, symbols, worth, words))
     return sorted(valued, key=lambda value: value.worth <= 0)
@@ -262,7 +268,9 @@ def _likely_followers(symbols: Sequence[str], profiles: Mapping[str, ToolProfile
         shares = sorted(((count / chances, symbol) for symbol, count in counts.items()), key=lambda e: (-e[0], e[1]))
         if chances >= MIN_FOLLOW_CHANCES and shares:
             return tuple(
-                (symbol, round(share, 4)) for share, symbol in shares[:MAX_FOLLOWS] if share >= MIN_FOLLOW_SHARE
+                (symbol, round(share, 4))
+                for share, symbol in shares[:MAX_FOLLOWS]
+                if share >= MIN_FOLLOW_SHARE and symbol_harm(symbol) is None
             )
     return ()
 
@@ -279,6 +287,7 @@ def _preconditions(
                 preconditions.append(f"{argument.source} has run: {name} takes {argument.path} from it")
         profile = profiles.get(symbols[position])
         for earlier, roots in sorted(profile.fixed_by.items()) if profile else ():
-            if roots >= MIN_PRECONDITION_ROOTS and earlier not in symbols[:position]:
+            is_known = roots >= MIN_PRECONDITION_ROOTS and symbol_harm(earlier) is None
+            if is_known and earlier not in symbols[:position]:
                 preconditions.append(f"{display_name(earlier)} on the same thing before {name}, or it may fail")
     return tuple(dict.fromkeys(preconditions))

@@ -30,6 +30,7 @@ MIN_GOALS = 3  # of the pattern's sessions that must have a word
 MIN_SHARE = 0.4  # of these goals
 MIN_LIFT = 2.0  # times the share among the other goals
 MIN_TESTED_GOALS = 6  # of its sessions and of others, from which goals without a common word speak against a pattern
+COMMON_SHARE = 0.8  # of the roots of a regular pattern, whose goals have a word
 MAX_CHANCE = 0.05  # that any one of the words is told by chance
 MAX_WORDS = 4
 
@@ -77,6 +78,7 @@ class PurposeFinder:
     def __init__(self, sessions: Sequence[SessionGoal], min_projects: int = 1, min_askers: int = 2) -> None:
         self._min_projects = min_projects
         self._min_askers = min_askers
+        self._has_people = len({session.peer for session in sessions}) > 1
         words_of_root: dict[str, set[int]] = defaultdict(set)
         for session in sessions:
             words_of_root[session.root_id].update(session.goal.tolist())
@@ -117,6 +119,24 @@ class PurposeFinder:
         if not told:
             return Purpose(is_missing=min(len(held), others) >= MIN_TESTED_GOALS)
         return Purpose(tuple(self._words[told[:MAX_WORDS]].tolist()), round(-log2(chances[told[0]]), 4))
+
+    def find_common(self, roots: Ints) -> Purpose:
+        """Return the words that most of some roots' goals have, each root once, whatever others were asked for."""
+        numbers, times = np.unique(self._goal_of_root[roots], return_counts=True)
+        numbers, times = numbers[numbers >= 0], times[numbers >= 0]
+        counts = np.zeros(len(self._words), np.int64)
+        for number, count in zip(numbers.tolist(), times.tolist(), strict=True):
+            counts[self._word_at[self._starts[number] : self._starts[number + 1]]] += count
+        enough = max(MIN_GOALS, COMMON_SHARE * int(times.sum()))
+        common = [
+            word for word in np.flatnonzero(counts >= enough).tolist() if self._is_common_shareable(word, numbers)
+        ]
+        common.sort(key=lambda word: (-counts[word], self._goals_with[word], int(self._words[word])))
+        return Purpose(tuple(self._words[common[:MAX_WORDS]].tolist()))
+
+    def _is_common_shareable(self, word: int, held: Ints) -> bool:
+        """Whether a word is of one person's own sessions, or comes from several people and enough projects."""
+        return not self._has_people or self._is_shareable(word, held)
 
     def _count_words(self, held: Ints) -> Ints:
         parts = [self._word_at[self._starts[goal] : self._starts[goal + 1]] for goal in held.tolist()]

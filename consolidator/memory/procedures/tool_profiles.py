@@ -12,7 +12,9 @@ from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Any
 
-from consolidator.memory.calls.symbols import display_name
+from consolidator.memory.calls.harm import find_harm, symbol_harm
+from consolidator.memory.calls.symbols import display_name, is_shell_symbol
+from consolidator.memory.calls.tool_kinds import PATH_KEYS
 from consolidator.memory.procedures.key_counts import encode_json, hash_key
 from consolidator.memory.procedures.key_sums import KeySums
 from consolidator.memory.procedures.key_texts import KeyTexts
@@ -92,6 +94,18 @@ class ToolProfile:
     def binding(self, path: str) -> Binding | None:
         """Return the best reliable binding of an argument."""
         return next((binding for binding in self.bindings.get(path, []) if binding.is_reliable), None)
+
+    def find_harm(self, project: str | None) -> str | None:
+        """Return why what the tool was mostly called with is repeated to no agent; None for a harmless tool."""
+        paths = ("command", "$", "$usage") if is_shell_symbol(self.symbol) else PATH_KEYS
+        usual = [
+            ("command" if path[0] == "$" else path, binding.value)
+            for path in paths
+            for binding in self.bindings.get(path, ())
+            if binding.kind == "constant" and binding.precision >= MIN_SHARE
+        ]
+        harms = (harm for key, value in usual if (harm := find_harm(self.tool, {key: value}, project)))
+        return symbol_harm(self.symbol) or next(harms, None)
 
     def to_json(self) -> dict[str, Any]:
         """Return the profile as JSON; it shares the profile's lists."""
@@ -308,6 +322,7 @@ def usual_command(symbol: str, profiles: Mapping[str, ToolProfile]) -> tuple[str
         for path in ("command", "$usage"):
             for binding in profile.bindings.get(path, []):
                 repeats = binding.kind == "constant" and binding.roots >= MIN_ROOTS
-                if repeats and (binding.is_reliable or path == "$usage"):
+                is_usual = binding.precision >= MIN_PRECISION  # else it is the usage of another step
+                if repeats and (binding.is_reliable or (path == "$usage" and is_usual)):
                     return str(binding.value), path == "command"
     return f"{display_name(symbol)} <free>", False

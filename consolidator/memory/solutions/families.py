@@ -16,6 +16,7 @@ from consolidator.memory.solutions.error_records import ErrorRecord
 from consolidator.memory.solutions.fingerprint import FAMILY_NAME, error_names, family_headline, missing_command
 from consolidator.memory.solutions.fix_cases import FixCase, case_of_record
 from consolidator.memory.solutions.fix_description import describe_fix
+from consolidator.memory.solutions.fix_harm import fix_harm
 from consolidator.memory.solutions.fix_learning import LearnedTemplate, learn_templates
 from consolidator.memory.solutions.fix_suggestion import describe_template
 from consolidator.memory.solutions.grouping import (
@@ -32,7 +33,7 @@ from consolidator.memory.solutions.grouping import (
     latest_first,
 )
 from consolidator.memory.solutions.sharing import most_common_of_people, share_solution, share_templates
-from consolidator.memory.solutions.solution import Evidence, Fix, Solution, solution_id
+from consolidator.memory.solutions.solution import Evidence, Fix, Solution, solution_id, split_withheld
 from consolidator.models.audience import SHARED
 
 MIN_NAMES = 2  # different names for which a fix must have worked
@@ -87,10 +88,11 @@ def _build_solution(
     learned_fixes = [fix for fix in learn_templates(cases, min_trust=MIN_TRUST) if _is_of_family(fix, cases)]
     if audience == SHARED:
         learned_fixes = share_templates(learned_fixes, cases, min_people)
-    if not learned_fixes:
+    headline = family_headline(family)
+    fixes, _ = split_withheld((_build_fix(fix, headline, group, records) for fix in learned_fixes), None)
+    if not fixes:
         return None
     names = {case.names for case in cases if any(case.resolver in fix.hits for fix in learned_fixes)}
-    headline = family_headline(family)
     symbol = group[0].symbol if not missing_command(group[0].headline) else FAMILY_NAME
     solution = Solution(
         id=solution_id(agent, project, family, audience),
@@ -104,7 +106,7 @@ def _build_solution(
         resolved=sum(occurrence.fix_shape is not None for occurrence in group),
         sessions=len({occurrence.ref.root for occurrence in group}),
         status="confirmed",
-        fixes=tuple(_build_fix(fix, headline, group, records) for fix in learned_fixes),
+        fixes=tuple(fixes),
         tried=(),
         evidence=_evidence(group, records),
         last_at=group[0].occurred_at,
@@ -160,6 +162,7 @@ def _build_fix(
         templates=(learned.template.to_json(),),
         last_time=describe_fix(example),
         people=count_people(hits),
+        harm=fix_harm(example, [learned.template], group[0].ref.project),
     )
 
 

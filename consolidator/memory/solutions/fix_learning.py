@@ -270,7 +270,7 @@ def _generalize(group: Sequence[_Example]) -> FixTemplate | None:
         sources = _shared_sources(group, values)
         varies = varies or not is_constant
         if sources:
-            parts.append(Part(value, sources))
+            parts.append(Part(value, sources, tuple(sorted(set(values)))))
         elif is_constant:
             parts.append(Part(value))
             names_one_case = True

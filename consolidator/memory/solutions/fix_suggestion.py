@@ -13,12 +13,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from consolidator.memory.calls.argument_summary import shorten
+from consolidator.memory.calls.harm import find_harm
+from consolidator.memory.calls.installation import installed_packages
 from consolidator.memory.calls.symbols import is_shell_symbol, shell_command
 from consolidator.memory.solutions.error_line import extract_error_text, find_error_line, headline, truncate_middle
 from consolidator.memory.solutions.fingerprint import error_names, mask_line
 from consolidator.memory.solutions.fix_cases import DIRECTORY, CallTexts, call_texts, same_texts, write_call
 from consolidator.memory.solutions.fix_template import FixTemplate
 from consolidator.memory.solutions.solution import count_support
+from consolidator.memory.text.invisible import strip_invisible
 
 MAX_EXCERPT = 500  # characters of an error from its line on, as error records quote it
 MAX_SHOWN = 300
@@ -60,11 +63,14 @@ class Suggestion:
 
 def suggest_family_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | None = None) -> Suggestion | None:
     """Return the fix of a family (a solution as JSON), bound to the name in an error's text; None where none binds."""
-    suggestion = suggest_fix(solution, error, failed, error_names(headline(error)))
-    if suggestion is None or suggestion.tool is None:
+    names = error_names(headline(error))
+    suggestion = suggest_fix(solution, error, failed, names)
+    if suggestion is None or not names:
         return None
     description = solution["fixes"][suggestion.fix]["description"]
     of_others = f"for other names, in {suggestion.worked} of {suggestion.tried} cases: {description}"
+    if suggestion.tool is None:  # what it would write here is nothing that the project's sessions used
+        return replace(suggestion, text=of_others)
     return replace(suggestion, text=f"{of_others} → {suggestion.text}")
 
 
@@ -92,11 +98,14 @@ def suggest_fix(
     fixes = solution["fixes"]
     excerpt = error_excerpt(error)
     texts = call_texts(failed.tool, failed.arguments) if failed is not None else None
+    is_plain = strip_invisible(error) == error  # names with hidden letters are made to deceive: they fill nothing
     for number, fix in enumerate(fixes):
-        for template in map(FixTemplate.from_json, fix.get("templates", ())):
+        for template in map(FixTemplate.from_json, fix.get("templates", ()) if is_plain else ()):
             bound = template.bind(excerpt, texts, names)
             if bound is not None and not _is_failed_call(template, bound, texts, failed):
                 tool, arguments = _name_call(template, bound, solution, failed)
+                if not _may_be_made(tool, arguments, template, failed, solution["project"]):
+                    continue
                 text = _describe_bound(template, tool, arguments, failed)
                 return Suggestion(template.kind, text, tool, arguments, number, fix["worked"], fix["tried"])
     if not fixes:
@@ -104,6 +113,19 @@ def suggest_fix(
     fix = fixes[0]
     text = fix.get("last_time") or fix["description"]
     return Suggestion("last time", f"last time: {text}", worked=fix["worked"], tried=fix.get("tried", fix["worked"]))
+
+
+def _may_be_made(
+    tool: str, arguments: Mapping[str, Any], template: FixTemplate, failed: FailedCall | None, project: str | None
+) -> bool:
+    """Whether a bound call is harmless, and installs only what its project's sessions did, or the failed call."""
+    if find_harm(tool, arguments, project) is not None:
+        return False
+    own = () if failed is None else installed_packages(failed.tool, failed.arguments)
+    known = {*own, *installed_packages(tool, template.constants)}
+    if project is not None:
+        known.update(value.lower() for value in template.values)
+    return known.issuperset(installed_packages(tool, arguments))
 
 
 def answer_line(solution: Mapping[str, Any], suggestion: Suggestion, error_headline: str) -> str:

@@ -7,6 +7,7 @@ failed call. `fix_learning` finds the templates, from two cases at least. Pure.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ _FUNCTION_WORDS = (
     " your"
 )
 _STOP_WORDS = frozenset(_FUNCTION_WORDS.split())
+_PLAIN_VALUE = re.compile(r"[\w./][\w./@:#=,%-]*")  # no option, variable, home, pattern, nor a mark of a shell
 _MAX_DOCUMENT = 2000  # characters of a document that are read
 
 
@@ -70,12 +72,18 @@ class Part:
 
     text: str  # of a slot: the value of the latest case
     sources: tuple[Source, ...] = ()
+    values: tuple[str, ...] = ()  # of a slot: those of its cases, sorted
 
-    def fill(self, documents: Mapping[str, str]) -> str | None:
-        """Return the piece for the case in hand; None where no source has a value."""
+    def fill(self, documents: Mapping[str, str], *, is_written: bool = True) -> str | None:
+        """Return the piece for the case in hand; None where no source has a value, or one that is not to be written."""
         if not self.sources:
             return self.text
-        return next((value for source in self.sources if (value := find_value(source, documents)) is not None), None)
+        for source in self.sources:
+            value = find_value(source, documents)
+            if value is not None:
+                is_open = is_written and source.is_of_error
+                return None if is_open and not may_fill(value, documents[source.document], self.values) else value
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +110,26 @@ class FixTemplate:
     keeps: bool = False
     operands: tuple[tuple[str | None, ...], ...] = ()  # of the failed commands in the cases; None stands for any word
     same_call_only: Mapping[str, str] | None = None  # binds only where the failed call had just these arguments
+
+    @property
+    def example(self) -> dict[str, str]:
+        """The texts of the latest case that the template writes, by key."""
+        texts = {key: "".join(part.text for part in parts) for key, parts in self.texts.items()}
+        for key, edits in self.edits.items():
+            new = (" ".join("".join(part.text for part in word) for word in edit.new) for edit in edits)
+            texts[key] = " ".join([*filter(None, [texts.get(key)]), *new])
+        return texts
+
+    @property
+    def constants(self) -> dict[str, str]:
+        """What is written in every case, by key."""
+        return {key: " ".join(part.text for part in parts if not part.sources) for key, parts in self.texts.items()}
+
+    @property
+    def values(self) -> frozenset[str]:
+        """What its slots were filled with in its cases."""
+        words = [word for edits in self.edits.values() for edit in edits for word in edit.new]
+        return frozenset(value for parts in (*self.texts.values(), *words) for part in parts for value in part.values)
 
     @property
     def needs_name(self) -> bool:
@@ -193,6 +221,27 @@ class FixTemplate:
         )
 
 
+def may_fill(value: str, text: str, known: Sequence[str]) -> bool:
+    """Whether a value that an error's text names may be written: a plain name, or a path where those of the cases are.
+
+    The text of an error is anybody's: a file's or branch's name may be made to be read as an option or a command.
+    """
+    if re.search(rf"(?:^|[\s'\"`(\[])[:=+$;&|<>~!-]+{re.escape(value)}|{re.escape(value)}[*$;&|<>{{}}\\]", text):
+        return False  # a piece of what stands there
+    if value in known:
+        return True
+    if not _PLAIN_VALUE.fullmatch(value) or ".." in value.split("/") or "://" in value:
+        return False
+    if not value.isascii() and all(map(str.isascii, known)):
+        return False
+    if not value.startswith("/"):
+        return True
+    folders = [posixpath.dirname(each) for each in known if each.startswith("/")]
+    shared = posixpath.commonpath(folders) if folders else "/"
+    is_file = not value.endswith("/") or any(each.endswith("/") for each in known)
+    return shared != "/" and is_file and value.startswith(f"{shared}/")
+
+
 def command_operands(command: str) -> tuple[str, ...]:
     """Return the words of a command that are no options."""
     return tuple(word for word in command.split() if not word.startswith("-"))
@@ -210,7 +259,7 @@ def is_name_document(document: str) -> bool:
 
 
 def _parts_json(parts: Sequence[Part]) -> list[Any]:
-    return [[part.text, [source.to_json() for source in part.sources]] for part in parts]
+    return [[part.text, [source.to_json() for source in part.sources], list(part.values)] for part in parts]
 
 
 def _words_json(words: Sequence[Sequence[Part]]) -> list[Any]:
@@ -223,7 +272,10 @@ def _read_words(data: Sequence[Any]) -> tuple[tuple[Part, ...], ...]:
 
 
 def _read_parts(data: Sequence[Any]) -> tuple[Part, ...]:
-    return tuple(Part(text, tuple(Source.from_json(source) for source in sources)) for text, sources in data)
+    return tuple(
+        Part(text, tuple(Source.from_json(source) for source in sources), tuple(*values))
+        for text, sources, *values in data
+    )
 
 
 def _key_prefix(key: str) -> str:
@@ -250,7 +302,8 @@ def apply_edits(text: str | None, edits: Sequence[Edit], documents: Mapping[str,
     words = text.split()
     start = 0
     for edit in edits:
-        old, replacement = _fill_words(edit.old, documents), _fill_words(edit.new, documents)
+        old = _fill_words(edit.old, documents, is_written=False)
+        replacement = _fill_words(edit.new, documents)
         position = None if old is None else _find_place(words, old, edit.place, start)
         if old is None or replacement is None or position is None:
             return None
@@ -259,9 +312,11 @@ def apply_edits(text: str | None, edits: Sequence[Edit], documents: Mapping[str,
     return " ".join(words)
 
 
-def _fill_words(words: Sequence[Sequence[Part]], documents: Mapping[str, str]) -> list[str] | None:
+def _fill_words(
+    words: Sequence[Sequence[Part]], documents: Mapping[str, str], *, is_written: bool = True
+) -> list[str] | None:
     """Return words with their slots filled; None where a slot has no value."""
-    filled = [[part.fill(documents) for part in word] for word in words]
+    filled = [[part.fill(documents, is_written=is_written) for part in word] for word in words]
     if any(None in word for word in filled):
         return None
     return ["".join(piece or "" for piece in word) for word in filled]

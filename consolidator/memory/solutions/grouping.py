@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, TypeAlias
 
 from consolidator.memory.calls.symbols import display_name
@@ -21,11 +21,19 @@ from consolidator.memory.solutions.fix_description import (
     is_transferable,
     own_attempt_shape,
 )
+from consolidator.memory.solutions.fix_harm import fix_harm, quote_harm
 from consolidator.memory.solutions.fix_learning import learn_templates
 from consolidator.memory.solutions.fix_suggestion import describe_template
 from consolidator.memory.solutions.fix_template import FixTemplate
 from consolidator.memory.solutions.sharing import most_common_of_people, share_solution, share_templates
-from consolidator.memory.solutions.solution import Evidence, Fix, Solution, solution_id, solution_sort_key
+from consolidator.memory.solutions.solution import (
+    Evidence,
+    Fix,
+    Solution,
+    solution_id,
+    solution_sort_key,
+    split_withheld,
+)
 from consolidator.models.audience import ALL, SHARED
 
 DEFAULT_MIN_PEOPLE = 3  # of whom a template must be known before everybody is told
@@ -197,7 +205,8 @@ def _build_solution(
 ) -> Solution:
     agent, project, fingerprint, audience = key
     shared_by = min_people if audience == SHARED else None
-    fixes = sorted(_build_fixes(group, clusters, records, shared_by), key=_fix_sort_key)
+    built = sorted(_build_fixes(group, clusters, records, shared_by), key=_fix_sort_key)
+    fixes, withheld = split_withheld(built, project)
     status = "unsolved"
     if fixes:
         status = "confirmed" if any(fix.confirmed for fix in fixes) else "unconfirmed"
@@ -219,6 +228,7 @@ def _build_solution(
         evidence=_latest_evidence(group, records),
         last_at=group[0].occurred_at,
         audience=audience,
+        withheld=withheld[:MAX_FIXES],
     )
     if shared_by is None:
         return solution
@@ -288,9 +298,10 @@ def _failed_attempts(
 
 
 def _fix_sort_key(fix: Fix) -> tuple[object, ...]:
-    """Order fixes: confirmed first, then by the rate at which they worked, then by sessions and times."""
+    """Order fixes: confirmed advice first, then by the rate at which they worked, then by sessions and times."""
     rate = (fix.worked + 1) / (fix.tried + 2)
-    return (not fix.confirmed, -round(rate, 6), -fix.sessions, len(fix.description), fix.description)
+    is_advice = fix.confirmed and fix.transfers
+    return (not is_advice, not fix.confirmed, -round(rate, 6), -fix.sessions, len(fix.description), fix.description)
 
 
 def _build_fix(
@@ -311,7 +322,6 @@ def _build_fix(
         occurrences += 1
         own = own_attempts.get(occurrence.record_key)
         failed += own in shapes if own is not None else bool(in_vain.intersection(occurrence.failed_shapes))
-    tells = bool(templates) or all(shape is not None and is_transferable(shape) for shape in shapes)
     often = worked >= MIN_CONFIRMING_RATE * (worked + failed) and worked >= MIN_CONFIRMING_SHARE * occurrences
     return Fix(
         description=describe_template(_plainest(templates)) if templates else describe_fix(example),
@@ -324,11 +334,13 @@ def _build_fix(
         worked=worked,
         tried=worked + failed,
         sessions=sessions,
-        confirmed=sessions >= MIN_CONFIRMING_SESSIONS and often and tells,
+        confirmed=sessions >= MIN_CONFIRMING_SESSIONS and often,
         evidence=_latest_evidence(cluster, records),
         templates=tuple(template.to_json() for template in templates),
         last_time=describe_fix(example),
         people=count_people(cluster),
+        transfers=bool(templates) or all(shape is not None and is_transferable(shape) for shape in shapes),
+        harm=fix_harm(example, templates, cluster[0].ref.project),
     )
 
 
@@ -355,7 +367,8 @@ def _latest_evidence(
 
 def _most_common_attempts(group: Iterable[ErrorOccurrence]) -> tuple[str, ...]:
     counts = Counter(attempt for occurrence in group for attempt in dict.fromkeys(occurrence.tried))
-    return tuple(sorted(counts, key=lambda attempt: (-counts[attempt], attempt))[:MAX_TRIED])
+    ordered = sorted(counts, key=lambda attempt: (-counts[attempt], attempt))
+    return tuple(islice((attempt for attempt in ordered if quote_harm(attempt) is None), MAX_TRIED))
 
 
 def _most_common(values: Iterable[str]) -> str:

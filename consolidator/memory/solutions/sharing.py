@@ -60,7 +60,7 @@ def share_template(learned: LearnedTemplate, cases: Sequence[FixCase], min_peopl
     def share_part(part: Part) -> Part:
         if not part.sources:
             return part
-        return Part("", tuple(source for source in part.sources if is_common_source(source)))
+        return Part("", tuple(source for source in part.sources if is_common_source(source)))  # nor its values
 
     def share_words(words: Sequence[Sequence[Part]]) -> tuple[tuple[Part, ...], ...]:
         return tuple(tuple(map(share_part, word)) for word in words)
@@ -105,7 +105,7 @@ def share_fix(fix: Fix, headline: str) -> Fix:
 def share_solution(solution: Solution, headline: str) -> Solution:
     """Return a solution without its cases; `headline` is the masked one."""
     fixes = tuple(share_fix(fix, headline) for fix in solution.fixes if fix.templates)
-    return replace(solution, headline=headline, fixes=fixes, tried=(), evidence=(), last_at="")
+    return replace(solution, headline=headline, fixes=fixes, tried=(), evidence=(), last_at="", withheld=())
 
 
 def most_common_of_people(values: Iterable[tuple[str, str]], min_people: int, fallback: str) -> str:

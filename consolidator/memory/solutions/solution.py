@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -43,6 +44,8 @@ class Fix:
     templates: tuple[dict[str, Any], ...] = ()  # `FixTemplate`s as JSON; none: it is known from single cases only
     last_time: str = ""  # the latest example in words
     people: int = 1  # whose sessions these are
+    transfers: bool = True  # says what to do in another case, too; else its cases had values of their own
+    harm: str | None = None  # why it is told to no agent
 
     @property
     def rate(self) -> str:
@@ -73,6 +76,7 @@ class Solution:
     names: int = 0  # of a family: for how many names its fixes worked; 0 for one error
     people: int = 1  # whose sessions met it
     audience: str = ALL  # to whom it may be shown; where it is shared, `sessions` counts people
+    withheld: tuple[str, ...] = ()  # fixes that are told to no agent, in words for people
 
     @property
     def confirmed(self) -> bool:
@@ -85,7 +89,8 @@ class Solution:
         error = f"{self.failed} failed: “{self.headline}”" if self.headline else f"{self.failed} failed without a word"
         if not self.fixes:
             times = "once" if self.occurrences == 1 else f"{self.occurrences} times"
-            return f"{error} → no fix seen yet (met {times}, in {count_support(self.sessions, self.people)})"
+            fix_seen = "no fix to tell" if self.withheld else "no fix seen yet"
+            return f"{error} → {fix_seen} (met {times}, in {count_support(self.sessions, self.people)})"
         fix = self.fixes[0]
         told = fix.description if fix.templates else f"last time: {fix.description}"
         names = f", for {self.names} names" if self.names else ""
@@ -96,6 +101,17 @@ class Solution:
         values = {**asdict(self), "line": self.line}
         del values["audience"]  # it has a column of its own
         return values
+
+
+def split_withheld(fixes: Iterable[Fix], project: str | None) -> tuple[list[Fix], tuple[str, ...]]:
+    """Return the fixes to tell, and the others in words for people; of those none leaves its project."""
+    to_tell, withheld = [], []
+    for fix in fixes:
+        if fix.harm is None:
+            to_tell.append(fix)
+        elif project is not None:
+            withheld.append(f"told to no agent, since it {fix.harm}: {fix.last_time} ({fix.rate})")
+    return to_tell, tuple(withheld)
 
 
 def count_support(sessions: int, people: int = 1) -> str:

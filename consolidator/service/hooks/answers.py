@@ -165,8 +165,8 @@ async def _find_known_fixes(database: Database, call: HookCall, error: str) -> l
     exact, family = fingerprint(tool, text), family_fingerprint(tool, headline(text))
     if not failed:  # which tool failed is not said: the error alone has to be the same
         ends = tuple("|" + name.partition("|")[2] for name in (exact, family) if name)
-        return [row for row in rows if row.confirmed and row.fingerprint.endswith(ends)]
-    return [row for row in rows if row.confirmed and row.fingerprint in (exact, family)]
+        return [row for row in rows if row.is_advice and row.fingerprint.endswith(ends)]
+    return [row for row in rows if row.is_advice and row.fingerprint in (exact, family)]
 
 
 async def _weigh_words(database: Database, call: HookCall, words: Sequence[str]) -> PromptWords:

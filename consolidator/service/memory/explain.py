@@ -248,8 +248,9 @@ async def _explain_procedure(conn: Connection, procedure: ProcedureRow) -> dict[
         f"(by the outcome of {success['basis']}, {success['alpha'] + success['beta'] - 2:.0f} known)"
     )
     if purpose := describe_purpose(body.get("purpose", ())):
-        lines.append(f"{purpose}: more sessions with these steps were asked for that than others")
-    if procedure.worth > 0 and "gain" in body:
+        often = "more sessions with these steps were asked for that than others"
+        lines.append(f"{purpose}: {often if body.get('gain', 1) else 'its sessions were asked for that'}")
+    if procedure.worth > 0 and body.get("gain", 0) > 0:
         lines.append(f"predicts its steps {body['gain']:.1f} bits better than their pairs do, on held-out sessions")
     lines += [f"before: {precondition}" for precondition in body["preconditions"]]
     if body["follows"]:

@@ -4,30 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from consolidator.database.jsonb import as_jsonb, escape
 from consolidator.database.partitions import Connection
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.provenance import Provenance
-from consolidator.store.calls.upserts import Outcome, upsert_all, upsert_each
-from consolidator.store.queries import execute, fetch_all, fetch_column, load, row_values
+from consolidator.store.calls.upserts import Outcome, upsert_each
+from consolidator.store.queries import execute, fetch_all, fetch_column, fetch_value, load, row_values
 
 _SQL = load("calls/procedures")
 
 
-async def save_each(conn: Connection, rows: Sequence[ProcedureRow]) -> list[Outcome | None]:
-    """Publish procedures in one round trip; return what was done to each, None if it was published like this before."""
+async def save_each(conn: Connection, rows: Sequence[ProcedureRow]) -> list[Outcome | Literal["retired"] | None]:
+    """Publish procedures in one round trip; return what became of each in the list of those worth telling.
+
+    None if it is not in that list, or is there as it was before.
+    """
     values = [row_values(row) | {"title": escape(row.title), "body": as_jsonb(row.body)} for row in rows]
-    return await upsert_each(conn, _SQL["save"], values)
+    outcomes = await upsert_each(conn, _SQL["save"], values)
+    return [
+        outcome if row.worth > 0 else "retired" if outcome == "changed" else None
+        for row, outcome in zip(rows, outcomes, strict=True)
+    ]
 
 
 async def retire_others(
     conn: Connection, agent: str, project: str | None, audience: str, *, keep: Sequence[str], provenance: Provenance
 ) -> int:
-    """Retire an audience's procedures of a scope but those to `keep`, by id; return how many were retired."""
+    """Retire an audience's procedures of a scope but those to `keep`, by id; return how many were worth telling."""
     values = {"agent": agent, "project": project, "audience": audience, "kept": list(keep), **row_values(provenance)}
-    return await execute(conn, _SQL["retire_others"], values)
+    return int(await fetch_value(conn, _SQL["retire_others"], values))
 
 
 async def replace_withheld(
@@ -50,23 +57,21 @@ async def replace_withheld(
 
 
 async def withhold(conn: Connection, ids: Sequence[str], worthless: Sequence[str], provenance: Provenance) -> int:
-    """Retire procedures that all projects have come to share; return how many were published.
+    """Retire procedures that all projects have come to share; return how many were worth telling.
 
     Those of `worthless` only where they are not worth telling in their project either.
     """
     values = {"ids": list(ids), "worthless": list(worthless), **row_values(provenance)}
-    return await execute(conn, _SQL["withhold"], values)
+    return int(await fetch_value(conn, _SQL["withhold"], values))
 
 
-async def release(
-    conn: Connection, ids: Sequence[str], worthless: Sequence[str], provenance: Provenance
-) -> list[Outcome]:
-    """Publish procedures that all projects share no more; return what was done to each.
+async def release(conn: Connection, ids: Sequence[str], worthless: Sequence[str], provenance: Provenance) -> int:
+    """Publish procedures that all projects share no more; return how many are worth telling.
 
     Those of `worthless` only where they are worth telling in their project.
     """
     values = {"ids": list(ids), "worthless": list(worthless), **row_values(provenance)}
-    return await upsert_all(conn, _SQL["release"], values)
+    return sum(await fetch_column(conn, _SQL["release"], values))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,6 @@
 -- name: save
+-- What is not worth telling is in no list: only as such it was there before.
+with before as (select retired_at is null and worth > 0 as listed from procedure where id = %(id)s)
 insert into procedure (id, agent, project, title, support, rank, worth, body, learned_at, updated_at, run_id, cause, audience)
 values (%(id)s, %(agent)s, %(project)s, %(title)s, %(support)s, %(rank)s, %(worth)s, %(body)s, %(learned_at)s, %(updated_at)s,
         %(run_id)s, %(cause)s, %(audience)s)
@@ -9,14 +11,18 @@ set title = excluded.title, support = excluded.support, rank = excluded.rank, wo
 where (procedure.support, procedure.rank, procedure.worth, procedure.body, procedure.audience)
       is distinct from (excluded.support, excluded.rank, excluded.worth, excluded.body, excluded.audience)
    or procedure.retired_at is not null
-returning (xmax = 0) as added
+returning not coalesce((select listed from before), false) as added
 
 -- name: retire_others
 -- Of a group: all that the owner sees, or one other audience. What is retired goes on saying whose it was: if somebody else
 -- has come to the scope since, it was still learned from one person alone.
-update procedure set retired_at = %(now)s, run_id = %(run_id)s, cause = %(cause)s
-where agent = %(agent)s and project is not distinct from %(project)s and not (id = any(%(kept)s)) and retired_at is null
-  and (audience = %(audience)s or starts_with(audience, 'all') and starts_with(%(audience)s, 'all'))
+with retired as (
+    update procedure set retired_at = %(now)s, run_id = %(run_id)s, cause = %(cause)s
+    where agent = %(agent)s and project is not distinct from %(project)s and not (id = any(%(kept)s)) and retired_at is null
+      and (audience = %(audience)s or starts_with(audience, 'all') and starts_with(%(audience)s, 'all'))
+    returning worth
+)
+select count(*) from retired where worth > 0
 
 -- name: shared
 select body, worth from procedure
@@ -46,9 +52,11 @@ with withheld as (
     update procedure set retired_at = %(now)s, run_id = %(run_id)s, cause = %(cause)s
     where retired_at is null and (id = any(%(ids)s) or worth <= 0 and id = any(%(worthless)s))
     returning *
+), saved as (
+    insert into withheld_procedure (id, agent, project, audience, title, support, rank, worth, body)
+    select id, agent, project, audience, title, support, rank, worth, body from withheld
 )
-insert into withheld_procedure (id, agent, project, audience, title, support, rank, worth, body)
-select id, agent, project, audience, title, support, rank, worth, body from withheld
+select count(*) from withheld where worth > 0
 
 -- name: release
 -- What all projects share no more is published for each of them that has it.
@@ -61,7 +69,7 @@ on conflict (id) do update
 set title = excluded.title, support = excluded.support, rank = excluded.rank, worth = excluded.worth, body = excluded.body,
     updated_at = excluded.updated_at, retired_at = null, run_id = excluded.run_id, cause = excluded.cause,
     audience = excluded.audience
-returning (xmax = 0) as added
+returning worth > 0 as added
 
 -- name: save_profiles
 insert into tool_profile (agent, project, audience, tool, body)

@@ -18,7 +18,7 @@ async def save_each(conn: Connection, rows: Sequence[SolutionRow]) -> list[Outco
     values = [
         row_values(row)
         | {name: escape(getattr(row, name)) for name in ("fingerprint", "tool", "headline", "search")}
-        | {"body": as_jsonb(row.body)}
+        | {"body": as_jsonb({**row.body, "withheld": row.withheld})}
         for row in rows
     ]
     return await upsert_each(conn, _SQL["save"], values)

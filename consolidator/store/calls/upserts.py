@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, LiteralString
 
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import fetch_all, fetch_each
+from consolidator.store.queries import fetch_each
 
 Outcome = Literal["added", "changed"]
 
@@ -23,11 +23,6 @@ async def upsert_each(
     """Run a query that returns `added` for each row it writes; return what it did to each, None for nothing."""
     results = await fetch_each(conn, _Upserted, query, values)
     return [None if not rows else _outcome(rows[0]) for rows in results]
-
-
-async def upsert_all(conn: Connection, query: LiteralString, values: Mapping[str, Any]) -> list[Outcome]:
-    """Run a query that returns `added` for each row it writes; return what it did to each."""
-    return [_outcome(row) for row in await fetch_all(conn, _Upserted, query, values)]
 
 
 def _outcome(row: _Upserted) -> Outcome:

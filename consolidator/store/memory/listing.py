@@ -211,7 +211,8 @@ async def list_solutions(
     """Return a page of solutions: confirmed ones first, then those of errors that most sessions met."""
     statement: Any = select(SolutionTable).where(col(SolutionTable.retired_at).is_(None))
     if not unsolved_too:
-        statement = statement.where(func.jsonb_array_length(col(SolutionTable.body)["fixes"]) > 0)
+        body, length = col(SolutionTable.body), func.jsonb_array_length
+        statement = statement.where(or_(length(body["fixes"]) > 0, length(body["withheld"]) > 0))
     scoped = _in_scope(statement, SolutionTable, agent, project, peer, project_alone)
     return await fetch_page(
         conn,

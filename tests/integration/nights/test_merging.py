@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Coroutine, Sequence
 from itertools import chain
 from typing import Any
@@ -14,6 +15,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Connection, Database
 from consolidator.jobs.merging import agent_merge, solution_merge
 from consolidator.models.error_record import ErrorRecordRow
+from consolidator.service.memory.procedures import list_procedures
 from consolidator.settings import Settings
 from consolidator.store.calls import error_records, scopes
 from consolidator.store.log import sources
@@ -179,3 +181,32 @@ async def test_records_are_read_a_few_at_a_time_and_the_solutions_are_the_same(
     assert await query_rows(database, published) == at_once
     assert len(read) > 9
     assert max(read) <= 6  # the records that one solution cites and is learned from
+
+
+async def test_a_night_counts_the_procedures_that_the_list_shows(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    backup, release = ["pg_dump shop", "gzip shop.sql", "post done"], ["git commit -m x", "git push"]
+    nights = [  # the commands of each night's sessions
+        [backup, release],
+        [backup, release],
+        [backup, release],  # both are published, of which a pair is not worth telling
+        [backup, ["pg_dump shop"]],
+        [["pg_dump shop", "ls"], ["pg_dump shop", "cat x"]],  # what follows is no rule any more
+        [["pg_dump shop"], ["pg_dump shop"], release],
+        [backup] * 20,
+    ]
+    listed = retired = 0
+    for night, sessions in enumerate(nights):
+        for number, lines in enumerate(sessions):
+            calls = [call_and_result(f"c{n}", "bash", {"command": line}) for n, line in enumerate(lines)]
+            await log_events(database, f"s{night}-{number}", list(chain(*calls)))
+        report = await run_next_night(database, clock, settings)
+        parts = report["memory"].get("coder", "").split("; ")
+        line = next((part for part in parts if part.startswith("procedures")), "")
+        counts = {outcome: int(count) for count, outcome in re.findall(r"(\d+) (\w+)", line)}
+        listed += counts.get("added", 0) - counts.get("retired", 0)
+        retired += counts.get("retired", 0)
+        assert listed == len(await list_procedures(database)), (night, report["memory"])
+    assert (listed, retired) == (1, 1)
+    assert len(await list_procedures(database, everything=True)) > 1

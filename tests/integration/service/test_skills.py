@@ -12,8 +12,10 @@ from consolidator.models.procedure import ProcedureRow
 from consolidator.service.memory.procedures import list_procedures
 from consolidator.service.memory.recall import recall
 from consolidator.service.memory.skills import export_skills
+from consolidator.settings import Settings
 from consolidator.store.calls import procedures
-from tests.support import log_events, user_message
+from tests.nights import run_next_night
+from tests.support import call_and_result, log_events, user_message
 
 PROJECT = "/home/ada/work/shop"
 
@@ -72,3 +74,27 @@ async def test_what_mostly_fails_comes_last(database: Database, clock: FrozenClo
     told = (await recall(database, "publish, check and build", agent="coder", project=PROJECT)).block
     assert "procedure:p_1" in told
     assert "procedure:p_2" not in told.partition("procedure:p_1")[0]
+
+
+async def test_steps_that_are_always_the_same_are_listed_searched_recalled_and_exported(
+    database: Database, clock: FrozenClock, settings: Settings, tmp_path: Path
+) -> None:
+    steps: list[tuple[str, Any]] = [
+        *(("shell", {"command": line}) for line in ("pg_dump ledger > x.sql", "gzip x.sql", "aws s3 ls s3://kept/")),
+        ("post_message", {"channel": "#ops"}),
+    ]
+    for number in range(6):
+        calls = [event for n, step in enumerate(steps) for event in call_and_result(f"c{n}", *step)]
+        rounds = 1 + number % 3  # some sessions do it in a loop
+        events = [user_message(f"Weekly backup of ledger {number}"), *calls]
+        for again in range(1, rounds):
+            events += [event for n, step in enumerate(steps) for event in call_and_result(f"c{n}-{again}", *step)]
+        await log_events(database, f"s{number}", events, agent="cron")
+        await run_next_night(database, clock, settings)
+    (listed,) = await list_procedures(database)
+    assert (listed.title, listed.support) == ("pg_dump → gzip → aws s3 ls → post_message", 6)
+    assert [row.id for row in await list_procedures(database, query="pg_dump")] == [listed.id]
+    for question in ("how is the weekly backup of the ledger done?", "which steps belong to pg_dump and gzip?"):
+        assert f"[procedure:{listed.id}]" in (await recall(database, question, agent="cron")).block
+    (file,) = (await export_skills(database, tmp_path, agent="cron", project=None, limit=20)).files
+    assert "1. shell: pg_dump" in file.read_text(encoding="utf-8")

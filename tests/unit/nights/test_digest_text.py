@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC
 from typing import Any
 
@@ -18,7 +18,8 @@ from tests.conftest import NOON
 
 def row_of(row_type: Any, **values: Any) -> Any:
     """Return a row with nothing but some values."""
-    return row_type(**{**dict.fromkeys(row_type.__dataclass_fields__), **values})
+    names = [field.name for field in fields(row_type) if field.init]
+    return row_type(**{**dict.fromkeys(names), **values})
 
 
 def fact(sentence: str, **values: Any) -> FactRow:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from consolidator.memory.procedures.patterns import DigestArrays, MinedPatterns, mine_patterns
-from consolidator.memory.procedures.publication_rule import MAX_LENGTH, MIN_LENGTH, PublicationRule
+from consolidator.memory.procedures.publication_rule import MAX_LENGTH, MIN_LENGTH, MIN_LOOP, PublicationRule
 
 SEQUENCES = st.lists(st.tuples(st.integers(0, 3), st.lists(st.integers(1, 3), max_size=12)), max_size=8)
 
@@ -23,6 +24,22 @@ def build_digests(sequences: list[tuple[int, list[int]]]) -> list[DigestArrays]:
     return digests
 
 
+def without_repeats(sequence: Sequence[int]) -> list[int]:
+    """Return a sequence with one round of each loop, the shortest loops first."""
+    rest = list(sequence)
+    for period in range(MIN_LOOP, MAX_LENGTH + 1):
+        dropped: set[int] = set()
+        repeated: list[int] = []  # places in a row that are as the ones a period before
+        for place in range(period, len(rest) + 1):
+            if place < len(rest) and rest[place] == rest[place - period]:
+                repeated.append(place)
+                continue
+            dropped |= set(repeated) if len(repeated) >= period else set()
+            repeated = []
+        rest = [symbol for place, symbol in enumerate(rest) if place not in dropped]
+    return rest
+
+
 def comparable(mined: MinedPatterns) -> object:
     patterns = [(pattern.symbols, pattern.support, pattern.outcomes, pattern.evidence()) for pattern in mined.patterns]
     return patterns, mined.key_sums.to_dict(), mined.root_count
@@ -30,7 +47,7 @@ def comparable(mined: MinedPatterns) -> object:
 
 def brute_force(sequences: list[tuple[int, list[int]]], min_support: int) -> dict[tuple[int, ...], int]:
     roots: dict[tuple[int, ...], set[int]] = defaultdict(set)
-    for root, sequence in sequences:
+    for root, sequence in ((root, without_repeats(sequence)) for root, sequence in sequences):
         for length in range(MIN_LENGTH, MAX_LENGTH + 1):
             for start in range(len(sequence) - length + 1):
                 roots[tuple(sequence[start : start + length])].add(root)

@@ -167,10 +167,49 @@ def test_what_its_pairs_do_not_predict_is_worth_telling_with_its_purpose() -> No
     assert worth["get_trip → choose_seat"].worth == 0
 
 
-def test_pairs_and_what_their_pairs_predict_are_published_but_not_worth_telling() -> None:
-    alone = publish_logs(release_session(number) for number in range(3)).procedures
-    pairs = publish_logs(SessionLog().shell("git commit -m x").shell("git push") for _ in range(4)).procedures
-    assert [procedure.worth for procedure in (*alone, *pairs)] == [0, 0]
+def test_a_pair_is_not_worth_telling_and_steps_that_are_always_the_same_are() -> None:
+    (pair,) = publish_logs(SessionLog().shell("git commit -m x").shell("git push") for _ in range(4)).procedures
+    assert pair.worth == 0
+    (regular,) = publish_logs(release_session(number) for number in range(3)).procedures
+    assert regular.gain == 0  # each step follows from the one before
+    assert regular.worth > 0
+
+
+def test_steps_that_seldom_follow_their_first_one_are_not_regular() -> None:
+    logs = [*map(release_session, range(4)), *(SessionLog().shell(f"bd show app-9{n}") for n in range(4))]
+    assert not any(procedure.worth for procedure in publish_logs(logs).procedures)
+
+
+def test_a_step_never_shows_the_usage_of_another_step() -> None:
+    def release(number: int) -> SessionLog:
+        log = SessionLog().shell(f"gh pr create --title t{number} --draft").call("Edit", {"file_path": f"{number}.md"})
+        return log.shell(f"gh pr create --web --reviewer r{number}").call("post", {"to": "ops"})
+
+    def note(number: int) -> SessionLog:
+        return SessionLog().shell(f"jq -r .name x{number}.json").call("review", {"n": number}).shell("make notes")
+
+    logs = [*map(release, range(4)), *map(note, range(4))]
+    logs += [SessionLog().shell(f"jq --slurp . y{number}.json").call("sum", {"n": number}) for number in range(3)]
+    steps = [step for procedure in publish_logs(logs).procedures for step in procedure.steps]
+    assert {step.command for step in steps if step.symbol == "sh:gh pr create"} == {"gh pr create <free>"}
+    assert {step.command for step in steps if step.symbol == "sh:jq"} == {"jq <free>"}
+
+
+def test_a_session_that_loops_does_not_rotate_the_procedure() -> None:
+    def backup(rounds: int) -> SessionLog:
+        log = SessionLog()
+        for _ in range(rounds):
+            log.shell("pg_dump shop").shell("gzip shop.sql").shell("rsync x y").shell("ls y").call(
+                "post", {"to": "ops"}
+            )
+        return log
+
+    plain = [procedure.title for procedure in publish_logs(backup(1) for _ in range(6)).procedures]
+    assert plain == ["pg_dump → gzip → rsync → ls → post"]
+    for rounds in (2, 3, 7):
+        looping = publish_logs([*(backup(1) for _ in range(3)), *(backup(rounds) for _ in range(3))]).procedures
+        assert [procedure.title for procedure in looping] == plain
+        assert [procedure.title for procedure in publish_logs(backup(rounds) for _ in range(6)).procedures] == plain
 
 
 def test_two_steps_that_alternate_are_one_habit() -> None:

@@ -30,7 +30,7 @@ def learn(*sessions: list[CallSpec]) -> dict[str, Any]:
         for index, (tool, arguments, ok, result) in enumerate(calls):
             at = f"2025-01-{number + 1:02}T00:{index:02}:00+00:00"
             tracker.feed(CompletedCall(index, 2 * index + 1, 2 * index + 2, tool, arguments, ok, None, result, at))
-        records += [(SessionRef(f"s{number}", f"s{number}", "coder"), record) for record in tracker.records]
+        records += [(SessionRef(f"s{number}", f"s{number}", "coder", "shop"), record) for record in tracker.records]
     return build_solutions(records)[0].to_json()
 
 
@@ -266,7 +266,7 @@ def test_a_slot_takes_no_word_of_the_sentence_nor_a_piece_of_a_name() -> None:
         ]
 
     crates = learn(add("serde"), add("rand"))
-    assert suggest(crates, "error[E0432]: unresolved import `tokio`", "Bash", command="cargo build").tool
+    assert suggest(crates, "error[E0432]: unresolved import `rand`", "Bash", command="cargo build").tool
     assert suggest(crates, "error[E0432]: unresolved import `crate::foo`", "Bash", command="cargo build").tool is None
 
 
@@ -327,3 +327,83 @@ def test_an_error_of_another_name_or_kind_is_not_concerned(known_error: str, err
 )
 def test_a_file_or_address_is_a_value_of_the_case(known_error: str, error: str) -> None:
     assert concerns_error(known_error, error)
+
+
+def remove_lock(path: str) -> list[CallSpec]:
+    return [
+        shell_call("make build", False, f"error: stale lock file {path} exists"),
+        shell_call(f"rm {path}"),
+        shell_call("make build"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "branch",
+    [
+        "-oevil",
+        "--receive-pack=/tmp/x",
+        "+topic",
+        ":main",
+        "$EVIL",
+        "${IFS}x",
+        "~/x",
+        "~root",
+        "x;id",
+        "x&&id",
+        "x|id",
+        "$(id)",
+        "x$(id)",
+        "../x",
+        "a/../../x",
+        "*",
+        "x*",
+        "https://bad.test.net/x",
+        "maіn",
+        "re\u200bal",
+    ],
+)
+def test_a_slot_refuses_what_is_no_plain_name(branch: str) -> None:
+    solution = learn(push("fix/a"), push("feat/b"))
+    error = f"fatal: The current branch {branch} has no upstream branch."
+    assert suggest(solution, error, "Bash", command="git push").tool is None
+    assert suggest(solution, error.replace(branch, "topic-7"), "Bash", command="git push").tool
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/etc/passwd",
+        "$HOME",
+        "~/",
+        "-rf",
+        "/",
+        "/tmp/build/../../etc/x.lock",
+        "/tmp/build/",
+        "/tmp/other/x.lock",
+        "/home/ada/x.lock",
+    ],
+)
+def test_a_slot_refuses_a_path_outside_the_folders_of_its_cases(path: str) -> None:
+    solution = learn(
+        remove_lock("/tmp/build/a1.lock"), remove_lock("/tmp/build/b2.lock"), remove_lock("/tmp/build/c3.lock")
+    )
+    error = "error: stale lock file {} exists"
+    assert suggest(solution, error.format(path), "Bash", command="make build").tool is None
+    bound = suggest(solution, error.format("/tmp/build/d4.lock"), "Bash", command="make build")
+    assert bound.arguments == {"command": "rm /tmp/build/d4.lock"}
+
+
+def test_a_bound_call_is_judged_again() -> None:
+    def trust(folder: str) -> list[CallSpec]:
+        return [
+            shell_call("app sync", False, f"error: run the hook of {folder} by hand"),
+            shell_call(f"bash {folder}/run.sh"),
+            shell_call("app sync"),
+        ]
+
+    solution = learn(trust("alpha-1"), trust("beta-2"))
+    error = "error: run the hook of {} by hand"
+    assert suggest(solution, error.format("gamma-3"), "Bash", command="app sync").tool
+    for template in solution["fixes"][0]["templates"]:
+        template["texts"]["command"][0][0] = "sudo bash "
+    assert suggest(solution, error.format("gamma-3"), "Bash", command="app sync").tool is None

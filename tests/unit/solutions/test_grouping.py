@@ -282,3 +282,21 @@ def test_the_cited_records_suffice_where_a_fix_failed_in_the_latest_sessions() -
     records = {(ref.session_id, record.seq): record for ref, record in sourced}
     assert len(cited) < len(records)
     assert groups.build_solutions({key: records[key] for key in cited}) == build_solutions(sourced)
+
+
+def test_a_fix_is_confirmed_by_its_sessions_and_rate_alone() -> None:
+    def misquoted(name: str, path: str, wrong: str, right: str) -> list[SourcedRecord]:
+        edit = {"file_path": path, "new_string": "b"}
+        return track_session(
+            name,
+            ("Edit", {**edit, "old_string": wrong}, False, "String to replace not found in file."),
+            ("Edit", {**edit, "old_string": right}, True, "done"),
+        )
+
+    solution = only_solution(
+        [*misquoted("s1", "app.py", "x = 1  # one", "x = 1"), *misquoted("s2", "b.ts", "let y = 22", "let y = 2;")]
+    )
+    (fix,) = solution.fixes
+    assert (fix.sessions, fix.worked, fix.tried) == (2, 2, 2)
+    assert (solution.status, fix.confirmed) == ("confirmed", True)
+    assert not fix.transfers  # each text was another one: true, but no advice

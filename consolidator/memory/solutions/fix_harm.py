@@ -1,0 +1,57 @@
+"""Tell why a fix is repeated to no agent: what it ran is hostile, or installs a package that its error does not name.
+
+Pure. It stays known to people, who see it marked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from consolidator.memory.calls.harm import find_harm, line_harm
+from consolidator.memory.calls.installation import installed_packages, is_package_of
+from consolidator.memory.calls.symbols import SHELL_PREFIX, is_shell_symbol
+from consolidator.memory.solutions.error_records import ErrorRecord
+from consolidator.memory.solutions.fix_template import FixTemplate
+
+UNNAMED_PACKAGE = "installs a package that the error does not name"
+_NAME = re.compile(r"@?\w[\w.@/+-]*\w|\w")
+
+
+def fix_harm(record: ErrorRecord, templates: Iterable[FixTemplate], project: str | None) -> str | None:
+    """Return why the fix of a record, told by these templates, is repeated to no agent; None for a harmless one."""
+    calls = [*_calls_of(record), *((template.tool or record.symbol, template.example) for template in templates)]
+    named = frozenset(_NAME.findall(f"{record.headline} {record.quote} {record.failing}"))
+    return next(_harms(calls, named, project), None)
+
+
+def quote_harm(quote: str) -> str | None:
+    """Return why a quoted call, perhaps with its error after it, is repeated to no agent."""
+    lines = dict.fromkeys((quote, quote.partition(": ")[0]))
+    return next(_harms([(SHELL_PREFIX, {"": line}) for line in lines], frozenset(), None), None)
+
+
+def _calls_of(record: ErrorRecord) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the calls of a fix, each by its symbol and texts; an argument that has no name is a command or a path."""
+    resolver = record.resolver_symbol or record.symbol
+    yield resolver, dict(record.resolver_arguments)
+    yield resolver, {"": record.resolving or ""}
+    for change in record.fix:
+        yield resolver, {"": change.new or ""}
+    for step in record.between:
+        yield step.symbol, {"": step.argument}
+
+
+def _harms(calls: Sequence[tuple[str, dict[str, str]]], named: frozenset[str], project: str | None) -> Iterator[str]:
+    for symbol, texts in calls:
+        if not is_shell_symbol(symbol):
+            tool = symbol.split(" ", 1)[0]
+            path = {"file_path": texts[""]} if texts.keys() == {""} else texts
+            if harm := find_harm(tool, path, project):
+                yield harm
+            continue
+        for line in texts.values():
+            if harm := line_harm(line, project):
+                yield harm
+            if any(not is_package_of(package, named) for package in installed_packages("bash", {"command": line})):
+                yield UNNAMED_PACKAGE
