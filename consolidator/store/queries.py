@@ -43,7 +43,7 @@ def load(name: str, *before: str) -> dict[str, LiteralString]:
 def _typed_row(row_type: type[T]) -> BaseRowFactory[T]:
     """Return what makes rows of a type: by position where the columns are its fields in their order, as is faster."""
 
-    taken = fields(cast("type[DataclassInstance]", row_type))
+    taken = [column for column in fields(cast("type[DataclassInstance]", row_type)) if column.init]
     positions = None if any(column.kw_only for column in taken) else [column.name for column in taken]
 
     def create_factory(cursor: BaseCursor[Any, T]) -> RowMaker[T]:
@@ -135,4 +135,4 @@ async def execute_each(conn: Connection, query: LiteralString, values: Sequence[
 
 def row_values(row: DataclassInstance) -> dict[str, Any]:
     """Return a row's values by column, as parameters of a query; unlike `asdict` it copies none of them."""
-    return {column.name: getattr(row, column.name) for column in fields(row)}
+    return {column.name: getattr(row, column.name) for column in fields(row) if column.init}

@@ -36,7 +36,9 @@ ROWS = dict(row_types())
 def nullable_fields(row: type) -> dict[str, bool]:
     """Return a row's fields, and whether each may be None."""
     hints: dict[str, Any] = typing.get_type_hints(row, vars(import_module(row.__module__)))
-    return {field.name: type(None) in typing.get_args(hints[field.name]) for field in dataclasses.fields(row)}
+    return {
+        field.name: type(None) in typing.get_args(hints[field.name]) for field in dataclasses.fields(row) if field.init
+    }
 
 
 def test_the_rows_of_whole_tables_are_found() -> None:
