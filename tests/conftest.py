@@ -47,15 +47,41 @@ _LONGEST = (
     "turn_limits uninstall waking zombies"
 )
 LONGEST = frozenset(f"test_{name}.py" for name in _LONGEST.split())  # which CI leaves to `make test`
+# Of these files, CI runs the first case of one test: every invariant has a case in it.
+INVARIANT_CASES = {
+    "test_kill_matrix.py": "test_every_boundary_survives_a_kill",  # I3, I6
+    "test_zombies.py": "test_a_harness_that_is_overtaken_at_any_boundary_changes_nothing",  # I4
+    "test_any_order.py": "test_whatever_happens_in_whatever_order_the_history_is_right",  # I5
+    "test_i9_retention.py": "test_what_is_past_retention_and_learned_from_goes_and_nothing_else",
+    "test_i13_no_secrets.py": "test_no_credential_reaches_memory_or_the_programs_log_or_any_answer",
+    "test_i16_isolation.py": "test_nobody_is_shown_what_comes_from_another",
+    "test_i17_tampering.py": "test_a_rewritten_event_is_found",
+}
+IS_QUICK = bool(os.environ.get("CONSOLIDATOR_TEST_QUICK"))
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 IS_WRITER = os.environ.get("CONSOLIDATOR_TEST_ROLE") == "writer"  # run the tests as the role of a service
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """Leave the longest tests to `make test` where only a quick sample is asked for."""
-    is_quick = bool(os.environ.get("CONSOLIDATOR_TEST_QUICK"))
-    is_left_out = is_quick and collection_path.name in LONGEST and "unit" not in collection_path.parts
-    return True if is_left_out else None
+    is_left_out = collection_path.name in LONGEST - INVARIANT_CASES.keys() and "unit" not in collection_path.parts
+    return True if IS_QUICK and is_left_out else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the first case of an invariant's test, and nothing else of its file, in a quick sample."""
+    if not IS_QUICK:
+        return
+    sampled: set[str] = set()
+    left_out = []
+    for item in items:
+        test = INVARIANT_CASES.get(item.path.name)
+        if test is not None and (getattr(item, "originalname", "") != test or test in sampled):
+            left_out.append(item)
+        elif test is not None:
+            sampled.add(test)
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
