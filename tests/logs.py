@@ -144,6 +144,7 @@ def make_session(rng: random.Random, number: int, earlier: list[ScriptedSession]
         root = parent.columns.get("root_id", parent.name)
         kind = rng.choice(("fork", "resume", "sub-agent"))
         columns |= {"parent_id": parent.name, "root_id": root, "kind": kind, "agent": parent.columns["agent"]}
+        columns["origin"] = f"test:s{number}"  # imported: no event of ours says whose child it is
     elif rng.random() < 0.1:
         columns["simulated"] = True
     return ScriptedSession(f"s{number}", columns, _dated(events, BEGIN + timedelta(hours=rng.randint(0, 200))))

@@ -43,7 +43,7 @@ def test_procedures_are_asked_for_words_and_exported_by_the_same_command(
         ["search", "git", "--agent", "coder", "commit"],
     ):
         assert ids["procedure"] in cli("procedures", "--all", *words)[1], words
-    assert cli("procedures", "git commit")[:2] == (0, "")  # what the pairs of its steps predict is not worth telling
+    assert ids["procedure"] in cli("procedures", "git commit")[1]  # what is always the same is worth telling, too
     for words in (["no such words"], ["git commit", "--agent", "nobody"], ["--", "export"]):
         assert cli("procedures", "--all", *words)[:2] == (0, ""), words
     code, out, _ = cli("procedures", "export", str(tmp_path / "skills"), "--limit", "1", "--all")
