@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ulid import ULID
 
-from consolidator.cli.agents.branch import print_branches, print_compared
+from consolidator.cli.agents.branch import BRANCHES, print_compared
 from consolidator.cli.agents.rerun import print_comparison
 from consolidator.cli.output import format_usd, print_line, print_table, replace_file, shorten
 from consolidator.errors import NotFound, UsageError
@@ -85,7 +85,7 @@ async def branch(chat: TerminalChat, words: str) -> None:
 
 async def branches(chat: TerminalChat, _: str) -> None:
     """List the session's branches."""
-    print_branches(await list_branches(chat.agent.database, chat.session.id, limit=_LISTED))
+    BRANCHES.print(await list_branches(chat.agent.database, chat.session.id, limit=_LISTED))
 
 
 async def compare(chat: TerminalChat, name: str) -> None:
@@ -132,7 +132,9 @@ async def diff(chat: TerminalChat, name: str) -> None:
     pair = await compare_pair(chat.agent.database, chat.session.id, name)
     print_comparison(pair.comparison, (pair.left.id, pair.right.id))
     if pair.next is not None:
-        print_line(f"this is the first part: `consolidator diff {pair.left.id} {pair.right.id}` compares all", "dim")
+        print_line(
+            f"this is the first part: `consolidator session diff {pair.left.id} {pair.right.id}` compares all", "dim"
+        )
 
 
 async def export(chat: TerminalChat, name: str) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -50,14 +51,25 @@ async def open_tools(
         yield [*tools, *mcp_tools]
 
 
-async def list_tools(
-    files: Sequence[str], commands: Sequence[str], mcp_config: str | None, builtin: Sequence[str]
-) -> list[str] | None:
-    """Return the names of the tools of files, built-in groups and MCP servers; None where none of them is named."""
-    if not (files or commands or mcp_config or builtin):
-        return None
-    async with open_tools(files, commands, mcp_config, builtin) as tools:
-        return [tool.name for tool in tools]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOptions:
+    """The tools of what drives a session."""
+
+    tools: ToolFiles = field(default_factory=list)
+    mcp: McpServers = field(default_factory=list)
+    mcp_config: McpConfig = None
+    builtin: BuiltinTools = field(default_factory=list)
+
+    def open(self) -> AbstractAsyncContextManager[list[Tool]]:
+        """Return a context with the tools, in which the MCP servers run. Raises UsageError."""
+        return open_tools(self.tools, self.mcp, self.mcp_config, self.builtin)
+
+    async def list_names(self) -> list[str] | None:
+        """Return the names of the tools; None where no tools are named."""
+        if not (self.tools or self.mcp or self.mcp_config or self.builtin):
+            return None
+        async with self.open() as tools:
+            return [tool.name for tool in tools]
 
 
 def load_tools(name: str) -> list[Tool]:

@@ -1,34 +1,52 @@
-"""consolidator wake: sessions that a crash interrupted go on."""
+"""consolidator session wake and spawn: an agent with tools does what a session is waiting for."""
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Annotated, Any
 
 import typer
+from ulid import ULID
 
-from consolidator.cli.agents.tool_file import BuiltinTools, McpConfig, McpServers, ToolFiles, open_tools
-from consolidator.cli.common import open_configured, run_async
-from consolidator.cli.output import AsJson, print_json, print_table
+from consolidator.cli.agents.say import read_text
+from consolidator.cli.agents.session_options import MaxCost, Model
+from consolidator.cli.agents.tool_file import ToolOptions
+from consolidator.cli.common import SessionName, run, run_in
+from consolidator.cli.output import AsJson, Table, emit, print_line
+from consolidator.database import Database
 from consolidator.errors import ModelError, UsageError
 from consolidator.runtime.agent import Consolidator
 from consolidator.runtime.driver import DUE_OUTCOMES
 from consolidator.runtime.wake import WakeResult
+from consolidator.service.amounts import parse_amount
 from consolidator.service.log.sessions import find_session_id
+from consolidator.service.sessions.spawning import ResultMode, SpawnRequest, SpawnResult, spawn
+from consolidator.settings import Settings
+
+_WOKEN = Table(
+    "woken",
+    {
+        "session": "session_id",
+        "outcome": lambda woken: _outcome(woken),
+        "calls run": lambda woken: woken.result.executed_tool_count if woken.result else 0,
+    },
+    right=("calls run",),
+)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("wake")(wake_command)
+@asynccontextmanager
+async def _open_agent(driver: ToolOptions, database: Database, settings: Settings) -> AsyncIterator[Consolidator]:
+    async with AsyncExitStack() as stack:
+        tools = await stack.enter_async_context(driver.open())
+        yield await stack.enter_async_context(Consolidator(tools, settings=settings, database=database))
 
 
 def wake_command(
     session: Annotated[str | None, typer.Argument(help="A session's id, or its beginning.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Every session in which something is open.")] = False,
-    tools: ToolFiles = [],  # noqa: B006 - typer copies it
-    mcp: McpServers = [],  # noqa: B006
-    mcp_config: McpConfig = None,
-    builtin: BuiltinTools = [],  # noqa: B006
+    *,
+    driver: ToolOptions,
     as_json: AsJson = False,
 ) -> None:
     """Finish what a crash left open: calls, answers, messages. For cron or a service unit.
@@ -38,38 +56,23 @@ def wake_command(
     if (session is None) == (not everything):
         raise UsageError("name a session, or say --all")
 
-    async def work() -> list[WakeResult]:
-        async with AsyncExitStack() as stack:
-            database, settings = await stack.enter_async_context(open_configured())
-            toolbox = await stack.enter_async_context(open_tools(tools, mcp, mcp_config, builtin))
-            agent = await stack.enter_async_context(Consolidator(toolbox, settings=settings, database=database))
+    async def wake(database: Database, settings: Settings) -> list[WakeResult]:
+        async with _open_agent(driver, database, settings) as agent:
             if session is None:
                 return await agent.wake_all()
             session_id = await find_session_id(database, session)
             return [WakeResult(session_id, await agent.wake(session_id))]
 
-    _print_results(run_async(work()), as_json=as_json)
-
-
-def _print_results(results: list[WakeResult], *, as_json: bool) -> None:
-    if as_json:
-        print_json([_as_json(woken) for woken in results])
-    else:
-        print_table(
-            "woken",
-            ("session", "outcome", "calls run"),
-            (
-                (woken.session_id, _outcome(woken), woken.result.executed_tool_count if woken.result else 0)
-                for woken in results
-            ),
-            right=("calls run",),
-        )
+    results = run(wake)
+    emit(results, _WOKEN, as_json=as_json, encode=lambda results: [_describe(woken) for woken in results])
     failed = [woken.session_id for woken in results if woken.result and woken.result.finish_reason == "error"]
     if failed:
-        raise ModelError(f"the model did not answer in {', '.join(failed)}; `consolidator events SESSION` shows why")
+        raise ModelError(
+            f"the model did not answer in {', '.join(failed)}; `consolidator session events SESSION` shows why"
+        )
 
 
-def _as_json(woken: WakeResult) -> dict[str, Any]:
+def _describe(woken: WakeResult) -> dict[str, Any]:
     json: dict[str, Any] = {"session": woken.session_id, "left": woken.skip_reason}
     if woken.result is not None:
         json |= {"to_seq": woken.result.to_seq, "finish_reason": woken.result.finish_reason}
@@ -81,3 +84,38 @@ def _outcome(woken: WakeResult) -> str:
     if woken.result is None:
         return f"left alone: {woken.skip_reason}"
     return DUE_OUTCOMES.get(woken.result.finish_reason, woken.result.finish_reason)
+
+
+def spawn_command(
+    session: SessionName,
+    task: Annotated[str, typer.Argument(help="What to do, and what to answer with.")],
+    *,
+    context: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A text that it needs to know; - is standard input.")
+    ] = None,
+    model: Model = None,
+    mode: Annotated[ResultMode, typer.Option(help="Its last answer, or all that it did.")] = "summary",
+    max_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens of each of its answers.")] = None,
+    max_cost: MaxCost = None,
+    tool: Annotated[
+        list[str] | None, typer.Option("--tool", metavar="NAME", help="The only tools it may use; repeat.")
+    ] = None,
+    call: Annotated[str | None, typer.Option(help="Names the call: it has one sub-agent, also if repeated.")] = None,
+    driver: ToolOptions,
+    as_json: AsJson = False,
+) -> None:
+    """Give a task to a sub-agent of a session, and print its answer. It sees nothing else of the session."""
+    request = SpawnRequest(
+        task=task, model=model, context=None if context is None else read_text(context), tools=tool, mode=mode,
+        max_tokens=max_tokens, max_cost=None if max_cost is None else parse_amount(max_cost),
+    )  # fmt: skip
+
+    async def spawn_in(database: Database, settings: Settings, session_id: str) -> SpawnResult:
+        async with _open_agent(driver, database, settings) as agent:
+            return await spawn(agent.harness, session_id, request, call_id=call or f"spawn_{ULID()}")
+
+    def show(result: SpawnResult) -> None:
+        print_line(result.text or str(result.reason))
+        print_line(f"{result.status}: session {result.session_id}, {result.cost:f} USD", "dim")
+
+    emit(run_in(session, spawn_in), show, as_json=as_json)

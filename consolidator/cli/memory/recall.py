@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from consolidator.cli.common import open_configured, run_async
-from consolidator.cli.output import AgentOption, AsJson, print_json, print_line
+from consolidator.cli.common import run
+from consolidator.cli.output import AgentOption, AsJson, emit, print_line
+from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.service.log.working_directory import find_project
 from consolidator.service.memory.recall import (
@@ -18,17 +19,14 @@ from consolidator.service.memory.recall import (
     RecallResult,
     recall,
 )
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("recall")(recall_command)
+from consolidator.settings import Settings
 
 
 def recall_command(
     words: Annotated[
         list[str], typer.Argument(metavar="QUERY", help="A question, a request, or an error's text; in any language.")
     ],
+    *,
     agent: AgentOption = None,
     project: Annotated[
         str | None,
@@ -53,25 +51,20 @@ def recall_command(
     if not " ".join(words).strip():
         raise UsageError("a question is missing: `consolidator recall 'how do we deploy?'`")
 
-    async def work() -> tuple[str | None, RecallResult]:
-        async with open_configured() as (database, settings):
-            asked = None if everywhere else project or await find_project(database, Path.cwd())
-            result = await recall(
-                database,
-                " ".join(words),
-                agent=agent,
-                project=asked,
-                peer=peer,
-                token_budget=budget,
-                limit=limit,
-                settings=settings,
-            )
-            return asked, result
+    question = " ".join(words)
 
-    asked, result = run_async(work())
-    if as_json:
-        print_json(result.as_json())
-        return
-    print_line(result.block or NOTHING_KNOWN)
-    if not result.block and asked:
-        print_line(f"in the project {asked}; `--everywhere` asks all of them", style="dim")
+    async def ask(database: Database, settings: Settings) -> tuple[str | None, RecallResult]:
+        place = None if everywhere else project or await find_project(database, Path.cwd())
+        return place, await recall(
+            database, question, agent=agent, project=place, peer=peer, token_budget=budget, limit=limit,
+            settings=settings,
+        )  # fmt: skip
+
+    place, result = run(ask)
+
+    def show(result: RecallResult) -> None:
+        print_line(result.block or NOTHING_KNOWN)
+        if not result.block and place:
+            print_line(f"in the project {place}; `--everywhere` asks all of them", style="dim")
+
+    emit(result, show, as_json=as_json, encode=lambda result: result.as_json())

@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.common import open_configured, parse_moment, run_async, stop_on_signals
+from consolidator.cli.common import parse_moment, run_job
 from consolidator.cli.memory.revisions import print_comparison
 from consolidator.cli.nights.runs import print_night
 from consolidator.cli.output import (
     OUT,
     AsJson,
+    ProgressCallbacks,
+    emit,
     pluralize,
-    print_json,
     print_line,
     print_warning,
-    progress_bar,
-    progress_callbacks,
     shorten,
 )
+from consolidator.database import Database
 from consolidator.errors import ModelUnavailable, RunFailed, UsageError
 from consolidator.service.nights.backfill import EXTRACTORS, SessionFilter, run_backfill
 from consolidator.service.nights.runs import model_line, summarize
+from consolidator.settings import Settings
 
 _SIGNS = {"added": "+", "lost": "-", "changed": "~"}
 _MAX_LINES = 20  # of each kind of change
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("backfill")(backfill_command)
-
-
 def backfill_command(
+    *,
     since: Annotated[
         str | None, typer.Option(help="Only sessions active since: a date, a time, or a span ago.")
     ] = None,
@@ -61,29 +59,27 @@ def backfill_command(
     _check_model_options(model, reprocess=reprocess, diff=diff, writes=replace or dry_run or only is not None)
     rehearse = dry_run or (again and not replace)
 
-    async def work() -> dict[str, Any]:
-        stop = stop_on_signals()
-        async with open_configured() as (database, settings):
-            now = database.clock.now()
-            session_filter = SessionFilter(
-                session, agent, parse_moment(since, now), parse_moment(until, now), only, reprocess, (since, until)
-            )
-            with progress_bar("backfill") as bar:
-                return await run_backfill(
-                    database, settings, session_filter, stop, model=model, rehearse=rehearse, **progress_callbacks(bar)
-                )
+    async def backfill(
+        database: Database, settings: Settings, stop: asyncio.Event, progress: ProgressCallbacks
+    ) -> dict[str, Any]:
+        now = database.clock.now()
+        session_filter = SessionFilter(
+            session, agent, parse_moment(since, now), parse_moment(until, now), only, reprocess, (since, until)
+        )
+        return await run_backfill(database, settings, session_filter, stop, model=model, rehearse=rehearse, **progress)
 
-    report = run_async(work())
-    if as_json:
-        print_json(report)
-    elif model is not None:
-        _print_draft(report)
-    elif rehearse:
-        _print_rehearsal(report, again=again)
-    elif OUT.is_terminal:
-        print_night(report)
-    else:
-        print_line(f"backfill: {summarize(report)}", style="bold")
+    def show(report: dict[str, Any]) -> None:
+        if model is not None:
+            _print_draft(report)
+        elif rehearse:
+            _print_rehearsal(report, again=again)
+        elif OUT.is_terminal:
+            print_night(report)
+        else:
+            print_line(f"backfill: {summarize(report)}", style="bold")
+
+    report = run_job("backfill", backfill)
+    emit(report, show, as_json=as_json)
     if report.get("error"):
         raise ModelUnavailable(f"run {report['run']}: {report['error']}")
     if report.get("status") == "failed":
@@ -113,7 +109,9 @@ def _print_draft(report: dict[str, Any]) -> None:
     print_line(model_line(report) or "", style="dim")
     if report["deferred"]:
         print_warning(f"{report['deferred']} events could not be read now; repeat the same command to read them")
-    print_line(f"`consolidator revisions promote {report['revision']}` believes it, discard gives it up", style="dim")
+    print_line(
+        f"`consolidator revisions {report['revision']} --promote` believes it, --discard gives it up", style="dim"
+    )
 
 
 def _print_rehearsal(report: dict[str, Any], *, again: bool) -> None:

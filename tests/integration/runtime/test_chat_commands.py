@@ -160,7 +160,7 @@ async def test_an_older_session_of_the_key_can_be_gone_back_to_and_deleted(
 
     seen, warned = await run_chat("/sessions", f"/switch {older}")
     assert older not in seen
-    assert "has ended: `consolidator replay" in warned
+    assert "has ended: `consolidator session replay" in warned
 
 
 async def test_a_person_writes_the_session_to_a_file_and_compares_it(run_chat: ChatRunner, tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ async def test_a_call_that_needs_approval_waits_for_the_person(run_chat: ChatRun
     seen, _ = await run_chat("push it", "not on a Friday", "push it")
     assert 'push {"branch": "main"}' in seen
     assert "not on a Friday" in next(line for line in seen.splitlines() if line.startswith("It says:"))
-    assert "it waits: consolidator approve" in seen
+    assert "it waits: consolidator call approve" in seen
     assert not (tmp_path / "done").exists()
 
     seen, _ = await run_chat("y")
@@ -265,7 +265,7 @@ async def test_an_answer_that_nobody_heard_is_told_at_the_next_start(
     await run_chat("push it")
     async with Consolidator(
         load_tools(str(tmp_path / "mytools.py")), settings=chat_settings, database=database
-    ) as elsewhere:  # as `consolidator approve` and `wake` do
+    ) as elsewhere:  # as `consolidator call approve` and `wake` do
         [asking] = await people.list_attention(database)
         assert await people.decide_approval(database, next(iter(asking.attention)), allow=True) == asking.id
         [woken] = await elsewhere.wake_all()

@@ -79,5 +79,5 @@ def test_that_tokens_are_estimated_is_said_once(tmp_path: Path, caplog: pytest.L
         assert tokens.count_tokens("abc") == 1
         assert not tokens.is_exact()
     assert [record.message for record in caplog.records if "tokenizer fetch" in record.message] == [
-        "tokens are overestimated: `consolidator tokenizer fetch` gets the vocabulary to count them exactly"
+        "tokens are overestimated: `consolidator tokenizer` gets the vocabulary to count them exactly"
     ]
