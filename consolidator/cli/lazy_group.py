@@ -80,12 +80,8 @@ def load_command(name: str, entry: CommandEntry) -> Any:
     from consolidator.cli.options import spread
 
     module, _, attribute = entry.target.partition(":")
-    found = import_module(f"consolidator.cli.{module}")
+    command = getattr(import_module(f"consolidator.cli.{module}"), attribute)
     app = typer.Typer(rich_markup_mode="rich", callback=lambda: None)
-    if not attribute:
-        found.register(app)
-        return get_group(app).commands[name]
-    command = getattr(found, attribute)
     if isinstance(command, typer.Typer):
         app.add_typer(command, name=name)
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import typer
@@ -44,28 +44,41 @@ _AGENTS = Table(
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentOptions(SessionOptions):
+    """What an agent's sessions are run with."""
+
+    answer_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens of one answer.")] = None
+    last: Annotated[int | None, typer.Option(min=1, help="Events of a context by the strategy window.")] = None
+    compaction_threshold: Threshold = None
+    checkpoint_ttl: Annotated[str | None, typer.Option(help="A checkpoint is kept so long, such as 24h.")] = None
+    retention_days: Annotated[int | None, typer.Option(min=1, help="How long learned events are kept.")] = None
+
+    def values(self) -> dict[str, Any]:
+        """Return the options by the columns that they set. Raises UsageError for what no session could run with."""
+        values = SessionOptions.values(self)
+        return values | {
+            "system_prompt": values.pop("system"),
+            "answer_tokens": self.answer_tokens,
+            "last": self.last,
+            "compaction_threshold": self.compaction_threshold,
+            "checkpoint_ttl_seconds": parse_seconds(self.checkpoint_ttl),
+            "retention_days": self.retention_days,
+        }
+
+
 def set_command(
     name: Name,
     *,
-    options: SessionOptions,
-    answer_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens of one answer.")] = None,
-    last: Annotated[int | None, typer.Option(min=1, help="Events of a context by the strategy window.")] = None,
-    compaction_threshold: Threshold = None,
-    checkpoint_ttl: Annotated[str | None, typer.Option(help="A checkpoint is kept so long, such as 24h.")] = None,
-    retention_days: Annotated[int | None, typer.Option(min=1, help="How long learned events are kept.")] = None,
-    unset: Annotated[list[str] | None, typer.Option(metavar="OPTION", help="Leave it to the settings; repeat.")] = None,
+    options: AgentOptions,
+    unset: Annotated[
+        list[str] | None,
+        typer.Option(metavar="OPTION", help="Remove this default, so that the settings decide; repeat."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Set defaults of an agent's sessions. New sessions take them; what differs is a new version."""
-    values = options.values() | {
-        "answer_tokens": answer_tokens,
-        "last": last,
-        "compaction_threshold": compaction_threshold,
-        "checkpoint_ttl_seconds": parse_seconds(checkpoint_ttl),
-        "retention_days": retention_days,
-    }
-    values["system_prompt"] = values.pop("system")
-    changes: dict[str, Any] = {column: value for column, value in values.items() if value is not None}
+    changes: dict[str, Any] = {column: value for column, value in options.values().items() if value is not None}
     changes |= dict.fromkeys(_column_of(option) for option in unset or ())
     agent = run(lambda database, _: change_agent(database, name, changes))
     emit(agent, f"agent {agent.name}, version {agent.version}", as_json=as_json)
@@ -73,7 +86,7 @@ def set_command(
 
 def show_command(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="An agent's name; else all of them.")] = None,
-    history: Annotated[bool, typer.Option("--history", help="List its versions instead.")] = False,
+    history: Annotated[bool, typer.Option("--history", help="List the versions of the defaults instead.")] = False,
     limit: Limit = 100,
     as_json: AsJson = False,
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
 import typer
@@ -47,22 +48,35 @@ BRANCHES = Table(
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchOptions(ChildOptions):
+    """What a branch does differently."""
+
+    kind: Annotated[str, typer.Option(help=f"One of {', '.join(BRANCH_KINDS)}.")] = "sim"
+    at: At = None
+    live_tools: Annotated[
+        bool, typer.Option("--live-tools", help="Run tools with side effects, too; otherwise they are dry runs.")
+    ] = False
+
+    def to_request(self, message: str | None) -> BranchRequest:
+        """Return the request for a branch. Raises UsageError."""
+        kind, overrides = cast(BranchKind, self.kind), self.to_overrides()
+        return BranchRequest(kind=kind, message=message, at=self.at, overrides=overrides, live_tools=self.live_tools)
+
+
 def branch_command(
     session: Annotated[str, typer.Argument(help="A session; with --commit and --discard a branch.")],
     message: Annotated[str | None, typer.Argument(help="What to say in it; of a pre_steer, the steer.")] = None,
     *,
-    kind: Annotated[str, typer.Option(help=f"One of {', '.join(BRANCH_KINDS)}.")] = "sim",
-    at: At = None,
-    live_tools: Annotated[
-        bool, typer.Option("--live-tools", help="Run tools with side effects, too; otherwise they are dry runs.")
-    ] = False,
-    child: ChildOptions,
+    options: BranchOptions,
     driver: ToolOptions,
-    list_: Annotated[bool, typer.Option("--list", help="List the session's branches, the newest first.")] = False,
+    list_: Annotated[
+        bool, typer.Option("--list", help="List the session's latest branches, the newest first.")
+    ] = False,
     commit: Annotated[
         bool, typer.Option("--commit", help="Send the steer of a pre_steer branch to its session, once.")
     ] = False,
-    discard: Annotated[bool, typer.Option("--discard", help="End a branch; what it did can still be read.")] = False,
+    discard: Annotated[bool, typer.Option("--discard", help="End a branch; its log can still be read.")] = False,
     limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
@@ -83,10 +97,7 @@ def branch_command(
         line = f"branch {row.id} has ended; `consolidator session replay {row.id}` shows it again"
         emit(row, line, as_json=as_json, encode=describe_branch)
     else:
-        request = BranchRequest(
-            kind=cast(BranchKind, kind), message=message, at=at, overrides=child.to_overrides(), live_tools=live_tools
-        )
-        _create(session, request, driver, as_json=as_json)
+        _create(session, options.to_request(message), driver, as_json=as_json)
 
 
 def _create(session: str, request: BranchRequest, driver: ToolOptions, *, as_json: bool) -> None:

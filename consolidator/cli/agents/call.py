@@ -30,7 +30,7 @@ def deny_command(
 
 
 def resolve_command(
-    call: CallId, outcome: Annotated[str, typer.Argument(metavar="ok|failed", help="How it went.")]
+    call: CallId, outcome: Annotated[str, typer.Argument(metavar="ok|failed", help="How the call went.")]
 ) -> None:
     """Settle a call whose outcome is unknown, because its process died before the result was recorded."""
     if outcome not in ("ok", "failed"):

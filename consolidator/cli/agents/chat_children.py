@@ -61,12 +61,12 @@ async def restore(chat: TerminalChat, name: str) -> None:
     """Go back to a checkpoint in a new session, which the key names from now on."""
     agent, before = chat.agent, chat.session.id
     rows = await list_checkpoints(agent.database, before)
-    wanted = [row for row in rows if not name or row.label == name or row.id.startswith(name)]
-    if not wanted:
+    matching = [row for row in rows if not name or row.label == name or row.id.startswith(name)]
+    if not matching:
         raise NotFound("this session has no such checkpoint: /checkpoint sets one, /checkpoints lists them")
-    if name and len(wanted) > 1:
-        raise UsageError(f"{name!r} names {len(wanted)} checkpoints: /checkpoints lists them with their ids")
-    row = await restore_checkpoint(agent.database, agent.harness.settings, wanted[0].id, is_current=True)
+    if name and len(matching) > 1:
+        raise UsageError(f"{name!r} names {len(matching)} checkpoints: /checkpoints lists them with their ids")
+    row = await restore_checkpoint(agent.database, agent.harness.settings, matching[0].id, is_current=True)
     print_line(f"back after event {row.parent_seq}; the session so far is kept: /switch {before}", "dim")
     await chat.enter_session(await agent.session(row.id))
 

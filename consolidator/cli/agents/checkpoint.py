@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
@@ -38,19 +39,32 @@ _TABLE = Table(
 )
 
 
-def checkpoint_command(
-    session: Annotated[str, typer.Argument(help="A session; with --delete a checkpoint's id.")],
-    label: Annotated[str | None, typer.Argument(help="What the checkpoint is called.")] = None,
-    at: At = None,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointOptions:
+    """Where a checkpoint is set, and how long it is kept."""
+
+    at: At = None
     keep: Annotated[
         str | None, typer.Option(help="For how long, such as 7d, or `ever`; by default as its agent says, or a day.")
-    ] = None,
+    ] = None
     metadata: Annotated[
-        list[str] | None, typer.Option("--metadata", metavar="NAME=VALUE", help="Kept with it; repeat.")
-    ] = None,
+        list[str] | None, typer.Option("--metadata", metavar="NAME=VALUE", help="Metadata of the checkpoint; repeat.")
+    ] = None
+
+    def values(self) -> dict[str, Any]:
+        """Return the options of `create_checkpoint`. Raises UsageError."""
+        span = None if self.keep is None else FOR_EVER if self.keep == "ever" else parse_span(self.keep)
+        return {"at": self.at, "time_to_live": span, "metadata": parse_pairs(self.metadata, "parameter")}
+
+
+def checkpoint_command(
+    session: Annotated[str, typer.Argument(help="A session; with --delete a checkpoint's id.")],
+    label: Annotated[str | None, typer.Argument(help="The checkpoint's label.")] = None,
+    *,
+    options: CheckpointOptions,
     list_: Annotated[bool, typer.Option("--list", help="List the session's checkpoints, the latest first.")] = False,
     delete: Annotated[
-        bool, typer.Option("--delete", help="Delete a checkpoint; what was restored from it stays.")
+        bool, typer.Option("--delete", help="Delete a checkpoint; sessions that were restored from it stay.")
     ] = False,
     limit: Limit = 50,
     as_json: AsJson = False,
@@ -61,20 +75,13 @@ def checkpoint_command(
         run(lambda database, _: delete_checkpoint(database, session))
         line = f"deleted checkpoint {session}; the session and what was restored from it stay"
         emit({"deleted": session}, line, as_json=as_json)
-        return
-    if list_:
+    elif list_:
         rows = run_in(session, lambda database, _, name: list_checkpoints(database, name, limit=limit))
         emit(rows, _TABLE, as_json=as_json, encode=lambda rows: [_describe(row) for row in rows])
-        return
-    span = None if keep is None else FOR_EVER if keep == "ever" else parse_span(keep)
-    named = parse_pairs(metadata, "parameter")
-    row = run_in(
-        session,
-        lambda database, _, name: create_checkpoint(
-            database, name, label=label, metadata=named, at=at, time_to_live=span
-        ),
-    )
-    emit(row, _print_checkpoint, as_json=as_json, encode=_describe)
+    else:
+        values = options.values()
+        row = run_in(session, lambda database, _, name: create_checkpoint(database, name, label=label, **values))
+        emit(row, _print_checkpoint, as_json=as_json, encode=_describe)
 
 
 def restore_command(

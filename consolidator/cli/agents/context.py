@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import typer
 
@@ -40,32 +41,41 @@ _COMPACTIONS = Table(
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextOptions:
+    """How a context is built; options that are omitted default to the session's own."""
+
+    strategy: Strategy = None
+    budget: Budget = None
+    last: Annotated[int | None, typer.Option("--last", min=1, help="Events of a context by the strategy window.")] = (
+        None
+    )
+    message_format: Annotated[str, typer.Option("--format", help="openai or anthropic messages.")] = "openai"
+    memory: Annotated[bool, typer.Option(help="Include what memory has about the last message.")] = True
+    tools: Annotated[list[str] | None, typer.Option("--tools", metavar="FILE", help="Its tools; repeat.")] = None
+
+    def values(self) -> dict[str, Any]:
+        """Return the options of `preview_context`. Raises UsageError."""
+        if self.message_format not in _FORMATS:
+            raise UsageError(f"{self.message_format!r} is no message format: {', '.join(_FORMATS)}")
+        toolbox = Toolbox([tool for name in self.tools or () for tool in load_tools(name)])
+        options = {name: getattr(self, name) for name in ("strategy", "budget", "last", "message_format")}
+        return options | {"with_recall": self.memory, "tools": toolbox.definitions()}
+
+
 def context_command(
     session: SessionName,
     *,
-    strategy: Strategy = None,
-    budget: Budget = None,
-    last: Annotated[int | None, typer.Option("--last", min=1, help="Events of a window.")] = None,
-    message_format: Annotated[str, typer.Option("--format", help="openai or anthropic messages.")] = "openai",
-    memory: Annotated[bool, typer.Option(help="With what memory has about the last message.")] = True,
-    tools: Annotated[list[str] | None, typer.Option("--tools", metavar="FILE", help="Its tools; repeat.")] = None,
-    full: Annotated[bool, typer.Option(help="Whole texts.")] = False,
+    options: ContextOptions,
+    full: Annotated[bool, typer.Option(help="Print texts in full.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show what the model would see of a session now, with the tokens of each part.
 
     Options you omit default to the session's own.
     """
-    if message_format not in _FORMATS:
-        raise UsageError(f"{message_format!r} is no message format: {', '.join(_FORMATS)}")
-    form: Literal["openai", "anthropic"] = "anthropic" if message_format == "anthropic" else "openai"
-    toolbox = Toolbox([tool for name in tools or () for tool in load_tools(name)])
-    context, row = run(
-        lambda database, settings: preview_context(
-            database, settings, session, strategy=strategy, budget=budget, last=last, message_format=form,
-            with_recall=memory, tools=toolbox.definitions(),
-        )
-    )  # fmt: skip
+    values = options.values()
+    context, row = run(lambda database, settings: preview_context(database, settings, session, **values))
     emit(
         context,
         lambda context: _print_context(context, row, full=full),
@@ -123,7 +133,7 @@ def compact_command(
     session: SessionName,
     budget: Budget = None,
     by_model: Annotated[bool, typer.Option("--model/--no-model", help="Have a model write the summary.")] = True,
-    history: Annotated[bool, typer.Option("--history", help="List its compactions instead.")] = False,
+    history: Annotated[bool, typer.Option("--history", help="List the session's compactions instead.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Summarize the older part of a session, so that its contexts get shorter. The log keeps all of it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -28,42 +29,52 @@ from consolidator.service.sessions.reruns import (
 from consolidator.settings import Settings
 
 _WIDTH = 160  # characters shown of an answer, of arguments and of a result
-Source = Annotated[str, typer.Argument(metavar="BUNDLE|SESSION", help="The file of a bundle, or a session.")]
 _STYLES = {"added": "green", "removed": "red", "changed": "yellow", "same": "dim"}
 _SIGNS = {"added": "+", "removed": "-", "changed": "~", "same": " "}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RerunOptions:
+    """What a rerun does differently."""
+
+    model: Model = None
+    system: Annotated[
+        Path | None, typer.Option(parser=parse_path, metavar="FILE", help="Another system prompt, from a file.")
+    ] = None
+    add_prompt: AddPrompt = None
+    strategy: Strategy = None
+    max_cost: MaxCost = None
+
+    def to_overrides(self) -> Overrides:
+        """Return the differences. Raises UsageError for what no session could run with, and NotFound for no file."""
+        return Overrides(
+            model=self.model,
+            system=None if self.system is None else _read_prompt(self.system),
+            prompt_patch=None if self.add_prompt is None else {"append": self.add_prompt},
+            strategy=self.strategy,
+            max_cost=None if self.max_cost is None else parse_amount(self.max_cost),
+        )
+
+
 def rerun_command(
-    source: Source,
+    source: Annotated[str, typer.Argument(metavar="BUNDLE|SESSION", help="The file of a bundle, or a session.")],
     *,
     from_seq: Annotated[
         int | None,
         typer.Option("--from", help="The person's message (seq) to begin with; by default its own first."),
     ] = None,
-    model: Model = None,
-    system: Annotated[
-        Path | None, typer.Option(parser=parse_path, metavar="FILE", help="Another system prompt, from a file.")
-    ] = None,
-    add_prompt: AddPrompt = None,
+    options: RerunOptions,
     tools: ToolFiles = [],  # noqa: B006 - typer copies it
     live_tools: Annotated[
         bool, typer.Option("--live-tools", help="Run tools without side effects where the recording has no answer.")
     ] = False,
-    strategy: Strategy = None,
-    max_cost: MaxCost = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a recorded session again from a message on, with another model, prompt or tools, and show what differs.
 
     Tools are not run: calls that the recording has are answered from it. Nothing is learned from the rerun.
     """
-    overrides = Overrides(
-        model=model,
-        system=None if system is None else _read_prompt(system),
-        prompt_patch=None if add_prompt is None else {"append": add_prompt},
-        strategy=strategy,
-        max_cost=None if max_cost is None else parse_amount(max_cost),
-    )
+    overrides = options.to_overrides()
 
     async def rerun(database: Database, settings: Settings) -> Rerun:
         async with open_tools(tools) as opened:
@@ -88,7 +99,8 @@ def _print_rerun(rerun: Rerun) -> None:
 def diff_command(
     left: Annotated[str, typer.Argument(metavar="BUNDLE|SESSION|BRANCH", help="The file of a bundle, or a session.")],
     right: Annotated[
-        str | None, typer.Argument(metavar="BUNDLE|SESSION", help="The other one; of a branch by default its session.")
+        str | None,
+        typer.Argument(metavar="BUNDLE|SESSION", help="What to compare with; for a branch by default its session."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -143,12 +155,12 @@ def _print_turn(turn: TurnDifference) -> None:
 
 
 def _print_call(call: CallDifference) -> None:
-    one = call.left or call.right
-    if one is None:
+    either = call.left or call.right
+    if either is None:
         return
     style = _STYLES[call.status]
     if call.status != "changed" or call.left is None or call.right is None:
-        print_line(f"  {_SIGNS[call.status]} {one.tool} {shorten(one.arguments, _WIDTH)}", style=style)
+        print_line(f"  {_SIGNS[call.status]} {either.tool} {shorten(either.arguments, _WIDTH)}", style=style)
         return
     for sign, side_style, side in (("-", "red", call.left), ("+", "green", call.right)):
         result = (

@@ -36,7 +36,7 @@ _TASKS = Table(
 def say_command(
     session: SessionName,
     text: Annotated[str, typer.Argument(help="What to say.")],
-    later: Annotated[bool, typer.Option("--later", help="When the present turn has ended, not now.")] = False,
+    later: Annotated[bool, typer.Option("--later", help="Answer it when the current turn has ended.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Say something to a session now: what it is doing is cancelled, kept as far as it was seen, and this is answered.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
 import typer
@@ -45,38 +45,40 @@ _MESSAGES = Table(
 )
 
 
-def create_command(
-    *,
-    agent: Annotated[str | None, typer.Option(help="Its agent; with --key the key names it.")] = None,
-    key: Annotated[str | None, typer.Option(help="agent:channel:peer; it names this session from now on.")] = None,
-    channel: Annotated[str | None, typer.Option(help="Where its messages go.")] = None,
-    peer: Annotated[str | None, typer.Option(help="Whom it talks to.")] = None,
-    options: SessionOptions,
-    trigger: Annotated[str | None, typer.Option(metavar="TYPE[:ID]", help="What started it, as email:42.")] = None,
-    label: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A label; repeat.")] = None,
-    conversation: Annotated[str | None, typer.Option(help="The conversation that it belongs to.")] = None,
-    project: Annotated[str | None, typer.Option(help="Its project.")] = None,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OriginOptions:
+    """Whose a new session is, and what it begins with."""
+
+    agent: Annotated[str | None, typer.Option(help="Its agent; with --key the key names it.")] = None
+    key: Annotated[str | None, typer.Option(help="agent:channel:peer; it names this session from now on.")] = None
+    channel: Annotated[str | None, typer.Option(help="Where its messages go.")] = None
+    peer: Annotated[str | None, typer.Option(help="Whom it talks to.")] = None
+    trigger: Annotated[str | None, typer.Option(metavar="TYPE[:ID]", help="What started it, as email:42.")] = None
+    label: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A label; repeat.")] = None
+    conversation: Annotated[str | None, typer.Option(help="The conversation that it belongs to.")] = None
+    project: Annotated[str | None, typer.Option(help="Its project.")] = None
     seeds: Annotated[
         str | None, typer.Option(metavar="FILE", help='The earlier thread: JSON, a list of {"role", "content"}.')
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
+    ] = None
+
+    def values(self) -> dict[str, Any]:
+        """Return what a request has of them. Raises UsageError."""
+        trigger_type, _, trigger_id = (self.trigger or "").partition(":")
+        return {
+            "labels": parse_pairs(self.label, "label"),
+            "trigger_type": trigger_type or None,
+            "trigger_id": trigger_id or None,
+            "conversation_id": self.conversation,
+            "project": self.project,
+            "seeds": () if self.seeds is None else read_seeds(self.seeds),
+        }
+
+
+def create_command(*, origin: OriginOptions, options: SessionOptions, as_json: AsJson = False) -> None:
     """Create a session, and print its id. Options you omit default to the agent's settings (`agent show NAME`)."""
-    trigger_type, _, trigger_id = (trigger or "").partition(":")
-    request = SessionRequest(
-        **options.values(),
-        labels=parse_pairs(label, "label"),
-        trigger_type=trigger_type or None,
-        trigger_id=trigger_id or None,
-        conversation_id=conversation,
-        project=project,
-        seeds=() if seeds is None else read_seeds(seeds),
-    )
-    session = run(
-        lambda database, settings: create_session(
-            database, settings, request, agent=agent, channel=channel, peer=peer, key=key
-        )
-    )
+    request = SessionRequest(**options.values(), **origin.values())
+    place: dict[str, Any] = {"agent": origin.agent, "channel": origin.channel, "peer": origin.peer, "key": origin.key}
+    session = run(lambda database, settings: create_session(database, settings, request, **place))
     emit(session, session.id, as_json=as_json)
 
 
@@ -89,7 +91,7 @@ def show_command(
             "latest messages, notes, open calls, children and checkpoints at one moment."
         ),
     ] = "details",
-    context: Annotated[bool, typer.Option(help="details: with what its next context takes.")] = True,
+    context: Annotated[bool, typer.Option(help="details: include the size of its next context.")] = True,
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, max=MAX_MESSAGES, help="whole: how many messages at most.")
     ] = 20,
@@ -222,8 +224,8 @@ def _text_of(data: Mapping[str, Any]) -> str:
 
 def end_command(
     session: SessionName,
-    reason: Annotated[str | None, typer.Option(help="Why; it is logged.")] = None,
-    hide: Annotated[bool, typer.Option("--hide", help="Do not list it any more.")] = False,
+    reason: Annotated[str | None, typer.Option(help="Why; the reason is logged.")] = None,
+    hide: Annotated[bool, typer.Option("--hide", help="Do not list the session any more.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """End a session: its key does not name it any more. Nothing is deleted."""

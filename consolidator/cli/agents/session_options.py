@@ -16,6 +16,9 @@ from consolidator.service.sessions.forks import Overrides
 
 Model = Annotated[str | None, typer.Option(help="A model's name, or `auto`: a policy chooses, turn by turn.")]
 AddPrompt = Annotated[str | None, typer.Option("--add-prompt", help="Add to the inherited system prompt.")]
+ToolNames = Annotated[
+    list[str] | None, typer.Option("--tool", metavar="NAME", help="The only tools it may use; repeat.")
+]
 Strategy = Annotated[str | None, typer.Option(help=f"The strategy of its contexts: {', '.join(STRATEGIES)}.")]
 Budget = Annotated[int | None, typer.Option(min=1, help="Tokens of its contexts.")]
 MaxCost = Annotated[float | None, typer.Option(min=0, help="Cap on the cost of one session, in USD.")]
@@ -39,9 +42,7 @@ class PromptOptions:
         list[str] | None,
         typer.Option("--parameter", metavar="NAME=VALUE", help="A parameter of the template; repeat."),
     ] = None
-    tool: Annotated[
-        list[str] | None, typer.Option("--tool", metavar="NAME", help="The only tools it may use; repeat.")
-    ] = None
+    tool: ToolNames = None
     strategy: Strategy = None
     budget: Budget = None
     max_cost: MaxCost = None
@@ -64,7 +65,7 @@ class PromptOptions:
 class SessionOptions(PromptOptions):
     """What a new session is run with, or all of an agent's."""
 
-    max_steps: Annotated[int | None, typer.Option(min=1, help="Answers of the model in one turn.")] = None
+    max_steps: Annotated[int | None, typer.Option(min=1, help="Answers that the model may give in one turn.")] = None
     session_ttl: Annotated[
         str | None, typer.Option(help="A session ends so long after a person's last message, such as 7d.")
     ] = None

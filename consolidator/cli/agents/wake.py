@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 from ulid import ULID
 
 from consolidator.cli.agents.say import read_text
-from consolidator.cli.agents.session_options import MaxCost, Model
+from consolidator.cli.agents.session_options import MaxCost, Model, ToolNames
 from consolidator.cli.agents.tool_file import ToolOptions
 from consolidator.cli.common import SessionName, run, run_in
 from consolidator.cli.output import AsJson, Table, emit, print_line
@@ -44,7 +45,9 @@ async def _open_agent(driver: ToolOptions, database: Database, settings: Setting
 
 def wake_command(
     session: Annotated[str | None, typer.Argument(help="A session's id, or its beginning.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every session in which something is open.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every session with an open call, answer or message.")
+    ] = False,
     *,
     driver: ToolOptions,
     as_json: AsJson = False,
@@ -86,29 +89,45 @@ def _outcome(woken: WakeResult) -> str:
     return DUE_OUTCOMES.get(woken.result.finish_reason, woken.result.finish_reason)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpawnOptions:
+    """What a sub-agent knows and may use."""
+
+    context: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A text that the sub-agent needs; - is standard input.")
+    ] = None
+    model: Model = None
+    mode: Annotated[ResultMode, typer.Option(help="What it returns: its last answer, or a transcript.")] = "summary"
+    max_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens of each of its answers.")] = None
+    max_cost: MaxCost = None
+    tool: ToolNames = None
+
+    def to_request(self, task: str) -> SpawnRequest:
+        """Return the request for a task. Raises UsageError."""
+        return SpawnRequest(
+            task=task,
+            model=self.model,
+            context=None if self.context is None else read_text(self.context),
+            tools=self.tool,
+            mode=self.mode,
+            max_tokens=self.max_tokens,
+            max_cost=None if self.max_cost is None else parse_amount(self.max_cost),
+        )
+
+
 def spawn_command(
     session: SessionName,
-    task: Annotated[str, typer.Argument(help="What to do, and what to answer with.")],
+    task: Annotated[str, typer.Argument(help="What the sub-agent has to do, and what to answer with.")],
     *,
-    context: Annotated[
-        str | None, typer.Option(metavar="FILE", help="A text that it needs to know; - is standard input.")
+    options: SpawnOptions,
+    call: Annotated[
+        str | None, typer.Option(help="A name for this call: repeating it starts no second sub-agent.")
     ] = None,
-    model: Model = None,
-    mode: Annotated[ResultMode, typer.Option(help="Its last answer, or all that it did.")] = "summary",
-    max_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens of each of its answers.")] = None,
-    max_cost: MaxCost = None,
-    tool: Annotated[
-        list[str] | None, typer.Option("--tool", metavar="NAME", help="The only tools it may use; repeat.")
-    ] = None,
-    call: Annotated[str | None, typer.Option(help="Names the call: it has one sub-agent, also if repeated.")] = None,
     driver: ToolOptions,
     as_json: AsJson = False,
 ) -> None:
     """Give a task to a sub-agent of a session, and print its answer. It sees nothing else of the session."""
-    request = SpawnRequest(
-        task=task, model=model, context=None if context is None else read_text(context), tools=tool, mode=mode,
-        max_tokens=max_tokens, max_cost=None if max_cost is None else parse_amount(max_cost),
-    )  # fmt: skip
+    request = options.to_request(task)
 
     async def spawn_in(database: Database, settings: Settings, session_id: str) -> SpawnResult:
         async with _open_agent(driver, database, settings) as agent:

@@ -85,7 +85,8 @@ def verify_command(
         str, typer.Option(metavar="ID", help="Compare only the sessions after this one with their logs.")
     ] = "",
     sessions: Annotated[
-        int | None, typer.Option(min=1, help="Compare at most so many; it says where the next run goes on.")
+        int | None,
+        typer.Option(min=1, help="Compare at most this many sessions; the output says where the next run goes on."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

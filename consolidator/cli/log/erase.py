@@ -39,7 +39,7 @@ def erase_command(
     session: Annotated[str | None, typer.Option(help="Erase this session and its descendants.")] = None,
     peer: Annotated[str | None, typer.Option(help="Erase every session with this peer.")] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Delete the whole embedded database and what else is kept here.")
+        bool, typer.Option("--all", help="Delete the embedded database and all other files of consolidator.")
     ] = False,
     reason: Annotated[str, typer.Option(help="Why, for the record.")] = "asked to",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,

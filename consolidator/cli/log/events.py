@@ -23,12 +23,12 @@ _MAX_SEQ = 2**31 - 1
 def events_command(
     session: SessionName,
     after: Annotated[
-        int | None, typer.Option(min=-_MAX_SEQ, max=_MAX_SEQ, help="Begin after this seq.", show_default=False)
+        int | None, typer.Option(min=-_MAX_SEQ, max=_MAX_SEQ, help="Begin after this event (seq).", show_default=False)
     ] = None,
     last: Annotated[int | None, typer.Option("--last", min=1, max=_MAX_SEQ, help="Only the last N events.")] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new events and print them, too.")] = False,
     pieces: Annotated[bool, typer.Option("--pieces", help="Follow, and print answers piece by piece.")] = False,
-    full: Annotated[bool, typer.Option(help="Whole texts.")] = False,
+    full: Annotated[bool, typer.Option(help="Print texts in full.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Print a session's events in order; with --json one line each. Following ends with the session."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -53,51 +53,58 @@ _CALLS = Table(
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilterOptions:
+    """Which sessions are listed."""
+
+    agent: AgentOption = None
+    project: ProjectOption = None
+    peer: Annotated[str | None, typer.Option(help="Only sessions with this peer.")] = None
+    since: Annotated[str | None, typer.Option(help="A date, a time, or a span ago such as 7d.")] = None
+    status: Annotated[str | None, typer.Option(help=f"Only sessions that are {', '.join(STATUSES)}.")] = None
+    conversation: Annotated[str | None, typer.Option(help="Only the runs of this conversation, in order.")] = None
+    trigger: Annotated[str | None, typer.Option(metavar="TYPE[:ID]", help="Only sessions that this has started.")] = (
+        None
+    )
+    label: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Only sessions with this label; repeat.")
+    ] = None
+    parent: Annotated[str | None, typer.Option(metavar="SESSION", help="Only children of this session.")] = None
+    key: Annotated[str | None, typer.Option(help="Only runs of this key.")] = None
+    hidden: Annotated[bool, typer.Option("--hidden", help="Also sessions that were deleted in a chat.")] = False
+
+    async def to_filter(self, database: Database) -> SessionFilter:
+        """Return the filter. Raises UsageError for values that do not fit, and NotFound."""
+        if self.status is not None and self.status not in STATUSES:
+            raise UsageError(f"{self.status!r} is no status: {', '.join(STATUSES)}")
+        trigger_type, _, trigger_id = (self.trigger or "").partition(":")
+        parsed: dict[str, Any] = {
+            "trigger_type": trigger_type or None,
+            "trigger_id": trigger_id or None,
+            "labels": parse_pairs(self.label, "label"),
+            "parent": None if self.parent is None else await find_session_id(database, self.parent),
+            "since": parse_moment(self.since, database.clock.now()),
+        }
+        plain = {name: value for name, value in asdict(self).items() if name not in ("trigger", "label")}
+        return SessionFilter(**plain | parsed)
+
+
 def list_command(
     *,
-    agent: AgentOption = None,
-    project: ProjectOption = None,
-    peer: Annotated[str | None, typer.Option(help="Only sessions with this peer.")] = None,
-    since: Annotated[str | None, typer.Option(help="A date, a time, or a span ago such as 7d.")] = None,
-    status: Annotated[str | None, typer.Option(help=f"Only sessions that are {', '.join(STATUSES)}.")] = None,
-    conversation: Annotated[str | None, typer.Option(help="Only the runs of this conversation, in order.")] = None,
-    trigger: Annotated[
-        str | None, typer.Option(metavar="TYPE[:ID]", help="Only sessions that this has started.")
-    ] = None,
-    label: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="With this label; repeat.")] = None,
-    parent: Annotated[str | None, typer.Option(metavar="SESSION", help="Only children of this session.")] = None,
-    key: Annotated[str | None, typer.Option(help="Only runs of this key.")] = None,
+    sessions: FilterOptions,
     limit: Limit = 30,
     attention: Annotated[bool, typer.Option("--attention", help="Only calls that wait for a person.")] = False,
-    hidden: Annotated[bool, typer.Option("--hidden", help="Also sessions that were deleted in a chat.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List sessions, the latest first; the runs of a conversation in their order."""
     if attention:
         emit(run(lambda database, _: _load_calls(database, limit)), _CALLS, as_json=as_json)
         return
-    if status is not None and status not in STATUSES:
-        raise UsageError(f"{status!r} is no status: {', '.join(STATUSES)}")
-    trigger_type, _, trigger_id = (trigger or "").partition(":")
 
     async def load(database: Database, _: Settings) -> tuple[SessionPage, datetime]:
-        now = database.clock.now()
-        session_filter = SessionFilter(
-            agent=agent,
-            project=project,
-            peer=peer,
-            status=cast("StoredStatus | None", status),
-            conversation=conversation,
-            trigger_type=trigger_type or None,
-            trigger_id=trigger_id or None,
-            labels=parse_pairs(label, "label"),
-            parent=None if parent is None else await find_session_id(database, parent),
-            key=key,
-            since=parse_moment(since, now),
-            hidden=hidden,
-        )
-        order: SessionOrder = "latest" if conversation is None else "runs"
-        return await list_sessions(database, session_filter, order=order, limit=limit), now
+        order: SessionOrder = "latest" if sessions.conversation is None else "runs"
+        page = await list_sessions(database, await sessions.to_filter(database), order=order, limit=limit)
+        return page, database.clock.now()
 
     page, now = run(load)
     emit(

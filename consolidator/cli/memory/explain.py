@@ -28,7 +28,7 @@ def explain_command(
     identity: Annotated[
         str, typer.Argument(metavar="ID", help="The id of a fact, a procedure or a solution, or its beginning.")
     ],
-    peer: Annotated[str | None, typer.Option(help="Only what this peer may see.")] = None,
+    peer: Annotated[str | None, typer.Option(help="Only what this person may see.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Explain anything that was learned: the words, sessions and run it rests on. Works after the events are pruned."""

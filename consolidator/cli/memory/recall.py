@@ -31,15 +31,18 @@ def recall_command(
     project: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="A project: its path, or the last part of it; by default that of this place."
+            metavar="NAME",
+            help="A project: its path or its last part; by default the project of the working directory.",
         ),
     ] = None,
     everywhere: Annotated[bool, typer.Option("--everywhere", help="All projects.")] = False,
-    peer: Annotated[str | None, typer.Option(help="Only what concerns this peer.")] = None,
+    peer: Annotated[str | None, typer.Option(help="Only memory about this person.")] = None,
     budget: Annotated[
         int, typer.Option(min=100, max=100_000, help="Tokens that the answer may take.")
     ] = DEFAULT_TOKEN_BUDGET,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=200, help="Lines at most.")] = DEFAULT_LIMIT,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, max=200, help="Show at most this many lines.")
+    ] = DEFAULT_LIMIT,
     as_json: AsJson = False,
 ) -> None:
     """Ask memory: facts and turns ranked together, known errors and procedures first, each line with its citation.

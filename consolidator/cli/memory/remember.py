@@ -17,7 +17,9 @@ from consolidator.settings import Settings
 
 Project = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="A project: its path, or the last part of it; by default the one of this place."),
+    typer.Option(
+        metavar="NAME", help="A project: its path or its last part; by default the project of the working directory."
+    ),
 ]
 Agent = Annotated[str | None, typer.Option(metavar="NAME", help="An agent; by default the one that worked last.")]
 Peer = Annotated[str | None, typer.Option(metavar="NAME", help="A person that the agent talks with.")]
@@ -27,7 +29,7 @@ def remember_command(
     words: Annotated[list[str], typer.Argument(metavar="STATEMENT", help='What holds, such as "we use tabs".')],
     project: Project = None,
     agent: Agent = None,
-    me: Annotated[bool, typer.Option("--me", help="It is about you, and holds in every project.")] = False,
+    me: Annotated[bool, typer.Option("--me", help="The statement is about you: it holds in every project.")] = False,
     peer: Peer = None,
     as_json: AsJson = False,
 ) -> None:
@@ -54,7 +56,8 @@ def _print_remembered(remembered: Remembered) -> None:
 
 def forget_command(
     words: Annotated[
-        list[str], typer.Argument(metavar="ID|WORDS", help="A fact's id or how it begins, or words that it alone has.")
+        list[str],
+        typer.Argument(metavar="ID|WORDS", help="A fact's id, its beginning, or words that no other fact has."),
     ],
     project: Project = None,
     agent: Agent = None,

@@ -43,7 +43,7 @@ def revisions_command(
     promote: Annotated[
         bool, typer.Option("--promote", help="Make the draft the current revision, until --restore undoes it.")
     ] = False,
-    discard: Annotated[bool, typer.Option("--discard", help="Discard the draft with all that it read.")] = False,
+    discard: Annotated[bool, typer.Option("--discard", help="Discard the draft with all facts that it read.")] = False,
     restore: Annotated[
         bool, typer.Option("--restore", help="Undo the last promotion: its revision is a draft again.")
     ] = False,
@@ -79,8 +79,8 @@ def revisions_command(
 def print_comparison(comparison: dict[str, Any]) -> None:
     """Print which facts a revision would add, lose and change."""
     counts = ", ".join(f"{len(comparison[part])} {part}" for part in ("added", "lost", "changed"))
-    kept = f"{comparison['kept']} facts kept"
-    print_line(f"revision {comparison['revision']} ({comparison['model']}): {kept}, {counts}", style="bold")
+    title = f"revision {comparison['revision']} ({comparison['model']})"
+    print_line(f"{title}: {comparison['kept']} facts kept, {counts}", style="bold")
     if comparison["changed"]:
         pairs = ((shorten(old, 120), shorten(new, 120)) for old, new in comparison["changed"][:MAX_LINES])
         print_table("changed", ("before", "after"), pairs)

@@ -40,7 +40,7 @@ from consolidator.settings import Settings, load_settings
 rules_app = typer.Typer(invoke_without_command=True)
 RuleId = Annotated[str, typer.Argument(metavar="ID", help="The id of a proposal, or its beginning.")]
 File = Annotated[
-    Path | None, typer.Option("--write", metavar="FILE", help="Also put it into this AGENTS.md or CLAUDE.md.")
+    Path | None, typer.Option("--write", metavar="FILE", help="Also put the rule into this AGENTS.md or CLAUDE.md.")
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before the file is changed.")]
 
@@ -82,9 +82,7 @@ def _print_proposals(proposals: list[RuleProposal]) -> None:
 def accept_command(
     rule_id: RuleId,
     words: Annotated[str | None, typer.Option(help="The rule in better words.")] = None,
-    me: Annotated[
-        bool, typer.Option("--me", help="It is about you, and holds in every project, not in this one alone.")
-    ] = False,
+    me: Annotated[bool, typer.Option("--me", help="The rule is about you: it holds in every project.")] = False,
     write: File = None,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -120,7 +118,7 @@ def dismiss_command(rule_id: RuleId, as_json: AsJson = False) -> None:
 def write_command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="AGENTS.md or CLAUDE.md.")],
     project: ProjectOption = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Take the block out again.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the block from the file.")] = False,
     yes: Yes = False,
 ) -> None:
     """Make a file's block hold the accepted rules of its project, no more and no less; the rest stays as it is."""

@@ -232,7 +232,7 @@ def retry_command(
     run_or_letter_id: Annotated[
         str | None, typer.Argument(metavar="ID", help="A dead letter or a run; else all open dead letters.")
     ] = None,
-    discard: Annotated[bool, typer.Option(help="Give them up: stamp them with nothing learned.")] = False,
+    discard: Annotated[bool, typer.Option(help="Give the events up: mark them as read, with nothing learned.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Learn again from events that were set aside, or discard them."""

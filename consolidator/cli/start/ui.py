@@ -25,11 +25,6 @@ ANSWER_SECONDS = 10.0
 MAX_ANSWER_BYTES = 4096
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("ui")(ui_command)
-
-
 def ui_command(
     browser: Annotated[bool, typer.Option(help="Open the link in a browser, too.")] = True, as_json: AsJson = False
 ) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from consolidator.cli.agents import chat as command
 from consolidator.cli.agents.terminal_chat import COMMANDS, TerminalChat
-from consolidator.cli.agents.tool_file import load_tools
+from consolidator.cli.agents.tool_file import ToolOptions, load_tools
 from consolidator.cli.stdin import StdinLines
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
@@ -310,7 +310,7 @@ async def test_what_a_person_types_comes_at_any_time_and_a_pasted_block_at_once(
 def test_a_chat_without_a_model_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CONSOLIDATOR_MODEL", raising=False)
     with pytest.raises(UsageError, match="CONSOLIDATOR_MODEL"):
-        command.chat()
+        command.chat_command(options=command.ChatOptions(), driver=ToolOptions())
 
 
 @pytest.mark.parametrize(
