@@ -10,6 +10,7 @@ import logging
 import os
 import re
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -139,6 +140,15 @@ def parse_pairs(texts: list[str] | None, what: str) -> dict[str, str] | None:
             raise UsageError(f"{text!r} is no {what}: NAME=VALUE")
         pairs[name] = value
     return pairs
+
+
+def read_text(name: str) -> str:
+    """Return the text of a file, or of standard input if it is called `-`. Raises UsageError."""
+    try:
+        return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise UsageError(f"{name} cannot be read: {reason}") from error
 
 
 def stop_on_signals() -> asyncio.Event:

@@ -15,6 +15,8 @@ import typer
 
 from consolidator.errors import UsageError
 
+SURFACE = "cli"  # where the words of these commands come from, in the log
+
 
 def spread(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command whose parameters are its own and, in place of each group, the options of that group."""

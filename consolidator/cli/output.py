@@ -97,11 +97,12 @@ def emit(
     as_json: bool,
     encode: Callable[[T], Any] | None = None,
 ) -> None:
-    """Print what a command returns: as JSON, through `encode` if it is given; else for people.
+    """Print what a command returns: as JSON, through `encode` or its own `as_json`; else for people.
 
     `show` is a table of its rows, a line, or a function that returns a line or prints by itself.
     """
     if as_json:
+        encode = encode or getattr(type(value), "as_json", None)
         print_json(value if encode is None else encode(value))
     elif isinstance(show, Table):
         show.print(value)  # type: ignore[arg-type]

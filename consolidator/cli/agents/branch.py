@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
 import typer
 
-from consolidator import Consolidator
+from consolidator.cli.agents.child_options import At, ChildOptions
 from consolidator.cli.agents.rerun import print_comparison
-from consolidator.cli.agents.session_options import At, ChildOptions
 from consolidator.cli.agents.tool_file import ToolOptions
 from consolidator.cli.common import run, run_in
 from consolidator.cli.options import require_at_most_one
@@ -64,20 +62,25 @@ class BranchOptions(ChildOptions):
         return BranchRequest(kind=kind, message=message, at=self.at, overrides=overrides, live_tools=self.live_tools)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchActions:
+    """What else can be done with a session's branches."""
+
+    list_: Annotated[bool, typer.Option("--list", help="List the session's branches, the newest first.")] = False
+    commit: Annotated[
+        bool, typer.Option("--commit", help="Send the steer of a pre_steer branch to its session, once.")
+    ] = False
+    discard: Annotated[bool, typer.Option("--discard", help="End a branch; its log can still be read.")] = False
+    limit: Limit = 50
+
+
 def branch_command(
     session: Annotated[str, typer.Argument(help="A session; with --commit and --discard a branch.")],
     message: Annotated[str | None, typer.Argument(help="What to say in it; of a pre_steer, the steer.")] = None,
     *,
     options: BranchOptions,
     driver: ToolOptions,
-    list_: Annotated[
-        bool, typer.Option("--list", help="List the session's latest branches, the newest first.")
-    ] = False,
-    commit: Annotated[
-        bool, typer.Option("--commit", help="Send the steer of a pre_steer branch to its session, once.")
-    ] = False,
-    discard: Annotated[bool, typer.Option("--discard", help="End a branch; its log can still be read.")] = False,
-    limit: Limit = 50,
+    actions: BranchActions,
     as_json: AsJson = False,
 ) -> None:
     """Try something beside a session, which stays as it is and goes on meanwhile. Nothing is learned from it.
@@ -85,14 +88,14 @@ def branch_command(
     With a message the branch is run to its end and compared with the session; without one it is only created.
     `session diff BRANCH` compares it again.
     """
-    require_at_most_one(list_=list_, commit=commit, discard=discard)
-    if list_:
-        rows = run_in(session, lambda database, _, name: list_branches(database, name, limit=limit))
+    require_at_most_one(list_=actions.list_, commit=actions.commit, discard=actions.discard)
+    if actions.list_:
+        rows = run_in(session, lambda database, _, name: list_branches(database, name, limit=actions.limit))
         emit(rows, BRANCHES, as_json=as_json, encode=lambda rows: [describe_branch(row) for row in rows])
-    elif commit:
+    elif actions.commit:
         row, seq = run(lambda database, _: commit_steer(database, session))
         emit(row, f"the steer is event {seq} of session {row.parent_id}", as_json=as_json, encode=describe_branch)
-    elif discard:
+    elif actions.discard:
         row = run(lambda database, _: discard_branch(database, session))
         line = f"branch {row.id} has ended; `consolidator session replay {row.id}` shows it again"
         emit(row, line, as_json=as_json, encode=describe_branch)
@@ -107,14 +110,12 @@ def _create(session: str, request: BranchRequest, driver: ToolOptions, *, as_jso
         if request.message is None:
             names = await driver.list_names()
             return await create_branch(database, settings, session_id, request, driver_tools=names)
-        async with AsyncExitStack() as stack:
-            tools = await stack.enter_async_context(driver.open())
-            agent = await stack.enter_async_context(Consolidator(tools, settings=settings, database=database))
+        async with driver.open_agent(database, settings) as agent:
             return await run_branch(agent.harness, session_id, request)
 
     created = run_in(session, create)
     if isinstance(created, BranchComparison):
-        emit(created, print_compared, as_json=as_json, encode=lambda compared: compared.as_json())
+        emit(created, print_compared, as_json=as_json)
     else:
         emit(created, _print_branch, as_json=as_json, encode=describe_branch)
 

@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 import typer
 
 from consolidator.cli.common import run
+from consolidator.cli.options import SURFACE
 from consolidator.cli.output import print_line
 from consolidator.errors import UsageError
 from consolidator.runtime.sessions import decide_approval, resolve_call
 
-SURFACE = "cli"
 CallId = Annotated[str, typer.Argument(metavar="CALL", help="A call, by its id.")]
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.agents.session_options import At, ChildOptions
+from consolidator.cli.agents.child_options import At, ChildOptions
 from consolidator.cli.agents.tool_file import ToolOptions
 from consolidator.cli.common import SessionName, parse_pairs, parse_span, run, run_in
 from consolidator.cli.options import require_at_most_one

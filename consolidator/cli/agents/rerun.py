@@ -83,7 +83,7 @@ def rerun_command(
                 live_tools=live_tools,
             )  # fmt: skip
 
-    emit(run(rerun), _print_rerun, as_json=as_json, encode=lambda rerun: rerun.as_json())
+    emit(run(rerun), _print_rerun, as_json=as_json)
 
 
 def _print_rerun(rerun: Rerun) -> None:
@@ -111,15 +111,13 @@ def diff_command(
     if right is not None:
         comparison = run(lambda database, _: compare_sessions(database, left, right))
         names = (left, right)
-        emit(
-            comparison, lambda both: print_comparison(both, names), as_json=as_json, encode=lambda both: both.as_json()
-        )
+        emit(comparison, lambda both: print_comparison(both, names), as_json=as_json)
         return
     from consolidator.cli.agents.branch import print_compared
     from consolidator.service.sessions.branches import compare_branch
 
     compared = run(lambda database, _: compare_branch(database, left))
-    emit(compared, print_compared, as_json=as_json, encode=lambda compared: compared.as_json())
+    emit(compared, print_compared, as_json=as_json)
 
 
 def print_comparison(comparison: Comparison, names: tuple[str, str]) -> None:

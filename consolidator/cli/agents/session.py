@@ -1,11 +1,11 @@
-"""consolidator session create, show and end: one session, with all that its agent and its caller say."""
+"""consolidator session create and end, and the larger parts of `show`: one session with all that belongs to it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from pydantic import TypeAdapter, ValidationError
@@ -19,7 +19,6 @@ from consolidator.cli.output import (
     format_usd,
     print_line,
     print_note,
-    print_table,
     sanitize,
     shorten,
 )
@@ -31,7 +30,6 @@ from consolidator.service.sessions.hydrate import MAX_MESSAGES, HydratedSession,
 from consolidator.service.sessions.lifecycle import SessionRequest, create_session, end_session
 from consolidator.service.sessions.listing import SessionDetails, session_status, show_session
 from consolidator.service.sessions.seeds import list_seeds
-from consolidator.service.sessions.state import SessionState, read_state
 from consolidator.settings import Settings
 
 _MESSAGES = Table(
@@ -82,37 +80,9 @@ def create_command(*, origin: OriginOptions, options: SessionOptions, as_json: A
     emit(session, session.id, as_json=as_json)
 
 
-def show_command(
-    session: SessionName,
-    part: Annotated[
-        Literal["details", "state", "summary", "whole"],
-        typer.Option(
-            help="details: its row; state: what its tools have set; summary: as a prompt would hold it; whole: its "
-            "latest messages, notes, open calls, children and checkpoints at one moment."
-        ),
-    ] = "details",
-    context: Annotated[bool, typer.Option(help="details: include the size of its next context.")] = True,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, max=MAX_MESSAGES, help="whole: how many messages at most.")
-    ] = 20,
-    before: Annotated[int | None, typer.Option(min=1, help="whole: only messages before this event.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show a session: what it is for, what it is doing, its totals, its context's use, and what it began with."""
-    if part == "state":
-        emit(run(lambda database, _: read_state(database, session)), _print_state_and_totals, as_json=as_json)
-    elif part == "summary":
-        from consolidator.service.memory.session_summary import summarize_session
+def show_details(session: str, *, with_context: bool, as_json: bool) -> None:
+    """Print a session's row, what it is doing, and what its next context takes."""
 
-        summary = run(lambda database, _: summarize_session(database, session))
-        emit(summary, lambda summary: str(summary["text"]), as_json=as_json)
-    elif part == "whole":
-        _show_whole(session, before, limit, as_json=as_json)
-    else:
-        _show_details(session, with_context=context, as_json=as_json)
-
-
-def _show_details(session: str, *, with_context: bool, as_json: bool) -> None:
     async def load(database: Database, settings: Settings) -> tuple[SessionDetails, list[SeedRow]]:
         details = await show_session(database, settings, session, with_context=with_context)
         return details, await list_seeds(database, details.session.id)
@@ -169,24 +139,11 @@ def _context(details: SessionDetails) -> str | None:
     return f"{use.tokens:,} of {use.budget:,} tokens by the strategy {use.strategy}{window}"
 
 
-def _print_state_and_totals(state: SessionState) -> None:
-    print_state(state)
-    print_line(
-        f"{state.turns} turns, {state.input_tokens:,} tokens in ({state.cached_tokens:,} cached), "
-        f"{state.output_tokens:,} out, {format_usd(state.cost)}, {state.compactions} compactions, at event {state.seq}",
-        "dim",
-    )
+def show_whole(session: str, before: int | None, limit: int, *, as_json: bool) -> None:
+    """Print a session's latest messages, notes, open calls, children and checkpoints at one moment."""
+    if limit > MAX_MESSAGES:
+        raise UsageError(f"--limit takes at most {MAX_MESSAGES} messages, not {limit}")
 
-
-def print_state(state: SessionState) -> None:
-    """Print what tools have set, and the open task."""
-    rows = ((name, json.dumps(value, ensure_ascii=False, default=str)) for name, value in state.state.items())
-    print_table("state", ("name", "value"), rows)
-    if state.open_task is not None:
-        print_line(f"working at: {state.open_task.title}")
-
-
-def _show_whole(session: str, before: int | None, limit: int, *, as_json: bool) -> None:
     async def load(database: Database, settings: Settings, session_id: str) -> tuple[HydratedSession, str]:
         whole = await hydrate_session(database, settings, session_id, before=before, limit=limit)
         return whole, session_status(whole.session, database.clock.now())

@@ -12,7 +12,6 @@ from consolidator.cli.common import parse_pairs, parse_path, parse_span
 from consolidator.errors import UsageError
 from consolidator.service.agents.context import STRATEGIES
 from consolidator.service.amounts import parse_amount
-from consolidator.service.sessions.forks import Overrides
 
 Model = Annotated[str | None, typer.Option(help="A model's name, or `auto`: a policy chooses, turn by turn.")]
 AddPrompt = Annotated[str | None, typer.Option("--add-prompt", help="Add to the inherited system prompt.")]
@@ -22,7 +21,6 @@ ToolNames = Annotated[
 Strategy = Annotated[str | None, typer.Option(help=f"The strategy of its contexts: {', '.join(STRATEGIES)}.")]
 Budget = Annotated[int | None, typer.Option(min=1, help="Tokens of its contexts.")]
 MaxCost = Annotated[float | None, typer.Option(min=0, help="Cap on the cost of one session, in USD.")]
-At = Annotated[int | None, typer.Option(help="After this event (seq); by default the latest at which nothing is open.")]
 Threshold = Annotated[
     float | None,
     typer.Option("--compaction-threshold", help="Share of the budget above which a session is compacted, 0.1 to 1."),
@@ -74,19 +72,6 @@ class SessionOptions(PromptOptions):
         """Return the options as a request has them. Raises UsageError for what no session could run with."""
         more = {"max_steps": self.max_steps, "session_ttl_seconds": parse_seconds(self.session_ttl)}
         return PromptOptions.values(self) | more
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChildOptions(PromptOptions):
-    """What a child of a session does differently."""
-
-    add_prompt: AddPrompt = None
-    compaction_threshold: Threshold = None
-
-    def to_overrides(self) -> Overrides:
-        """Return what the child does differently. Raises UsageError for what no session could run with."""
-        patch = None if self.add_prompt is None else {"append": self.add_prompt}
-        return Overrides(prompt_patch=patch, compaction_threshold=self.compaction_threshold, **self.values())
 
 
 def _read_template(name: str) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from consolidator.cli.agents import chat_children as children
-from consolidator.cli.agents.session import print_state
+from consolidator.cli.agents.show import print_state
 from consolidator.cli.output import (
     format_usd,
     print_line,

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,7 +18,11 @@ from consolidator.runtime.tools.builtin import BUILTIN_GROUPS, builtin_tools
 from consolidator.runtime.tools.mcp_config import read_mcp_config
 from consolidator.runtime.tools.mcp_servers import start_mcp_servers
 from consolidator.runtime.tools.tool import Tool
-from consolidator.settings import load_settings
+from consolidator.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from consolidator.database import Database
+    from consolidator.runtime.agent import Consolidator
 
 ToolFiles = Annotated[
     list[str], typer.Option("--tools", metavar="FILE", help="Python file with @tool functions; repeat.")
@@ -63,6 +67,14 @@ class ToolOptions:
     def open(self) -> AbstractAsyncContextManager[list[Tool]]:
         """Return a context with the tools, in which the MCP servers run. Raises UsageError."""
         return open_tools(self.tools, self.mcp, self.mcp_config, self.builtin)
+
+    @asynccontextmanager
+    async def open_agent(self, database: Database, settings: Settings) -> AsyncIterator[Consolidator]:
+        """Yield an agent with the tools, which drives sessions of a database. Raises UsageError."""
+        from consolidator.runtime.agent import Consolidator  # which is not needed to name the tools
+
+        async with self.open() as tools, Consolidator(tools, settings=settings, database=database) as agent:
+            yield agent
 
     async def list_names(self) -> list[str] | None:
         """Return the names of the tools; None where no tools are named."""

@@ -1,28 +1,19 @@
-"""consolidator session wake and spawn: an agent with tools does what a session is waiting for."""
+"""consolidator session wake: sessions that a crash interrupted go on."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
-from ulid import ULID
 
-from consolidator.cli.agents.say import read_text
-from consolidator.cli.agents.session_options import MaxCost, Model, ToolNames
 from consolidator.cli.agents.tool_file import ToolOptions
-from consolidator.cli.common import SessionName, run, run_in
-from consolidator.cli.output import AsJson, Table, emit, print_line
+from consolidator.cli.common import run
+from consolidator.cli.output import AsJson, Table, emit
 from consolidator.database import Database
 from consolidator.errors import ModelError, UsageError
-from consolidator.runtime.agent import Consolidator
 from consolidator.runtime.driver import DUE_OUTCOMES
 from consolidator.runtime.wake import WakeResult
-from consolidator.service.amounts import parse_amount
 from consolidator.service.log.sessions import find_session_id
-from consolidator.service.sessions.spawning import ResultMode, SpawnRequest, SpawnResult, spawn
 from consolidator.settings import Settings
 
 _WOKEN = Table(
@@ -34,13 +25,6 @@ _WOKEN = Table(
     },
     right=("calls run",),
 )
-
-
-@asynccontextmanager
-async def _open_agent(driver: ToolOptions, database: Database, settings: Settings) -> AsyncIterator[Consolidator]:
-    async with AsyncExitStack() as stack:
-        tools = await stack.enter_async_context(driver.open())
-        yield await stack.enter_async_context(Consolidator(tools, settings=settings, database=database))
 
 
 def wake_command(
@@ -60,7 +44,7 @@ def wake_command(
         raise UsageError("name a session, or say --all")
 
     async def wake(database: Database, settings: Settings) -> list[WakeResult]:
-        async with _open_agent(driver, database, settings) as agent:
+        async with driver.open_agent(database, settings) as agent:
             if session is None:
                 return await agent.wake_all()
             session_id = await find_session_id(database, session)
@@ -87,54 +71,3 @@ def _outcome(woken: WakeResult) -> str:
     if woken.result is None:
         return f"left alone: {woken.skip_reason}"
     return DUE_OUTCOMES.get(woken.result.finish_reason, woken.result.finish_reason)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpawnOptions:
-    """What a sub-agent knows and may use."""
-
-    context: Annotated[
-        str | None, typer.Option(metavar="FILE", help="A text that the sub-agent needs; - is standard input.")
-    ] = None
-    model: Model = None
-    mode: Annotated[ResultMode, typer.Option(help="What it returns: its last answer, or a transcript.")] = "summary"
-    max_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens of each of its answers.")] = None
-    max_cost: MaxCost = None
-    tool: ToolNames = None
-
-    def to_request(self, task: str) -> SpawnRequest:
-        """Return the request for a task. Raises UsageError."""
-        return SpawnRequest(
-            task=task,
-            model=self.model,
-            context=None if self.context is None else read_text(self.context),
-            tools=self.tool,
-            mode=self.mode,
-            max_tokens=self.max_tokens,
-            max_cost=None if self.max_cost is None else parse_amount(self.max_cost),
-        )
-
-
-def spawn_command(
-    session: SessionName,
-    task: Annotated[str, typer.Argument(help="What the sub-agent has to do, and what to answer with.")],
-    *,
-    options: SpawnOptions,
-    call: Annotated[
-        str | None, typer.Option(help="A name for this call: repeating it starts no second sub-agent.")
-    ] = None,
-    driver: ToolOptions,
-    as_json: AsJson = False,
-) -> None:
-    """Give a task to a sub-agent of a session, and print its answer. It sees nothing else of the session."""
-    request = options.to_request(task)
-
-    async def spawn_in(database: Database, settings: Settings, session_id: str) -> SpawnResult:
-        async with _open_agent(driver, database, settings) as agent:
-            return await spawn(agent.harness, session_id, request, call_id=call or f"spawn_{ULID()}")
-
-    def show(result: SpawnResult) -> None:
-        print_line(result.text or str(result.reason))
-        print_line(f"{result.status}: session {result.session_id}, {result.cost:f} USD", "dim")
-
-    emit(run_in(session, spawn_in), show, as_json=as_json)

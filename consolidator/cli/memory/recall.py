@@ -70,4 +70,4 @@ def recall_command(
         if not result.block and place:
             print_line(f"in the project {place}; `--everywhere` asks all of them", style="dim")
 
-    emit(result, show, as_json=as_json, encode=lambda result: result.as_json())
+    emit(result, show, as_json=as_json)

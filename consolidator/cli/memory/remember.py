@@ -45,7 +45,7 @@ def remember_command(
             owner = await find_named_project(database, project, Path.cwd()) if project else None
         return await remember(database, " ".join(words), project=owner, agent=agent, peer=peer)
 
-    emit(run(remember_here), _print_remembered, as_json=as_json, encode=lambda remembered: remembered.as_json())
+    emit(run(remember_here), _print_remembered, as_json=as_json)
 
 
 def _print_remembered(remembered: Remembered) -> None:
@@ -68,4 +68,4 @@ def forget_command(
 
     forgotten = run(lambda database, _: forget(database, " ".join(words), project=project, agent=agent, peer=peer))
     line = f"no longer believed: {forgotten.statement}"
-    emit(forgotten, line, as_json=as_json, encode=lambda forgotten: forgotten.as_json())
+    emit(forgotten, line, as_json=as_json)

@@ -111,7 +111,7 @@ def dismiss_command(rule_id: RuleId, as_json: AsJson = False) -> None:
     """Propose this no more; where it is believed already, it is forgotten."""
 
     rule = run(lambda database, _: dismiss_rule(database, rule_id))
-    emit(rule, f"dismissed: {rule.rule}", as_json=as_json, encode=lambda rule: rule.as_json())
+    emit(rule, f"dismissed: {rule.rule}", as_json=as_json)
 
 
 @rules_app.command("write")
