@@ -13,8 +13,8 @@ from consolidator.cli.agents.tool_file import ToolOptions
 from consolidator.cli.common import run, run_in
 from consolidator.cli.options import require_at_most_one
 from consolidator.cli.output import AsJson, Limit, Table, emit, format_usd, print_line
-from consolidator.database import Database
 from consolidator.models.session import SessionRow
+from consolidator.service.database import Database
 from consolidator.service.sessions.branches import (
     BRANCH_KINDS,
     BranchComparison,

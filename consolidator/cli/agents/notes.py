@@ -10,8 +10,8 @@ import typer
 from consolidator.cli.common import SessionName, read_text, run_in
 from consolidator.cli.options import SURFACE
 from consolidator.cli.output import AsJson, emit, print_line
-from consolidator.database import Database
 from consolidator.errors import UsageError
+from consolidator.service.database import Database
 from consolidator.service.sessions.scratchpad import Scratchpad, ScratchpadEdit, change_scratchpad, read_scratchpad
 from consolidator.settings import Settings
 

@@ -13,9 +13,9 @@ from consolidator.cli.agents.session_options import AddPrompt, MaxCost, Model, S
 from consolidator.cli.agents.tool_file import ToolFiles, open_tools
 from consolidator.cli.common import parse_path, run
 from consolidator.cli.output import AsJson, emit, format_usd, pluralize, print_line, print_table, shorten
-from consolidator.database import Database
 from consolidator.errors import NotFound
 from consolidator.service.amounts import parse_amount
+from consolidator.service.database import Database
 from consolidator.service.sessions.forks import Overrides
 from consolidator.service.sessions.reruns import (
     CallDifference,

@@ -8,7 +8,7 @@ import typer
 
 from consolidator.cli.common import SessionName, run_in
 from consolidator.cli.output import AsJson, emit
-from consolidator.database import Database
+from consolidator.service.database import Database
 from consolidator.service.sessions.messages import MessageMode, send_message, stop_turn
 from consolidator.settings import Settings
 

@@ -22,10 +22,10 @@ from consolidator.cli.output import (
     sanitize,
     shorten,
 )
-from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.models.seed import Seed, SeedRow
 from consolidator.models.session import SessionRow
+from consolidator.service.database import Database
 from consolidator.service.sessions.hydrate import MAX_MESSAGES, HydratedSession, hydrate_session
 from consolidator.service.sessions.lifecycle import SessionRequest, create_session, end_session
 from consolidator.service.sessions.listing import SessionDetails, session_status, show_session

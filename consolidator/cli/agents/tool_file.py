@@ -21,8 +21,8 @@ from consolidator.runtime.tools.tool import Tool
 from consolidator.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from consolidator.database import Database
     from consolidator.runtime.agent import Consolidator
+    from consolidator.service.database import Database
 
 ToolFiles = Annotated[
     list[str], typer.Option("--tools", metavar="FILE", help="Python file with @tool functions; repeat.")

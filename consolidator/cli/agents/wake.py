@@ -9,10 +9,10 @@ import typer
 from consolidator.cli.agents.tool_file import ToolOptions
 from consolidator.cli.common import run
 from consolidator.cli.output import AsJson, Table, emit
-from consolidator.database import Database
 from consolidator.errors import ModelError, UsageError
 from consolidator.runtime.driver import DUE_OUTCOMES
 from consolidator.runtime.wake import WakeResult
+from consolidator.service.database import Database
 from consolidator.service.log.sessions import find_session_id
 from consolidator.settings import Settings
 

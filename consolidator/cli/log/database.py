@@ -9,9 +9,9 @@ import typer
 
 from consolidator.cli.common import parse_path, run, run_job
 from consolidator.cli.output import AsJson, Table, emit, print_line, print_table, progress_bar
-from consolidator.database import Database
 from consolidator.errors import DatabaseError, RunFailed
 from consolidator.service.database import (
+    Database,
     back_up_database,
     create_roles,
     describe_database,

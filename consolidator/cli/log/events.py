@@ -10,9 +10,9 @@ import typer
 from consolidator.cli.common import SessionName, run
 from consolidator.cli.output import AsJson, print_json_line, print_line, sanitize, shorten
 from consolidator.cli.streams import write_now
-from consolidator.database import Database
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
+from consolidator.service.database import Database
 from consolidator.service.log.events import follow_events, read_events
 from consolidator.service.sessions.following import FollowedItem
 from consolidator.settings import Settings

@@ -21,10 +21,10 @@ from consolidator.cli.output import (
     short_id,
     shorten,
 )
-from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.models.session import SessionRow
 from consolidator.runtime.sessions import list_attention
+from consolidator.service.database import Database
 from consolidator.service.log.sessions import find_session_id
 from consolidator.service.memory.decision_log import CHANNEL as MEMORY_CHANNEL
 from consolidator.service.sessions.listing import (

@@ -11,8 +11,8 @@ import typer
 from consolidator.cli.common import parse_span, run
 from consolidator.cli.options import OwnerOptions
 from consolidator.cli.output import AsJson, Table, emit, print_line, print_note
-from consolidator.database import Database
 from consolidator.service.credentials import create_credential, list_credentials, revoke_credential
+from consolidator.service.database import Database
 from consolidator.settings import Settings
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A credential's name.")]

@@ -9,9 +9,9 @@ import typer
 
 from consolidator.cli.common import run
 from consolidator.cli.options import OwnerOptions
-from consolidator.database import Database
 from consolidator.models.principal import check_name
 from consolidator.service.credentials import check_narrowing, make_viewer, parse_scopes
+from consolidator.service.database import Database
 from consolidator.service.viewer import OWNER_NAME
 from consolidator.settings import Settings
 

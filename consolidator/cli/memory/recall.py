@@ -9,8 +9,8 @@ import typer
 
 from consolidator.cli.common import run
 from consolidator.cli.output import AgentOption, AsJson, emit, print_line
-from consolidator.database import Database
 from consolidator.errors import UsageError
+from consolidator.service.database import Database
 from consolidator.service.log.working_directory import find_project
 from consolidator.service.memory.recall import (
     DEFAULT_LIMIT,

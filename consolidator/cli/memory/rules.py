@@ -22,11 +22,11 @@ from consolidator.cli.output import (
     shorten,
 )
 from consolidator.clock import Clock
-from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.formats.common.project import derive_project
 from consolidator.models.fact import FactRow
 from consolidator.service.clients.rules_file import plan_rules, write_rules
+from consolidator.service.database import Database
 from consolidator.service.memory.rules import (
     AcceptedRow,
     RuleProposal,

@@ -22,8 +22,8 @@ from consolidator.cli.output import (
     print_line,
     short_id,
 )
-from consolidator.database import Database
 from consolidator.models.solution import SolutionRow
+from consolidator.service.database import Database
 from consolidator.service.memory.solutions import find_solutions, list_solutions
 from consolidator.settings import Settings
 

@@ -22,8 +22,8 @@ from consolidator.cli.output import (
     print_warning,
     shorten,
 )
-from consolidator.database import Database
 from consolidator.errors import ModelUnavailable, RunFailed, UsageError
+from consolidator.service.database import Database
 from consolidator.service.nights.backfill import EXTRACTORS, SessionFilter, run_backfill
 from consolidator.service.nights.runs import model_line, summarize
 from consolidator.settings import Settings
