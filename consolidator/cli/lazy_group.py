@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from difflib import get_close_matches
 from importlib import import_module
 from itertools import groupby
@@ -35,7 +35,7 @@ class LazyGroup(TyperGroup):
         """Import a command's module, and return the command; None if there is none of that name."""
         entry = self.entries.get(cmd_name)
         if entry is not None and cmd_name not in self.commands:
-            with _collection_paused():
+            with _collection_paused() if entry.target else nullcontext():  # a noun imports nothing
                 self.commands[cmd_name] = load_command(cmd_name, entry)
         return self.commands.get(cmd_name)
 
