@@ -191,7 +191,7 @@ class Settings(BaseSettings):
     )
     tokenizer_url: str = Field(
         default="https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken",
-        description="where `consolidator tokenizer fetch` gets it; a mirror must send the same bytes",
+        description="where `consolidator tokenizer` gets it; a mirror must send the same bytes",
     )
     hook_idle_minutes: float = Field(
         default=30, gt=0, le=10_080, description="the hook service of `install` ends after this long without a hook"
@@ -360,7 +360,7 @@ def describe_unknown_settings() -> list[str]:
 def _describe_unknown(what: str, name: str, names: set[str]) -> str:
     nearest = get_close_matches(name, sorted(names), n=1, cutoff=0.75)
     return f"{what} is no setting" + (
-        f"; did you mean {nearest[0]}?" if nearest else "; `consolidator config show` lists them"
+        f"; did you mean {nearest[0]}?" if nearest else "; `consolidator config` lists them"
     )
 
 

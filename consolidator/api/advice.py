@@ -7,22 +7,22 @@ from collections.abc import Mapping
 
 _COMMAND = re.compile(r"`consolidator ([^`]+)`")
 ROUTES: Mapping[str, str] = {
-    "agent list": "GET /v1/agents",
-    "branch create": "POST /v1/sessions/{id}/branch",
-    "checkpoint list": "GET /v1/sessions/{id}/checkpoints",
+    "agent show": "GET /v1/agents",
     "facts": "GET /v1/facts",
     "facts --all": "GET /v1/facts?superseded=true",
     "facts review": "GET /v1/facts/quarantined",
     "forget": "POST /v1/forget",
     "learned": "GET /v1/learned",
-    "replay": "GET /v1/sessions/{id}/events",
     "revisions": "GET /v1/revisions",
     "rules": "GET /v1/rules",
     "run": "POST /v1/runs",
     "runs": "GET /v1/runs",
+    "session branch": "POST /v1/sessions/{id}/branch",
+    "session checkpoint": "GET /v1/sessions/{id}/checkpoints",
     "session create": "POST /v1/sessions",
-    "sessions": "GET /v1/sessions",
-    "sessions --attention": "GET /v1/attention",
+    "session list": "GET /v1/sessions",
+    "session list --attention": "GET /v1/attention",
+    "session replay": "GET /v1/sessions/{id}/events",
 }  # by the beginning of the command
 
 

@@ -29,8 +29,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
         from importlib.metadata import version  # it loads what reads mail headers
 
         write_text(f"consolidator {version('consolidator')}\n")
@@ -62,11 +62,11 @@ def main() -> None:
         sys.exit(0)
     except Exception as error:
         full = as_disk_full(error)
-        told = error if isinstance(error, ConsolidatorError) else full
-        if told is None:
+        reason = error if isinstance(error, ConsolidatorError) else full
+        if reason is None:
             raise
-        _print_error(told)
-        sys.exit((full or told).exit_code)
+        _print_error(reason)
+        sys.exit((full or reason).exit_code)
     finally:
         if (failure := flush_output()) is not None:
             full = as_disk_full(failure) or DiskFull(f"cannot write to standard output: {failure.strerror}")

@@ -1,133 +1,185 @@
-"""The commands by panel: a command's module, imported when the command is used, and its line in `--help`."""
+"""The commands: where each one's function is, imported when the command is used, and its line in `--help`.
+
+A noun is a dictionary of commands. Names of former releases are aliases, which are hidden and stay for one release.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 
 class CommandEntry(NamedTuple):
     """A command's place in the help."""
 
     panel: str
-    module: str  # below consolidator.cli
+    target: str  # below consolidator.cli, as module:function or module:group; "" of a noun
     summary: str
+    commands: Mapping[str, CommandEntry] = {}  # of a noun
+
+    @property
+    def help(self) -> str:
+        """The summary as a sentence."""
+        return f"{self.summary[0].upper()}{self.summary[1:]}."
 
 
-_PANELS: dict[str, dict[str, tuple[str, str]]] = {
+SEARCH = "search"
+_Noun = dict[str, tuple[str, str]]
+_PANELS: dict[str, dict[str, tuple[str | _Noun, str]]] = {
     "Start here": {
-        "demo": ("start.demo", "watch four weeks of three agents become memory"),
-        "install": ("start.install", "memory in Claude Code, Codex or Cursor: hooks, MCP, history"),
-        "uninstall": ("start.install", "take it out of a coding agent again"),
-        "status": ("start.install", "where it is installed, and what agents were given"),
-        "doctor": ("start.install", "check what install set up"),
-        "import": ("start.import_logs", "import the session logs of your agents"),
-        "learned": ("start.learned", "what your agents learned"),
-        "ui": ("start.ui", "memory in a browser: see it, correct it"),
-        "config": ("start.config", "the settings in force, and where each comes from"),
-        "tokenizer": ("start.tokenizer", "fetch the vocabulary that counts tokens exactly"),
+        "demo": ("start.demo:demo_command", "watch four weeks of three agents become memory"),
+        "install": ("start.install:install_command", "memory in Claude Code, Codex or Cursor: hooks, MCP, history"),
+        "uninstall": ("start.install:uninstall_command", "take it out of a coding agent again"),
+        "status": ("start.install:status_command", "where it is installed, and what agents were given"),
+        "doctor": ("start.install:doctor_command", "check what install set up"),
+        "import": ("start.import_logs:import_command", "import the session logs of your agents"),
+        "learned": ("start.learned:learned_command", "what your agents learned"),
+        "ui": ("start.ui:ui_command", "memory in a browser: see it, correct it"),
+        "config": ("start.config:config_command", "the settings in force, and where each comes from"),
+        "tokenizer": ("start.tokenizer:tokenizer_command", "fetch the vocabulary that counts tokens exactly"),
     },
     "Memory": {
-        "recall": ("memory.recall", "ask memory, each line with its citation"),
-        "remember": ("memory.remember", "have memory believe what you say"),
-        "forget": ("memory.remember", "stop believing a fact"),
-        "rules": ("memory.rules", "what people say again and again: accept or dismiss it"),
-        "facts": ("memory.facts", "what users stated or a model read; correct or forget it"),
-        "procedures": ("memory.procedures", "what agents do again and again; export it as skills"),
-        "solutions": ("memory.solutions", "errors and what resolved them"),
-        "explain": ("memory.explain", "the words, sessions and run that a memory rests on"),
-        "next": ("memory.suggestions", "what usually follows in a session"),
-        "summary": ("memory.summary", "a session in short: tools, errors, approvals"),
-        "revisions": ("memory.revisions", "drafts of the facts, read again by another model"),
-        "mcp": ("memory.mcp", "serve memory to Claude Code, Codex, Cursor and others"),
+        "recall": ("memory.recall:recall_command", "ask memory, each line with its citation"),
+        "remember": ("memory.remember:remember_command", "have memory believe a statement of yours"),
+        "forget": ("memory.remember:forget_command", "stop believing a fact"),
+        "rules": ("memory.rules:rules_app", "what people ask for again and again: accept or dismiss it"),
+        "facts": ("memory.facts:facts_app", "what users stated or a model read; correct or forget it"),
+        "procedures": ("memory.procedures:procedures_app", "what agents do again and again; export it as skills"),
+        "solutions": ("memory.solutions:solutions_command", "errors and what resolved them"),
+        "explain": ("memory.explain:explain_command", "the words, sessions and run that a memory rests on"),
+        "next": ("memory.suggestions:next_command", "what usually follows in a session"),
+        "revisions": ("memory.revisions:revisions_command", "drafts of the facts, read again by another model"),
+        "mcp": ("memory.mcp:mcp_command", "serve memory to Claude Code, Codex, Cursor and others"),
     },
     "Nights": {
-        "serve": ("nights.serve", "run as a service: every night, the API, MCP, sessions"),
-        "run": ("nights.runs", "run one job now"),
-        "runs": ("nights.runs", "the ledger: what each night saw, learned, and left"),
-        "retry": ("nights.runs", "learn again from events that were set aside"),
-        "backfill": ("nights.backfill", "consolidate by hand, or derive again"),
+        "serve": ("nights.serve:serve_command", "run as a service: every night, the API, MCP, sessions"),
+        "run": ("nights.runs:run_command", "run one job now"),
+        "runs": ("nights.runs:runs_command", "the ledger: what each night saw, learned, and left"),
+        "retry": ("nights.runs:retry_command", "learn again from events that were set aside"),
+        "backfill": ("nights.backfill:backfill_command", "consolidate by hand, or derive again"),
     },
     "Log": {
-        "sessions": ("log.sessions", "list sessions, the latest first"),
-        "events": ("log.events", "print or follow a session's events"),
-        "export": ("log.export", "export sessions"),
-        "backup": ("log.backup", "write the log, memory and ledger into a file"),
-        "restore": ("log.backup", "restore a backup into an empty database"),
-        "erase": ("log.erase", "erase sessions for good"),
-        "token": ("log.tokens", "tokens for other programs"),
-        "db": ("log.database", "upgrade, locate, verify and reindex the database"),
+        "export": ("log.export:export_command", "export sessions"),
+        "erase": ("log.erase:erase_command", "erase sessions for good"),
+        "token": (
+            {
+                "create": ("log.tokens:create_command", "create a credential, and print its token once"),
+                "list": ("log.tokens:list_command", "list the credentials"),
+                "revoke": ("log.tokens:revoke_command", "revoke a credential"),
+            },
+            "tokens for other programs: what each may do",
+        ),
+        "db": (
+            {
+                "upgrade": ("log.database:upgrade_command", "upgrade the schema; create the roles"),
+                "info": ("log.database:info_command", "where it is, its version, its size, its seals"),
+                "verify": ("log.database:verify_command", "check the invariants on the real rows"),
+                "reindex": ("log.database:reindex_command", "rebuild recall's index"),
+                "backup": ("log.database:backup_command", "write the log, memory and ledger into a file"),
+                "restore": ("log.database:restore_command", "restore a backup into an empty database"),
+            },
+            "the database: upgrade, verify, back up, restore it",
+        ),
     },
     "Agents": {
-        "chat": ("agents.chat", "talk with an agent"),
-        "agent": ("agents.agent_defaults", "agents: the defaults of their sessions"),
-        "session": ("agents.session", "create, show or end one session"),
-        "hydrate": ("agents.hydrate", "show a session whole: messages, notes, open calls, children"),
-        "fork": ("agents.fork", "go on from an event of a session in another one"),
-        "branch": ("agents.branch", "try something beside a session, such as a steer"),
-        "compare": ("agents.branch", "compare a branch with its session"),
-        "spawn": ("agents.spawn", "give a task to a sub-agent of a session"),
-        "checkpoint": ("agents.checkpoint", "labelled points of sessions, to go on from"),
-        "steer": ("agents.steer", "say something to a session now, in mid-answer too"),
-        "follow-up": ("agents.steer", "say something for when its turn has ended"),
-        "stop": ("agents.steer", "end what a session is doing; it stays open"),
-        "wake": ("agents.wake", "finish what a crash left open"),
-        "approve": ("agents.approvals", "allow a call that waits for approval"),
-        "deny": ("agents.approvals", "deny a call that waits for approval"),
-        "resolve": ("agents.approvals", "settle a call whose outcome is unknown"),
-        "task": ("agents.tasks", "tasks of a session: list, start, finish"),
-        "scratchpad": ("agents.scratchpad", "show or change a session's scratchpad"),
-        "state": ("agents.state", "the sum of a session's changes of state"),
-        "context": ("agents.context", "what the model would see of a session now"),
-        "compact": ("agents.context", "summarize the older part of a session"),
-        "replay": ("agents.replay", "show again what a session's people saw"),
-        "rerun": ("agents.rerun", "run a recorded session again, and compare"),
-        "diff": ("agents.rerun", "compare two sessions turn by turn"),
-        "cost": ("agents.cost", "what models cost"),
+        "chat": ("agents.chat:chat_command", "talk with an agent"),
+        "session": (
+            {
+                "list": ("log.sessions:list_command", "list sessions, the latest first"),
+                "show": ("agents.show:show_command", "show a session: its row, state, summary, or the whole"),
+                "events": ("log.events:events_command", "print or follow a session's events"),
+                "replay": ("log.events:replay_command", "show again what a session's people saw"),
+                "create": ("agents.session:create_command", "create a session"),
+                "end": ("agents.session:end_command", "end a session; nothing is deleted"),
+                "say": ("agents.say:say_command", "say something to a session, in mid-answer too"),
+                "stop": ("agents.say:stop_command", "end what a session is doing; it stays open"),
+                "wake": ("agents.wake:wake_command", "finish what a crash left open"),
+                "task": ("agents.task:task_command", "tasks of a session: list, start, finish"),
+                "notes": ("agents.notes:notes_command", "show or change a session's scratchpad"),
+                "context": ("agents.context:context_command", "what the model would see of a session now"),
+                "compact": ("agents.context:compact_command", "summarize the older part of a session"),
+                "fork": ("agents.checkpoint:fork_command", "go on from an event of a session in another one"),
+                "checkpoint": ("agents.checkpoint:checkpoint_command", "label a point of a session, to go on from"),
+                "restore": ("agents.checkpoint:restore_command", "go on from a checkpoint in another session"),
+                "branch": ("agents.branch:branch_command", "try something beside a session, such as a steer"),
+                "spawn": ("agents.spawn:spawn_command", "give a task to a sub-agent of a session"),
+                "rerun": ("agents.rerun:rerun_command", "run a recorded session again, and compare"),
+                "diff": ("agents.rerun:diff_command", "compare two sessions, or a branch with its session"),
+            },
+            "sessions: list, show, drive, fork and compare them",
+        ),
+        "call": (
+            {
+                "approve": ("agents.call:approve_command", "allow a call that waits for approval"),
+                "deny": ("agents.call:deny_command", "deny a call that waits for approval"),
+                "resolve": ("agents.call:resolve_command", "settle a call whose outcome is unknown"),
+            },
+            "calls that wait for a person's decision",
+        ),
+        "agent": (
+            {
+                "set": ("agents.agent_defaults:set_command", "set defaults of an agent's sessions"),
+                "show": ("agents.agent_defaults:show_command", "show an agent's defaults, or list the agents"),
+                "delete": ("agents.agent_defaults:delete_command", "delete an agent's defaults"),
+            },
+            "agents: the defaults of their sessions",
+        ),
+        "cost": ("agents.cost:cost_command", "what models cost"),
     },
 }
-COMMANDS = {
-    name: CommandEntry(panel, module, summary)
-    for panel, entries in _PANELS.items()
-    for name, (module, summary) in entries.items()
-}
-# The commands of the groups; those with `search` take a query, too.
-SEARCH = "search"
-SUBCOMMANDS = {
-    "agent": ("set", "list", "show", "delete"),
-    "branch": ("create", "list", "commit", "discard"),
-    "checkpoint": ("create", "list", "restore", "delete"),
-    "config": ("show",),
-    "db": ("upgrade", "roles", "info", "verify", "seals", "reindex"),
+
+
+def _entry(panel: str, place: str | _Noun, summary: str) -> CommandEntry:
+    if isinstance(place, str):
+        return CommandEntry(panel, place, summary)
+    return CommandEntry(panel, "", summary, {name: _entry("Commands", *entry) for name, entry in place.items()})
+
+
+COMMANDS = {name: _entry(panel, *entry) for panel, entries in _PANELS.items() for name, entry in entries.items()}
+# The commands of each noun, and of the groups that list by themselves; those with `search` take a query, too.
+SUBCOMMANDS: dict[str, tuple[str, ...]] = {
+    **{name: tuple(entry.commands) for name, entry in COMMANDS.items() if entry.commands},
     "facts": ("forget", "correct", "undo", "review", SEARCH),
     "procedures": ("export", SEARCH),
-    "revisions": ("show", "promote", "discard", "restore"),
     "rules": ("accept", "dismiss", "write"),
-    "runs": ("show",),
-    "session": ("create", "show", "end"),
-    "task": ("list", "start", "finish"),
-    "token": ("create", "list", "revoke"),
-    "tokenizer": ("fetch",),
+}
+# Names of former releases, and what they stand for.
+ALIASES = {
+    "agent list": "agent show", "approve": "call approve", "backup": "db backup",
+    "branch commit": "session branch --commit", "branch create": "session branch",
+    "branch discard": "session branch --discard", "branch list": "session branch --list",
+    "checkpoint create": "session checkpoint", "checkpoint delete": "session checkpoint --delete",
+    "checkpoint list": "session checkpoint --list", "checkpoint restore": "session restore",
+    "compact": "session compact", "compare": "session diff", "config show": "config",
+    "context": "session context", "db roles": "db upgrade --roles", "db seals": "db info --seals",
+    "deny": "call deny", "diff": "session diff", "events": "session events", "follow-up": "session say --later",
+    "fork": "session fork", "hydrate": "session show --part whole", "replay": "session replay",
+    "rerun": "session rerun", "resolve": "call resolve", "restore": "db restore",
+    "revisions discard": "revisions --discard", "revisions promote": "revisions --promote",
+    "revisions restore": "revisions --restore", "revisions show": "revisions", "runs show": "runs",
+    "scratchpad": "session notes", "sessions": "session list", "spawn": "session spawn",
+    "state": "session show --part state", "steer": "session say", "stop": "session stop",
+    "summary": "session show --part summary", "task finish": "session task --finish",
+    "task list": "session task", "task start": "session task", "tokenizer fetch": "tokenizer",
+    "wake": "session wake",
+}  # fmt: skip
+OPTION_ALIASES = {
+    "session create": {"--ttl": "--session-ttl"},
+    "session spawn": {"--only": "--tool"},
 }
 # What people type who come from other programs.
 SYNONYMS = {
-    "ask": "recall",
-    "search": "recall",
-    "query": "recall",
-    "list": "sessions",
-    "ls": "sessions",
-    "log": "events",
-    "logs": "sessions",
-    "show": "explain",
-    "add": "remember",
-    "delete": "erase",
-    "rm": "erase",
-    "start": "serve",
-    "daemon": "serve",
-    "errors": "solutions",
-    "skills": "procedures",
-    "new": "learned",
-    "info": "db",
-    "database": "db",
-    "version": "--version",
-    "help": "--help",
-}
+    "ask": "recall", "search": "recall", "query": "recall", "list": "session list", "ls": "session list",
+    "log": "session events", "logs": "session list", "branch": "session branch",
+    "checkpoint": "session checkpoint", "task": "session task", "notes": "session notes", "say": "session say",
+    "show": "explain", "add": "remember", "delete": "erase", "rm": "erase", "start": "serve", "daemon": "serve",
+    "errors": "solutions", "skills": "procedures", "new": "learned", "info": "db info", "database": "db",
+    "version": "--version", "help": "--help",
+}  # fmt: skip
+
+
+def list_targets() -> dict[tuple[str, ...], Any]:
+    """Return the entries of all commands that have a module, by their words."""
+    leaves = {(name,): entry for name, entry in COMMANDS.items() if entry.target}
+    nouns = {name: entry.commands for name, entry in COMMANDS.items() if entry.commands}
+    return leaves | {(noun, name): entry for noun, commands in nouns.items() for name, entry in commands.items()}

@@ -1,4 +1,7 @@
-"""What every command needs: settings, the open database, parsed times, and a way to stop."""
+"""What every command needs: settings, the open database, parsed times, and a way to stop.
+
+`run` opens the database for one function of the service; `run_in` also looks up the session that a person named.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ import logging
 import os
 import re
 import signal
-from collections.abc import AsyncIterator, Coroutine
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -16,7 +20,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from consolidator.cli.output import print_warning, status_line
+from consolidator.cli.output import ProgressCallbacks, print_warning, progress_bar, progress_callbacks, status_line
 from consolidator.clock import Clock
 from consolidator.errors import Interrupted, UsageError
 from consolidator.service.database import Database, open_database
@@ -29,6 +33,40 @@ _NOTED_AFTER = 0.3  # seconds
 _SPAN = re.compile(r"([0-9]{1,12})\s*([smhdw])")
 _MAX_SPAN = timedelta(days=36_500)  # a century; longer ones leave the calendar
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def run(work: Callable[[Database, Settings], Coroutine[Any, Any, T]]) -> T:
+    """Open the database, call a function with it and with the settings, and return what that returns."""
+
+    async def opened() -> T:
+        async with open_configured() as (database, settings):
+            return await work(database, settings)
+
+    return run_async(opened())
+
+
+def run_in(session: str, work: Callable[[Database, Settings, str], Coroutine[Any, Any, T]]) -> T:
+    """Do the same with the id of the session that a person named; raise NotFound if there is none."""
+    from consolidator.service.log.sessions import find_session_id  # what opens no session does not load it
+
+    async def in_session(database: Database, settings: Settings) -> T:
+        return await work(database, settings, await find_session_id(database, session))
+
+    return run(in_session)
+
+
+def run_job(
+    label: str, work: Callable[[Database, Settings, asyncio.Event, ProgressCallbacks], Coroutine[Any, Any, T]]
+) -> T:
+    """Run a job with a progress bar on a terminal; a signal sets its event, so that it ends with the current unit."""
+
+    async def started() -> T:
+        stop = stop_on_signals()
+        async with open_configured() as (database, settings):
+            with progress_bar(label) as bar:
+                return await work(database, settings, stop, progress_callbacks(bar))
+
+    return run_async(started())
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
@@ -89,6 +127,28 @@ def parse_path(text: str) -> Path:
     if not text:
         raise UsageError("an empty path names nothing; . is the current directory")
     return Path(text)
+
+
+def parse_pairs(texts: list[str] | None, what: str) -> dict[str, str] | None:
+    """Parse texts such as "name=Ada"; None where there are none. Raises UsageError for anything else."""
+    if not texts:
+        return None
+    pairs: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"{text!r} is no {what}: NAME=VALUE")
+        pairs[name] = value
+    return pairs
+
+
+def read_text(name: str) -> str:
+    """Return the text of a file, or of standard input if it is called `-`. Raises UsageError."""
+    try:
+        return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise UsageError(f"{name} cannot be read: {reason}") from error
 
 
 def stop_on_signals() -> asyncio.Event:

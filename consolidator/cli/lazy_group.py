@@ -1,10 +1,11 @@
-"""The group of all commands: it imports a command's module when that command is used, and nothing for `--help`."""
+"""The groups of commands: they import a command's module when that command is used, and nothing for `--help`."""
 
 from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from difflib import get_close_matches
 from importlib import import_module
 from itertools import groupby
@@ -14,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from consolidator.cli.commands import COMMANDS, SEARCH, SUBCOMMANDS, SYNONYMS
+from consolidator.cli.commands import ALIASES, COMMANDS, OPTION_ALIASES, SEARCH, SUBCOMMANDS, SYNONYMS, CommandEntry
 from consolidator.errors import UsageError
 
 REMEMBER = 'consolidator remember "what holds"'
@@ -22,34 +23,33 @@ _ADDING = frozenset({"add", "create", "new", "remember", "set"})  # what people 
 
 
 class LazyGroup(TyperGroup):
-    """The commands of `COMMANDS`."""
+    """The commands of a table: of `COMMANDS`, or of one of its nouns."""
+
+    entries: Mapping[str, CommandEntry] = COMMANDS
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the commands, panel by panel."""
-        return list(COMMANDS)
+        return list(self.entries)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Import a command's module, and return the command; None if there is none of that name."""
-        entry = COMMANDS.get(cmd_name)
+        entry = self.entries.get(cmd_name)
         if entry is not None and cmd_name not in self.commands:
-            is_collecting = gc.isenabled()
-            gc.disable()  # what is imported stays: cyclic GC during the imports takes a sixth of the start-up
-            try:
-                self.commands.update(_load_commands(entry.module))
-                if not gc.get_freeze_count():
-                    gc.freeze()  # nor does a collection look at it later: a tenth of an import
-            finally:
-                if is_collecting:
-                    gc.enable()
+            with _collection_paused() if entry.target else nullcontext():  # a noun imports nothing
+                self.commands[cmd_name] = load_command(cmd_name, entry)
         return self.commands.get(cmd_name)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse what stands before the command; raise UsageError with the nearest names if there is no such command."""
+        is_root = self.entries is COMMANDS
+        if is_root:
+            args = expand_aliases(args)
         word = next((argument for argument in args if not argument.startswith("-")), None)
         is_eager = any(argument in ("--version", "--help", "-h") for argument in args[:1])
-        if word is not None and word not in COMMANDS and not is_eager and not ctx.resilient_parsing:
-            raise UsageError(describe_unknown_command("consolidator", word, COMMANDS, SYNONYMS))
-        if not ctx.resilient_parsing:
+        if word is not None and word not in self.entries and not is_eager and not ctx.resilient_parsing:
+            program = "consolidator" if is_root else f"consolidator {self.name}"
+            raise UsageError(describe_unknown_command(program, word, self.entries, SYNONYMS if is_root else None))
+        if is_root and not ctx.resilient_parsing:
             _check_subcommand(args)
         return super().parse_args(ctx, args)
 
@@ -57,11 +57,11 @@ class LazyGroup(TyperGroup):
         """Write the help as plain text, a line for each command: loading them all would take seconds."""
         self.format_usage(ctx, formatter)
         self.format_help_text(ctx, formatter)
-        width = max(map(len, COMMANDS))
-        for panel, names in groupby(COMMANDS, lambda name: COMMANDS[name].panel):
+        width = max(map(len, self.entries))
+        for panel, names in groupby(self.entries, lambda name: self.entries[name].panel):
             formatter.write_paragraph()
             formatter.write(f"{_bold(panel)}\n")
-            formatter.write("".join(f"  {name:{width}}  {COMMANDS[name].summary}\n" for name in names))
+            formatter.write("".join(f"  {name:{width}}  {self.entries[name].summary}\n" for name in names))
         formatter.write_paragraph()
         formatter.write(f"{_bold('Options')}\n")
         records = [record for option in self.get_params(ctx) if (record := option.get_help_record(ctx))]
@@ -69,6 +69,37 @@ class LazyGroup(TyperGroup):
         formatter.write_dl(records)
         formatter.dedent()
         self.format_epilog(ctx, formatter)
+
+
+def load_command(name: str, entry: CommandEntry) -> Any:
+    """Return a command: the group of a noun, or what its module calls it, a function or a group."""
+    if not entry.target:
+        noun = LazyGroup(name=name, help=entry.help, no_args_is_help=True, rich_markup_mode=None)
+        noun.entries = entry.commands
+        return noun
+    from consolidator.cli.options import spread
+
+    module, _, attribute = entry.target.partition(":")
+    command = getattr(import_module(f"consolidator.cli.{module}"), attribute)
+    app = typer.Typer(rich_markup_mode="rich", callback=lambda: None)
+    if isinstance(command, typer.Typer):
+        app.add_typer(command, name=name)
+    else:
+        app.command(name)(spread(command))
+    return get_group(app).commands[name]
+
+
+def expand_aliases(args: list[str]) -> list[str]:
+    """Return the arguments with the names of former releases replaced by those of this one."""
+    for count in (2, 1):
+        if (command := ALIASES.get(" ".join(args[:count]))) is not None:
+            args = [*command.split(), *args[count:]]
+            break
+    options = OPTION_ALIASES.get(" ".join(args[:2]), {})
+    names = ((argument, *argument.partition("=")) for argument in args)
+    return [
+        options.get(name, name) + equals + value if name in options else whole for whole, name, equals, value in names
+    ]
 
 
 def describe_unknown_command(
@@ -102,11 +133,18 @@ def _check_subcommand(args: Sequence[str]) -> None:
         raise UsageError(describe_unknown_query(f"consolidator {group}", args[1:], commands))
 
 
-def _load_commands(module: str) -> dict[str, Any]:
-    """Return the commands that a module registers, by name."""
-    app = typer.Typer(rich_markup_mode="rich", callback=lambda: None)
-    import_module(f"consolidator.cli.{module}").register(app)
-    return dict(get_group(app).commands)
+@contextmanager
+def _collection_paused() -> Iterator[None]:
+    """Pause cyclic GC during the imports, a sixth of the start-up: what is imported stays."""
+    is_collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+        if not gc.get_freeze_count():
+            gc.freeze()  # nor does a collection look at it later: a tenth of an import
+    finally:
+        if is_collecting:
+            gc.enable()
 
 
 def _bold(text: str) -> str:

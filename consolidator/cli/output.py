@@ -9,12 +9,14 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Literal, TextIO, TypedDict
+from typing import Annotated, Any, Literal, TextIO, TypedDict, TypeVar
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -29,17 +31,21 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
-from rich.table import Table
+from rich.table import Table as Grid
 from rich.text import Text
 
 from consolidator.cli.streams import OutputClosed, write_now, write_text
-from consolidator.errors import UsageError
+from consolidator.errors import Interrupted, UsageError
 from consolidator.models.audience import describe_peer
 from consolidator.service.json_encoding import encode_json
 from consolidator.service.visible_text import escape_invisible, mark_invisible, strip_invisible_in
 
+T = TypeVar("T")
 
-class _ProgressCallbacks(TypedDict):
+
+class ProgressCallbacks(TypedDict):
+    """What a job calls as it goes on."""
+
     started: Callable[[int], None]  # gets the number of units
     progress: Callable[[str], None]  # gets the name of each finished unit
 
@@ -53,20 +59,69 @@ OUT = _OutputConsole(highlight=False)
 ERR = Console(stderr=True, highlight=False, soft_wrap=True)
 _SHORT_LENGTH = 10  # characters of an id: among a million of them, hardly two begin alike
 MIN_TABLE_WIDTH = 100  # columns of a terminal; on a narrower one a list is laid out as lines
-_ID_COLUMNS = (
-    "id",
-    "run",
-    "dead letter",
-    "session",
-    "call",
-    "task",
-    "checkpoint",
-)  # never wrapped, so that they can be copied
+# Never wrapped, so that they can be copied.
+_ID_COLUMNS = ("id", "run", "dead letter", "session", "call", "task", "checkpoint")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs, nothing else.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="Show at most this many.")]
 AgentOption = Annotated[str | None, typer.Option(help="Only this agent, such as claude-code.")]
 ProjectOption = Annotated[str | None, typer.Option(help="Only projects whose name contains this.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """How rows are printed: each column with its cell, an attribute (or a key) of the row or a function of it."""
+
+    title: str
+    columns: Mapping[str, str | Callable[[Any], Any]]
+    right: Sequence[str] = ()  # the columns of numbers
+    nothing: str | None = None  # the sentence for no rows
+    main: str | None = None  # the column that leads on a narrow terminal, by default the longest
+
+    def print(self, rows: Iterable[Any]) -> None:
+        """Print the rows."""
+        cells = ([_cell(row, column) for column in self.columns.values()] for row in rows)
+        print_table(self.title, tuple(self.columns), cells, right=self.right, nothing=self.nothing, main=self.main)
+
+
+def _cell(row: Any, column: str | Callable[[Any], Any]) -> Any:
+    if not isinstance(column, str):
+        return column(row)
+    return row[column] if isinstance(row, Mapping) else getattr(row, column)
+
+
+def emit(
+    value: T,
+    show: Table | Callable[[T], str | None] | str,
+    *,
+    as_json: bool,
+    encode: Callable[[T], Any] | None = None,
+) -> None:
+    """Print what a command returns: as JSON, through `encode` or its own `as_json`; else for people.
+
+    `show` is a table of its rows, a line, or a function that returns a line or prints by itself.
+    """
+    if as_json:
+        encode = encode or getattr(type(value), "as_json", None)
+        print_json(value if encode is None else encode(value))
+    elif isinstance(show, Table):
+        show.print(value)  # type: ignore[arg-type]
+    elif (line := show if isinstance(show, str) else show(value)) is not None:
+        print_line(line)
+
+
+def confirm(question: str, refusal: str) -> None:
+    """Ask on stderr; raise Interrupted if the answer is no, and UsageError where nobody can answer."""
+    if not sys.stdin.isatty():
+        raise UsageError("a person has to confirm this: run it on a terminal, or say --yes")
+    try:
+        with redirect_stdout(sys.stderr):  # typer's `err` prints the last character to stdout
+            is_confirmed = typer.confirm(question)
+    except typer.Abort:
+        print_note("")  # ends the question's line
+        is_confirmed = False
+    if not is_confirmed:
+        raise Interrupted(refusal)
 
 
 def sanitize(value: Any) -> str:
@@ -129,7 +184,7 @@ def print_table(
     if OUT.width < MIN_TABLE_WIDTH:
         _print_records(title, columns, rows, main)
         return
-    grid = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    grid = Grid(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for column in columns:
         justify: Literal["left", "right"] = "right" if column in right else "left"
         grid.add_column(column, justify=justify, overflow="fold", no_wrap=column in _ID_COLUMNS)
@@ -242,7 +297,7 @@ def progress_bar(label: str, total: int | None = None, *, of_bytes: bool = False
         yield bar
 
 
-def progress_callbacks(bar: Progress) -> _ProgressCallbacks:
+def progress_callbacks(bar: Progress) -> ProgressCallbacks:
     """Return the two callbacks of a job that move a progress bar."""
     task = bar.task_ids[0]
     label = bar.tasks[0].description

@@ -129,7 +129,7 @@ def _prepare(dsn: str, clock: Clock, owner_dsn: str | None) -> Access:
     if access is None:
         raise DatabaseError(
             f"this role may not use the schema {SCHEMA}: make it a member of {roles.WRITER} or {roles.READER}, and run "
-            "`consolidator db roles` as the schema's owner"
+            "`consolidator db upgrade --roles` as the schema's owner"
         )
     return access
 

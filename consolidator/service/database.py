@@ -129,7 +129,9 @@ def read_seals(path: Path) -> dict[int, str]:
     except OSError as error:
         raise UsageError(f"cannot read the copy of the seals: {error}") from error
     except (ValueError, TypeError, KeyError) as error:
-        raise UsageError(f"{path} is no copy of seals; `consolidator db seals --json > FILE` makes one") from error
+        raise UsageError(
+            f"{path} is no copy of seals; `consolidator db info --seals --json > FILE` makes one"
+        ) from error
 
 
 async def reindex(

@@ -51,6 +51,8 @@ WRONG_USAGE = [
     "facts --limit 3 review",
     "procedures exprt somewhere",
     "task lst",
+    "session lst",
+    "session task s done --finish",
     "import --format no-such-format .",
     "export claude-code",
     "run dinner",
@@ -193,22 +195,31 @@ def test_an_import_takes_a_path_first_and_fails_where_there_is_no_log(cli: Comma
 
 
 JSON_COMMANDS = [
-    "sessions", "events s0", "facts", "facts --all", "procedures", "solutions", "solutions --error ModuleNotFoundError",
-    "learned", "learned --since 7d",
-    "explain {fact}", "explain {procedure}", "explain {solution}", "next s0", "summary s0",
-    "runs", "runs show {run}", "db info", "db verify", "db seals", "db reindex", "run import", "run consolidation",
+    "session list", "session events s0", "facts", "facts --all", "procedures", "solutions",
+    "solutions --error ModuleNotFoundError", "learned", "learned --since 7d",
+    "explain {fact}", "explain {procedure}", "explain {solution}", "next s0", "session show s0 --part summary",
+    "runs", "runs {run}", "db info", "db verify", "db info --seals", "db reindex", "run import", "run consolidation",
     "run retention", "run retention --dry-run", "retry", "backfill", "backfill --dry-run", "backfill --reprocess",
     "import {log}", "erase --session s3 --yes",
     "erase --log", "procedures search make", "facts search short answers",
     "facts --rejected", "recall ModuleNotFoundError", "facts review",
-    "replay s0", "wake --all", "context s0", "cost", "compact s0", "compact s0 --history", "sessions --attention",
+    "session replay s0", "session wake --all", "session context s0", "cost", "session compact s0",
+    "session compact s0 --history", "session list --attention",
     "facts --flagged", "revisions", "remember we use tabs --agent coder", "forget use tabs", "rules",
     "facts correct {fact} Short.", "facts undo {fact}", "facts forget {fact}",
     "token create laptop --scope read", "token list",
-    "agent set desk --max-steps 5", "agent list", "agent show desk", "session create --agent desk", "session show s0",
-    "task start s0 Fix", "task list s0", "task finish s0 success", "state s0", "scratchpad s0",
-    "hydrate s0", "fork s0", "branch create s0", "branch list s0", "checkpoint create s0", "checkpoint list s0",
-    "session end s1", "config show", "status",
+    "agent set desk --max-steps 5", "agent show", "agent show desk", "session create --agent desk", "session show s0",
+    "session task s0 Fix", "session task s0", "session task s0 success --finish", "session show s0 --part state",
+    "session notes s0", "session show s0 --part whole", "session fork s0", "session branch s0",
+    "session branch s0 --list", "session checkpoint s0", "session checkpoint s0 --list",
+    "session end s1", "config", "status",
+]  # fmt: skip
+FORMER_COMMANDS = [
+    "wake --all", "sessions", "events s0", "summary s0", "runs show {run}", "db seals", "hydrate s0", "state s0",
+    "scratchpad s0", "agent list", "branch create s0", "branch list s0", "checkpoint create s0", "checkpoint list s0",
+    "fork s0",
+    "task start s0 Fix", "task list s0", "task finish s0 success", "replay s0", "context s0",
+    "compact s0 --history", "config show",
 ]  # fmt: skip
 
 
@@ -217,11 +228,16 @@ JSON_COMMANDS_TESTED_ELSEWHERE = {
     *(("rules", word) for word in ("accept", "dismiss")),
     ("doctor",),
     ("ui",),
-    ("checkpoint", "restore"),
-    *((word,) for word in ("compare", "diff", "follow-up", "rerun", "spawn", "steer", "stop")),
-    *(("branch", word) for word in ("commit", "discard")),
-    *(("revisions", word) for word in ("show", "promote", "discard", "restore")),
+    *(("session", word) for word in ("restore", "diff", "rerun", "spawn", "say", "stop")),
 }  # tests of their own
+
+
+def test_a_command_of_a_former_release_is_still_there(cli: CommandLine, dsn: str, tmp_path: Any) -> None:
+    ids = asyncio.run(fill_memory(dsn))
+    for words in FORMER_COMMANDS:
+        code, out, err = cli(*words.format(**ids).split(), "--json")
+        assert code == 0, f"{words}: {err}"
+        assert out.strip(), words
 
 
 def test_everything_that_speaks_json_speaks_it_alone_and_whole(cli: CommandLine, dsn: str, tmp_path: Any) -> None:
@@ -230,7 +246,7 @@ def test_everything_that_speaks_json_speaks_it_alone_and_whole(cli: CommandLine,
     for words in JSON_COMMANDS:
         code, out, err = cli(*words.format(**ids).split(), "--json")
         assert code == 0, f"{words}: {err}"
-        for text in out.splitlines() if words.startswith("events") else [out]:
+        for text in out.splitlines() if "events" in words else [out]:
             json.loads(text)
         assert out.strip(), words
     capable = {

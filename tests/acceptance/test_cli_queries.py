@@ -72,7 +72,8 @@ def test_a_word_that_is_no_command_is_an_error_that_says_what_to_type(cli: Comma
         "facts corect x": "`consolidator facts correct`",
         "procedures exprt": "`consolidator procedures export`",
         "facts --limit 3 review": "`consolidator facts review ...`",
-        "task lst": "`consolidator task list`",
+        "session shw": "`consolidator session show`",
+        "branch": "`consolidator session branch`",
         "zebra": "`consolidator --help`",
     }
     for words, advice in tries.items():

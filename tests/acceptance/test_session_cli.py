@@ -106,7 +106,10 @@ def test_compact_sums_up_and_the_log_keeps_all(prepared_cli: CommandLine) -> Non
     }
     assert (kept["by"], kept["trigger"]) == ("digest", "request")
     assert after["compactions"] == 1
-    assert "Compacted once: `consolidator compact late --history`" in prepared_cli("context", "late", "--no-memory")[1]
+    assert (
+        "Compacted once: `consolidator session compact late --history`"
+        in prepared_cli("context", "late", "--no-memory")[1]
+    )
     assert "digest\trequest" in prepared_cli("compact", "late", "--history")[1]
 
 
@@ -187,7 +190,7 @@ def test_a_person_sees_what_waits_for_them_and_says_their_word(cli: CommandLine,
     assert cli("approve", mail)[0] == 3, "nobody asked to be allowed that"
     assert cli("resolve", mail, "perhaps")[0] == 2
     code, out, _ = cli("approve", north)
-    assert (code, f"consolidator wake {session}" in out) == (0, True)
+    assert (code, f"consolidator session wake {session}" in out) == (0, True)
     assert cli("approve", north)[0] == 3, "it is said already"
     assert cli("deny", south, "--reason", "not on a Friday")[0] == 0
     assert cli("resolve", mail, "ok")[0] == 0
@@ -203,7 +206,7 @@ def test_a_person_steers_a_session_and_follows_up_from_another_terminal(cli: Com
     assert (code, json.loads(out)["session"]) == (0, session_id), err
     code, out, err = cli("follow-up", session_id, "Then the docs.")
     assert code == 0, err
-    assert f"consolidator wake {session_id}" in " ".join(out.split())
+    assert f"consolidator session wake {session_id}" in " ".join(out.split())
     code, out, err = cli("events", session_id, "--json")
     messages = [event for event in map(json.loads, out.splitlines()) if event["type"] == "UserMessage"]
     assert [(event["data"]["text"], event["data"]["mode"]) for event in messages] == [

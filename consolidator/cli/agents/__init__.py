@@ -1,5 +1,5 @@
-"""Commands for agents: chat, wake, approve, deny, resolve, context, compact, replay, cost.
+"""Commands for agents and their sessions: chat, agent, call, cost, and those of `session` that drive one.
 
-chat, wake and the answers to calls drive sessions through `runtime`; the others call `service.agents`. No event is
-written here: the runtime appends.
+They call `service.sessions` and `service.agents`, or drive sessions through `runtime`. No event is written here: the
+runtime appends.
 """

@@ -1,20 +1,20 @@
-"""consolidator branch and compare: things tried beside a session, and what came of them."""
+"""consolidator session branch: things tried beside a session, and what came of them."""
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
 import typer
 
-from consolidator import Consolidator
-from consolidator.cli.agents.child_options import AddPrompt, MaxCost, Model, Strategy, System, Tools, create_overrides
+from consolidator.cli.agents.child_options import At, ChildOptions
 from consolidator.cli.agents.rerun import print_comparison
-from consolidator.cli.agents.tool_file import BuiltinTools, McpConfig, McpServers, ToolFiles, list_tools, open_tools
-from consolidator.cli.common import SessionName, open_configured, run_async
-from consolidator.cli.output import AsJson, Limit, format_usd, print_json, print_line, print_table
+from consolidator.cli.agents.tool_file import ToolOptions
+from consolidator.cli.common import run, run_in
+from consolidator.cli.options import require_at_most_one
+from consolidator.cli.output import AsJson, Limit, Table, emit, format_usd, print_line
 from consolidator.models.session import SessionRow
-from consolidator.service.log.sessions import find_session_id
+from consolidator.service.database import Database
 from consolidator.service.sessions.branches import (
     BRANCH_KINDS,
     BranchComparison,
@@ -24,144 +24,109 @@ from consolidator.service.sessions.branches import (
     branch_status,
     commit_steer,
     committed_seq,
-    compare_branch,
     create_branch,
     discard_branch,
     list_branches,
     run_branch,
 )
+from consolidator.settings import Settings
 
-branch_app = typer.Typer(no_args_is_help=True)
-BranchName = Annotated[str, typer.Argument(metavar="BRANCH", help="A branch's id, or the beginning of it.")]
+BRANCHES = Table(
+    "branches",
+    {
+        "branch": "id",
+        "kind": lambda row: branch_kind(row),
+        "after event": "base_seq",
+        "status": lambda row: branch_status(row),
+        "turns": "turns",
+        "cost": lambda row: format_usd(row.cost),
+        "created": "created_at",
+    },
+    right=("after event", "turns", "cost"),
+)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.add_typer(branch_app, name="branch", help="Branches: things tried beside a session, such as a steer.")
-    app.command("compare")(compare_command)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchOptions(ChildOptions):
+    """What a branch does differently."""
 
-
-@branch_app.command("create")
-def create_command(
-    session: SessionName,
-    message: Annotated[str | None, typer.Argument(help="What to say in it; of a pre_steer, the steer.")] = None,
-    kind: Annotated[str, typer.Option(help=f"One of {', '.join(BRANCH_KINDS)}.")] = "sim",
-    at: Annotated[
-        int | None,
-        typer.Option(help="The last event (seq) before its own; by default the latest at which nothing is open."),
-    ] = None,
+    kind: Annotated[str, typer.Option(help=f"One of {', '.join(BRANCH_KINDS)}.")] = "sim"
+    at: At = None
     live_tools: Annotated[
         bool, typer.Option("--live-tools", help="Run tools with side effects, too; otherwise they are dry runs.")
-    ] = False,
-    model: Model = None,
-    system: System = None,
-    add_prompt: AddPrompt = None,
-    tool: Tools = None,
-    strategy: Strategy = None,
-    max_cost: MaxCost = None,
-    tools: ToolFiles = [],  # noqa: B006 - typer copies it
-    mcp: McpServers = [],  # noqa: B006
-    mcp_config: McpConfig = None,
-    builtin: BuiltinTools = [],  # noqa: B006
+    ] = False
+
+    def to_request(self, message: str | None) -> BranchRequest:
+        """Return the request for a branch. Raises UsageError."""
+        kind, overrides = cast(BranchKind, self.kind), self.to_overrides()
+        return BranchRequest(kind=kind, message=message, at=self.at, overrides=overrides, live_tools=self.live_tools)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchActions:
+    """What else can be done with a session's branches."""
+
+    list_: Annotated[bool, typer.Option("--list", help="List the session's branches, the newest first.")] = False
+    commit: Annotated[
+        bool, typer.Option("--commit", help="Send the steer of a pre_steer branch to its session, once.")
+    ] = False
+    discard: Annotated[bool, typer.Option("--discard", help="End a branch; its log can still be read.")] = False
+    limit: Limit = 50
+
+
+def branch_command(
+    session: Annotated[str, typer.Argument(help="A session; with --commit and --discard a branch.")],
+    message: Annotated[str | None, typer.Argument(help="What to say in it; of a pre_steer, the steer.")] = None,
+    *,
+    options: BranchOptions,
+    driver: ToolOptions,
+    actions: BranchActions,
     as_json: AsJson = False,
 ) -> None:
     """Try something beside a session, which stays as it is and goes on meanwhile. Nothing is learned from it.
 
-    With a message it is run to its end and compared with the session; without one it is only created.
+    With a message the branch is run to its end and compared with the session; without one it is only created.
+    `session diff BRANCH` compares it again.
     """
-    overrides = create_overrides(
-        model=model, system=system, add_prompt=add_prompt, tools=tool, strategy=strategy, max_cost=max_cost,
-        template=None, parameters=None,
-    )  # fmt: skip
-    request = BranchRequest(
-        kind=cast(BranchKind, kind), message=message, at=at, overrides=overrides, live_tools=live_tools
-    )
+    require_at_most_one(list_=actions.list_, commit=actions.commit, discard=actions.discard)
+    if actions.list_:
+        rows = run_in(session, lambda database, _, name: list_branches(database, name, limit=actions.limit))
+        emit(rows, BRANCHES, as_json=as_json, encode=lambda rows: [describe_branch(row) for row in rows])
+    elif actions.commit:
+        row, seq = run(lambda database, _: commit_steer(database, session))
+        emit(row, f"the steer is event {seq} of session {row.parent_id}", as_json=as_json, encode=describe_branch)
+    elif actions.discard:
+        row = run(lambda database, _: discard_branch(database, session))
+        line = f"branch {row.id} has ended; `consolidator session replay {row.id}` shows it again"
+        emit(row, line, as_json=as_json, encode=describe_branch)
+    else:
+        _create(session, options.to_request(message), driver, as_json=as_json)
 
-    async def work() -> SessionRow | BranchComparison:
-        async with AsyncExitStack() as stack:
-            database, settings = await stack.enter_async_context(open_configured())
-            session_id = await find_session_id(database, session)
-            if message is None:
-                driver_tools = await list_tools(tools, mcp, mcp_config, builtin)
-                return await create_branch(database, settings, session_id, request, driver_tools=driver_tools)
-            toolbox = await stack.enter_async_context(open_tools(tools, mcp, mcp_config, builtin))
-            agent = await stack.enter_async_context(Consolidator(toolbox, settings=settings, database=database))
+
+def _create(session: str, request: BranchRequest, driver: ToolOptions, *, as_json: bool) -> None:
+    """Create a branch, and run it if it has a message."""
+
+    async def create(database: Database, settings: Settings, session_id: str) -> SessionRow | BranchComparison:
+        if request.message is None:
+            names = await driver.list_names()
+            return await create_branch(database, settings, session_id, request, driver_tools=names)
+        async with driver.open_agent(database, settings) as agent:
             return await run_branch(agent.harness, session_id, request)
 
-    made = run_async(work())
-    if isinstance(made, BranchComparison):
-        _print_compared(made, as_json=as_json)
-    elif as_json:
-        print_json(describe_branch(made))
+    created = run_in(session, create)
+    if isinstance(created, BranchComparison):
+        emit(created, print_compared, as_json=as_json)
     else:
-        print_line(f"branch {made.id}: a {branch_kind(made)} of {made.parent_id} after event {made.parent_seq}", "bold")
-        if made.pending:
-            print_line(f"a message before that has no answer: `consolidator wake {made.id}` answers it")
+        emit(created, _print_branch, as_json=as_json, encode=describe_branch)
 
 
-@branch_app.command("list")
-def list_command(session: SessionName, limit: Limit = 50, as_json: AsJson = False) -> None:
-    """List a session's branches, the newest first."""
-
-    async def work() -> list[SessionRow]:
-        async with open_configured() as (database, _):
-            return await list_branches(database, await find_session_id(database, session), limit=limit)
-
-    branches = run_async(work())
-    if as_json:
-        print_json([describe_branch(branch) for branch in branches])
-    else:
-        print_branches(branches)
+def _print_branch(row: SessionRow) -> None:
+    print_line(f"branch {row.id}: a {branch_kind(row)} of {row.parent_id} after event {row.parent_seq}", "bold")
+    if row.pending:
+        print_line(f"a message before that has no answer: `consolidator session wake {row.id}` answers it")
 
 
-@branch_app.command("commit")
-def commit_command(branch: BranchName, as_json: AsJson = False) -> None:
-    """Send the steer of a pre_steer branch to its session, once; whoever drives the session answers it."""
-
-    async def work() -> tuple[SessionRow, int]:
-        async with open_configured() as (database, _):
-            return await commit_steer(database, branch)
-
-    row, seq = run_async(work())
-    if as_json:
-        print_json(describe_branch(row))
-    else:
-        print_line(f"the steer is event {seq} of session {row.parent_id}")
-
-
-@branch_app.command("discard")
-def discard_command(branch: BranchName, as_json: AsJson = False) -> None:
-    """End a branch; what it did can still be read."""
-
-    async def work() -> SessionRow:
-        async with open_configured() as (database, _):
-            return await discard_branch(database, branch)
-
-    row = run_async(work())
-    if as_json:
-        print_json(describe_branch(row))
-    else:
-        print_line(f"branch {row.id} has ended; `consolidator replay {row.id}` shows it again")
-
-
-def compare_command(branch: BranchName, as_json: AsJson = False) -> None:
-    """Compare a branch with its session from the branch's point on: messages, calls with arguments, tokens, cost."""
-
-    async def work() -> BranchComparison:
-        async with open_configured() as (database, _):
-            return await compare_branch(database, branch)
-
-    _print_compared(run_async(work()), as_json=as_json)
-
-
-def _print_compared(compared: BranchComparison, *, as_json: bool) -> None:
-    if as_json:
-        print_json(compared.as_json())
-    else:
-        print_compared(compared)
-
-
-def print_compared(compared: BranchComparison, send_hint: str = "consolidator branch commit") -> None:
+def print_compared(compared: BranchComparison, send_hint: str = "consolidator session branch --commit") -> None:
     """Print how a branch compares with its session, and how to go on."""
     branch = compared.branch
     kind, status = branch_kind(branch), branch_status(branch)
@@ -173,27 +138,6 @@ def print_compared(compared: BranchComparison, send_hint: str = "consolidator br
         print_line("one of them went on for longer than is compared, or is pruned", "yellow")
     if kind == "pre_steer" and status in ("ready", "running", "failed", "waiting"):
         print_line(f"the session has not seen the steer: `{send_hint} {branch.id}` sends it", "dim")
-
-
-def print_branches(branches: list[SessionRow]) -> None:
-    """Print a session's branches as a table."""
-    print_table(
-        "branches",
-        ("branch", "kind", "after event", "status", "turns", "cost", "created"),
-        (
-            (
-                branch.id,
-                branch_kind(branch),
-                branch.base_seq,
-                branch_status(branch),
-                branch.turns,
-                format_usd(branch.cost),
-                branch.created_at,
-            )
-            for branch in branches
-        ),
-        right=("after event", "turns", "cost"),
-    )
 
 
 def describe_branch(branch: SessionRow) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ulid import ULID
 
-from consolidator.cli.agents.branch import print_branches, print_compared
+from consolidator.cli.agents.branch import BRANCHES, print_compared
 from consolidator.cli.agents.rerun import print_comparison
 from consolidator.cli.output import format_usd, print_line, print_table, replace_file, shorten
 from consolidator.errors import NotFound, UsageError
@@ -61,12 +61,12 @@ async def restore(chat: TerminalChat, name: str) -> None:
     """Go back to a checkpoint in a new session, which the key names from now on."""
     agent, before = chat.agent, chat.session.id
     rows = await list_checkpoints(agent.database, before)
-    wanted = [row for row in rows if not name or row.label == name or row.id.startswith(name)]
-    if not wanted:
+    matching = [row for row in rows if not name or row.label == name or row.id.startswith(name)]
+    if not matching:
         raise NotFound("this session has no such checkpoint: /checkpoint sets one, /checkpoints lists them")
-    if name and len(wanted) > 1:
-        raise UsageError(f"{name!r} names {len(wanted)} checkpoints: /checkpoints lists them with their ids")
-    row = await restore_checkpoint(agent.database, agent.harness.settings, wanted[0].id, is_current=True)
+    if name and len(matching) > 1:
+        raise UsageError(f"{name!r} names {len(matching)} checkpoints: /checkpoints lists them with their ids")
+    row = await restore_checkpoint(agent.database, agent.harness.settings, matching[0].id, is_current=True)
     print_line(f"back after event {row.parent_seq}; the session so far is kept: /switch {before}", "dim")
     await chat.enter_session(await agent.session(row.id))
 
@@ -85,7 +85,7 @@ async def branch(chat: TerminalChat, words: str) -> None:
 
 async def branches(chat: TerminalChat, _: str) -> None:
     """List the session's branches."""
-    print_branches(await list_branches(chat.agent.database, chat.session.id, limit=_LISTED))
+    BRANCHES.print(await list_branches(chat.agent.database, chat.session.id, limit=_LISTED))
 
 
 async def compare(chat: TerminalChat, name: str) -> None:
@@ -132,7 +132,9 @@ async def diff(chat: TerminalChat, name: str) -> None:
     pair = await compare_pair(chat.agent.database, chat.session.id, name)
     print_comparison(pair.comparison, (pair.left.id, pair.right.id))
     if pair.next is not None:
-        print_line(f"this is the first part: `consolidator diff {pair.left.id} {pair.right.id}` compares all", "dim")
+        print_line(
+            f"this is the first part: `consolidator session diff {pair.left.id} {pair.right.id}` compares all", "dim"
+        )
 
 
 async def export(chat: TerminalChat, name: str) -> None:

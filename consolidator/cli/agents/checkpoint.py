@@ -1,18 +1,19 @@
-"""consolidator checkpoint: labelled points of sessions, to go on from in a new session."""
+"""consolidator session checkpoint, restore and fork: labelled points of sessions, and sessions that go on from one."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.agents.agent_defaults import parse_parameters
-from consolidator.cli.agents.child_options import ChildOptions, print_child, takes_child_options
-from consolidator.cli.common import SessionName, open_configured, parse_span, run_async
-from consolidator.cli.output import AsJson, Limit, pluralize, print_json, print_line, print_table, shorten
+from consolidator.cli.agents.child_options import At, ChildOptions
+from consolidator.cli.agents.tool_file import ToolOptions
+from consolidator.cli.common import SessionName, parse_pairs, parse_span, run, run_in
+from consolidator.cli.options import require_at_most_one
+from consolidator.cli.output import AsJson, Limit, Table, emit, pluralize, print_line, shorten
 from consolidator.models.session import SessionRow
-from consolidator.service.log.sessions import find_session_id
+from consolidator.service.database import Database
 from consolidator.service.sessions.checkpoints import (
     FOR_EVER,
     CheckpointRow,
@@ -21,121 +22,132 @@ from consolidator.service.sessions.checkpoints import (
     list_checkpoints,
     restore_checkpoint,
 )
+from consolidator.service.sessions.forks import fork_session
+from consolidator.settings import Settings
 
-checkpoint_app = typer.Typer(no_args_is_help=True)
-CheckpointId = Annotated[str, typer.Argument(metavar="CHECKPOINT", help="A checkpoint's id.")]
+Current = Annotated[bool, typer.Option("--current", help="Let the session's key name the new one from now on.")]
+_TABLE = Table(
+    "checkpoints",
+    {
+        "checkpoint": "id",
+        "after event": "seq",
+        "label": lambda row: shorten(row.label, 40),
+        "since the one before": lambda row: _render_delta(row.delta),
+        "expires": "expires_at",
+    },
+    right=("after event",),
+)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.add_typer(checkpoint_app, name="checkpoint", help="Checkpoints: labelled points of sessions, to go on from.")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointOptions:
+    """Where a checkpoint is set, and how long it is kept."""
 
-
-@checkpoint_app.command("create")
-def create_command(
-    session: SessionName,
-    label: Annotated[str | None, typer.Argument(help="What it is called.")] = None,
-    at: Annotated[
-        int | None, typer.Option(help="After this event (seq); by default the latest at which nothing is open.")
-    ] = None,
+    at: At = None
     keep: Annotated[
         str | None, typer.Option(help="For how long, such as 7d, or `ever`; by default as its agent says, or a day.")
-    ] = None,
+    ] = None
     metadata: Annotated[
-        list[str] | None, typer.Option("--metadata", metavar="NAME=VALUE", help="Kept with it; repeat.")
-    ] = None,
+        list[str] | None, typer.Option("--metadata", metavar="NAME=VALUE", help="Metadata of the checkpoint; repeat.")
+    ] = None
+
+    def values(self) -> dict[str, Any]:
+        """Return the options of `create_checkpoint`. Raises UsageError."""
+        span = None if self.keep is None else FOR_EVER if self.keep == "ever" else parse_span(self.keep)
+        return {"at": self.at, "time_to_live": span, "metadata": parse_pairs(self.metadata, "parameter")}
+
+
+def checkpoint_command(
+    session: Annotated[str, typer.Argument(help="A session; with --delete a checkpoint's id.")],
+    label: Annotated[str | None, typer.Argument(help="The checkpoint's label.")] = None,
+    *,
+    options: CheckpointOptions,
+    list_: Annotated[bool, typer.Option("--list", help="List the session's checkpoints, the latest first.")] = False,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Delete a checkpoint; sessions that were restored from it stay.")
+    ] = False,
+    limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
-    """Set a checkpoint in a session."""
-    span: timedelta | None = None
-    if keep is not None:
-        span = FOR_EVER if keep == "ever" else parse_span(keep)
-
-    async def work() -> CheckpointRow:
-        async with open_configured() as (database, _):
-            session_id = await find_session_id(database, session)
-            return await create_checkpoint(
-                database, session_id, label=label, metadata=parse_parameters(metadata), at=at, time_to_live=span
-            )
-
-    checkpoint = run_async(work())
-    if as_json:
-        print_json(_describe(checkpoint))
-        return
-    print_line(f"checkpoint {checkpoint.id} after event {checkpoint.seq}", style="bold")
-    if checkpoint.delta:
-        print_line(f"since the one before: {_render_delta(checkpoint.delta)}")
+    """Set a checkpoint in a session, to go on from with `session restore`; or list or delete checkpoints."""
+    require_at_most_one(list_=list_, delete=delete)
+    if delete:
+        run(lambda database, _: delete_checkpoint(database, session))
+        line = f"deleted checkpoint {session}; the session and what was restored from it stay"
+        emit({"deleted": session}, line, as_json=as_json)
+    elif list_:
+        rows = run_in(session, lambda database, _, name: list_checkpoints(database, name, limit=limit))
+        emit(rows, _TABLE, as_json=as_json, encode=lambda rows: [_describe(row) for row in rows])
+    else:
+        values = options.values()
+        row = run_in(session, lambda database, _, name: create_checkpoint(database, name, label=label, **values))
+        emit(row, _print_checkpoint, as_json=as_json, encode=_describe)
 
 
-@checkpoint_app.command("list")
-def list_command(session: SessionName, limit: Limit = 50, as_json: AsJson = False) -> None:
-    """List a session's checkpoints, the latest point first."""
-
-    async def work() -> list[CheckpointRow]:
-        async with open_configured() as (database, _):
-            return await list_checkpoints(database, await find_session_id(database, session), limit=limit)
-
-    checkpoints = run_async(work())
-    if as_json:
-        print_json([_describe(checkpoint) for checkpoint in checkpoints])
-        return
-    print_table(
-        "checkpoints",
-        ("checkpoint", "after event", "label", "since the one before", "expires"),
-        (
-            (
-                checkpoint.id,
-                checkpoint.seq,
-                shorten(checkpoint.label, 40),
-                _render_delta(checkpoint.delta),
-                checkpoint.expires_at,
-            )
-            for checkpoint in checkpoints
-        ),
-        right=("after event",),
-    )
-
-
-@checkpoint_app.command("restore")
-@takes_child_options
-def restore_command(checkpoint: CheckpointId, *, options: ChildOptions, as_json: AsJson = False) -> None:
+def restore_command(
+    checkpoint: Annotated[str, typer.Argument(metavar="CHECKPOINT", help="A checkpoint's id.")],
+    *,
+    child: ChildOptions,
+    driver: ToolOptions,
+    current: Current = False,
+    as_json: AsJson = False,
+) -> None:
     """Create a session that goes on from a checkpoint. The old session is untouched.
 
     The tools of files and servers are those of what is to drive it: a --tool that is not among them is refused.
     """
-    overrides = options.to_overrides()
+    overrides = child.to_overrides()
 
-    async def work() -> SessionRow:
-        driver_tools = await options.list_driver_tools()
-        async with open_configured() as (database, settings):
-            return await restore_checkpoint(
-                database,
-                settings,
-                checkpoint,
-                overrides=overrides,
-                is_current=options.current,
-                driver_tools=driver_tools,
-            )
+    async def restore(database: Database, settings: Settings) -> SessionRow:
+        return await restore_checkpoint(
+            database, settings, checkpoint, overrides=overrides, is_current=current,
+            driver_tools=await driver.list_names(),
+        )  # fmt: skip
 
-    print_child(run_async(work()), as_json=as_json)
+    emit(run(restore), _print_child, as_json=as_json)
 
 
-@checkpoint_app.command("delete")
-def delete_command(checkpoint: CheckpointId) -> None:
-    """Delete a checkpoint. Sessions that were restored from it stay."""
+def fork_command(
+    session: SessionName,
+    *,
+    at: At = None,
+    child: ChildOptions,
+    driver: ToolOptions,
+    current: Current = False,
+    as_json: AsJson = False,
+) -> None:
+    """Create a session that reads another one's log up to an event as its own past. The other one is untouched.
 
-    async def work() -> None:
-        async with open_configured() as (database, _):
-            await delete_checkpoint(database, checkpoint)
+    The tools of files and servers are those of what is to drive it: a --tool that is not among them is refused.
+    """
+    overrides = child.to_overrides()
 
-    run_async(work())
-    print_line(f"deleted checkpoint {checkpoint}; the session and what was restored from it stay")
+    async def fork(database: Database, settings: Settings, session_id: str) -> SessionRow:
+        return await fork_session(
+            database, settings, session_id, at=at, overrides=overrides, is_current=current,
+            driver_tools=await driver.list_names(),
+        )  # fmt: skip
+
+    emit(run_in(session, fork), _print_child, as_json=as_json)
 
 
-def _describe(checkpoint: CheckpointRow) -> dict[str, Any]:
+def _print_child(child: SessionRow) -> None:
+    """Print a session that was made from another one."""
+    print_line(f"session {child.id}: a {child.kind} of {child.parent_id} after event {child.parent_seq}", style="bold")
+    if child.pending:
+        print_line(f"a message before that has no answer: `consolidator session wake {child.id}` answers it")
+
+
+def _print_checkpoint(row: CheckpointRow) -> None:
+    print_line(f"checkpoint {row.id} after event {row.seq}", style="bold")
+    if row.delta:
+        print_line(f"since the one before: {_render_delta(row.delta)}")
+
+
+def _describe(row: CheckpointRow) -> dict[str, Any]:
     """Return a checkpoint for programs: without the fold, which is for a restore."""
     names = ("id", "session_id", "seq", "label", "metadata", "delta", "created_at", "expires_at")
-    return {name: getattr(checkpoint, name) for name in names}
+    return {name: getattr(row, name) for name in names}
 
 
 def _render_delta(delta: dict[str, Any]) -> str:

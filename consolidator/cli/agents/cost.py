@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.common import open_configured, parse_moment, run_async
-from consolidator.cli.output import AsJson, Limit, format_usd, print_json, print_line, print_table
+from consolidator.cli.common import parse_moment, run
+from consolidator.cli.output import AsJson, Limit, Table, emit, format_usd, print_line
 from consolidator.models.session import SessionRow
 from consolidator.service.agents.costs import COST_GROUPINGS, Cost, load_costs
+from consolidator.service.database import Database
 from consolidator.service.log.sessions import load_session
+from consolidator.settings import Settings
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("cost")(cost_command)
+_COLUMNS: dict[str, str | Callable[[Cost], Any]] = {
+    "calls": "calls",
+    "input": "input_tokens",
+    "cached": "cached_tokens",
+    "output": "output_tokens",
+    "USD": lambda cost: _known_cost(cost),
+    "set aside": lambda cost: _amount(cost.set_aside) if cost.set_aside else "",
+    "cheap": lambda cost: "" if cost.cheap_share is None else f"{cost.cheap_share:.0%}",
+}
 
 
 def cost_command(
@@ -32,48 +39,27 @@ def cost_command(
 ) -> None:
     """Show what models cost: tokens, the cached ones apart, US dollars, and how much went to a cheaper model."""
 
-    async def work() -> tuple[list[Cost], Cost, SessionRow | None]:
-        async with open_configured() as (database, _):
-            row = await load_session(database, session) if session else None
-            costs, total = await load_costs(
-                database,
-                by,
-                session_id=row.id if row else None,
-                agent=agent,
-                limit=limit,
-                since=parse_moment(since, database.clock.now()),
-            )
-            return costs, total, row
+    async def load(database: Database, _: Settings) -> tuple[list[Cost], Cost, SessionRow | None]:
+        row = await load_session(database, session) if session else None
+        begin, session_id = parse_moment(since, database.clock.now()), row.id if row else None
+        costs, total = await load_costs(database, by, session_id=session_id, agent=agent, limit=limit, since=begin)
+        return costs, total, row
 
-    costs, total, row = run_async(work())
-    if as_json:
-        print_json({"by": by, "costs": [cost.as_json() for cost in costs], "total": total.as_json()})
-        return
-    _print_costs(by, costs, total)
-    if row is not None and row.max_cost is not None:
-        _print_cap(row.max_cost, row.cost, row.reserved)
+    costs, total, row = run(load)
+
+    def show(costs: list[Cost]) -> None:
+        _print_costs(by, costs, total)
+        if row is not None and row.max_cost is not None:
+            _print_cap(row.max_cost, row.cost, row.reserved)
+
+    def encode(costs: list[Cost]) -> dict[str, Any]:
+        return {"by": by, "costs": [cost.as_json() for cost in costs], "total": total.as_json()}
+
+    emit(costs, show, as_json=as_json, encode=encode)
 
 
 def _print_costs(by: str, costs: Sequence[Cost], total: Cost) -> None:
-    columns = (by, "calls", "input", "cached", "output", "USD", "set aside", "cheap")
-    print_table(
-        "what models cost",
-        columns,
-        (
-            (
-                cost.name,
-                cost.calls,
-                cost.input_tokens,
-                cost.cached_tokens,
-                cost.output_tokens,
-                _known_cost(cost),
-                _amount(cost.set_aside) if cost.set_aside else "",
-                "" if cost.cheap_share is None else f"{cost.cheap_share:.0%}",
-            )
-            for cost in [*costs, total]
-        ),
-        right=columns[1:],
-    )
+    Table("what models cost", {by: "name", **_COLUMNS}, right=tuple(_COLUMNS)).print([*costs, total])
     if total.unpriced:
         print_line(f"{total.unpriced} calls went to models with an unknown price: their cost is not included.", "dim")
 

@@ -1,18 +1,22 @@
-"""consolidator rerun and diff: a recorded session again with something else, and two runs side by side."""
+"""consolidator session rerun and diff: a recorded session again with something else, and two runs side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from consolidator.cli.agents.child_options import AddPrompt, MaxCost, Model, Strategy, create_overrides
+from consolidator.cli.agents.session_options import AddPrompt, MaxCost, Model, Strategy
 from consolidator.cli.agents.tool_file import ToolFiles, open_tools
-from consolidator.cli.common import open_configured, parse_path, run_async
-from consolidator.cli.output import AsJson, format_usd, pluralize, print_json, print_line, print_table, shorten
+from consolidator.cli.common import parse_path, run
+from consolidator.cli.output import AsJson, emit, format_usd, pluralize, print_line, print_table, shorten
 from consolidator.errors import NotFound
+from consolidator.service.amounts import parse_amount
+from consolidator.service.database import Database
+from consolidator.service.sessions.forks import Overrides
 from consolidator.service.sessions.reruns import (
     CallDifference,
     Comparison,
@@ -22,58 +26,67 @@ from consolidator.service.sessions.reruns import (
     compare_sessions,
     rerun_session,
 )
+from consolidator.settings import Settings
 
 _WIDTH = 160  # characters shown of an answer, of arguments and of a result
-Source = Annotated[str, typer.Argument(metavar="BUNDLE|SESSION", help="The file of a bundle, or a session.")]
 _STYLES = {"added": "green", "removed": "red", "changed": "yellow", "same": "dim"}
 _SIGNS = {"added": "+", "removed": "-", "changed": "~", "same": " "}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("rerun")(rerun_command)
-    app.command("diff")(diff_command)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RerunOptions:
+    """What a rerun does differently."""
+
+    model: Model = None
+    system: Annotated[
+        Path | None, typer.Option(parser=parse_path, metavar="FILE", help="Another system prompt, from a file.")
+    ] = None
+    add_prompt: AddPrompt = None
+    strategy: Strategy = None
+    max_cost: MaxCost = None
+
+    def to_overrides(self) -> Overrides:
+        """Return the differences. Raises UsageError for what no session could run with, and NotFound for no file."""
+        return Overrides(
+            model=self.model,
+            system=None if self.system is None else _read_prompt(self.system),
+            prompt_patch=None if self.add_prompt is None else {"append": self.add_prompt},
+            strategy=self.strategy,
+            max_cost=None if self.max_cost is None else parse_amount(self.max_cost),
+        )
 
 
 def rerun_command(
-    source: Source,
+    source: Annotated[str, typer.Argument(metavar="BUNDLE|SESSION", help="The file of a bundle, or a session.")],
+    *,
     from_seq: Annotated[
         int | None,
         typer.Option("--from", help="The person's message (seq) to begin with; by default its own first."),
     ] = None,
-    model: Model = None,
-    system: Annotated[
-        Path | None, typer.Option(parser=parse_path, metavar="FILE", help="Another system prompt, from a file.")
-    ] = None,
-    add_prompt: AddPrompt = None,
+    options: RerunOptions,
     tools: ToolFiles = [],  # noqa: B006 - typer copies it
     live_tools: Annotated[
         bool, typer.Option("--live-tools", help="Run tools without side effects where the recording has no answer.")
     ] = False,
-    strategy: Strategy = None,
-    max_cost: MaxCost = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a recorded session again from a message on, with another model, prompt or tools, and show what differs.
 
     Tools are not run: calls that the recording has are answered from it. Nothing is learned from the rerun.
     """
-    overrides = create_overrides(
-        model=model, system=None if system is None else _read_prompt(system), add_prompt=add_prompt, strategy=strategy,
-        max_cost=max_cost, template=None, parameters=None, tools=None,
-    )  # fmt: skip
+    overrides = options.to_overrides()
 
-    async def work() -> Rerun:
-        async with open_configured() as (database, settings), open_tools(tools) as opened:
+    async def rerun(database: Database, settings: Settings) -> Rerun:
+        async with open_tools(tools) as opened:
             return await rerun_session(
                 database, settings, source, from_seq=from_seq, overrides=overrides, tools=opened if tools else None,
                 live_tools=live_tools,
             )  # fmt: skip
 
-    rerun = run_async(work())
-    if as_json:
-        print_json(rerun.as_json())
-        return
+    emit(run(rerun), _print_rerun, as_json=as_json)
+
+
+def _print_rerun(rerun: Rerun) -> None:
     print_line(f"session {rerun.session_id} repeats {rerun.recorded_id} from event {rerun.from_seq}", style="bold")
     print_line(
         f"{pluralize(rerun.answered, 'call')} answered from the recording, {rerun.unanswered} that it does not have"
@@ -84,21 +97,27 @@ def rerun_command(
 
 
 def diff_command(
-    left: Source,
-    right: Source,
+    left: Annotated[str, typer.Argument(metavar="BUNDLE|SESSION|BRANCH", help="The file of a bundle, or a session.")],
+    right: Annotated[
+        str | None,
+        typer.Argument(metavar="BUNDLE|SESSION", help="What to compare with; for a branch by default its session."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two sessions, or bundles, turn by turn: answers, calls with their arguments and results, tokens, cost."""
+    """Compare two sessions, or bundles, turn by turn: answers, calls with their arguments and results, tokens, cost.
 
-    async def work() -> Comparison:
-        async with open_configured() as (database, _):
-            return await compare_sessions(database, left, right)
+    A branch is compared with its session, from the branch's point on.
+    """
+    if right is not None:
+        comparison = run(lambda database, _: compare_sessions(database, left, right))
+        names = (left, right)
+        emit(comparison, lambda both: print_comparison(both, names), as_json=as_json)
+        return
+    from consolidator.cli.agents.branch import print_compared
+    from consolidator.service.sessions.branches import compare_branch
 
-    comparison = run_async(work())
-    if as_json:
-        print_json(comparison.as_json())
-    else:
-        print_comparison(comparison, (left, right))
+    compared = run(lambda database, _: compare_branch(database, left))
+    emit(compared, print_compared, as_json=as_json)
 
 
 def print_comparison(comparison: Comparison, names: tuple[str, str]) -> None:
@@ -134,12 +153,12 @@ def _print_turn(turn: TurnDifference) -> None:
 
 
 def _print_call(call: CallDifference) -> None:
-    one = call.left or call.right
-    if one is None:
+    either = call.left or call.right
+    if either is None:
         return
     style = _STYLES[call.status]
     if call.status != "changed" or call.left is None or call.right is None:
-        print_line(f"  {_SIGNS[call.status]} {one.tool} {shorten(one.arguments, _WIDTH)}", style=style)
+        print_line(f"  {_SIGNS[call.status]} {either.tool} {shorten(either.arguments, _WIDTH)}", style=style)
         return
     for sign, side_style, side in (("-", "red", call.left), ("+", "green", call.right)):
         result = (

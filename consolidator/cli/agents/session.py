@@ -1,132 +1,117 @@
-"""consolidator session: create one with all that its agent and its caller say, show it, end it."""
+"""consolidator session create and end, and the larger parts of `show`: one session with all that belongs to it."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import typer
 from pydantic import TypeAdapter, ValidationError
 
-from consolidator.cli.agents.agent_defaults import Parameters, Tools, parse_parameters, parse_seconds, read_template
-from consolidator.cli.common import SessionName, open_configured, parse_path, run_async
-from consolidator.cli.log.sessions import parse_labels
-from consolidator.cli.output import AsJson, format_usd, print_json, print_line, sanitize, shorten
+from consolidator.cli.agents.session_options import SessionOptions
+from consolidator.cli.common import SessionName, parse_pairs, parse_path, run, run_in
+from consolidator.cli.output import (
+    AsJson,
+    Table,
+    emit,
+    format_usd,
+    print_line,
+    print_note,
+    sanitize,
+    shorten,
+)
 from consolidator.errors import UsageError
 from consolidator.models.seed import Seed, SeedRow
 from consolidator.models.session import SessionRow
-from consolidator.service.agents.context import STRATEGIES
-from consolidator.service.amounts import parse_amount
+from consolidator.service.database import Database
+from consolidator.service.sessions.hydrate import MAX_MESSAGES, HydratedSession, hydrate_session
 from consolidator.service.sessions.lifecycle import SessionRequest, create_session, end_session
-from consolidator.service.sessions.listing import SessionDetails, show_session
+from consolidator.service.sessions.listing import SessionDetails, session_status, show_session
 from consolidator.service.sessions.seeds import list_seeds
+from consolidator.settings import Settings
 
-sessions_app = typer.Typer(no_args_is_help=True)
+_MESSAGES = Table(
+    "messages",
+    {
+        "seq": "seq",
+        "what": lambda event: event.type.value,
+        "who": "principal",
+        "text": lambda event: _text_of(event.data),
+    },
+)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.add_typer(sessions_app, name="session", help="One session: create it, show it, end it.")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OriginOptions:
+    """Whose a new session is, and what it begins with."""
 
-
-@sessions_app.command("create")
-def create_command(
-    agent: Annotated[str | None, typer.Option(help="Its agent; with --key the key names it.")] = None,
-    key: Annotated[str | None, typer.Option(help="agent:channel:peer; it names this session from now on.")] = None,
-    channel: Annotated[str | None, typer.Option(help="Where its messages go.")] = None,
-    peer: Annotated[str | None, typer.Option(help="Whom it talks to.")] = None,
-    model: Annotated[str | None, typer.Option(help="A model's name, or `auto`.")] = None,
-    system: Annotated[str | None, typer.Option(help="The system prompt.")] = None,
-    template: Annotated[str | None, typer.Option(metavar="FILE", help="A template of the system prompt.")] = None,
-    parameter: Parameters = None,
-    tool: Tools = None,
-    max_cost: Annotated[float | None, typer.Option(min=0, help="Cap on its cost, in USD.")] = None,
-    max_steps: Annotated[int | None, typer.Option(min=1, help="Answers of the model in one turn.")] = None,
-    strategy: Annotated[str | None, typer.Option(help=f"Of its contexts: {', '.join(STRATEGIES)}.")] = None,
-    budget: Annotated[int | None, typer.Option(min=1, help="Tokens of its contexts.")] = None,
-    ttl: Annotated[str | None, typer.Option(help="It ends so long after a person's last message, such as 7d.")] = None,
-    trigger: Annotated[str | None, typer.Option(metavar="TYPE[:ID]", help="What started it, as email:42.")] = None,
-    label: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A label; repeat.")] = None,
-    conversation: Annotated[str | None, typer.Option(help="The conversation that it belongs to.")] = None,
-    project: Annotated[str | None, typer.Option(help="Its project.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Its agent; with --key the key names it.")] = None
+    key: Annotated[str | None, typer.Option(help="agent:channel:peer; it names this session from now on.")] = None
+    channel: Annotated[str | None, typer.Option(help="Where its messages go.")] = None
+    peer: Annotated[str | None, typer.Option(help="Whom it talks to.")] = None
+    trigger: Annotated[str | None, typer.Option(metavar="TYPE[:ID]", help="What started it, as email:42.")] = None
+    label: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A label; repeat.")] = None
+    conversation: Annotated[str | None, typer.Option(help="The conversation that it belongs to.")] = None
+    project: Annotated[str | None, typer.Option(help="Its project.")] = None
     seeds: Annotated[
         str | None, typer.Option(metavar="FILE", help='The earlier thread: JSON, a list of {"role", "content"}.')
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Create a session, and print its id. What is not named is its agent's (`consolidator agent show NAME`)."""
-    trigger_type, _, trigger_id = (trigger or "").partition(":")
-    request = SessionRequest(
-        model=model,
-        system=system,
-        template=None if template is None else read_template(template),
-        parameters=parse_parameters(parameter),
-        tools=None if tool is None else tuple(tool),
-        max_cost=None if max_cost is None else parse_amount(max_cost),
-        max_steps=max_steps,
-        strategy=strategy,
-        budget=budget,
-        session_ttl_seconds=parse_seconds(ttl),
-        labels=parse_labels(label or ()),
-        trigger_type=trigger_type or None,
-        trigger_id=trigger_id or None,
-        conversation_id=conversation,
-        project=project,
-        seeds=() if seeds is None else read_seeds(seeds),
-    )
+    ] = None
 
-    async def work() -> SessionRow:
-        async with open_configured() as (database, settings):
-            return await create_session(database, settings, request, agent=agent, channel=channel, peer=peer, key=key)
-
-    session = run_async(work())
-    if as_json:
-        print_json(session)
-    else:
-        print_line(session.id)
+    def values(self) -> dict[str, Any]:
+        """Return what a request has of them. Raises UsageError."""
+        trigger_type, _, trigger_id = (self.trigger or "").partition(":")
+        return {
+            "labels": parse_pairs(self.label, "label"),
+            "trigger_type": trigger_type or None,
+            "trigger_id": trigger_id or None,
+            "conversation_id": self.conversation,
+            "project": self.project,
+            "seeds": () if self.seeds is None else read_seeds(self.seeds),
+        }
 
 
-@sessions_app.command("show")
-def show_command(
-    session: SessionName,
-    context: Annotated[bool, typer.Option(help="With what its next context takes.")] = True,
-    as_json: AsJson = False,
-) -> None:
-    """Show a session: what it is for, what it is doing, its totals, its context's use, and what it began with."""
+def create_command(*, origin: OriginOptions, options: SessionOptions, as_json: AsJson = False) -> None:
+    """Create a session, and print its id. Options you omit default to the agent's settings (`agent show NAME`)."""
+    request = SessionRequest(**options.values(), **origin.values())
+    place: dict[str, Any] = {"agent": origin.agent, "channel": origin.channel, "peer": origin.peer, "key": origin.key}
+    session = run(lambda database, settings: create_session(database, settings, request, **place))
+    emit(session, session.id, as_json=as_json)
 
-    async def work() -> tuple[SessionDetails, list[SeedRow]]:
-        async with open_configured() as (database, settings):
-            details = await show_session(database, settings, session, with_context=context)
-            return details, await list_seeds(database, details.session.id)
 
-    details, seeds = run_async(work())
-    if as_json:
+def show_details(session: str, *, with_context: bool, as_json: bool) -> None:
+    """Print a session's row, what it is doing, and what its next context takes."""
+
+    async def load(database: Database, settings: Settings) -> tuple[SessionDetails, list[SeedRow]]:
+        details = await show_session(database, settings, session, with_context=with_context)
+        return details, await list_seeds(database, details.session.id)
+
+    def encode(loaded: tuple[SessionDetails, list[SeedRow]]) -> dict[str, Any]:
+        details, seeds = loaded
         use = details.context
         shown = None if use is None else {**asdict(use), "share": use.share}
-        print_json({**asdict(details.session), "doing": details.status, "context": shown, "seeds": seeds})
-    else:
-        _print_details(details, seeds)
+        return {**asdict(details.session), "doing": details.status, "context": shown, "seeds": seeds}
+
+    emit(run(load), lambda loaded: _print_details(*loaded), as_json=as_json, encode=encode)
 
 
 def _print_details(details: SessionDetails, seeds: list[SeedRow]) -> None:
     row = details.session
     print_line(f"session {row.id}: {details.status}", style="bold")
-    trigger = " ".join(filter(None, (row.trigger_type, row.trigger_id)))
-    end = row.completed_at or row.expires_at
     lines: dict[str, Any] = {
         "agent": row.agent + (f", version {version}" if (version := row.config.get("agent_version")) else ""),
         "key": row.key,
         "kind": None if row.kind == "root" else f"{row.kind} of {row.parent_id} at event {row.parent_seq}",
         "conversation": row.conversation_id,
-        "trigger": trigger,
+        "trigger": " ".join(filter(None, (row.trigger_type, row.trigger_id))),
         "labels": json.dumps(row.labels, ensure_ascii=False) if row.labels else None,
         "project": row.project,
         "peer": row.peer,
         "model": row.model,
         "created": row.created_at,
         "last event": row.last_event_at,
-        "ended" if row.completed_at else "expires": end,
+        "ended" if row.completed_at else "expires": row.completed_at or row.expires_at,
         "error": row.error,
         "events": f"{row.head}, learned to {row.consolidated_to}, pruned to {row.pruned_to}",
         "totals": _totals(row),
@@ -154,24 +139,56 @@ def _context(details: SessionDetails) -> str | None:
     return f"{use.tokens:,} of {use.budget:,} tokens by the strategy {use.strategy}{window}"
 
 
-@sessions_app.command("end")
+def show_whole(session: str, before: int | None, limit: int, *, as_json: bool) -> None:
+    """Print a session's latest messages, notes, open calls, children and checkpoints at one moment."""
+    if limit > MAX_MESSAGES:
+        raise UsageError(f"--limit takes at most {MAX_MESSAGES} messages, not {limit}")
+
+    async def load(database: Database, settings: Settings, session_id: str) -> tuple[HydratedSession, str]:
+        whole = await hydrate_session(database, settings, session_id, before=before, limit=limit)
+        return whole, session_status(whole.session, database.clock.now())
+
+    whole, status = run_in(session, load)
+    emit(whole, lambda whole: _print_whole(whole, status), as_json=as_json)
+
+
+def _print_whole(whole: HydratedSession, status: str) -> None:
+    row = whole.session
+    print_line(f"{row.id} ({row.key or row.agent}), {status}, {row.head} events, {row.turns} turns, "
+               f"{format_usd(row.cost)}", "bold")  # fmt: skip
+    if row.error is not None:
+        print_line(f"error: {row.error}")
+    _MESSAGES.print(whole.messages)
+    if whole.earlier_before is not None:
+        print_note(f"earlier ones: --before {whole.earlier_before}")
+    for call in whole.open_calls:
+        print_line(f"open: {call.call_id}, {call.tool} {shorten(call.arguments, 60)}, {call.state}")
+    if whole.open_task is not None:
+        print_line(f"working at: {whole.open_task.title}")
+    if whole.scratchpad.text:
+        print_line(f"notes:\n{whole.scratchpad.text}")
+    for child in whole.children:
+        print_line(f"{child.kind} {child.id}, from event {child.parent_seq}")
+    for checkpoint in whole.checkpoints:
+        print_line(f"checkpoint {checkpoint.id}, at event {checkpoint.seq}: {checkpoint.label or 'unlabelled'}")
+
+
+def _text_of(data: Mapping[str, Any]) -> str:
+    """Return what an event says, in a line."""
+    names = ("text", "arguments", "content", "message", "reason")
+    return shorten(next((data[name] for name in names if data.get(name)), ""), 100)
+
+
 def end_command(
     session: SessionName,
-    reason: Annotated[str | None, typer.Option(help="Why; it is logged.")] = None,
-    hide: Annotated[bool, typer.Option("--hide", help="Do not list it any more.")] = False,
+    reason: Annotated[str | None, typer.Option(help="Why; the reason is logged.")] = None,
+    hide: Annotated[bool, typer.Option("--hide", help="Do not list the session any more.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """End a session: its key names none then. Nothing is deleted."""
-
-    async def work() -> SessionRow:
-        async with open_configured() as (database, _):
-            return await end_session(database, session, reason=reason, hide=hide)
-
-    row = run_async(work())
-    if as_json:
-        print_json(row)
-    else:
-        print_line(f"session {row.id} has ended; `consolidator replay {row.id}` shows it again")
+    """End a session: its key does not name it any more. Nothing is deleted."""
+    row = run(lambda database, _: end_session(database, session, reason=reason, hide=hide))
+    line = f"session {row.id} has ended; `consolidator session replay {row.id}` shows it again"
+    emit(row, line, as_json=as_json)
 
 
 def read_seeds(name: str) -> list[Seed]:

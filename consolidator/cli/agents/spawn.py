@@ -1,72 +1,69 @@
-"""consolidator spawn: give a task to a sub-agent of a session."""
+"""consolidator session spawn: give a task to a sub-agent of a session."""
 
 from __future__ import annotations
 
-import sys
-from contextlib import AsyncExitStack
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 from ulid import ULID
 
-from consolidator import Consolidator
-from consolidator.cli.agents.tool_file import BuiltinTools, McpConfig, McpServers, ToolFiles, open_tools
-from consolidator.cli.common import SessionName, open_configured, run_async
-from consolidator.cli.output import AsJson, print_json, print_line
-from consolidator.errors import UsageError
+from consolidator.cli.agents.session_options import MaxCost, Model, ToolNames
+from consolidator.cli.agents.tool_file import ToolOptions
+from consolidator.cli.common import SessionName, read_text, run_in
+from consolidator.cli.output import AsJson, emit, print_line
 from consolidator.service.amounts import parse_amount
-from consolidator.service.log.sessions import find_session_id
+from consolidator.service.database import Database
 from consolidator.service.sessions.spawning import ResultMode, SpawnRequest, SpawnResult, spawn
+from consolidator.settings import Settings
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("spawn")(spawn_command)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpawnOptions:
+    """What a sub-agent knows and may use."""
+
+    context: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A text that the sub-agent needs; - is standard input.")
+    ] = None
+    model: Model = None
+    mode: Annotated[ResultMode, typer.Option(help="What it returns: its last answer, or a transcript.")] = "summary"
+    max_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens of each of its answers.")] = None
+    max_cost: MaxCost = None
+    tool: ToolNames = None
+
+    def to_request(self, task: str) -> SpawnRequest:
+        """Return the request for a task. Raises UsageError."""
+        return SpawnRequest(
+            task=task,
+            model=self.model,
+            context=None if self.context is None else read_text(self.context),
+            tools=self.tool,
+            mode=self.mode,
+            max_tokens=self.max_tokens,
+            max_cost=None if self.max_cost is None else parse_amount(self.max_cost),
+        )
 
 
 def spawn_command(
     session: SessionName,
-    task: Annotated[str, typer.Argument(help="What to do, and what to answer with.")],
-    context: Annotated[
-        str | None, typer.Option(metavar="FILE", help="A text that it needs to know; - is standard input.")
+    task: Annotated[str, typer.Argument(help="What the sub-agent has to do, and what to answer with.")],
+    *,
+    options: SpawnOptions,
+    call: Annotated[
+        str | None, typer.Option(help="A name for this call: repeating it starts no second sub-agent.")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="Its model; by default the routing policy chooses.")] = None,
-    mode: Annotated[ResultMode, typer.Option(help="Its last answer, or all that it did.")] = "summary",
-    max_tokens: Annotated[int | None, typer.Option(min=1, help="Of each of its answers.")] = None,
-    max_cost: Annotated[float | None, typer.Option(min=0, help="Cap on its own cost, in USD.")] = None,
-    only: Annotated[list[str] | None, typer.Option("--only", metavar="NAME", help="A tool it may use; repeat.")] = None,
-    call: Annotated[str | None, typer.Option(help="Names the call: it has one sub-agent, also if repeated.")] = None,
-    tools: ToolFiles = [],  # noqa: B006 - typer copies it
-    mcp: McpServers = [],  # noqa: B006
-    mcp_config: McpConfig = None,
-    builtin: BuiltinTools = [],  # noqa: B006
+    driver: ToolOptions,
     as_json: AsJson = False,
 ) -> None:
     """Give a task to a sub-agent of a session, and print its answer. It sees nothing else of the session."""
-    request = SpawnRequest(
-        task=task, model=model, context=None if context is None else _read_text(context), tools=only, mode=mode,
-        max_tokens=max_tokens, max_cost=None if max_cost is None else parse_amount(max_cost),
-    )  # fmt: skip
+    request = options.to_request(task)
 
-    async def work() -> SpawnResult:
-        async with AsyncExitStack() as stack:
-            database, settings = await stack.enter_async_context(open_configured())
-            toolbox = await stack.enter_async_context(open_tools(tools, mcp, mcp_config, builtin))
-            agent = await stack.enter_async_context(Consolidator(toolbox, settings=settings, database=database))
-            session_id = await find_session_id(database, session)
+    async def spawn_in(database: Database, settings: Settings, session_id: str) -> SpawnResult:
+        async with driver.open_agent(database, settings) as agent:
             return await spawn(agent.harness, session_id, request, call_id=call or f"spawn_{ULID()}")
 
-    result = run_async(work())
-    if as_json:
-        print_json(result)
-    else:
+    def show(result: SpawnResult) -> None:
         print_line(result.text or str(result.reason))
         print_line(f"{result.status}: session {result.session_id}, {result.cost:f} USD", "dim")
 
-
-def _read_text(name: str) -> str:
-    try:
-        return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{name} cannot be read: {error.strerror}") from error
+    emit(run_in(session, spawn_in), show, as_json=as_json)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from consolidator.cli.agents import chat_children as children
-from consolidator.cli.agents.state import print_state
+from consolidator.cli.agents.show import print_state
 from consolidator.cli.output import (
     format_usd,
     print_line,
@@ -208,7 +208,7 @@ class TerminalChat:
             print_line(f"{call.tool} {shorten(json.dumps(call.arguments, ensure_ascii=False), 500)}", "bold")
             line = await self._read_line("allow it? [y/N, or why not] ")
             if line is None:
-                print_line(f"it waits: consolidator approve {call.call_id}, or deny", "dim")
+                print_line(f"it waits: consolidator call approve {call.call_id}, or deny", "dim")
                 raise UserLeft
             if line.startswith("/"):
                 self.lines.put_back(line)
@@ -228,7 +228,8 @@ class TerminalChat:
             if call_id not in self._warned_calls:
                 self._warned_calls.add(call_id)
                 print_warning(
-                    f"nobody knows whether call {call_id} ran; settle it: consolidator resolve {call_id} ok (or failed)"
+                    f"nobody knows whether call {call_id} ran; settle it: "
+                    f"consolidator call resolve {call_id} ok (or failed)"
                 )
 
     def announce_calls(self, tool: Tool) -> Tool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +18,11 @@ from consolidator.runtime.tools.builtin import BUILTIN_GROUPS, builtin_tools
 from consolidator.runtime.tools.mcp_config import read_mcp_config
 from consolidator.runtime.tools.mcp_servers import start_mcp_servers
 from consolidator.runtime.tools.tool import Tool
-from consolidator.settings import load_settings
+from consolidator.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from consolidator.runtime.agent import Consolidator
+    from consolidator.service.database import Database
 
 ToolFiles = Annotated[
     list[str], typer.Option("--tools", metavar="FILE", help="Python file with @tool functions; repeat.")
@@ -50,14 +55,33 @@ async def open_tools(
         yield [*tools, *mcp_tools]
 
 
-async def list_tools(
-    files: Sequence[str], commands: Sequence[str], mcp_config: str | None, builtin: Sequence[str]
-) -> list[str] | None:
-    """Return the names of the tools of files, built-in groups and MCP servers; None where none of them is named."""
-    if not (files or commands or mcp_config or builtin):
-        return None
-    async with open_tools(files, commands, mcp_config, builtin) as tools:
-        return [tool.name for tool in tools]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOptions:
+    """The tools of what drives a session."""
+
+    tools: ToolFiles = field(default_factory=list)
+    mcp: McpServers = field(default_factory=list)
+    mcp_config: McpConfig = None
+    builtin: BuiltinTools = field(default_factory=list)
+
+    def open(self) -> AbstractAsyncContextManager[list[Tool]]:
+        """Return a context with the tools, in which the MCP servers run. Raises UsageError."""
+        return open_tools(self.tools, self.mcp, self.mcp_config, self.builtin)
+
+    @asynccontextmanager
+    async def open_agent(self, database: Database, settings: Settings) -> AsyncIterator[Consolidator]:
+        """Yield an agent with the tools, which drives sessions of a database. Raises UsageError."""
+        from consolidator.runtime.agent import Consolidator  # which is not needed to name the tools
+
+        async with self.open() as tools, Consolidator(tools, settings=settings, database=database) as agent:
+            yield agent
+
+    async def list_names(self) -> list[str] | None:
+        """Return the names of the tools; None where no tools are named."""
+        if not (self.tools or self.mcp or self.mcp_config or self.builtin):
+            return None
+        async with self.open() as tools:
+            return [tool.name for tool in tools]
 
 
 def load_tools(name: str) -> list[Tool]:

@@ -1,5 +1,4 @@
-"""Commands on the log and its database: sessions, events, export, erase, db.
+"""Commands on the log and its database: export, erase, token, db, and those of `session` that read the log.
 
-Arguments in, one function of `service.log` called, tables or JSON out. What a log holds is printed as data: control
-characters never reach a terminal.
+What a log holds is printed as data: control characters never reach a terminal.
 """

@@ -1,4 +1,4 @@
-"""consolidator db: upgrade, info, verify, reindex."""
+"""consolidator db: upgrade, info, verify, reindex, backup, restore."""
 
 from __future__ import annotations
 
@@ -7,70 +7,75 @@ from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.common import open_configured, run_async, stop_on_signals
-from consolidator.cli.output import AsJson, print_json, print_line, print_table, progress_bar, progress_callbacks
+from consolidator.cli.common import parse_path, run, run_job
+from consolidator.cli.output import AsJson, Table, emit, print_line, print_table, progress_bar
 from consolidator.errors import DatabaseError, RunFailed
 from consolidator.service.database import (
+    Database,
+    back_up_database,
     create_roles,
     describe_database,
     list_seals,
     load_schema_revision,
     read_seals,
     reindex,
+    restore_database,
     upgrade_engine,
     verify_database,
 )
+from consolidator.settings import Settings
 
-db = typer.Typer(
-    help="The database: upgrade it, see where it is, verify its invariants, rebuild its index.", no_args_is_help=True
+_BackupFile = Annotated[Path, typer.Argument(metavar="FILE", parser=parse_path, help="The backup.")]
+_SEALS = Table(
+    "seals", {"number": "number", "sealed at": "sealed_at", "run": "run_id", "sessions": "sessions", "root": "root"}
 )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.add_typer(db, name="db")
-
-
-@db.command("upgrade")
-def upgrade_command() -> None:
+def upgrade_command(
+    roles: Annotated[
+        bool,
+        typer.Option(
+            "--roles",
+            help="As the owner, create the roles consolidator_writer and consolidator_reader and grant them what they "
+            "need.",
+        ),
+    ] = False,
+) -> None:
     """Upgrade the schema to this version. Every other command does so too by itself."""
 
-    async def work() -> str:
-        async with open_configured() as (database, settings):
-            await upgrade_engine(database, settings)
-            return await load_schema_revision(database)
+    async def upgrade(database: Database, settings: Settings) -> str:
+        await upgrade_engine(database, settings)
+        return await load_schema_revision(database)
 
-    print_line(f"the database is at revision {run_async(work())}, the newest")
-
-
-@db.command("roles")
-def roles_command() -> None:
-    """Create the roles consolidator_writer and consolidator_reader, as the owner, and grant them what they need."""
-
-    async def work() -> None:
-        async with open_configured() as (database, _):
-            await create_roles(database)
-
-    run_async(work())
-    print_line("consolidator_writer and consolidator_reader are there; make your logins members of them")
-
-
-@db.command("info")
-def info_command(as_json: AsJson = False) -> None:
-    """Show where the database is, its version, its size."""
-
-    async def work() -> dict[str, str]:
-        async with open_configured() as (database, settings):
-            return await describe_database(database, settings)
-
-    description = run_async(work())
-    if as_json:
-        print_json(description)
+    if roles:
+        run(lambda database, _: create_roles(database))
+        print_line("consolidator_writer and consolidator_reader are there; make your logins members of them")
     else:
-        print_table("database", ("what", "value"), description.items())
+        print_line(f"the database is at revision {run(upgrade)}, the newest")
 
 
-@db.command("verify")
+def info_command(
+    seals: Annotated[
+        bool,
+        typer.Option(
+            "--seals",
+            help="List the seals that the nights put on the log. A copy kept elsewhere (--json) shows later if the log "
+            "changed.",
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show where the database is, its version, its size."""
+    if seals:
+        emit(run(lambda database, _: list_seals(database)), _SEALS, as_json=as_json)
+        return
+    emit(
+        run(describe_database),
+        lambda description: print_table("database", ("what", "value"), description.items()),
+        as_json=as_json,
+    )
+
+
 def verify_command(
     seals: Annotated[
         Path | None,
@@ -80,48 +85,23 @@ def verify_command(
         str, typer.Option(metavar="ID", help="Compare only the sessions after this one with their logs.")
     ] = "",
     sessions: Annotated[
-        int | None, typer.Option(min=1, help="Compare at most so many; it says where the next run goes on.")
+        int | None,
+        typer.Option(min=1, help="Compare at most this many sessions; the output says where the next run goes on."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check the invariants on the real rows: seq dense, hash chains unbroken, blobs whole, the ledger balanced."""
     exported = None if seals is None else read_seals(seals)
-
-    async def work() -> dict[str, list[str]]:
-        async with open_configured() as (database, _):
-            return await verify_database(database, exported_seals=exported, after=after, limit=sessions)
-
-    violations = run_async(work())
-    if as_json:
-        print_json(violations)
-    else:
-        print_table(
-            "invariants",
-            ("invariant", "holds"),
-            ((invariant, "; ".join(cases[:5]) or "yes") for invariant, cases in violations.items()),
-        )
+    violations = run(
+        lambda database, _: verify_database(database, exported_seals=exported, after=after, limit=sessions)
+    )
+    rows = [(invariant, "; ".join(cases[:5]) or "yes") for invariant, cases in violations.items()]
+    emit(violations, lambda _: print_table("invariants", ("invariant", "holds"), rows), as_json=as_json)
     broken = [invariant for invariant, cases in violations.items() if cases]
     if broken:
         raise DatabaseError(f"broken: {', '.join(broken)}")
 
 
-@db.command("seals")
-def seals_command(as_json: AsJson = False) -> None:
-    """List the seals that the nights put on the log. A copy kept elsewhere (--json) shows later if the log changed."""
-
-    async def work() -> list[dict[str, Any]]:
-        async with open_configured() as (database, _):
-            return await list_seals(database)
-
-    seals = run_async(work())
-    if as_json:
-        print_json(seals)
-    else:
-        rows = ((seal["number"], seal["sealed_at"], seal["run_id"], seal["sessions"], seal["root"]) for seal in seals)
-        print_table("seals", ("number", "sealed at", "run", "sessions", "root"), rows)
-
-
-@db.command("reindex")
 def reindex_command(
     vectors: Annotated[
         bool, typer.Option("--vectors", help="Also recompute all vectors with the embedding model.")
@@ -129,19 +109,42 @@ def reindex_command(
     as_json: AsJson = False,
 ) -> None:
     """Rebuild recall's index from the turns and facts that are kept. If interrupted, the same command resumes it."""
-
-    async def work() -> dict[str, Any]:
-        stop = stop_on_signals()
-        async with open_configured() as (database, settings):
-            with progress_bar("indexing") as bar:
-                return await reindex(database, settings, stop, vectors=vectors, **progress_callbacks(bar))
-
-    report = run_async(work())
-    if as_json:
-        print_json(report)
-    else:
-        print_line(f"indexed: {report['turns']:,} turns and {report['facts']:,} facts", style="bold")
-        if "vectors" in report:
-            print_line(f"vectors: {report['vectors']}")
+    report = run_job(
+        "indexing",
+        lambda database, settings, stop, progress: reindex(database, settings, stop, vectors=vectors, **progress),
+    )
+    emit(report, _print_reindexed, as_json=as_json)
     if report["status"] == "failed":
-        raise RunFailed(f"run {report['run']} gave up some units: `consolidator runs show {report['run']}`")
+        raise RunFailed(f"run {report['run']} gave up some units: `consolidator runs {report['run']}`")
+
+
+def _print_reindexed(report: dict[str, Any]) -> None:
+    print_line(f"indexed: {report['turns']:,} turns and {report['facts']:,} facts", style="bold")
+    if "vectors" in report:
+        print_line(f"vectors: {report['vectors']}")
+
+
+def backup_command(file: _BackupFile) -> None:
+    """Write the log, memory and ledger as of now into FILE, while everything goes on. FILE must not exist yet.
+
+    The file holds the log's texts unredacted: keep it as safe as the database. Its format is pg_dump's custom one.
+    """
+
+    async def back_up(database: Database, _: Settings) -> int:
+        with progress_bar("backup"):
+            return await back_up_database(database, file)
+
+    print_line(f"wrote {run(back_up):,} bytes to {file}; `consolidator db restore` reads it")
+
+
+def restore_command(file: _BackupFile) -> None:
+    """Restore a backup into a database that holds nothing yet, all or nothing, and upgrade it to this version."""
+
+    async def restore(database: Database, _: Settings) -> dict[str, str]:
+        with progress_bar("restore"):
+            return await restore_database(database, file)
+
+    sizes = run(restore)
+    print_line(
+        f"restored {sizes['events']} events of {sizes['sessions']} sessions; `consolidator db verify` checks them"
+    )

@@ -1,4 +1,4 @@
-"""consolidator events: what a session's log says."""
+"""consolidator session events and replay: what a session's log says, and what its people saw."""
 
 from __future__ import annotations
 
@@ -7,44 +7,41 @@ from typing import Annotated
 
 import typer
 
-from consolidator.cli.common import SessionName, open_configured, run_async
+from consolidator.cli.common import SessionName, run
 from consolidator.cli.output import AsJson, print_json_line, print_line, sanitize, shorten
+from consolidator.cli.streams import write_now
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
+from consolidator.service.database import Database
 from consolidator.service.log.events import follow_events, read_events
 from consolidator.service.sessions.following import FollowedItem
+from consolidator.settings import Settings
 
 _MAX_SEQ = 2**31 - 1
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("events")(events_command)
 
 
 def events_command(
     session: SessionName,
     after: Annotated[
-        int | None, typer.Option(min=-_MAX_SEQ, max=_MAX_SEQ, help="Begin after this seq.", show_default=False)
+        int | None, typer.Option(min=-_MAX_SEQ, max=_MAX_SEQ, help="Begin after this event (seq).", show_default=False)
     ] = None,
     last: Annotated[int | None, typer.Option("--last", min=1, max=_MAX_SEQ, help="Only the last N events.")] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new events and print them, too.")] = False,
     pieces: Annotated[bool, typer.Option("--pieces", help="Follow, and print answers piece by piece.")] = False,
-    full: Annotated[bool, typer.Option(help="Whole texts.")] = False,
+    full: Annotated[bool, typer.Option(help="Print texts in full.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Print a session's events in order; with --json one line each. Following ends with the session."""
 
-    async def work() -> None:
-        async with open_configured() as (database, _):
-            if not (follow or pieces):
-                async for event in read_events(database, session, after=after, last=last):
-                    _print_event(event, as_json=as_json, full=full)
-                return
-            async for item in follow_events(database, session, after=after, last=last, whole=not pieces):
-                _print_item(item, as_json=as_json, full=full)
+    async def print_events(database: Database, _: Settings) -> None:
+        if not (follow or pieces):
+            async for event in read_events(database, session, after=after, last=last):
+                _print_event(event, as_json=as_json, full=full)
+            return
+        async for item in follow_events(database, session, after=after, last=last, whole=not pieces):
+            _print_item(item, as_json=as_json, full=full)
 
-    run_async(work())
+    run(print_events)
 
 
 def _print_item(item: FollowedItem, *, as_json: bool, full: bool) -> None:
@@ -59,16 +56,8 @@ def _print_item(item: FollowedItem, *, as_json: bool, full: bool) -> None:
 
 def _print_event(event: Event, *, as_json: bool, full: bool) -> None:
     if as_json:
-        print_json_line(
-            {
-                "session_id": event.session_id,
-                "seq": event.seq,
-                "type": event.type.value,
-                "data": event.data,
-                "created_at": event.created_at,
-                "consolidated_at": event.consolidated_at,
-            }
-        )
+        names = ("session_id", "seq", "type", "data", "created_at", "consolidated_at")
+        print_json_line({name: getattr(event, name) for name in names} | {"type": event.type.value})
         return
     text = _event_text(event)
     mark = "✓" if event.consolidated_at else " "
@@ -93,3 +82,31 @@ def _event_text(event: Event) -> str:
 
 def _to_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def replay_command(
+    session: SessionName,
+    channel: Annotated[str | None, typer.Option(help="What this channel was shown; else the session's own.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show again what a session's people saw, from the log; with --json piece by piece, byte for byte."""
+    from consolidator.runtime.agent_session import VOID_NOTICE  # the runtime, which `events` does not need
+    from consolidator.service.agents.replay import replay_session
+
+    async def replay(database: Database, _: Settings) -> None:
+        is_answer, message_id = False, None
+        async for item in replay_session(database, session, channel=channel):
+            if as_json:
+                print_json_line(item.as_json())
+            elif item.kind == "user":
+                write_now(("\n" if is_answer else "") + f"> {sanitize(item.text)}\n")
+            elif item.kind == "void":
+                write_now(VOID_NOTICE + sanitize(item.text))
+            else:
+                is_next = is_answer and message_id != item.message_id
+                write_now(("\n" if is_next else "") + sanitize(item.text))
+            is_answer, message_id = item.kind != "user", item.message_id
+        if is_answer and not as_json:
+            write_now("\n")
+
+    run(replay)

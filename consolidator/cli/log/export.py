@@ -18,11 +18,6 @@ from consolidator.service.sessions.bundles import stream_bundle
 _MAX_LINES = 20  # of lost values that are named
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("export")(export_command)
-
-
 def export_command(
     format_name: Annotated[
         str,
@@ -30,7 +25,7 @@ def export_command(
     ] = "consolidator",
     session: Annotated[list[str] | None, typer.Option(help="Only these sessions (id or its beginning).")] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", parser=parse_path, help="A file, written whole or not at all.")
+        Path | None, typer.Option("--output", "-o", parser=parse_path, help="Write to this file, whole or not at all.")
     ] = None,
     redacted: Annotated[bool, typer.Option(help="Hide credentials (on by default).")] = True,
     as_bundle: Annotated[

@@ -1,4 +1,1 @@
-"""Commands that query and correct memory: recall, facts, procedures, solutions, explain, next, revisions, mcp.
-
-Arguments in, one function of `service.memory` called, tables or JSON out. No query and no transaction here.
-"""
+"""Commands that query and correct memory; each calls one function of `service.memory`, without a query of its own."""

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.common import open_configured, parse_moment, run_async
+from consolidator.cli.common import parse_moment, run
+from consolidator.cli.options import OwnerOptions, spread
 from consolidator.cli.output import (
     AgentOption,
     AsJson,
     Limit,
-    ProjectOption,
+    Table,
+    emit,
     owner_name,
-    print_json,
     print_line,
-    print_table,
     short_id,
     shorten,
 )
 from consolidator.cli.query_group import QueryGroup
 from consolidator.errors import UsageError
-from consolidator.models.fact import CandidateRow, CitedCandidateRow, FactRow
+from consolidator.models.fact import FactRow
 from consolidator.service.memory.facts import (
     UNKNOWN_START,
     correct_fact,
@@ -35,124 +37,101 @@ from consolidator.service.memory.facts import (
 )
 
 facts_app = typer.Typer(cls=QueryGroup, invoke_without_command=True)
-FactId = Annotated[str, typer.Argument(metavar="ID", help="Of a fact, as `facts` lists it, or its beginning.")]
+FactId = Annotated[str, typer.Argument(metavar="ID", help="A fact's id, as `facts` lists it, or its beginning.")]
+_FACTS = Table(
+    "facts",
+    {
+        "id": lambda fact: short_id(fact.id),
+        "kind": "kind",
+        "fact": lambda fact: fact.sentence + (" (superseded)" if fact.superseded_at else ""),
+        "since": lambda fact: "" if fact.valid_from == UNKNOWN_START else fact.valid_from,
+        "sessions": "sessions",
+        "of": lambda fact: owner_name(fact.project, fact.peer, fact.agent),
+    },
+    right=("sessions",),
+)
+_REJECTED = Table(
+    "not facts",
+    {
+        "id": lambda candidate: short_id(candidate.id),
+        "why not": "rejected",
+        "words": lambda candidate: shorten(candidate.quote, 160),
+        "would be": "predicate",
+    },
+    nothing="nothing was rejected",
+)
+_QUARANTINED = Table(
+    "in quarantine",
+    {
+        "id": lambda candidate: short_id(candidate.id),
+        "would be": "sentence",
+        "words": lambda candidate: shorten(candidate.quote, 120),
+        "why": "quarantined",
+        "session": "origin",
+    },
+    nothing="nothing waits for review",
+)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.add_typer(facts_app, name="facts")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactOptions:
+    """Which facts are listed, and as of when."""
+
+    history: Annotated[bool, typer.Option("--all", help="Superseded facts too.")] = False
+    rejected: Annotated[bool, typer.Option(help="Candidates that may not become facts, and why.")] = False
+    flagged: Annotated[
+        bool, typer.Option("--flagged", help="Only facts that are kept beside similar ones, and why.")
+    ] = False
+    as_of: Annotated[str | None, typer.Option(help="What was believed then: a date, a time, or 7d ago.")] = None
+    valid_at: Annotated[str | None, typer.Option(help="What was true then, by what is believed now.")] = None
+
+    def values(self, now: datetime) -> dict[str, Any]:
+        """Return the options of `list_facts`. Raises UsageError for a time that is none."""
+        times = {"as_of": parse_moment(self.as_of, now), "valid_at": parse_moment(self.valid_at, now)}
+        return times | {"superseded_too": self.history, "flagged": self.flagged}
 
 
 @facts_app.callback()
+@spread
 def facts_command(
     context: typer.Context,
     query: Annotated[
         str | None, typer.Argument(help="What to look for: `search` and words, or a phrase in quotes.")
     ] = None,
-    agent: AgentOption = None,
-    project: ProjectOption = None,
-    peer: Annotated[str | None, typer.Option(help="Only facts about this peer.")] = None,
-    history: Annotated[bool, typer.Option("--all", help="Superseded facts too.")] = False,
-    rejected: Annotated[bool, typer.Option(help="What looked like a fact and may not become one, and why.")] = False,
-    flagged: Annotated[
-        bool, typer.Option("--flagged", help="Only those kept beside what they resemble, and why.")
-    ] = False,
-    as_of: Annotated[str | None, typer.Option(help="What was believed then: a date, a time, or 7d ago.")] = None,
-    valid_at: Annotated[str | None, typer.Option(help="What was true then, by what is known now.")] = None,
+    *,
+    owner: OwnerOptions,
+    options: FactOptions,
     limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
     """List facts: what users stated or a model read, each with the words it rests on (`explain ID`)."""
     if context.invoked_subcommand:
         return
-    if rejected and (as_of or valid_at or history):
+    if options.rejected and (options.as_of or options.valid_at or options.history):
         raise UsageError("--rejected cannot be combined with --all, --as-of or --valid-at")
-    if rejected:
-        _list_rejected(query, agent, project, peer, limit, as_json=as_json)
+    if options.rejected:
+        rejected = run(lambda database, _: list_rejected(database, query=query, limit=limit, **owner.values()))
+        emit(rejected, _REJECTED, as_json=as_json)
         return
-
-    async def work() -> list[FactRow]:
-        async with open_configured() as (database, _):
-            now = database.clock.now()
-            return await list_facts(
-                database,
-                query=query,
-                agent=agent,
-                project=project,
-                peer=peer,
-                superseded_too=history,
-                flagged=flagged,
-                as_of=parse_moment(as_of, now),
-                valid_at=parse_moment(valid_at, now),
-                limit=limit,
-            )
-
-    facts = run_async(work())
-    if as_json:
-        print_json(facts)
-        return
-    _print_facts(facts)
-    if flagged:
-        for fact in facts:
-            print_line(f"{short_id(fact.id)}: {fact.flagged}", style="dim")
-
-
-def _print_facts(facts: Sequence[FactRow]) -> None:
-    print_table(
-        "facts",
-        ("id", "kind", "fact", "since", "sessions", "of"),
-        (
-            (
-                short_id(fact.id),
-                fact.kind,
-                fact.sentence + (" (superseded)" if fact.superseded_at else ""),
-                "" if fact.valid_from == UNKNOWN_START else fact.valid_from,
-                fact.sessions,
-                owner_name(fact.project, fact.peer, fact.agent),
-            )
-            for fact in facts
-        ),
-        right=("sessions",),
+    facts = run(
+        lambda database, _: list_facts(
+            database, query=query, limit=limit, **owner.values(), **options.values(database.clock.now())
+        )
     )
+    emit(facts, _print_flagged if options.flagged else _FACTS, as_json=as_json)
 
 
-def _list_rejected(
-    query: str | None, agent: str | None, project: str | None, peer: str | None, limit: int, *, as_json: bool
-) -> None:
-    """Print what looked like a fact and may not become one."""
-
-    async def work() -> list[CandidateRow]:
-        async with open_configured() as (database, _):
-            return await list_rejected(database, query=query, agent=agent, project=project, peer=peer, limit=limit)
-
-    candidates = run_async(work())
-    if as_json:
-        print_json(candidates)
-        return
-    print_table(
-        "not facts",
-        ("id", "why not", "words", "would be"),
-        (
-            (short_id(candidate.id), candidate.rejected, shorten(candidate.quote, 160), candidate.predicate)
-            for candidate in candidates
-        ),
-        nothing="nothing was rejected",
-    )
+def _print_flagged(facts: Sequence[FactRow]) -> None:
+    _FACTS.print(facts)
+    for fact in facts:
+        print_line(f"{short_id(fact.id)}: {fact.flagged}", style="dim")
 
 
 @facts_app.command("forget")
 def forget_command(fact_id: FactId, as_json: AsJson = False) -> None:
     """Stop believing a fact, and what says the same later. Its history stays (`explain ID`, `facts --all`)."""
-
-    async def work() -> FactRow:
-        async with open_configured() as (database, _):
-            return await forget_fact(database, fact_id)
-
-    fact = run_async(work())
-    if as_json:
-        print_json(fact)
-    else:
-        print_line(f"no longer believed: {fact.sentence}")
+    fact = run(lambda database, _: forget_fact(database, fact_id))
+    emit(fact, f"no longer believed: {fact.sentence}", as_json=as_json)
 
 
 @facts_app.command("correct")
@@ -162,37 +141,21 @@ def correct_command(
     as_json: AsJson = False,
 ) -> None:
     """Correct a fact. A person's word outranks whatever the logs say; the old fact keeps its history."""
-
-    async def work() -> FactRow:
-        async with open_configured() as (database, _):
-            return await correct_fact(database, fact_id, text)
-
-    fact = run_async(work())
-    if as_json:
-        print_json(fact)
-    else:
-        print_line(f"believed from now on: {fact.sentence} ({short_id(fact.id)})")
+    fact = run(lambda database, _: correct_fact(database, fact_id, text))
+    emit(fact, f"believed from now on: {fact.sentence} ({short_id(fact.id)})", as_json=as_json)
 
 
 @facts_app.command("undo")
 def undo_command(fact_id: FactId, as_json: AsJson = False) -> None:
     """Take back that you forgot or corrected a fact: it is believed again as it was."""
-
-    async def work() -> FactRow:
-        async with open_configured() as (database, _):
-            return await undo_change(database, fact_id)
-
-    fact = run_async(work())
-    if as_json:
-        print_json(fact)
-    else:
-        print_line(f"believed again: {fact.sentence} ({short_id(fact.id)})")
+    fact = run(lambda database, _: undo_change(database, fact_id))
+    emit(fact, f"believed again: {fact.sentence} ({short_id(fact.id)})", as_json=as_json)
 
 
 @facts_app.command("review")
 def review_command(
-    accept: Annotated[str | None, typer.Option(metavar="ID", help="Believe this one.")] = None,
-    reject: Annotated[str | None, typer.Option(metavar="ID", help="Reject this one for good.")] = None,
+    accept: Annotated[str | None, typer.Option(metavar="ID", help="Believe this candidate.")] = None,
+    reject: Annotated[str | None, typer.Option(metavar="ID", help="Reject this candidate for good.")] = None,
     agent: AgentOption = None,
     limit: Limit = 50,
     as_json: AsJson = False,
@@ -201,41 +164,9 @@ def review_command(
     if accept and reject:
         raise UsageError("--accept and --reject go one at a time")
     if candidate_id := accept or reject:
-        _review(candidate_id, accept=accept is not None, as_json=as_json)
-        return
-
-    async def work() -> list[CitedCandidateRow]:
-        async with open_configured() as (database, _):
-            return await list_quarantined(database, agent=agent, limit=limit)
-
-    candidates = run_async(work())
-    if as_json:
-        print_json(candidates)
-        return
-    print_table(
-        "in quarantine",
-        ("id", "would be", "words", "why", "session"),
-        (
-            (
-                short_id(candidate.id),
-                candidate.sentence,
-                shorten(candidate.quote, 120),
-                candidate.quarantined,
-                candidate.origin,
-            )
-            for candidate in candidates
-        ),
-        nothing="nothing waits for review",
-    )
-
-
-def _review(candidate_id: str, *, accept: bool, as_json: bool) -> None:
-    async def work() -> CandidateRow:
-        async with open_configured() as (database, _):
-            return await review_candidate(database, candidate_id, accept=accept)
-
-    candidate = run_async(work())
-    if as_json:
-        print_json([candidate])
+        candidate = run(lambda database, _: review_candidate(database, candidate_id, accept=accept is not None))
+        line = f"{'believed' if accept else 'rejected'}: {candidate.sentence}"
+        emit([candidate], line, as_json=as_json)
     else:
-        print_line(f"{'believed' if accept else 'rejected'}: {candidate.sentence}")
+        candidates = run(lambda database, _: list_quarantined(database, agent=agent, limit=limit))
+        emit(candidates, _QUARANTINED, as_json=as_json)

@@ -7,15 +7,13 @@ from typing import Annotated
 
 import typer
 
-from consolidator.cli.common import open_configured, run_async
+from consolidator.cli.common import run
+from consolidator.cli.options import OwnerOptions
 from consolidator.models.principal import check_name
 from consolidator.service.credentials import check_narrowing, make_viewer, parse_scopes
+from consolidator.service.database import Database
 from consolidator.service.viewer import OWNER_NAME
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("mcp")(mcp_command)
+from consolidator.settings import Settings
 
 
 def mcp_command(
@@ -23,9 +21,8 @@ def mcp_command(
         list[str] | None,
         typer.Option(help="read, record, write or admin, each given once. Without it: read and record."),
     ] = None,
-    agent: Annotated[str | None, typer.Option(help="Only this agent's memory and sessions.")] = None,
-    project: Annotated[str | None, typer.Option(help="Only this project's.")] = None,
-    peer: Annotated[str | None, typer.Option(help="Only this person's.")] = None,
+    *,
+    owner: OwnerOptions,
     client: Annotated[str, typer.Option(help="The name under which its records are kept.")] = OWNER_NAME,
 ) -> None:
     """Serve memory over MCP on standard input and output, for Claude Code, Codex, Cursor and others to start.
@@ -37,14 +34,13 @@ def mcp_command(
 
     from consolidator.mcp_server import build_server  # a second of loading, which no other command has to wait for
 
-    check_narrowing(agent=agent, project=project, peer=peer)
+    check_narrowing(**owner.values())
     scopes = parse_scopes(scope or ("read", "record"))
     name = check_name(client)
 
-    async def work() -> None:
-        async with open_configured() as (database, settings):
-            viewer = await make_viewer(database, name, scopes, agent=agent, project=project, peer=peer)
-            server = build_server(database, settings, scopes, lambda: viewer, directory=Path.cwd())
-            await server.run_stdio_async()
+    async def serve(database: Database, settings: Settings) -> None:
+        viewer = await make_viewer(database, name, scopes, **owner.values())
+        server = build_server(database, settings, scopes, lambda: viewer, directory=Path.cwd())
+        await server.run_stdio_async()
 
-    run_async(work())
+    run(serve)

@@ -7,45 +7,51 @@ from typing import Annotated
 
 import typer
 
-from consolidator.cli.common import open_configured, parse_path, run_async
+from consolidator.cli.common import parse_path, run
+from consolidator.cli.options import OwnerOptions, spread
 from consolidator.cli.output import (
     OUT,
-    AgentOption,
     AsJson,
     Limit,
-    ProjectOption,
+    Table,
+    emit,
     owner_name,
     pluralize,
     print_entry,
-    print_json,
     print_line,
-    print_table,
     short_id,
 )
 from consolidator.cli.query_group import QueryGroup
 from consolidator.errors import UsageError
 from consolidator.models.procedure import MIN_SUCCESS, ProcedureRow
 from consolidator.service.memory.procedures import describe_purpose, list_procedures
-from consolidator.service.memory.skills import SkillExport, export_skills
+from consolidator.service.memory.skills import export_skills
 
-EverythingOption = Annotated[bool, typer.Option("--all", help="Also those that are not worth telling.")]
+EverythingOption = Annotated[bool, typer.Option("--all", help="Also procedures that are not worth telling.")]
 procedures_app = typer.Typer(cls=QueryGroup, invoke_without_command=True)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.add_typer(procedures_app, name="procedures")
+_TABLE = Table(
+    "procedures",
+    {
+        "id": lambda procedure: short_id(procedure.id),
+        "steps": "title",
+        "sessions": "support",
+        "worked": lambda procedure: _success_rate(procedure),
+        "of": lambda procedure: _owner(procedure),
+        "for": lambda procedure: _purpose(procedure),
+    },
+    right=("sessions", "worked"),
+)
 
 
 @procedures_app.callback()
+@spread
 def procedures_command(
     context: typer.Context,
     query: Annotated[
         str | None, typer.Argument(help="What to look for: `search` and words, or a phrase in quotes.")
     ] = None,
-    agent: AgentOption = None,
-    project: ProjectOption = None,
-    peer: Annotated[str | None, typer.Option(help="Only what this peer may see.")] = None,
+    *,
+    owner: OwnerOptions,
     everything: EverythingOption = False,
     limit: Limit = 20,
     as_json: AsJson = False,
@@ -56,46 +62,16 @@ def procedures_command(
     """
     if context.invoked_subcommand:
         return
-
-    async def work() -> list[ProcedureRow]:
-        async with open_configured() as (database, _):
-            return await list_procedures(
-                database,
-                query=query,
-                agent=agent,
-                project=project,
-                peer=peer,
-                everything=everything,
-                limit=limit,
-            )
-
-    procedures = run_async(work())
-    if as_json:
-        print_json(procedures)
-        return
-    if procedures and OUT.is_terminal:
-        for procedure in procedures:
-            sessions, worked = pluralize(procedure.support, "session"), f"worked {_success_rate(procedure)}"
-            print_entry(
-                procedure.title, _purpose(procedure), sessions, worked, _owner(procedure), short_id(procedure.id)
-            )
-        return
-    print_table(
-        "procedures",
-        ("id", "steps", "sessions", "worked", "of", "for"),
-        (
-            (
-                short_id(procedure.id),
-                procedure.title,
-                procedure.support,
-                _success_rate(procedure),
-                _owner(procedure),
-                _purpose(procedure),
-            )
-            for procedure in procedures
-        ),
-        right=("sessions", "worked"),
+    procedures = run(
+        lambda database, _: list_procedures(database, query=query, everything=everything, limit=limit, **owner.values())
     )
+    emit(procedures, _print_entries if procedures and OUT.is_terminal else _TABLE, as_json=as_json)
+
+
+def _print_entries(procedures: list[ProcedureRow]) -> None:
+    for procedure in procedures:
+        sessions, worked = pluralize(procedure.support, "session"), f"worked {_success_rate(procedure)}"
+        print_entry(procedure.title, _purpose(procedure), sessions, worked, _owner(procedure), short_id(procedure.id))
 
 
 def _success_rate(procedure: ProcedureRow) -> str:
@@ -111,12 +87,12 @@ def _owner(procedure: ProcedureRow) -> str:
 
 
 @procedures_app.command("export")
+@spread
 def export_command(
     directory: Annotated[Path, typer.Argument(metavar="DIR", parser=parse_path, help="Where the folders go.")],
     format_name: Annotated[str, typer.Option("--format", help="skill: one SKILL.md folder each.")] = "skill",
-    agent: AgentOption = None,
-    project: ProjectOption = None,
-    peer: Annotated[str | None, typer.Option(help="Only what this peer may see.")] = None,
+    *,
+    owner: OwnerOptions,
     everything: EverythingOption = False,
     limit: Limit = 20,
 ) -> None:
@@ -124,15 +100,11 @@ def export_command(
     if format_name != "skill":
         raise UsageError(f"--format takes skill, not {format_name!r}")
 
-    async def work() -> SkillExport:
-        async with open_configured() as (database, _):
-            return await export_skills(
-                database, directory, agent=agent, project=project, peer=peer, everything=everything, limit=limit
-            )
-
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        exported = run_async(work())
+        exported = run(
+            lambda database, _: export_skills(database, directory, everything=everything, limit=limit, **owner.values())
+        )
     except OSError as error:
         raise UsageError(f"cannot write to {directory}: {error.strerror}") from error
     print_line(f"{pluralize(len(exported.files), 'skill')} in {directory}")

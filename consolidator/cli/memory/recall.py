@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from consolidator.cli.common import open_configured, run_async
-from consolidator.cli.output import AgentOption, AsJson, print_json, print_line
+from consolidator.cli.common import run
+from consolidator.cli.output import AgentOption, AsJson, emit, print_line
 from consolidator.errors import UsageError
+from consolidator.service.database import Database
 from consolidator.service.log.working_directory import find_project
 from consolidator.service.memory.recall import (
     DEFAULT_LIMIT,
@@ -18,30 +19,30 @@ from consolidator.service.memory.recall import (
     RecallResult,
     recall,
 )
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("recall")(recall_command)
+from consolidator.settings import Settings
 
 
 def recall_command(
     words: Annotated[
         list[str], typer.Argument(metavar="QUERY", help="A question, a request, or an error's text; in any language.")
     ],
+    *,
     agent: AgentOption = None,
     project: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="A project: its path, or the last part of it; by default that of this place."
+            metavar="NAME",
+            help="A project: its path or its last part; by default the project of the working directory.",
         ),
     ] = None,
     everywhere: Annotated[bool, typer.Option("--everywhere", help="All projects.")] = False,
-    peer: Annotated[str | None, typer.Option(help="Only what concerns this peer.")] = None,
+    peer: Annotated[str | None, typer.Option(help="Only memory about this person.")] = None,
     budget: Annotated[
         int, typer.Option(min=100, max=100_000, help="Tokens that the answer may take.")
     ] = DEFAULT_TOKEN_BUDGET,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=200, help="Lines at most.")] = DEFAULT_LIMIT,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, max=200, help="Show at most this many lines.")
+    ] = DEFAULT_LIMIT,
     as_json: AsJson = False,
 ) -> None:
     """Ask memory: facts and turns ranked together, known errors and procedures first, each line with its citation.
@@ -53,25 +54,20 @@ def recall_command(
     if not " ".join(words).strip():
         raise UsageError("a question is missing: `consolidator recall 'how do we deploy?'`")
 
-    async def work() -> tuple[str | None, RecallResult]:
-        async with open_configured() as (database, settings):
-            asked = None if everywhere else project or await find_project(database, Path.cwd())
-            result = await recall(
-                database,
-                " ".join(words),
-                agent=agent,
-                project=asked,
-                peer=peer,
-                token_budget=budget,
-                limit=limit,
-                settings=settings,
-            )
-            return asked, result
+    question = " ".join(words)
 
-    asked, result = run_async(work())
-    if as_json:
-        print_json(result.as_json())
-        return
-    print_line(result.block or NOTHING_KNOWN)
-    if not result.block and asked:
-        print_line(f"in the project {asked}; `--everywhere` asks all of them", style="dim")
+    async def ask(database: Database, settings: Settings) -> tuple[str | None, RecallResult]:
+        place = None if everywhere else project or await find_project(database, Path.cwd())
+        return place, await recall(
+            database, question, agent=agent, project=place, peer=peer, token_budget=budget, limit=limit,
+            settings=settings,
+        )  # fmt: skip
+
+    place, result = run(ask)
+
+    def show(result: RecallResult) -> None:
+        print_line(result.block or NOTHING_KNOWN)
+        if not result.block and place:
+            print_line(f"in the project {place}; `--everywhere` asks all of them", style="dim")
+
+    emit(result, show, as_json=as_json)

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from consolidator.cli.common import open_configured, parse_path, run_async
+from consolidator.cli.common import parse_path, run
 from consolidator.cli.output import (
     AgentOption,
     AsJson,
     Limit,
     ProjectOption,
+    confirm,
+    emit,
     owner_name,
     pluralize,
-    print_json,
     print_line,
     print_note,
     shorten,
 )
 from consolidator.clock import Clock
-from consolidator.errors import Interrupted, UsageError
+from consolidator.errors import UsageError
 from consolidator.formats.common.project import derive_project
 from consolidator.models.fact import FactRow
 from consolidator.service.clients.rules_file import plan_rules, write_rules
+from consolidator.service.database import Database
 from consolidator.service.memory.rules import (
     AcceptedRow,
     RuleProposal,
@@ -35,19 +35,14 @@ from consolidator.service.memory.rules import (
     list_accepted_rules,
     list_rules,
 )
-from consolidator.settings import load_settings
+from consolidator.settings import Settings, load_settings
 
 rules_app = typer.Typer(invoke_without_command=True)
-RuleId = Annotated[str, typer.Argument(metavar="ID", help="Of a proposal, or how it begins.")]
+RuleId = Annotated[str, typer.Argument(metavar="ID", help="The id of a proposal, or its beginning.")]
 File = Annotated[
-    Path | None, typer.Option("--write", metavar="FILE", help="Also put it into this AGENTS.md or CLAUDE.md.")
+    Path | None, typer.Option("--write", metavar="FILE", help="Also put the rule into this AGENTS.md or CLAUDE.md.")
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before the file is changed.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.add_typer(rules_app, name="rules")
 
 
 @rules_app.callback()
@@ -62,14 +57,14 @@ def rules_command(
     if context.invoked_subcommand:
         return
 
-    async def work() -> list[RuleProposal]:
-        async with open_configured() as (database, _):
-            return await list_rules(database, agent=agent, project=project, limit=limit)
+    proposals = run(lambda database, _: list_rules(database, agent=agent, project=project, limit=limit))
+    emit(
+        proposals, _print_proposals, as_json=as_json,
+        encode=lambda proposals: [proposal.as_json() for proposal in proposals],
+    )  # fmt: skip
 
-    proposals = run_async(work())
-    if as_json:
-        print_json([proposal.as_json() for proposal in proposals])
-        return
+
+def _print_proposals(proposals: list[RuleProposal]) -> None:
     for proposal in proposals:
         owner = owner_name(proposal.project, proposal.peer, proposal.agent)
         believed = ", believed already" if proposal.believed else ""
@@ -87,7 +82,7 @@ def rules_command(
 def accept_command(
     rule_id: RuleId,
     words: Annotated[str | None, typer.Option(help="The rule in better words.")] = None,
-    me: Annotated[bool, typer.Option("--me", help="Of you: it holds in every project, not in this one alone.")] = False,
+    me: Annotated[bool, typer.Option("--me", help="The rule is about you: it holds in every project.")] = False,
     write: File = None,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -98,17 +93,13 @@ def accept_command(
     if write is not None:
         plan_rules(parse_path(str(write)).absolute(), [])  # a wrong file is told before anything is believed
 
-    async def work() -> tuple[FactRow, list[AcceptedRow]]:
-        async with open_configured() as (database, _):
-            fact = await accept_rule(database, rule_id, words=words, everywhere=me)
-            return fact, [] if fact.project is None else await list_accepted_rules(database, project=fact.project)
+    async def accept(database: Database, _: Settings) -> tuple[FactRow, list[AcceptedRow]]:
+        fact = await accept_rule(database, rule_id, words=words, everywhere=me)
+        return fact, [] if fact.project is None else await list_accepted_rules(database, project=fact.project)
 
-    fact, accepted = run_async(work())
-    if as_json:
-        print_json(fact)
-    else:
-        rule = next((row.rule for row in accepted if row.id == fact.id), fact.sentence)
-        print_line(f"a rule from now on: {rule} ({fact.id[:12]})")
+    fact, accepted = run(accept)
+    rule = next((row.rule for row in accepted if row.id == fact.id), fact.sentence)
+    emit(fact, f"a rule from now on: {rule} ({fact.id[:12]})", as_json=as_json)
     if write is not None:
         if fact.project is None:
             raise UsageError("this rule is of no project: `consolidator rules write` takes the rules of one")
@@ -119,32 +110,23 @@ def accept_command(
 def dismiss_command(rule_id: RuleId, as_json: AsJson = False) -> None:
     """Propose this no more; where it is believed already, it is forgotten."""
 
-    async def work() -> RuleProposal:
-        async with open_configured() as (database, _):
-            return await dismiss_rule(database, rule_id)
-
-    dismissed = run_async(work())
-    if as_json:
-        print_json(dismissed.as_json())
-    else:
-        print_line(f"dismissed: {dismissed.rule}")
+    rule = run(lambda database, _: dismiss_rule(database, rule_id))
+    emit(rule, f"dismissed: {rule.rule}", as_json=as_json)
 
 
 @rules_app.command("write")
 def write_command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="AGENTS.md or CLAUDE.md.")],
     project: ProjectOption = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Take the block out again.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the block from the file.")] = False,
     yes: Yes = False,
 ) -> None:
     """Make a file's block hold the accepted rules of its project, no more and no less; the rest stays as it is."""
     path = parse_path(str(file)).absolute()
 
-    async def work() -> list[AcceptedRow]:
-        async with open_configured() as (database, _):
-            return await list_accepted_rules(database, project=project or derive_project(str(path.parent)) or "")
-
-    _write(path, [] if remove else [row.rule for row in run_async(work())], is_agreed=yes)
+    place = project or derive_project(str(path.parent)) or ""
+    accepted = run(lambda database, _: list_accepted_rules(database, project=place))
+    _write(path, [] if remove else [row.rule for row in accepted], is_agreed=yes)
 
 
 def _write(path: Path, sentences: list[str], *, is_agreed: bool) -> None:
@@ -156,19 +138,6 @@ def _write(path: Path, sentences: list[str], *, is_agreed: bool) -> None:
     for line in change.diff():
         print_note(line)
     if not is_agreed:
-        _confirm(f"Change {path}?")
+        confirm(f"Change {path}?", "the file was not changed; what was accepted stays")
     for made in write_rules(change, settings, Clock(settings.clock).now()):
         print_note(f"changed {made.path}" + (f"; the file as it was: {made.backup}" if made.backup else ""))
-
-
-def _confirm(question: str) -> None:
-    """Ask; raise Interrupted if the answer is no, and UsageError where nobody can answer."""
-    if not sys.stdin.isatty():
-        raise UsageError("a person has to confirm this: run it on a terminal, or say --yes")
-    try:
-        with redirect_stdout(sys.stderr):
-            confirmed = typer.confirm(question)
-    except typer.Abort:
-        confirmed = False
-    if not confirmed:
-        raise Interrupted("the file was not changed; what was accepted stays")

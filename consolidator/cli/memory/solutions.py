@@ -2,33 +2,51 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import typer
 
 from consolidator.cli.commands import SEARCH
-from consolidator.cli.common import open_configured, run_async
+from consolidator.cli.common import run
+from consolidator.cli.options import OwnerOptions
 from consolidator.cli.output import (
     OUT,
-    AgentOption,
     AsJson,
     Limit,
-    ProjectOption,
+    Table,
+    emit,
     owner_name,
     pluralize,
     print_entry,
-    print_json,
     print_line,
-    print_table,
     short_id,
 )
 from consolidator.models.solution import SolutionRow
+from consolidator.service.database import Database
 from consolidator.service.memory.solutions import find_solutions, list_solutions
+from consolidator.settings import Settings
+
+_TABLE = Table(
+    "solutions",
+    {
+        "id": lambda solution: short_id(solution.id),
+        "error and fix": lambda solution: _line(solution),
+        "confirmed": lambda solution: "yes" if solution.confirmed else "",
+        "sessions": "sessions",
+        "of": lambda solution: _owner(solution),
+    },
+    right=("sessions",),
+)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("solutions")(solutions_command)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorOptions:
+    """An error that a solution is looked for."""
+
+    error: Annotated[str | None, typer.Option(help="The text of an error: list its solutions.")] = None
+    tool: Annotated[str | None, typer.Option(help="With --error: the tool that failed.")] = None
+    command: Annotated[str | None, typer.Option(help="With --error: the command that failed, as it was given.")] = None
 
 
 def solutions_command(
@@ -36,74 +54,42 @@ def solutions_command(
         list[str] | None,
         typer.Argument(metavar="[QUERY]", help="What to look for: words; `search` before them is left out."),
     ] = None,
-    error: Annotated[str | None, typer.Option(help="The text of an error: what is known about it.")] = None,
-    tool: Annotated[str | None, typer.Option(help="With --error: the tool that failed.")] = None,
-    command: Annotated[str | None, typer.Option(help="With --error: the command that failed, as it was given.")] = None,
-    unsolved_too: Annotated[bool, typer.Option("--all", help="Also errors that nothing is known to resolve.")] = False,
-    agent: AgentOption = None,
-    project: ProjectOption = None,
-    peer: Annotated[str | None, typer.Option(help="Only what this peer may see.")] = None,
+    *,
+    failure: ErrorOptions,
+    unsolved_too: Annotated[bool, typer.Option("--all", help="Also errors without a known solution.")] = False,
+    owner: OwnerOptions,
     limit: Limit = 20,
     as_json: AsJson = False,
 ) -> None:
     """List errors and what resolved them; confirmed ones (in two sessions, and mostly when tried) first."""
+    options: dict[str, Any] = owner.values() | {"unsolved_too": unsolved_too, "limit": limit}
+    query = words or []
+    query = query[1:] if query[:1] == [SEARCH] else query  # as of facts and procedures
 
-    async def work() -> list[SolutionRow]:
-        async with open_configured() as (database, _):
-            if error is not None:
-                return await find_solutions(
-                    database,
-                    error,
-                    tool=tool,
-                    call=None if command is None else ("bash", {"command": command}),
-                    agent=agent,
-                    project=project,
-                    peer=peer,
-                    unsolved_too=unsolved_too,
-                    limit=limit,
-                )
-            asked = words or []
-            query = " ".join(asked[1:] if asked[:1] == [SEARCH] else asked) or None  # as of facts and procedures
-            return await list_solutions(
-                database,
-                query=query,
-                agent=agent,
-                project=project,
-                peer=peer,
-                unsolved_too=unsolved_too,
-                limit=limit,
-            )
+    async def load(database: Database, _: Settings) -> list[SolutionRow]:
+        if failure.error is None:
+            return await list_solutions(database, query=" ".join(query) or None, **options)
+        call = None if failure.command is None else ("bash", {"command": failure.command})
+        return await find_solutions(database, failure.error, tool=failure.tool, call=call, **options)
 
-    solutions = run_async(work())
-    if as_json:
-        print_json(solutions)
-        return
-    if solutions and OUT.is_terminal:
-        for solution in solutions:
-            confirmed, sessions = "confirmed" if solution.confirmed else "", pluralize(solution.sessions, "session")
-            print_entry(_lines(solution), confirmed, sessions, _owner(solution), short_id(solution.id))
-        return
-    if error is not None and not solutions:
-        print_line("nothing known about this error")
-        return
-    print_table(
-        "solutions",
-        ("id", "error and fix", "confirmed", "sessions", "of"),
-        (
-            (
-                short_id(solution.id),
-                _lines(solution),
-                "yes" if solution.confirmed else "",
-                solution.sessions,
-                _owner(solution),
-            )
-            for solution in solutions
-        ),
-        right=("sessions",),
-    )
+    def show(solutions: list[SolutionRow]) -> None:
+        if failure.error is not None and not solutions:
+            print_line("nothing known about this error")
+        elif solutions and OUT.is_terminal:
+            _print_entries(solutions)
+        else:
+            _TABLE.print(solutions)
+
+    emit(run(load), show, as_json=as_json)
 
 
-def _lines(solution: SolutionRow) -> str:
+def _print_entries(solutions: list[SolutionRow]) -> None:
+    for solution in solutions:
+        confirmed, sessions = "confirmed" if solution.confirmed else "", pluralize(solution.sessions, "session")
+        print_entry(_line(solution), confirmed, sessions, _owner(solution), short_id(solution.id))
+
+
+def _line(solution: SolutionRow) -> str:
     """Return a solution, and what only a person is shown of it."""
     return " ".join([solution.body["line"], *(f"[hostile: {fix}]" for fix in solution.withheld)])
 

@@ -2,48 +2,64 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.common import open_configured, parse_moment, run_async, stop_on_signals
+from consolidator.cli.common import parse_moment, run_job
 from consolidator.cli.memory.revisions import print_comparison
 from consolidator.cli.nights.runs import print_night
 from consolidator.cli.output import (
     OUT,
     AsJson,
+    ProgressCallbacks,
+    emit,
     pluralize,
-    print_json,
     print_line,
     print_warning,
-    progress_bar,
-    progress_callbacks,
     shorten,
 )
 from consolidator.errors import ModelUnavailable, RunFailed, UsageError
+from consolidator.service.database import Database
 from consolidator.service.nights.backfill import EXTRACTORS, SessionFilter, run_backfill
 from consolidator.service.nights.runs import model_line, summarize
+from consolidator.settings import Settings
 
 _SIGNS = {"added": "+", "lost": "-", "changed": "~"}
 _MAX_LINES = 20  # of each kind of change
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("backfill")(backfill_command)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectionOptions:
+    """Which sessions are read, and what of them is derived again."""
+
+    since: Annotated[str | None, typer.Option(help="Only sessions active since: a date, a time, or a span ago.")] = None
+    until: Annotated[str | None, typer.Option(help="Only sessions last active before this.")] = None
+    session: Annotated[str | None, typer.Option(help="Only this session.")] = None
+    agent: Annotated[str | None, typer.Option(help="Only this agent.")] = None
+    only: Annotated[str | None, typer.Option(help=f"Derive again only {', '.join(EXTRACTORS)}.")] = None
+    reprocess: Annotated[bool, typer.Option(help="Derive memory again from learned events; shows the difference.")] = (
+        False
+    )
+
+    @property
+    def is_again(self) -> bool:
+        """Whether learned events are read again."""
+        return self.reprocess or self.only is not None
+
+    def to_filter(self, now: datetime) -> SessionFilter:
+        """Return the filter. Raises UsageError for a time that is none."""
+        since, until = parse_moment(self.since, now), parse_moment(self.until, now)
+        times = (self.since, self.until)
+        return SessionFilter(self.session, self.agent, since, until, self.only, self.reprocess, times)
 
 
 def backfill_command(
-    since: Annotated[
-        str | None, typer.Option(help="Only sessions active since: a date, a time, or a span ago.")
-    ] = None,
-    until: Annotated[str | None, typer.Option(help="Only sessions last active before this.")] = None,
-    session: Annotated[str | None, typer.Option(help="Only this session.")] = None,
-    agent: Annotated[str | None, typer.Option(help="Only this agent.")] = None,
-    only: Annotated[str | None, typer.Option(help=f"Derive again only {', '.join(EXTRACTORS)}.")] = None,
-    reprocess: Annotated[
-        bool, typer.Option(help="Derive again what was learned already; shows the difference.")
-    ] = False,
+    *,
+    selection: SelectionOptions,
     replace: Annotated[bool, typer.Option(help="With --only or --reprocess: write the result.")] = False,
     model: Annotated[
         str | None, typer.Option(help="With --reprocess: read for facts with this model, into a draft to compare.")
@@ -56,34 +72,30 @@ def backfill_command(
 
     With --reprocess --model, facts go into a draft revision: `revisions` lists, compares, promotes and restores.
     """
-    again = reprocess or only is not None
-    _check_options(session, agent, only, again=again, replace=replace)
-    _check_model_options(model, reprocess=reprocess, diff=diff, writes=replace or dry_run or only is not None)
+    again = selection.is_again
+    _check_options(selection, replace=replace)
+    writes = replace or dry_run or selection.only is not None
+    _check_model_options(model, reprocess=selection.reprocess, diff=diff, writes=writes)
     rehearse = dry_run or (again and not replace)
 
-    async def work() -> dict[str, Any]:
-        stop = stop_on_signals()
-        async with open_configured() as (database, settings):
-            now = database.clock.now()
-            session_filter = SessionFilter(
-                session, agent, parse_moment(since, now), parse_moment(until, now), only, reprocess, (since, until)
-            )
-            with progress_bar("backfill") as bar:
-                return await run_backfill(
-                    database, settings, session_filter, stop, model=model, rehearse=rehearse, **progress_callbacks(bar)
-                )
+    async def backfill(
+        database: Database, settings: Settings, stop: asyncio.Event, progress: ProgressCallbacks
+    ) -> dict[str, Any]:
+        sessions = selection.to_filter(database.clock.now())
+        return await run_backfill(database, settings, sessions, stop, model=model, rehearse=rehearse, **progress)
 
-    report = run_async(work())
-    if as_json:
-        print_json(report)
-    elif model is not None:
-        _print_draft(report)
-    elif rehearse:
-        _print_rehearsal(report, again=again)
-    elif OUT.is_terminal:
-        print_night(report)
-    else:
-        print_line(f"backfill: {summarize(report)}", style="bold")
+    def show(report: dict[str, Any]) -> None:
+        if model is not None:
+            _print_draft(report)
+        elif rehearse:
+            _print_rehearsal(report, again=again)
+        elif OUT.is_terminal:
+            print_night(report)
+        else:
+            print_line(f"backfill: {summarize(report)}", style="bold")
+
+    report = run_job("backfill", backfill)
+    emit(report, show, as_json=as_json)
     if report.get("error"):
         raise ModelUnavailable(f"run {report['run']}: {report['error']}")
     if report.get("problems"):
@@ -94,13 +106,13 @@ def backfill_command(
         raise RunFailed(f"run {report['run']} left {report['dead']} events dead-lettered")
 
 
-def _check_options(session: str | None, agent: str | None, only: str | None, *, again: bool, replace: bool) -> None:
+def _check_options(selection: SelectionOptions, *, replace: bool) -> None:
     """Raise UsageError if the options of a backfill do not fit; an empty name must not mean everything."""
-    if session == "" or agent == "":
+    if "" in (selection.session, selection.agent):
         raise UsageError("--session and --agent take a name")
-    if only is not None and only not in EXTRACTORS:
-        raise UsageError(f"--only takes one of {', '.join(EXTRACTORS)}, not {only!r}")
-    if replace and not again:
+    if selection.only is not None and selection.only not in EXTRACTORS:
+        raise UsageError(f"--only takes one of {', '.join(EXTRACTORS)}, not {selection.only!r}")
+    if replace and not selection.is_again:
         raise UsageError("--replace requires --only or --reprocess")
 
 
@@ -117,7 +129,9 @@ def _print_draft(report: dict[str, Any]) -> None:
     print_line(model_line(report) or "", style="dim")
     if report["deferred"]:
         print_warning(f"{report['deferred']} events could not be read now; repeat the same command to read them")
-    print_line(f"`consolidator revisions promote {report['revision']}` believes it, discard gives it up", style="dim")
+    print_line(
+        f"`consolidator revisions {report['revision']} --promote` believes it, --discard gives it up", style="dim"
+    )
 
 
 def _print_rehearsal(report: dict[str, Any], *, again: bool) -> None:

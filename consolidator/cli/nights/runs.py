@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.common import open_configured, parse_span, run_async, stop_on_signals
+from consolidator.cli.common import parse_span, run, run_job
 from consolidator.cli.output import (
     OUT,
     AsJson,
-    Limit,
+    Table,
+    emit,
     pluralize,
-    print_json,
     print_line,
     print_table,
     print_warning,
-    progress_bar,
-    progress_callbacks,
     sanitize,
     short_id,
     shorten,
@@ -35,9 +32,9 @@ from consolidator.service.nights.runs import (
     model_line,
     preview_retention,
     retry_dead_letters,
-    run_job,
     summarize,
 )
+from consolidator.service.nights.runs import run_job as run_night_job
 from consolidator.service.tracing import export_spans
 
 _OUTCOMES = {
@@ -47,14 +44,46 @@ _OUTCOMES = {
     "dead": "set aside",
 }
 ALL_JOBS = (*JOBS, *MANUAL_JOBS)
-runs_app = typer.Typer(help="The ledger: what each night saw, learned, and left.", invoke_without_command=True)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("run")(run_command)
-    app.add_typer(runs_app, name="runs")
-    app.command("retry")(retry_command)
+_RUNS = Table(
+    "runs: seen = learned + nothing + deferred + dead",
+    {
+        "run": lambda run: short_id(run.id),
+        "job": "job",
+        "scheduled at": "scheduled_at",
+        "status": "status",
+        "events": lambda run: _sum(run),
+        "took": lambda run: _duration(run),
+    },
+    right=("took",),
+)
+_UNITS = Table(
+    "units",
+    {
+        "kind": "kind",
+        "unit": lambda unit: short_id(unit["unit"]),
+        "status": "status",
+        "tries": "attempts",
+        "seen": "seen",
+        "learned": "learned",
+        "nothing": "nothing",
+        "deferred": "deferred",
+        "dead": "dead",
+        "note": lambda unit: shorten(unit["note"] or unit["error"], 100),
+    },
+    right=("tries", "seen", "learned", "nothing", "deferred", "dead"),
+)
+_DEAD_LETTERS = Table(
+    "dead letters",
+    {
+        "dead letter": "id",
+        "session": lambda letter: short_id(letter["session_id"]),
+        "seq": "seq",
+        "extractor": "extractor",
+        "error": lambda letter: shorten(letter["error"], 80),
+        "settled": "settlement",
+    },
+    right=("seq",),
+)
 
 
 def run_command(
@@ -72,22 +101,17 @@ def run_command(
     any event it read.
     """
     name, age = _parse_job(job, older_than, dry_run=dry_run, force=force)
-
-    async def work() -> dict[str, Any]:
-        stop = stop_on_signals()
-        async with open_configured() as (database, settings):
-            if dry_run:
-                return await preview_retention(database, settings, older_than=age)
-            with export_spans(), progress_bar(job) as bar:
-                return await run_job(
-                    database, settings, name, stop, older_than=age, force=force, **progress_callbacks(bar)
-                )
-
-    report = run_async(work())
-    if as_json:
-        print_json(report)
+    if dry_run:
+        report = run(lambda database, settings: preview_retention(database, settings, older_than=age))
     else:
-        _print_report(report, dry_run=dry_run)
+        with export_spans():
+            report = run_job(
+                job,
+                lambda database, settings, stop, progress: run_night_job(
+                    database, settings, name, stop, older_than=age, force=force, **progress
+                ),
+            )
+    emit(report, lambda report: _print_report(report, dry_run=dry_run), as_json=as_json)
     _check_report(report)
 
 
@@ -125,6 +149,7 @@ def print_night(report: dict[str, Any]) -> None:
     outcome = ", ".join(f"{count} {_OUTCOMES[name]}" for name, count in counts.items())
     who = "night" if report["job"] == "consolidation" else report["job"]
     print_line(f"The {who} read {read}{f': {outcome}' if outcome else ''}.", style="bold")
+
     changes = {
         agent: dict(change.split(": ", 1) for change in str(line).split("; "))
         for agent, line in report.get("memory", {}).items()
@@ -148,39 +173,35 @@ def _check_report(report: dict[str, Any]) -> None:
         lost = f"left {pluralize(report['dead'], 'event')} dead-lettered"
         if not report["dead"] and (units := report.get("dead_units")):
             lost = f"could not finish {pluralize(units, 'unit')}"
-        raise RunFailed(f"run {run_id} {lost}; `consolidator runs show {run_id}`")
+        raise RunFailed(f"run {run_id} {lost}; `consolidator runs {run_id}`")
     if report["job"] == "consolidation" and report["seen"] > report["deferred"] and not report["learned"]:
         read = report["seen"] - report["deferred"]
         print_warning(f"run {report['run']} read {read} events and learned nothing from any of them")
 
 
-@runs_app.callback()
 def runs_command(
-    context: typer.Context,
+    run_id: Annotated[
+        str | None, typer.Argument(metavar="RUN", help="A run's id or its beginning; else all runs.")
+    ] = None,
     job: Annotated[str | None, typer.Option(help=f"Only {', '.join(ALL_JOBS)}.")] = None,
-    limit: Limit = 20,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit", "-n", min=1, max=10_000, help="Show at most this many; by default 20 runs or 50 units."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List runs, the latest first: seen = learned + nothing + deferred + dead."""
-    if context.invoked_subcommand:
-        return
+    """List runs, the latest first: seen = learned + nothing + deferred + dead; or show one with its units.
+
+    Of one run it shows the units, what the run changed, and its dead letters.
+    """
     if job is not None and job not in ALL_JOBS:
         raise UsageError(f"no job is called {job!r}; there are: {', '.join(ALL_JOBS)}")
-
-    async def work() -> list[ListedRun]:
-        async with open_configured() as (database, _):
-            return await list_runs(database, job=job, limit=limit)
-
-    runs = run_async(work())
-    if as_json:
-        print_json(runs)
-        return
-    print_table(
-        "runs: seen = learned + nothing + deferred + dead",
-        ("run", "job", "scheduled at", "status", "events", "took"),
-        ((short_id(run.id), run.job, run.scheduled_at, run.status, _sum(run), _duration(run)) for run in runs),
-        right=("took",),
-    )
+    if run_id is None:
+        emit(run(lambda database, _: list_runs(database, job=job, limit=limit or 20)), _RUNS, as_json=as_json)
+    else:
+        emit(run(lambda database, _: load_run(database, run_id, limit=limit or 50)), _print_run, as_json=as_json)
 
 
 def _sum(run: ListedRun) -> str:
@@ -190,25 +211,6 @@ def _sum(run: ListedRun) -> str:
 
 def _duration(run: ListedRun) -> str:
     return "" if run.finished_at is None else f"{(run.finished_at - run.started_at).total_seconds():.1f} s"
-
-
-@runs_app.command("show")
-def show_command(
-    run_id: Annotated[str, typer.Argument(metavar="RUN", help="A run's id, as `runs` lists it, or its beginning.")],
-    limit: Limit = 50,
-    as_json: AsJson = False,
-) -> None:
-    """Show one run: its units, what it changed, and its dead letters."""
-
-    async def work() -> dict[str, Any]:
-        async with open_configured() as (database, _):
-            return await load_run(database, run_id, limit=limit)
-
-    run = run_async(work())
-    if as_json:
-        print_json(run)
-    else:
-        _print_run(run)
 
 
 def _print_run(run: dict[str, Any]) -> None:
@@ -221,67 +223,25 @@ def _print_run(run: dict[str, Any]) -> None:
         print_line(line)
     if run["error"]:
         print_line(run["error"], style="red")
-    columns = ("kind", "unit", "status", "tries", "seen", "learned", "nothing", "deferred", "dead", "note")
-    print_table(
-        "units",
-        columns,
-        (
-            (
-                unit["kind"],
-                short_id(unit["unit"]),
-                unit["status"],
-                unit["attempts"],
-                unit["seen"],
-                unit["learned"],
-                unit["nothing"],
-                unit["deferred"],
-                unit["dead"],
-                shorten(unit["note"] or unit["error"], 100),
-            )
-            for unit in run["claims"]
-        ),
-        right=columns[3:9],
-    )
-    _print_dead_letters(run["dead_letters"])
-
-
-def _print_dead_letters(letters: Sequence[dict[str, Any]]) -> None:
-    if letters:
-        print_table(
-            "dead letters",
-            ("dead letter", "session", "seq", "extractor", "error", "settled"),
-            (
-                (
-                    letter["id"],
-                    short_id(letter["session_id"]),
-                    letter["seq"],
-                    letter["extractor"],
-                    shorten(letter["error"], 80),
-                    letter["settlement"],
-                )
-                for letter in letters
-            ),
-            right=("seq",),
-        )
+    _UNITS.print(run["claims"])
+    if run["dead_letters"]:
+        _DEAD_LETTERS.print(run["dead_letters"])
 
 
 def retry_command(
     run_or_letter_id: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="A dead letter or a run; else all open dead letters.")
+        str | None, typer.Argument(metavar="ID", help="A dead letter or a run; else all open dead letters.")
     ] = None,
-    discard: Annotated[bool, typer.Option(help="Give them up: stamp them with nothing learned.")] = False,
+    discard: Annotated[bool, typer.Option(help="Give the events up: mark them as read, with nothing learned.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Learn again from events that were set aside, or discard them."""
-
-    async def work() -> dict[str, Any]:
-        async with open_configured() as (database, settings):
-            return await retry_dead_letters(database, settings, run_or_letter_id=run_or_letter_id, discard=discard)
-
-    report = run_async(work())
-    if as_json:
-        print_json(report)
-    else:
-        print_line(f"{report['settled']} settled, {report['remaining']} still cannot be learned from")
+    report = run(
+        lambda database, settings: retry_dead_letters(
+            database, settings, run_or_letter_id=run_or_letter_id, discard=discard
+        )
+    )
+    line = f"{report['settled']} settled, {report['remaining']} still cannot be learned from"
+    emit(report, line, as_json=as_json)
     if report["remaining"]:
-        raise RunFailed("some dead letters remain; `consolidator runs show RUN` shows why, --discard gives them up")
+        raise RunFailed("some dead letters remain; `consolidator runs RUN` shows why, --discard gives them up")

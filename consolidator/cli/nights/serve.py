@@ -6,8 +6,6 @@ import asyncio
 import logging
 from contextlib import AsyncExitStack
 
-import typer
-
 from consolidator.cli.agents.tool_file import BuiltinTools, McpConfig, McpServers, ToolFiles, open_tools
 from consolidator.cli.common import open_configured, read_settings, run_async, stop_on_signals
 from consolidator.service.address import listen
@@ -23,11 +21,6 @@ from consolidator.settings import Settings
 
 log = logging.getLogger("consolidator.serve")
 STREAM_CONNECTIONS = 4  # for what streams read; none of requests' or nights'
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("serve")(serve_command)
 
 
 def describe_service(settings: Settings) -> list[str]:

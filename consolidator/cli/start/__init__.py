@@ -1,4 +1,1 @@
-"""The commands a newcomer needs first: demo, import, learned.
-
-Arguments in, one service function called, tables or JSON out. No query and no transaction here.
-"""
+"""The commands that a newcomer needs first: demo, install, import, learned and their like."""

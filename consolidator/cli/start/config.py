@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-import typer
+from typing import Any
 
 from consolidator.cli.common import read_settings
-from consolidator.cli.output import AsJson, print_json, print_line, print_table
+from consolidator.cli.output import AsJson, Table, emit, print_line
 from consolidator.config_file import config_path
 from consolidator.service.system import hide_secrets
 from consolidator.settings import list_settings
 
-config = typer.Typer(help="The settings: those in force, and where each of them comes from.", no_args_is_help=True)
+_TABLE = Table(
+    "settings",
+    {"setting": "name", "value": lambda row: hide_secrets(row.value), "from": lambda row: row.place or row.source},
+)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.add_typer(config, name="config")
-
-
-@config.command("show")
-def show_command(as_json: AsJson = False) -> None:
+def config_command(as_json: AsJson = False) -> None:
     """Show each setting with its value and where that comes from: a variable, a line of the file, or the default."""
-    read_settings()  # tells of names that are no settings
+    read_settings()  # warns of names that are no settings
     path = config_path()
-    rows = list_settings()
-    if as_json:
+
+    def encode(rows: list[Any]) -> dict[str, Any]:
         settings = {
             row.name: {"value": hide_secrets(row.value), "source": row.source, "place": row.place} for row in rows
         }
-        print_json({"file": str(path), "file_exists": path.exists(), "settings": settings})
-        return
-    print_line(f"file: {path}{'' if path.exists() else ' (there is none)'}", style="bold")
-    cells = ((row.name, hide_secrets(row.value), row.place or row.source) for row in rows)
-    print_table("settings", ("setting", "value", "from"), cells)
+        return {"file": str(path), "file_exists": path.exists(), "settings": settings}
+
+    def show(rows: list[Any]) -> None:
+        print_line(f"file: {path}{'' if path.exists() else ' (there is none)'}", style="bold")
+        _TABLE.print(rows)
+
+    emit(list_settings(), show, as_json=as_json, encode=encode)

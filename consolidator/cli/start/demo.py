@@ -36,11 +36,6 @@ _MAX_WIDTH = 120  # columns, also on a wider terminal
 _FACTS, _PROCEDURES, _SOLUTIONS = 5, 3, 3  # lines of each in a week
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("demo")(demo_command)
-
-
 def demo_command(
     keep: Annotated[bool, typer.Option(help="Keep the demo's database, to look around in.")] = True,
     as_json: AsJson = False,

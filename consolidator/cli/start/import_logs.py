@@ -15,11 +15,6 @@ from consolidator.formats.registry import FORMATS
 from consolidator.service.nights.imports import ImportReport, import_logs, select_sources
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("import")(import_command)
-
-
 def import_command(
     paths: Annotated[list[str] | None, typer.Argument(metavar="[PATH]...", help="Files or directories.")] = None,
     format_name: Annotated[
@@ -27,7 +22,7 @@ def import_command(
     ] = None,
     strict: Annotated[bool, typer.Option(help="Write nothing if any line cannot be explained.")] = False,
     as_copy: Annotated[
-        bool, typer.Option("--copy", help="Of a bundle: make a copy to look at and to run again, never evidence.")
+        bool, typer.Option("--copy", help="Import a bundle as a copy to look at and to run again, never as evidence.")
     ] = False,
     person: Annotated[
         str | None, typer.Option("--from", metavar="NAME", help="Another person's logs: what they say stays theirs.")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from contextlib import redirect_stdout
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from consolidator.cli.common import open_configured, run_async, stop_on_signals
+from consolidator.cli.common import open_configured, run, run_async, stop_on_signals
 from consolidator.cli.output import (
     AsJson,
+    confirm,
     pluralize,
     print_json,
     print_line,
@@ -24,7 +23,7 @@ from consolidator.cli.output import (
     shorten,
 )
 from consolidator.clock import Clock
-from consolidator.errors import ConsolidatorError, Interrupted, UsageError
+from consolidator.errors import ConsolidatorError, UsageError
 from consolidator.hooks.client import is_running, stop_service
 from consolidator.service.clients import changes
 from consolidator.service.clients.changes import FileChange
@@ -56,24 +55,16 @@ from consolidator.service.hooks.usage import summarize_injections
 from consolidator.settings import Settings, load_settings
 
 _CLIENT = typer.Argument(metavar="CLIENT", help=f"The coding agent: {', '.join(CLIENTS)}.")
-_PROJECT = typer.Option("--project", help="Only for the project of the working directory, in settings not shared.")
+_PROJECT = typer.Option("--project", help="Only for the project of the working directory, in its unshared settings.")
 _YES = typer.Option("--yes", "-y", help="Do not ask.")
 _MOMENTS = {"session_start": "sessions began with", "prompt": "prompts came with", "failure": "failed calls got"}
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("install")(install_command)
-    app.command("uninstall")(uninstall_command)
-    app.command("status")(status_command)
-    app.command("doctor")(doctor_command)
 
 
 def install_command(
     client: Annotated[str | None, _CLIENT] = None,
     project: Annotated[bool, _PROJECT] = False,
     yes: Annotated[bool, _YES] = False,
-    history: Annotated[bool, typer.Option(help="Import the sessions of before and learn from them, by rules.")] = True,
+    history: Annotated[bool, typer.Option(help="Import earlier sessions and learn from them, by rules.")] = True,
     service: Annotated[
         bool, typer.Option("--service", help="Run `consolidator serve` in your session, by systemd or launchd.")
     ] = False,
@@ -150,12 +141,7 @@ def status_command(as_json: AsJson = False) -> None:
     settings = load_settings()
     states = {client: describe_install(find_place(client, None)) for client in CLIENTS}
     here = {client: describe_install(find_place(client, Path.cwd())) for client in CLIENTS}
-
-    async def work() -> dict[str, dict[str, Any]]:
-        async with open_configured() as (database, _):
-            return await summarize_injections(database)
-
-    shown = run_async(work())
+    shown = run(lambda database, _: summarize_injections(database))
     running = is_running(settings.home)
     if as_json:
         installed = {name: {"everywhere": asdict(states[name]), "here": asdict(here[name])} for name in CLIENTS}
@@ -188,20 +174,14 @@ def doctor_command(as_json: AsJson = False) -> None:
     running = is_running(settings.home)
     places = [place for name in CLIENTS if _is_touched(place := find_place(name, None))]
     checks = run_checks(settings, places, asks_service=running)
-    found = _describe_service(settings, is_running=running)
     checks += [
-        Check("hook service", True, found),
+        Check("hook service", True, _describe_service(settings, is_running=running)),
         check_serve(settings),
         check_engine(settings),
         *check_digest(settings),
     ]
-
-    async def work() -> list[Check]:
-        async with open_configured() as (database, _):
-            return await check_database(database)
-
     try:
-        checks += run_async(work())
+        checks += run(lambda database, _: check_database(database))
     except ConsolidatorError as error:
         checks.append(Check("database", False, str(error), "put that right, then run doctor again"))
     if as_json:
@@ -242,17 +222,8 @@ def _confirm(planned: Sequence[FileChange], question: str, *, is_agreed: bool) -
         for line in change.diff():
             style = "green" if line.startswith("+") else "red" if line.startswith("-") else None
             print_line(line, style=style)
-    if is_agreed:
-        return True
-    if not sys.stdin.isatty():
-        raise UsageError("a person has to confirm this: run it on a terminal, or say --yes")
-    try:
-        with redirect_stdout(sys.stderr):
-            confirmed = typer.confirm(question)
-    except typer.Abort:
-        confirmed = False
-    if not confirmed:
-        raise Interrupted("nothing was changed")
+    if not is_agreed:
+        confirm(question, "nothing was changed")
     return True
 
 

@@ -7,49 +7,54 @@ from typing import Annotated
 
 import typer
 
-from consolidator.cli.common import open_configured, parse_moment, run_async
+from consolidator.cli.common import parse_moment, run
+from consolidator.cli.options import OwnerOptions
 from consolidator.cli.output import (
     OUT,
-    AgentOption,
     AsJson,
     Limit,
-    ProjectOption,
+    Table,
+    emit,
     owner_name,
     pluralize,
     print_entry,
-    print_json,
     print_line,
     print_note,
-    print_table,
     sanitize,
     short_id,
 )
 from consolidator.errors import UsageError
 from consolidator.service.memory.learned import LearnedNews, NightSumsRow, load_learned
 from consolidator.service.memory.learned_sections import list_sections
-from consolidator.service.nights.night_digest import NightDigest, preview_digest, send_digest
+from consolidator.service.nights.night_digest import preview_digest, send_digest
 
 _WAITING = {
     "rules": ("to accept or dismiss as a rule", "rules"),
     "to_review": ("to accept or reject", "facts review"),
     "flagged": ("kept beside what they resemble", "facts --flagged"),
     "dead_letters": ("events that could not be learned from", "retry"),
-    "calls": ("sessions with a call that waits", "sessions --attention"),
+    "calls": ("sessions with a call that waits", "session list --attention"),
 }
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("learned")(learned_command)
+_TABLE = Table(
+    "learned",
+    {
+        "what": "kind",
+        "learned": "text",
+        "sessions": "sessions",
+        "of": lambda line: owner_name(*line["owner"]),
+        "id": "id",
+    },
+)
 
 
 def learned_command(
     since: Annotated[
         str | None, typer.Option(help="A date, a time, or a span ago such as 7d; else the latest night that learned.")
     ] = None,
-    agent: AgentOption = None,
-    project: ProjectOption = None,
-    peer: Annotated[str | None, typer.Option(help="Only what this person may see.")] = None,
+    *,
+    owner: OwnerOptions,
     limit: Limit = 10,
     digest: Annotated[bool, typer.Option("--digest", help="Show the digest that a night would send.")] = False,
     send: Annotated[bool, typer.Option("--send", help="Send the digest now, to CONSOLIDATOR_DIGEST_TO.")] = False,
@@ -58,35 +63,23 @@ def learned_command(
     """Show what your agents learned: new and changed facts, procedures, solutions, and what waits for you."""
 
     if digest or send:
-        if agent or project or peer or as_json:
+        if any(owner.values().values()) or as_json:
             raise UsageError("a digest is of all of memory, and text: --digest and --send go with --since alone")
         _show_digest(since, is_sent=send)
         return
 
-    async def work() -> LearnedNews | None:
-        async with open_configured() as (database, _):
-            begin = parse_moment(since, database.clock.now())
-            return await load_learned(database, begin, agent=agent, project=project, peer=peer, limit=limit)
-
-    news = run_async(work())
-    if as_json:
-        print_json(None if news is None else news.as_json())
-    elif news is None:
-        print_line("nothing yet: `consolidator import`, then `consolidator run consolidation`")
-    else:
-        _print_news(news)
+    news = run(
+        lambda database, _: load_learned(
+            database, parse_moment(since, database.clock.now()), limit=limit, **owner.values()
+        )
+    )
+    emit(news, _print_news, as_json=as_json, encode=lambda news: None if news is None else news.as_json())
 
 
 def _show_digest(since: str | None, *, is_sent: bool) -> None:
     """Send the digest, or print it."""
-
-    async def work() -> NightDigest | None:
-        async with open_configured() as (database, settings):
-            begin = parse_moment(since, database.clock.now())
-            make = send_digest if is_sent else preview_digest
-            return await make(database, settings, since=begin)
-
-    digest = run_async(work())
+    make = send_digest if is_sent else preview_digest
+    digest = run(lambda database, settings: make(database, settings, since=parse_moment(since, database.clock.now())))
     if digest is None:
         print_line("nothing new, so nothing is sent")
     elif is_sent:
@@ -98,16 +91,18 @@ def _show_digest(since: str | None, *, is_sent: bool) -> None:
             print_line(line)
 
 
-def _print_news(news: LearnedNews) -> None:
+def _print_news(news: LearnedNews | None) -> None:
+    if news is None:
+        print_line("nothing yet: `consolidator import`, then `consolidator run consolidation`")
+        return
     if OUT.is_terminal:
         print_screen(news)
     else:
-        lines = (
-            (section.kind, line.text, line.sessions, owner_name(*line.owner), line.id)
+        _TABLE.print(
+            {"kind": section.kind, "text": line.text, "sessions": line.sessions, "owner": line.owner, "id": line.id}
             for section in list_sections(news)
             for line in section.lines
         )
-        print_table("learned", ("what", "learned", "sessions", "of", "id"), lines)
     if news.steering is not None and news.steering.steers:
         print_note(f"people {news.steering}")
     waiting = {} if news.waiting is None else asdict(news.waiting)

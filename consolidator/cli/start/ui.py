@@ -19,11 +19,6 @@ from consolidator.settings import Settings
 from consolidator.ui.logins import make_code
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("ui")(ui_command)
-
-
 def ui_command(
     browser: Annotated[bool, typer.Option(help="Open the link in a browser, too.")] = True, as_json: AsJson = False
 ) -> None:

@@ -39,7 +39,7 @@ def locate(folder: Path) -> Binaries:
     if major != int(MAJOR):
         raise UsageError(
             f"{VARIABLE}: {folder} is of PostgreSQL {major}, and the embedded database is of {MAJOR}: "
-            f"name programs of {MAJOR}, or move to another version by `consolidator backup` and `restore`"
+            f"name programs of {MAJOR}, or move to another version by `consolidator db backup` and `restore`"
         )
     if (major, minor) < SHIPPED:
         shipped = ".".join(map(str, SHIPPED))

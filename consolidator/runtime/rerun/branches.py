@@ -94,7 +94,7 @@ def branch_kind(session: SessionRow) -> BranchKind:
     kind = session.config.get("branch_kind")
     if session.kind != "branch":
         raise UsageError(
-            f"session {session.id} is no branch, but a {session.kind}: `consolidator branch create` makes one"
+            f"session {session.id} is no branch, but a {session.kind}: `consolidator session branch` makes one"
         )
     return next((each for each in BRANCH_KINDS if each == kind), "sim")
 

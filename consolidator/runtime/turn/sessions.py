@@ -40,7 +40,7 @@ _OPERATOR = Role.OPERATOR.value
 
 def no_waiting_call(call_id: str) -> NotFound:
     """Return the error for a call that does not wait for a person."""
-    hint = "`consolidator sessions --attention` lists the calls that wait for a person"
+    hint = "`consolidator session list --attention` lists the calls that wait for a person"
     return NotFound(f"no call {call_id!r} waits for that; {hint}")
 
 
@@ -220,7 +220,7 @@ async def resume_session(database: Database, session_id: str) -> SessionRow:
             if not await sessions.make_current(conn, session_id):
                 check_driven_here(await sessions.get(conn, session_id))
                 raise SessionClosed(
-                    f"session {session_id} has ended: `consolidator replay {session_id}` shows it again"
+                    f"session {session_id} has ended: `consolidator session replay {session_id}` shows it again"
                 )
             return await sessions.get(conn, session_id)
 

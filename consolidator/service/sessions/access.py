@@ -38,7 +38,7 @@ async def find_session(conn: Connection, viewer: Viewer, name: str, scope: Scope
         return await get_session(conn, viewer, name, scope)
     with suppress(NotFound):  # a whole id is found without looking at every session
         return await get_session(conn, viewer, name, scope)
-    not_found = NotFound(f"no session is named or begins with {name!r}; `consolidator sessions` lists them")
+    not_found = NotFound(f"no session is named or begins with {name!r}; `consolidator session list` lists them")
     try:
         session = await sessions.get(conn, await sessions.find_session_id(conn, name))
     except UsageError as error:  # it would name the sessions of others

@@ -95,4 +95,4 @@ async def delete_agent(database: Database, name: str, *, viewer: Viewer = OWNER)
 
 
 def _not_found(name: str) -> NotFound:
-    return NotFound(f"no agent named {name!r} has defaults; `consolidator agent list` shows those that have")
+    return NotFound(f"no agent named {name!r} has defaults; `consolidator agent show` shows those that have")

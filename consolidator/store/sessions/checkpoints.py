@@ -52,7 +52,8 @@ async def get(conn: Connection, checkpoint_id: str) -> CheckpointRow:
 def not_found(checkpoint_id: str) -> NotFound:
     """Return the error for a checkpoint that is not there."""
     return NotFound(
-        f"no checkpoint {checkpoint_id!r}; they expire, and `consolidator checkpoint list SESSION` lists those left"
+        f"no checkpoint {checkpoint_id!r}; they expire, and `consolidator session checkpoint SESSION --list` lists the "
+        "ones left"
     )
 
 

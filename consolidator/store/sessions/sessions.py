@@ -191,7 +191,7 @@ async def get(conn: Connection, session_id: str) -> SessionRow:
 
 def not_found(session_id: str) -> NotFound:
     """Return the error for an id that no session has."""
-    return NotFound(f"no session {session_id!r}; `consolidator sessions` lists them")
+    return NotFound(f"no session {session_id!r}; `consolidator session list` lists them")
 
 
 async def get_current(conn: Connection, key: str) -> SessionRow | None:
@@ -211,7 +211,7 @@ async def find_session_id(conn: Connection, name: str) -> str:
     escaped = name.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     matches = await fetch_all(conn, SessionMatch, _SQL["find"], {"word": name, "like": escaped + "%"})
     if not matches:
-        raise NotFound(f"no session is named or begins with {name!r}; `consolidator sessions` lists them")
+        raise NotFound(f"no session is named or begins with {name!r}; `consolidator session list` lists them")
     # A sub-agent's name begins with its parent's, so a whole name goes before a prefix.
     if len(matches) > 1 and matches[0].exactness == matches[1].exactness:
         names = ", ".join(match.id for match in matches)

@@ -84,7 +84,7 @@ def view_query(session_id: str) -> RowQuery[SessionView]:
 def found_view(session_id: str, rows: Sequence[SessionView]) -> SessionView:
     """Return the view among the rows of its query; raise NotFound if there is no such session."""
     if not rows:
-        raise NotFound(f"no session {session_id!r}; `consolidator sessions` lists them")
+        raise NotFound(f"no session {session_id!r}; `consolidator session list` lists them")
     [folded] = rows
     return folded if folded.scratchpad is None else replace(folded, scratchpad=unescape(folded.scratchpad))
 

@@ -14,7 +14,7 @@ import pytest
 
 from consolidator.cli.agents import chat as command
 from consolidator.cli.agents.terminal_chat import COMMANDS, TerminalChat
-from consolidator.cli.agents.tool_file import load_tools
+from consolidator.cli.agents.tool_file import ToolOptions, load_tools
 from consolidator.cli.stdin import StdinLines
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
@@ -161,7 +161,7 @@ async def test_an_older_session_of_the_key_can_be_gone_back_to_and_deleted(
 
     seen, warned = await run_chat("/sessions", f"/switch {older}")
     assert older not in seen
-    assert "has ended: `consolidator replay" in warned
+    assert "has ended: `consolidator session replay" in warned
 
 
 async def test_a_person_writes_the_session_to_a_file_and_compares_it(run_chat: ChatRunner, tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ async def test_a_call_that_needs_approval_waits_for_the_person(run_chat: ChatRun
     seen, _ = await run_chat("push it", "not on a Friday", "push it")
     assert 'push {"branch": "main"}' in seen
     assert "not on a Friday" in next(line for line in seen.splitlines() if line.startswith("It says:"))
-    assert "it waits: consolidator approve" in seen
+    assert "it waits: consolidator call approve" in seen
     assert not (tmp_path / "done").exists()
 
     seen, _ = await run_chat("y")
@@ -266,7 +266,7 @@ async def test_an_answer_that_nobody_heard_is_told_at_the_next_start(
     await run_chat("push it")
     async with Consolidator(
         load_tools(str(tmp_path / "mytools.py")), settings=chat_settings, database=database
-    ) as elsewhere:  # as `consolidator approve` and `wake` do
+    ) as elsewhere:  # as `consolidator call approve` and `wake` do
         [asking] = await people.list_attention(database)
         assert await people.decide_approval(database, next(iter(asking.attention)), allow=True) == asking.id
         [woken] = await elsewhere.wake_all()
@@ -311,7 +311,7 @@ async def test_what_a_person_types_comes_at_any_time_and_a_pasted_block_at_once(
 def test_a_chat_without_a_model_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CONSOLIDATOR_MODEL", raising=False)
     with pytest.raises(UsageError, match="CONSOLIDATOR_MODEL"):
-        command.chat()
+        command.chat_command(options=command.ChatOptions(), driver=ToolOptions())
 
 
 @pytest.mark.parametrize(

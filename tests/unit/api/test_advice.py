@@ -14,6 +14,7 @@ from consolidator.errors import NotFound
 
 # What only the owner of the machine does, there; texts that no error of a request has are among them.
 OWNERS = ("agent", "backup", "db", "export", "install", "run retention", "serve", "token", "tokenizer")
+ATTENTION = "consolidator session list --attention"
 BOTH = "`POST /v1/sessions` or `consolidator session create`"
 
 
@@ -21,7 +22,7 @@ BOTH = "`POST /v1/sessions` or `consolidator session create`"
     ("text", "shown"),
     [
         ("no run; `consolidator runs` lists them", "no run; `consolidator runs` (here `GET /v1/runs`) lists them"),
-        ("`consolidator sessions --attention`", "`consolidator sessions --attention` (here `GET /v1/attention`)"),
+        (f"`{ATTENTION}`", f"`{ATTENTION}` (here `GET /v1/attention`)"),
         ("`consolidator forget ID`", "`consolidator forget ID` (here `POST /v1/forget`)"),
         ("`consolidator db verify` lists", "`consolidator db verify` lists"),
         (BOTH, BOTH),

@@ -78,6 +78,6 @@ def test_that_tokens_are_estimated_is_said_once(tmp_path: Path, caplog: pytest.L
         use_vocabulary(Settings(home=tmp_path))
         assert tokens.count_tokens("abc") == 1
         assert not tokens.is_exact()
-    assert [record.message for record in caplog.records if "tokenizer fetch" in record.message] == [
-        "tokens are overestimated: `consolidator tokenizer fetch` gets the vocabulary to count them exactly"
+    assert [record.message for record in caplog.records if "consolidator tokenizer" in record.message] == [
+        "tokens are overestimated: `consolidator tokenizer` gets the vocabulary to count them exactly"
     ]

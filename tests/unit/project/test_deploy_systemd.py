@@ -117,7 +117,12 @@ def test_the_service_serves(scope: str) -> None:
 @pytest.mark.parametrize(("scope", "target"), [("system", "multi-user.target"), ("user", "default.target")])
 def test_sessions_are_woken_at_boot_with_the_tools_that_are_named(scope: str, target: str) -> None:
     waking = read_unit(SYSTEMD / scope / "consolidator-wake.service")
-    assert waking["Service.ExecStart"][0].split()[1:] == ["wake", "--all", "$WAKE_WITH"]  # unbraced: split into words
+    assert waking["Service.ExecStart"][0].split()[1:] == [
+        "session",
+        "wake",
+        "--all",
+        "$WAKE_WITH",
+    ]  # unbraced: split into words
     assert waking["Service.Type"] == ["oneshot"]
     assert waking["Install.WantedBy"] == [target]
 

@@ -155,5 +155,5 @@ def test_a_name_that_is_no_setting_is_told_with_what_was_probably_meant(
     assert describe_unknown_settings() == [
         "CONSOLIDATOR_WORKER is no setting; did you mean CONSOLIDATOR_WORKERS?",
         f"{path}:2: retention-day is no setting; did you mean retention_days?",
-        f"{path}:3: zebra is no setting; `consolidator config show` lists them",
+        f"{path}:3: zebra is no setting; `consolidator config` lists them",
     ]

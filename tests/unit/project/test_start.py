@@ -33,38 +33,64 @@ def test_help_and_a_mistyped_command_load_neither_the_database_nor_what_draws_ta
 
 
 def test_the_command_line_loads_no_client_of_a_model_and_no_migrations() -> None:
-    from consolidator.cli.commands import COMMANDS
+    from consolidator.cli.commands import list_targets
 
-    modules = ", ".join(sorted({f"consolidator.cli.{entry.module}" for entry in COMMANDS.values()}))
+    modules = ", ".join(sorted({f"consolidator.cli.{entry.target.split(':')[0]}" for entry in list_targets().values()}))
     assert loaded_packages(f"import {modules}").isdisjoint(SLOW)
 
 
 def test_every_command_is_where_the_list_of_commands_says_and_has_a_line_that_fits() -> None:
-    from consolidator.cli.commands import COMMANDS, SYNONYMS
-    from consolidator.cli.lazy_group import _load_commands
+    from consolidator.cli.commands import ALIASES, COMMANDS, OPTION_ALIASES, SUBCOMMANDS, SYNONYMS, list_targets
+    from consolidator.cli.lazy_group import load_command
 
-    for module in {entry.module for entry in COMMANDS.values()}:
-        listed = {name for name, entry in COMMANDS.items() if entry.module == module}
-        assert set(_load_commands(module)) == listed, module
-    assert all(0 < len(entry.summary) <= 60 for entry in COMMANDS.values())
-    assert {name for name in SYNONYMS.values() if not name.startswith("-")} <= set(COMMANDS)
+    targets = list_targets()
+    for words, entry in targets.items():
+        assert load_command(words[-1], entry).name == words[-1], words
+    assert all(0 < len(entry.summary) <= 60 for entry in (*COMMANDS.values(), *targets.values()))
+    named = {*SYNONYMS.values(), *ALIASES.values(), *OPTION_ALIASES}
+    for name in {name for name in named if not name.startswith("-")}:
+        noun, word = [*name.split(), ""][:2]
+        assert noun in COMMANDS, name
+        assert not word or word.startswith("--") or word in SUBCOMMANDS[noun], name
     assert not set(SYNONYMS) & set(COMMANDS)
+
+
+def test_no_alias_hides_a_command() -> None:
+    from consolidator.cli.commands import ALIASES, COMMANDS, SUBCOMMANDS
+
+    assert not set(ALIASES) & {*COMMANDS, *(f"{noun} {name}" for noun, names in SUBCOMMANDS.items() for name in names)}
 
 
 def test_every_group_is_listed_with_its_commands() -> None:
     from consolidator.cli.commands import COMMANDS, SEARCH, SUBCOMMANDS
-    from consolidator.cli.lazy_group import _load_commands
+    from consolidator.cli.lazy_group import LazyGroup, load_command
     from consolidator.cli.query_group import QueryGroup
 
-    loaded = {module: _load_commands(module) for module in {entry.module for entry in COMMANDS.values()}}
-    groups = {name: loaded[entry.module][name] for name, entry in COMMANDS.items()}
-    groups = {name: group for name, group in groups.items() if hasattr(group, "commands")}
+    loaded = {name: load_command(name, entry) for name, entry in COMMANDS.items()}
+    groups = {name: group for name, group in loaded.items() if hasattr(group, "commands")}
     searched = {name for name, group in groups.items() if isinstance(group, QueryGroup)}
     assert {name: {*commands} for name, commands in SUBCOMMANDS.items()} == {
-        name: {*group.commands, *([SEARCH] if name in searched else [])} for name, group in groups.items()
+        name: {*(group.entries if isinstance(group, LazyGroup) else group.commands)}
+        | ({SEARCH} if name in searched else set())
+        for name, group in groups.items()
     }
     # What takes no query takes no other word either that could be taken for a mistyped command.
     assert not [name for name in {*groups} - searched for p in groups[name].params if p.param_type_name == "argument"]
+
+
+def test_a_former_name_is_the_command_that_it_became() -> None:
+    from consolidator.cli.lazy_group import expand_aliases
+
+    former = {
+        "sessions --limit 3": "session list --limit 3",
+        "branch commit b1 --json": "session branch --commit b1 --json",
+        "task finish s1 success": "session task --finish s1 success",
+        "session create --ttl 7d": "session create --session-ttl 7d",
+        "spawn s1 do --only=look": "session spawn s1 do --tool=look",
+        "facts search --only": "facts search --only",
+        "": "",
+    }
+    assert {words: " ".join(expand_aliases(words.split())) for words in former} == former
 
 
 def test_a_file_of_tools_needs_no_database() -> None:
