@@ -26,6 +26,13 @@ FETCHERS = word_set(
     invoke-restmethod nc ncat netcat socat telnet ftp tftp scp sftp rsync dig nslookup host ssh
     """
 )
+DOWNLOADERS = word_set("curl wget aria2c fetch axel http https xh iwr irm invoke-webrequest invoke-restmethod")
+SHOWERS = word_set(  # of what they are given: they show, compare, pack or save it
+    """
+    curl wget http xh tee diff cmp comm file bat hexdump od md5sum sha256sum shasum cksum xmllint pandoc pbcopy xclip
+    tar gzip gunzip zcat bzip2 xz zstd unzip jsonlint tidy glow strings gpg split iconv
+    """
+)
 DECODERS = word_set("base64 base32 basenc uudecode xxd openssl gunzip zcat gzip bzip2 xz rev tr hex gpg uncompress")
 INTERPRETERS = word_set(
     "python pypy node nodejs deno bun ruby perl php lua osascript pwsh powershell iex tclsh Rscript cmd awk gawk"
@@ -194,7 +201,8 @@ _FOREIGN = (
     r"|no-gpg-checks|repository|repofrompath|nosignature|force-all|enablerepo)\b|-X|-U \S*:|-i |-o )",
     r"(?:register-psrepository|install-(?:module|script|package)|import-module)\b",
     r"brew (?:.* )?install (?:.* )?[\w.@-]+/[\w.@-]+/",
-    r"pre-commit try-repo|ansible-galaxy (?:.* )?git\+|(?:dotnet|nuget) (?:.* )?add source|mvn (?:.* )?-Drepo",
+    r"pre-commit try-repo|ansible-galaxy (?:.* )?git\+|(?:dotnet|nuget) (?:.* )?add source"
+    r"|mvn (?:.* )?-D(?:repo|remoteRepositories)|git pull (?:.* )?\w+://",
 )
 _SENDS = (
     r"(?:ngrok|cloudflared|localtunnel|lt|bore|frpc|chisel|serveo|zrok|tailscale (?:funnel|serve)|telebit"
@@ -218,6 +226,8 @@ _RUNS = (
     r"|install)|deno (?:run|install) "
     r"(?:.* )?(?:-A|--allow-all)",
     r"(?:nix|nix-shell|guix) (?:.* )?(?:run|shell|develop|build|-p) (?:.* )?(?:github:|gitlab:|git\+|\w+://)",
+    r"gradlew? (?:.* )?(?:(?-i:-I)|--init-script)(?:[= ]|$)",
+    r"kubectl (?:run|create|set) (?:.* )?\S+=\w[\w.-]*\.[a-z]{2,}(?::\d+)?/",
     r"go run \S+\.\w+/\S+@|(?:mshta|regsvr32|rundll32|bitsadmin|wscript|cscript|installutil|msbuild) ",
     r"(?:docker|podman) (?:.* )?(?:run|pull|create) (?:.* )?\w[\w.-]*\.[a-z]{2,}(?::\d+)?/",
     r"(?:vim|nvim|vi|ed|ex|less|man) (?:.* )?(?:-c|\+)·?:?!|gdb (?:.* )?-ex·?\S*(?:shell|call)"
