@@ -67,11 +67,11 @@ INSTALLERS = word_set(
 RUNNERS_OF_PACKAGES = frozenset({"npx", "bunx", "pnpx", "uvx", "npm exec", "pnpm dlx", "yarn dlx"})  # they fetch, too
 KNOWN_TOOLS = word_set(  # packages that such a runner may be asked for
     """
-    tsc tsx ts-node eslint prettier jest vitest mocha playwright cypress vite next nuxt astro svelte-kit ng nx turbo
-    lerna webpack rollup esbuild swc babel prisma drizzle-kit sequelize knex typeorm tailwindcss postcss stylelint
-    biome oxlint commitlint husky lint-staged storybook expo react-native http-server serve nodemon concurrently
-    rimraf npm-check-updates ncu depcheck license-checker vue-tsc tsup tsd c8 nyc ava tap stryker markdownlint
-    markdownlint-cli2 cspell openapi-typescript graphql-codegen wrangler vercel netlify firebase serverless cdk sst
+    tsc tsgo tsx ts-node eslint prettier jest vitest mocha playwright cypress vite next nuxt astro svelte-kit ng nx
+    turbo lerna webpack rollup esbuild swc babel prisma drizzle-kit sequelize knex typeorm tailwindcss postcss
+    stylelint biome oxlint commitlint husky lint-staged storybook expo react-native http-server serve nodemon
+    concurrently rimraf npm-check-updates ncu depcheck license-checker vue-tsc tsup tsd c8 nyc ava tap stryker
+    markdownlint markdownlint-cli2 cspell openapi-typescript graphql-codegen wrangler vercel netlify firebase serverless cdk sst
     ruff black mypy pyright pytest flake8 isort pylint tox nox pre-commit uvicorn gunicorn jupyter poetry build twine
     pip-audit bandit coverage sphinx-build mkdocs djlint sqlfluff yamllint ansible-lint alembic cookiecutter
     create-react-app create-next-app create-vite remotion changeset semantic-release
@@ -210,7 +210,7 @@ _SENDS = (
     r"(?:nc|ncat|netcat) (?:.* )?(?:-\w*[ec]\w*|--exec|--sh-exec)(?: |$)|socat (?:.* )?\S*exec:",
     r"ssh (?:.* )?(?:(?-i:-\w*[RDL]\w*)|-o·?\S*(?:proxycommand|localcommand|permitlocalcommand)\S*)",
     r"(?:mail|mailx|mutt|sendmail|msmtp|swaks|s-nail|telegram-send|ntfy|notify|croc|magic-wormhole|wormhole|transfer|"
-    r"pastebinit|termbin|sprunge|ix)\b",
+    r"pastebinit|termbin|sprunge|ix)(?: |$)",
     r"gh (?:gist create|release upload|secret set|variable set)|git (?:remote (?:add|set-url|rename)"
     r"|send-email|bundle)",
     r"git push (?:.* )?(?:\w+://|\S+@\S+:|--repo|--receive-pack|--exec)|git push (?:.* )?-o",
