@@ -71,10 +71,10 @@ KNOWN_TOOLS = word_set(  # packages that such a runner may be asked for
     turbo lerna webpack rollup esbuild swc babel prisma drizzle-kit sequelize knex typeorm tailwindcss postcss
     stylelint biome oxlint commitlint husky lint-staged storybook expo react-native http-server serve nodemon
     concurrently rimraf npm-check-updates ncu depcheck license-checker vue-tsc tsup tsd c8 nyc ava tap stryker
-    markdownlint markdownlint-cli2 cspell openapi-typescript graphql-codegen wrangler vercel netlify firebase serverless cdk sst
-    ruff black mypy pyright pytest flake8 isort pylint tox nox pre-commit uvicorn gunicorn jupyter poetry build twine
-    pip-audit bandit coverage sphinx-build mkdocs djlint sqlfluff yamllint ansible-lint alembic cookiecutter
-    create-react-app create-next-app create-vite remotion changeset semantic-release
+    markdownlint markdownlint-cli2 cspell openapi-typescript graphql-codegen wrangler vercel netlify firebase
+    serverless cdk sst ruff black mypy pyright pytest flake8 isort pylint tox nox pre-commit uvicorn gunicorn jupyter
+    poetry build twine pip-audit bandit coverage sphinx-build mkdocs djlint sqlfluff yamllint ansible-lint alembic
+    cookiecutter create-react-app create-next-app create-vite remotion changeset semantic-release
     """
 )
 LOCAL_HOST = re.compile(
