@@ -65,6 +65,7 @@ _REFUSALS = (400, _TOO_LARGE, 422)  # of this question; the server may take anot
 _MAX_REASON_LENGTH = 64  # characters
 _THINKING_END = re.compile(r"</(?:think|thinking|thought|reasoning)>", re.I)
 _THINKING_START = re.compile(r"\s*<(?:think|thinking|thought|reasoning)>", re.I)
+_OBJECT_START = re.compile(r'\{(?![^{}":]+\})')  # no word in braces, as prose has it
 _REFUSAL_TEXT = re.compile(r"\b(?:sorry|cannot|can.?t|unable|won.?t|not able|decline|refuse|as an ai)\b", re.I)
 _OVERLOAD_TEXT = re.compile(
     r"quota|rate.?limit|billing|credit|overloaded|too many requests|insufficient|try again later", re.I
@@ -351,13 +352,14 @@ def _read_json(text: str) -> Any:
             text = text[ends[-1].end() :]
         elif _THINKING_START.match(text):
             raise
-    start = text.find("{")
+    object_start = _OBJECT_START.search(text)
+    start = object_start.start() if object_start else -1
     before = text if start < 0 else text[:start]
     answer, end = (None, len(text)) if start < 0 else json.JSONDecoder().raw_decode(text, start)
     prose = f"{before[:1000]} {text[end : end + 1000]}"
     if start < 0 and _OVERLOAD_TEXT.search(prose):
         raise ModelUnavailable(f"the answer is an error text, not data: {redact(text[:200])}")
-    is_one = start >= 0 and "{" not in text[end:] and before.count("[") <= before.count("]")
+    is_one = start >= 0 and not _OBJECT_START.search(text, end) and before.count("[") <= before.count("]")
     if not is_one or _REFUSAL_TEXT.search(prose) or _OVERLOAD_TEXT.search(prose):
         raise ValueError("the text is not one object")
     return answer

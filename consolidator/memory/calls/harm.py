@@ -15,7 +15,7 @@ from typing import Any
 from consolidator.memory.calls import harm_rules as rules
 from consolidator.memory.calls import shell
 from consolidator.memory.calls.shell import Command
-from consolidator.memory.calls.shell_programs import COMMAND_KEYS, SHELLS
+from consolidator.memory.calls.shell_programs import COMMAND_KEYS, MINOR_PROGRAMS, PIPE_FILTERS, SHELLS
 from consolidator.memory.calls.symbols import display_name, is_shell_symbol, shell_command
 from consolidator.memory.calls.tool_kinds import EDITING_TOOLS, INLINE_CODE_OPTIONS, PATH_KEYS, tool_base_name
 
@@ -26,6 +26,8 @@ _HOLE = re.compile(r"<(?:free|\d+)>|\{\d+\}|⟨[^⟩]*⟩|…")
 _SUBSTITUTION = re.compile(r"[$<>]\((?P<inner>(?:[^()]|\([^()]*\))*)\)|`(?P<ticks>[^`]*)`")
 _RUN_OUTPUT = re.compile(rf"(?:^|[;&|]|-\w*c)\s*[\"']?(?:{_SUBSTITUTION.pattern})")
 _HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?[^\n]*\n(.*?)\n\s*\1\b", re.DOTALL)
+_ASSIGNED = re.compile(rf"(?P<name>\w+)=[\"']?(?:{_SUBSTITUTION.pattern})")
+_TAKES_TEXT = PIPE_FILTERS | MINOR_PROGRAMS | rules.SHOWERS  # what they are given, they do not run
 _PIECE = re.compile(r"&&|\|\||[;\n]")
 _ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]*)://(?:[^/@\s]*@)?(\[[^\]]*\]|[^/:?#\s\"']*)", re.IGNORECASE)
 _SCP_ADDRESS = re.compile(r"(?:[\w.-]+@)?[\w.-]+:(?!//|\\|\d+(?:/|$))\S*")
@@ -92,6 +94,7 @@ def _harms(line: str, project: str | None, depth: int) -> Iterator[str]:
     yield from _judge_sequence(commands)
     for match in _RUN_OUTPUT.finditer(line):
         yield from _judge_source(shell.parse_commands(match["inner"] or match["ticks"] or ""))
+    yield from _judge_downloads(commands, line)
     runs_text = any(command.program in SHELLS | rules.INTERPRETERS for command in commands)
     for match in _HEREDOC.finditer(line):
         if runs_text and (harm := _judge_line(match[2], project, depth + 1)):
@@ -216,7 +219,7 @@ def _judge_addresses(command: Command, text: str) -> Iterator[str]:
     )
     if program in ("scp", "sftp", "rsync"):
         sends = bool(command.operands) and _SCP_ADDRESS.fullmatch(command.operands[-1]) is not None
-    takes_input = program in ("nc", "ncat", "netcat", "socat", "telnet", "openssl") and (
+    takes_input = program in ("nc", "ncat", "netcat", "socat", "telnet", "openssl", "ssh") and (
         command.link in ("|", "|&") or any(redirection.startswith("<") for redirection in command.redirections)
     )
     if sends or takes_input or any(_SECRET.search(word) for word in words):
@@ -255,6 +258,31 @@ def _judge_source(commands: Sequence[Command]) -> Iterator[str]:
             yield rules.FETCHES_AND_RUNS
         if program in rules.DECODERS and program != "tr":
             yield rules.DECODES_AND_RUNS
+
+
+def _downloads(commands: Sequence[Command]) -> bool:
+    return any(each.program.lower() in rules.DOWNLOADERS and not _is_local(each.words) for each in commands)
+
+
+def _judge_downloads(commands: Sequence[Command], line: str) -> Iterator[str]:
+    """Judge what a program is given that was downloaded in the same line: in a pipe, as a file, or as its own name."""
+    before: list[Command] = []
+    for command in commands:
+        before = [*before, command] if command.link in ("|", "|&") else [command]
+        if command.program.lower() not in _TAKES_TEXT and _downloads(before[:-1]):
+            yield rules.FETCHES_AND_RUNS
+    takes_files = any(command.program.lower() not in _TAKES_TEXT for command in commands)
+    files = [match["inner"] or "" for match in _SUBSTITUTION.finditer(line) if match[0].startswith("<")]
+    if takes_files and any(_downloads(shell.parse_commands(file)) for file in files):
+        yield rules.FETCHES_AND_RUNS
+    for match in _ASSIGNED.finditer(line):
+        names = {f"${match['name']}", f"${{{match['name']}}}"}
+        runs = any(
+            command.program in names or (command.program == "eval" and names.intersection(command.words[:1]))
+            for command in commands
+        )
+        if runs and _downloads(shell.parse_commands(match["inner"] or match["ticks"] or "")):
+            yield rules.FETCHES_AND_RUNS
 
 
 def _judge_pipes(commands: Sequence[Command], line: str, project: str | None, depth: int) -> Iterator[str]:
@@ -304,10 +332,8 @@ def _judge_sequence(commands: Sequence[Command]) -> Iterator[str]:
             "bash",
         }:
             yield rules.FETCHES_AND_RUNS
-        if program in ("curl", "wget", "aria2c", "fetch", "axel", "http", "xh", "scp", "invoke-webrequest", "iwr") and (
-            not _is_local(command.words)
-        ):
+        if program in rules.DOWNLOADERS | {"scp"} and not _is_local(command.words):
             names = [*command.words, *(option.partition("=")[2] for option in command.options), *command.redirections]
-            fetched |= {name.rsplit("/", 1)[-1].lstrip(">").partition("?")[0] for name in names if name} - {""}
+            fetched |= {re.split("[/:]", name)[-1].lstrip(">").partition("?")[0] for name in names if name} - {""}
         is_unpacked = bool(fetched) and program in ("tar", "unzip", "7z", "gunzip", "bsdtar")
         is_cloned = is_cloned or is_unpacked or command.name in ("git clone", "gh repo clone", "git submodule add")

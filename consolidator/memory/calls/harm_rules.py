@@ -26,6 +26,13 @@ FETCHERS = word_set(
     invoke-restmethod nc ncat netcat socat telnet ftp tftp scp sftp rsync dig nslookup host ssh
     """
 )
+DOWNLOADERS = word_set("curl wget aria2c fetch axel http https xh iwr irm invoke-webrequest invoke-restmethod")
+SHOWERS = word_set(  # of what they are given: they show, compare, pack or save it
+    """
+    curl wget http xh tee diff cmp comm file bat hexdump od md5sum sha256sum shasum cksum xmllint pandoc pbcopy xclip
+    tar gzip gunzip zcat bzip2 xz zstd unzip jsonlint tidy glow strings gpg split iconv
+    """
+)
 DECODERS = word_set("base64 base32 basenc uudecode xxd openssl gunzip zcat gzip bzip2 xz rev tr hex gpg uncompress")
 INTERPRETERS = word_set(
     "python pypy node nodejs deno bun ruby perl php lua osascript pwsh powershell iex tclsh Rscript cmd awk gawk"
@@ -60,14 +67,14 @@ INSTALLERS = word_set(
 RUNNERS_OF_PACKAGES = frozenset({"npx", "bunx", "pnpx", "uvx", "npm exec", "pnpm dlx", "yarn dlx"})  # they fetch, too
 KNOWN_TOOLS = word_set(  # packages that such a runner may be asked for
     """
-    tsc tsx ts-node eslint prettier jest vitest mocha playwright cypress vite next nuxt astro svelte-kit ng nx turbo
-    lerna webpack rollup esbuild swc babel prisma drizzle-kit sequelize knex typeorm tailwindcss postcss stylelint
-    biome oxlint commitlint husky lint-staged storybook expo react-native http-server serve nodemon concurrently
-    rimraf npm-check-updates ncu depcheck license-checker vue-tsc tsup tsd c8 nyc ava tap stryker markdownlint
-    markdownlint-cli2 cspell openapi-typescript graphql-codegen wrangler vercel netlify firebase serverless cdk sst
-    ruff black mypy pyright pytest flake8 isort pylint tox nox pre-commit uvicorn gunicorn jupyter poetry build twine
-    pip-audit bandit coverage sphinx-build mkdocs djlint sqlfluff yamllint ansible-lint alembic cookiecutter
-    create-react-app create-next-app create-vite remotion changeset semantic-release
+    tsc tsgo tsx ts-node eslint prettier jest vitest mocha playwright cypress vite next nuxt astro svelte-kit ng nx
+    turbo lerna webpack rollup esbuild swc babel prisma drizzle-kit sequelize knex typeorm tailwindcss postcss
+    stylelint biome oxlint commitlint husky lint-staged storybook expo react-native http-server serve nodemon
+    concurrently rimraf npm-check-updates ncu depcheck license-checker vue-tsc tsup tsd c8 nyc ava tap stryker
+    markdownlint markdownlint-cli2 cspell openapi-typescript graphql-codegen wrangler vercel netlify firebase
+    serverless cdk sst ruff black mypy pyright pytest flake8 isort pylint tox nox pre-commit uvicorn gunicorn jupyter
+    poetry build twine pip-audit bandit coverage sphinx-build mkdocs djlint sqlfluff yamllint ansible-lint alembic
+    cookiecutter create-react-app create-next-app create-vite remotion changeset semantic-release
     """
 )
 LOCAL_HOST = re.compile(
@@ -194,7 +201,8 @@ _FOREIGN = (
     r"|no-gpg-checks|repository|repofrompath|nosignature|force-all|enablerepo)\b|-X|-U \S*:|-i |-o )",
     r"(?:register-psrepository|install-(?:module|script|package)|import-module)\b",
     r"brew (?:.* )?install (?:.* )?[\w.@-]+/[\w.@-]+/",
-    r"pre-commit try-repo|ansible-galaxy (?:.* )?git\+|(?:dotnet|nuget) (?:.* )?add source|mvn (?:.* )?-Drepo",
+    r"pre-commit try-repo|ansible-galaxy (?:.* )?git\+|(?:dotnet|nuget) (?:.* )?add source"
+    r"|mvn (?:.* )?-D(?:repo|remoteRepositories)|git pull (?:.* )?\w+://",
 )
 _SENDS = (
     r"(?:ngrok|cloudflared|localtunnel|lt|bore|frpc|chisel|serveo|zrok|tailscale (?:funnel|serve)|telebit"
@@ -202,7 +210,7 @@ _SENDS = (
     r"(?:nc|ncat|netcat) (?:.* )?(?:-\w*[ec]\w*|--exec|--sh-exec)(?: |$)|socat (?:.* )?\S*exec:",
     r"ssh (?:.* )?(?:(?-i:-\w*[RDL]\w*)|-o·?\S*(?:proxycommand|localcommand|permitlocalcommand)\S*)",
     r"(?:mail|mailx|mutt|sendmail|msmtp|swaks|s-nail|telegram-send|ntfy|notify|croc|magic-wormhole|wormhole|transfer|"
-    r"pastebinit|termbin|sprunge|ix)\b",
+    r"pastebinit|termbin|sprunge|ix)(?: |$)",
     r"gh (?:gist create|release upload|secret set|variable set)|git (?:remote (?:add|set-url|rename)"
     r"|send-email|bundle)",
     r"git push (?:.* )?(?:\w+://|\S+@\S+:|--repo|--receive-pack|--exec)|git push (?:.* )?-o",
@@ -218,6 +226,8 @@ _RUNS = (
     r"|install)|deno (?:run|install) "
     r"(?:.* )?(?:-A|--allow-all)",
     r"(?:nix|nix-shell|guix) (?:.* )?(?:run|shell|develop|build|-p) (?:.* )?(?:github:|gitlab:|git\+|\w+://)",
+    r"gradlew? (?:.* )?(?:(?-i:-I)|--init-script)(?:[= ]|$)",
+    r"kubectl (?:run|create|set) (?:.* )?\S+=\w[\w.-]*\.[a-z]{2,}(?::\d+)?/",
     r"go run \S+\.\w+/\S+@|(?:mshta|regsvr32|rundll32|bitsadmin|wscript|cscript|installutil|msbuild) ",
     r"(?:docker|podman) (?:.* )?(?:run|pull|create) (?:.* )?\w[\w.-]*\.[a-z]{2,}(?::\d+)?/",
     r"(?:vim|nvim|vi|ed|ex|less|man) (?:.* )?(?:-c|\+)·?:?!|gdb (?:.* )?-ex·?\S*(?:shell|call)"

@@ -226,7 +226,7 @@ def may_fill(value: str, text: str, known: Sequence[str]) -> bool:
 
     The text of an error is anybody's: a file's or branch's name may be made to be read as an option or a command.
     """
-    if re.search(rf"(?:^|[\s'\"`(\[])[:=+$;&|<>~!-]+{re.escape(value)}|{re.escape(value)}[*$;&|<>{{}}\\]", text):
+    if re.search(rf"(?:^|[\s'\"`(\[])(?:[:=+$;&|<>~!-]+|\.){re.escape(value)}|{re.escape(value)}[*$;&|<>{{}}\\]", text):
         return False  # a piece of what stands there
     if value in known:
         return True

@@ -290,8 +290,8 @@ def _take_call(answer: StreamedAnswer, delta: dict[str, Any]) -> None:
     number = answer.last_calls.get(alias) if alias != "" else None
     if number is not None and answer.tool_calls[number].is_followed_by(call_id, name, arguments):
         number = None
-    if number is None and call_id and not name:
-        number = answer.last_calls.get(call_id)
+    if call_id and not name:
+        number = answer.last_calls.get(call_id, number)
     if number is None:
         if len(answer.tool_calls) >= answer.max_calls:
             answer.dropped_calls += 1 if name else 0

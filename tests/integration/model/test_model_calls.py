@@ -84,6 +84,7 @@ SHAPES = {
     "thinking of other names": "<reasoning>{FAKE}</reasoning> {GOOD}",
     "thinking and a fence": "<thinking>no {FAKE}</thinking>\n```json\n{GOOD}\n```\n",
     "prose around it": "Here are the facts [1 event]:\n\n{GOOD}\n\nLet me know if you need more.",
+    "prose with words in braces": "Of {event 1} and {event 2}:\n{GOOD}\nI left {name} as it is.",
     "prose and a fence": "Sure!\n```\n{GOOD}\n```\nThat is all.",
     "thinking within an answer": '{"facts": ["he wrote </think> in a log"]}',
 }

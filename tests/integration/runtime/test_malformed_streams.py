@@ -165,6 +165,12 @@ CALLS: dict[str, list[Chunk]] = {
         call_delta(0, "look", '{"at"', "2"),
         call_delta(0, None, ': "b"}'),
     ],
+    "each has number 0, and their pieces alternate": [
+        call_delta(0, "look", '{"at"', "1"),
+        call_delta(0, "look", '{"at"', "2"),
+        call_delta(0, None, ': "a"}', "1"),
+        call_delta(0, None, ': "b"}', "2"),
+    ],
     "the name comes with each piece": [
         call_delta(0, "look", '{"at": ', "1"),
         call_delta(0, "look", '"a"}', "1"),

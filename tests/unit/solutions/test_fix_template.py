@@ -355,6 +355,7 @@ def remove_lock(path: str) -> list[CallSpec]:
         "x$(id)",
         "../x",
         "a/../../x",
+        ".git/hooks/pre-push",
         "*",
         "x*",
         "https://bad.test.net/x",
