@@ -18,7 +18,11 @@ from consolidator.formats.common.json_parsing import parse_json
 from consolidator.markup import skip_blank
 from consolidator.models.payload import EventType
 
-_PLAN_START = re.compile(r"(?:please\s+)?implement\s+(?:this|the\s+following)\s+plan\s*(?::|\n|\Z)", re.IGNORECASE)
+_PLAN_START = re.compile(
+    r"[*_#>\s]{0,20}(?:please\s+)?(?:implement|execute|carry\s+out)\s+(?:this|the)\s+(?:(?:following|approved|accepted)\s+)?plan"
+    r"(?:\s+below)?\s*(?::|\*|\n|\Z)",
+    re.IGNORECASE,
+)
 _ASKING_TOOLS = ("AskUserQuestion", "request_user_input")  # what they offer, a person may type as well
 _MAX_INPUT_CHARS = 4 * 1024 * 1024  # kept of what a session's calls were given, the latest
 _MAX_SESSIONS = 64  # of a file, whose calls are kept at once

@@ -110,7 +110,16 @@ def test_a_version_of_codex_that_records_submissions_proves_nothing_without_one(
     assert test_codex.read(tmp_path, meta(cli_version="0.148.0"), *submitted).user_texts() == ["hi"]
 
 
-@pytest.mark.parametrize("start", ["Implement the following plan:", "PLEASE IMPLEMENT THIS PLAN:"])
+PLAN_STARTS = (
+    "Implement the following plan:",
+    "PLEASE IMPLEMENT THIS PLAN:",
+    "**Implement the following plan:**",
+    "Implement the plan below:",
+    "Execute the approved plan:",
+)
+
+
+@pytest.mark.parametrize("start", PLAN_STARTS)
 def test_an_accepted_plan_is_the_agents_in_every_format(tmp_path: Path, start: str) -> None:
     text = f"{start}\n# Plan\n{EVIL}"
     session = {"type": "session", "id": "s", "timestamp": "2026-01-01T00:00:00Z", "cwd": "/x"}
