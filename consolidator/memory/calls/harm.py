@@ -165,7 +165,7 @@ def _judge_file_text(text: str, depth: int = 0) -> Iterator[str]:
     for line in text[:MAX_JUDGED].splitlines():
         if match := rules.REACHES_OUT.search(line) or rules.DECODES_TEXT.search(line):
             parts = [line.lstrip("@+- \t"), line[match.start() :], *re.findall(r"\"((?:[^\"\\]|\\.)*)\"", line)]
-            yield from (harm for harm in _judge_lines(parts, None, depth) if harm in rules.OF_FILES)
+            yield from (harm for harm in _judge_lines(parts, None, depth) if harm in rules.GRAVE)
 
 
 def _judge_edit(arguments: Mapping[str, Any], project: str | None) -> Iterator[str]:

@@ -241,8 +241,8 @@ TEXT_RULES = (  # of code in a word, or of a whole text (SQL, PowerShell, Python
     (SENDS_OUT, (REACHES_OUT, SENDS_TEXT)),
     (DESTROYS_WORK, (DESTROYS_TEXT,)),
 )
-# What is hostile also where it is written into a file, to be run later.
-OF_FILES = frozenset({FETCHES_AND_RUNS, DECODES_AND_RUNS, SENDS_OUT})
+# What is hostile also where it is only written into a file, or where a person states it outright.
+GRAVE = frozenset({FETCHES_AND_RUNS, DECODES_AND_RUNS, SENDS_OUT})
 
 _ASSIGNMENTS = {
     PRELOADS: r"""
@@ -281,4 +281,18 @@ OUTSIDE = re.compile(  # paths of the machine, of the account, or of the agent a
     r"|known_hosts|sudoers|crontab"
     r")$|(?:.*/)?(?:pip\.conf|sitecustomize\.py|usercustomize\.py|\w+\.pth|cron\.d/.*)$"
     r"|(?:\.\./){2,}",
+)
+NAMED_IN_PROSE = (  # programs whose names are no words of prose
+    "curl|wget|git|npm|npx|pnpm|yarn|pip3?|pipx|uvx?|poetry|conda|cargo|docker|podman|kubectl|helm|terraform|tofu|aws|gcloud"
+    "|gsutil|gh|psql|mysql|redis-cli|mongosh|dropdb|bash|z?sh|sudo|doas|rm|chmod|chown|dd|ssh|scp|rsync|nc|ncat|netcat|socat"
+    "|eval|powershell|pwsh|iwr|iex|irm|python3?|perl|ruby|node|deno|bun|crontab|base64|echo|printf|xargs|mkfs|brew|apt(?:-get)?"
+    "|yum|dnf|openssl|alembic|prisma|export|env|cat|find|tee|[A-Z_]{4,}=\\S+"
+)
+NOUNS_AFTER_PROGRAMS = (  # "the docker registry" is no command
+    "(?:registr\\w+|images?|charts?|repo\\w*|servers?|clusters?|versions?|projects?|containers?|modules?|packages?|scripts?"
+    "|is|was|are|for|as|and|or|in|on|of|with|from|to|at|code|files?|commands?|keys?|hosts?|users?|access)"
+)
+WORDS_AFTER_COMMANDS = (
+    "before|after|to|when|first|every|each|if|so|because|for|at|until|unless|instead|rather|whenever|while|since|as|is|are|was"
+    "|on|in|with|by|which|that|this|it|will|would|should|must|fails?|works?"
 )
