@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
 from consolidator.memory.calls import harm_rules as rules
@@ -34,12 +33,8 @@ _PIECE = re.compile(r"&&|\|\||[;\n]")
 _ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]{0,20})://(?:[^/@\s]*@)?(\[[^\]]*\]|[^/:?#\s\"']*)", re.IGNORECASE)
 _BARE_HOST = re.compile(r"(?!@)(?:[^\s@]*@)?\[?([\w.$:-]*?)\]?(?::\d*)?(?:[/?:]\S*)?")
 _SCP_ADDRESS = re.compile(r"(?:[\w.-]+@)?[\w.-]+:(?!//|\\|\d+(?:/|$))\S*")
-_WEB = re.compile(
-    r"(?:https?|ftp|git|git\+\w+|hg\+\w+|svn\+\w+|ssh|data|file)://|git\+|git@|(?:github|gitlab|bitbucket|gist):"
-)
-_FORGE = re.compile(r"(?:github|gitlab|bitbucket|gist|gh):|git@|git\+")
-_GITHUB_SHORTHAND = re.compile(r"(?!@|\.)[\w.-]+/[\w.-]+(?:#.*)?")
-_ARCHIVE = re.compile(r"(?!\./|\.\./)\S+\.(?:whl|tgz|tar\.gz|zip|deb|rpm|apk|gem|nupkg|vsix|pkg|msi|exe)")
+_WEB = re.compile(r"(?:https?|ftp|git|ssh|data|file|(?:git|hg|svn)\+\w+)://|git[+@]|(?:github|gitlab|bitbucket|gist):")
+_FORGE = re.compile(r"(?:github|gitlab|bitbucket|gist|gh):")
 _SENDING = re.compile(
     r"-(?:\w*[dFT])\S*|--(?:data\S*|form\S*|upload-file|json|post-(?:data|file)\S*|body-(?:data|file)\S*|method=P\w+|url-query)"
     r"|-X(?:P\w+|DELETE)|P(?:OST|UT|ATCH)|-b@\S+"
@@ -215,13 +210,8 @@ def _judge_addresses(command: Command, text: str) -> Iterator[str]:
     if runners and (program not in rules.KNOWN_TOOLS or "://" in text):
         yield rules.FETCHES_AND_RUNS
     if program in rules.INSTALLERS or runners:
-        if is_foreign or any(_is_foreign_package(program, command, word) for word in command.operands):
-            yield rules.FOREIGN_SOURCE
-    elif (
-        is_foreign
-        and program not in rules.READERS | rules.FETCHERS
-        and (program in rules.RUNS_ADDRESSES or _WEB.match(words[0]))
-    ):
+        yield from [rules.FOREIGN_SOURCE] * is_foreign
+    elif is_foreign and program not in rules.READERS and (program in rules.RUNS_ADDRESSES or _WEB.match(words[0])):
         yield rules.FETCHES_AND_RUNS
     if program not in rules.FETCHERS or _is_local(words):
         return
@@ -235,20 +225,6 @@ def _judge_addresses(command: Command, text: str) -> Iterator[str]:
         sends = any(map(_SENDING.fullmatch, words))
     if sends or any(map(_SECRET.search, words)):
         yield rules.SENDS_OUT
-
-
-def _is_foreign_package(program: str, command: Command, word: str) -> bool:
-    """Tell whether a package to install is one of no registry: a file, somebody's repository, an unknown channel."""
-    if _ARCHIVE.fullmatch(word.removeprefix("./") if program in rules.SYSTEM_INSTALLERS else word):
-        return True
-    if program == "go":
-        host = word.split("/", 1)[0]
-        return "." in host and "/" in word and not word.startswith(".") and not rules.KNOWN_GO_HOSTS.fullmatch(host)
-    if program in ("conda", "mamba", "micromamba"):
-        channels = [b for a, b in pairwise(command.words) if a in ("-c", "--channel")]
-        return not rules.KNOWN_CHANNELS.issuperset(channels)
-    is_adding = command.subcommand in ("install", "i", "add", "ci", None)
-    return program in ("npm", "pnpm", "yarn", "bun", "npx") and is_adding and bool(_GITHUB_SHORTHAND.fullmatch(word))
 
 
 def _is_local(words: Sequence[str]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from consolidator.memory.calls.installation import PACKAGE_MANAGERS
 from consolidator.memory.calls.shell_programs import word_set
 
 FETCHES_AND_RUNS = "fetches and runs code"
@@ -26,10 +27,10 @@ DECODERS = word_set("base64 base32 basenc uudecode xxd openssl gunzip zcat gzip 
 INTERPRETERS = word_set(
     "python pypy node nodejs deno bun ruby perl php lua osascript pwsh powershell iex tclsh rscript julia cmd awk gawk"
 )
-READERS = word_set(  # of addresses: they show or save what is there
+READERS = FETCHERS | word_set(  # of addresses: they show or save what is there
     """
-    curl wget fetch aria2c http https xh httpie lynx links w3m axel git gh glab hub open xdg-open start browse ping
-    echo printf grep egrep rg sed test [ [[ ab wrk hey k6 siege lighthouse yt-dlp youtube-dl host dig nslookup
+    git gh glab hub open xdg-open start browse ping echo printf grep egrep rg sed test [ [[ ab wrk hey k6 siege
+    lighthouse yt-dlp youtube-dl
     """
 )
 RUNS_ADDRESSES = word_set(  # programs that run or apply what is at an address, wherever it is named
@@ -45,25 +46,17 @@ RUNS_WORDS = word_set(  # programs whose words hold another command
     """
 )
 PRIVILEGED = word_set("sudo doas pkexec su runuser runas gosu setpriv sudoedit visudo gsudo")
-SYSTEM_INSTALLERS = word_set("apt apt-get aptitude dpkg apk dnf yum zypper pacman rpm brew snap flatpak choco winget")
-INSTALLERS = word_set(
-    """
-    pip pipx uv poetry pdm hatch rye conda mamba micromamba pipenv easy_install npm pnpm yarn bun deno npx bunx pnpx
-    uvx gem bundle cargo rustup go composer mix cabal stack opam luarocks cpan cpanm apt apt-get aptitude dpkg apk dnf
-    yum zypper pacman brew port snap flatpak nix nix-env choco scoop winget rpm helm asdf mise volta corepack
-    """
-)
+INSTALLERS = PACKAGE_MANAGERS | word_set("npx bunx pnpx uvx rpm helm")
 RUNNERS_OF_PACKAGES = frozenset({"npx", "bunx", "pnpx", "uvx", "npm exec", "pnpm dlx", "yarn dlx"})  # they fetch, too
 KNOWN_TOOLS = word_set(  # packages that such a runner may be asked for
     """
-    tsc tsx ts-node eslint prettier jest vitest mocha playwright cypress vite next nuxt astro svelte-kit ng nx turbo
-    lerna webpack rollup esbuild swc babel prisma drizzle-kit sequelize knex typeorm tailwindcss postcss stylelint
-    biome oxlint commitlint husky lint-staged storybook expo react-native http-server serve nodemon concurrently
-    rimraf npm-check-updates ncu depcheck license-checker vue-tsc tsup tsd c8 nyc ava tap stryker markdownlint
-    markdownlint-cli2 cspell openapi-typescript graphql-codegen wrangler vercel netlify firebase serverless cdk sst
-    ruff black mypy pyright pytest flake8 isort pylint tox nox pre-commit uvicorn gunicorn jupyter poetry build twine
-    pip-audit bandit coverage sphinx-build mkdocs djlint sqlfluff yamllint ansible-lint alembic cookiecutter
-    create-react-app create-next-app create-vite remotion changeset semantic-release
+    tsc tsx ts-node eslint prettier jest vitest mocha playwright cypress vite next nuxt astro ng nx turbo lerna webpack
+    rollup esbuild swc babel prisma drizzle-kit sequelize knex typeorm tailwindcss postcss stylelint biome oxlint
+    commitlint husky lint-staged storybook expo react-native http-server serve nodemon concurrently rimraf vue-tsc
+    npm-check-updates depcheck tsup c8 nyc ava markdownlint openapi-typescript graphql-codegen wrangler vercel netlify
+    firebase serverless cdk sst ruff black mypy pyright pytest flake8 isort pylint tox nox pre-commit uvicorn gunicorn
+    jupyter poetry build twine pip-audit bandit coverage sphinx-build mkdocs sqlfluff yamllint ansible-lint alembic
+    cookiecutter create-react-app create-next-app create-vite changeset semantic-release
     """
 )
 BUILDERS = word_set("make cmake ninja install.sh setup.sh configure")
@@ -80,8 +73,6 @@ LOCAL_HOST = re.compile(
     r"|192\.168(?:\.\d+){2}|172\.(?:1[6-9]|2\d|3[01])(?:\.\d+){2}|[\w-]+(?:\.local|\.test)?|",
     re.IGNORECASE,
 )
-KNOWN_GO_HOSTS = re.compile(r"(?:golang|google\.golang|gopkg|go\.uber|k8s|sigs\.k8s|gotest|honnef|mvdan|github)\.\w+")
-KNOWN_CHANNELS = word_set("conda-forge defaults bioconda pytorch nvidia anaconda main")
 REMOVABLE = re.compile(  # what is made again, or is nobody's work
     r"(?:.*/)?(?:node_modules|dist|build|builds|target|out|output|bin|obj|\.?venv|\.?env|__pycache__|coverage|htmlcov"
     r"|logs?|\.?te?mp|.*cache.*|\.(?:next|nuxt|turbo|tox|nox|parcel|gradle|terraform|eggs|svelte-kit|output|vite"
@@ -181,6 +172,12 @@ _ROWS = {
         (?:apt|apt-get|aptitude|dnf|yum|zypper|apk|rpm|pacman|dpkg) …(?:-X|-U \S*:|-i |-o )
         (?:register-psrepository|install-(?:module|script|package)|import-module)\b|ansible-galaxy …git\+
         brew …install …[\w.@-]+/[\w.@-]+/|git submodule add
+        (?:npm|pnpm|yarn|bun|npx) (?:(?:install|i|add|ci) )?(?:-\S+ )*(?!@|\.)[\w.-]+/[\w.-]+(?:#\S*)?¶
+        (?:conda|mamba|micromamba) …(?:-c|--channel)[ =](?!conda-forge|defaults|bioconda|pytorch|nvidia|anaconda|main)
+        go (?:get|install) (?:-\S+ )*(?!(?:(?:google\.)?golang|gopkg|go\.uber|(?:sigs\.)?k8s|gotest|honnef|github)\.)
+            \w[\w-]*\.[\w.-]+/
+        (?:pip|uv|conda|npm|pnpm|yarn|bun|npx|gem|cargo|dotnet) …(?!\.\.?/)\S+\.(?:whl|tgz|tar\.gz|zip|gem|nupkg)¶
+        (?:apt|apt-get|dpkg|apk|dnf|yum|zypper|pacman|rpm|brew|snap|choco) …\S+\.(?:deb|rpm|apk|pkg|msi|exe|tar\.\w+)¶
     """,
     SENDS_OUT: r"""
         (?:ngrok|cloudflared|localtunnel|lt|bore|frpc|chisel|serveo|zrok|tailscale (?:funnel|serve)|telebit|pagekite)\b
@@ -209,14 +206,14 @@ _ROWS = {
 }
 
 
-def _patterns(rows: str) -> list[re.Pattern[str]]:
+def _patterns(rows: str) -> list[str]:
     """Return the rows of a table as patterns; a line that stands deeper goes on with its row."""
     for sign, pattern in (("\n            ", ""), ("…", "(?:.* )?"), ("¶", "(?: |$)")):
         rows = rows.replace(sign, pattern)
-    return [re.compile(row.strip(), re.IGNORECASE) for row in rows.strip().splitlines()]
+    return [row.strip() for row in rows.strip().splitlines()]
 
 
-RULES = [(reason, pattern) for reason, rows in _ROWS.items() for pattern in _patterns(rows)]
+RULES = [(reason, re.compile(row, re.IGNORECASE)) for reason, rows in _ROWS.items() for row in _patterns(rows)]
 REACHES_OUT, RUNS_TEXT, DECODES_TEXT, SENDS_TEXT, DESTROYS_TEXT, POWERSHELL, ENCODED = (
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
@@ -264,23 +261,19 @@ _ASSIGNMENTS = {
         (?:NODE_EXTRA_CA_CERTS|SSL_CERT_FILE|CURL_CA_BUNDLE|REQUESTS_CA_BUNDLE)=.
     """,
 }
-ASSIGNMENT_RULES = [(reason, pattern) for reason, rows in _ASSIGNMENTS.items() for pattern in _patterns(rows)]
+ASSIGNMENT_RULES = [(reason, re.compile(row)) for reason, rows in _ASSIGNMENTS.items() for row in _patterns(rows)]
 INSTRUCTIONS = re.compile(
-    r"(?:.*/)?(?:CLAUDE|AGENTS|GEMINI)(?:\.local)?\.md|(?:.*/)?\.(?:cursorrules|windsurfrules)"
+    r"(?:.*/)?(?:(?:CLAUDE|AGENTS|GEMINI)(?:\.local)?\.md|\.(?:cursor|windsurf)rules)"
 )  # of agents
 OUTSIDE = re.compile(  # paths of the machine, of the account, or of the agent and the hooks of the project
-    r"~|\$\{?HOME\b|/(?:etc|usr(?!/src/)|bin|sbin|lib\w*|boot|sys|proc|Library|System|Applications)(?:/|$)"
-    r"|/root(?:/\.|/?$)"
+    r"~|\$\{?HOME\b|/(?:etc|usr(?!/src/)|bin|sbin|lib\w*|boot|sys|proc|Library|System|Applications)(?:/|$)|/root(?:/\.|/?$)"
     r"|/var/(?!tmp/|folders/)|/dev/(?!null$|std|fd/|tty$|shm/|full$|u?random$|zero$)|/(?:home|Users)/[^/]+/\.[^/]"
-    r"|/(?:home|Users)(?:/[^/]*)?/?$|/$|[A-Za-z]:[\\/](?:Windows|Program)"
-    r"|(?:.*/)?\.git/(?:hooks|config|info)\b|(?:.*/)?\.husky(?:/|$)|(?:.*/)?\.githooks(?:/|$)"
-    r"|(?:.*/)?\.(?:npmrc|pypirc|yarnrc"
-    r"(?:\.yml)?|netrc|ssh(?:/.*)?|aws(?:/.*)?|gitconfig|gemrc|condarc|pip(?:/.*)?|bash\w*|zsh\w*|profile|envrc"
-    r"|claude(?:/.*)?|codex(?:/.*)?|cursor(?:/.*)?|gemini(?:/.*)?|mcp\.json|vscode/(?:tasks|settings)\.json|direnv.*"
-    r"|github/workflows/.*|kube(?:/.*)?|docker(?:/.*)?|gnupg(?:/.*)?)$|(?:.*/)?(?:authorized_keys"
-    r"|known_hosts|sudoers|crontab"
-    r")$|(?:.*/)?(?:pip\.conf|sitecustomize\.py|usercustomize\.py|\w+\.pth|cron\.d/.*)$"
-    r"|(?:\.\./){2,}",
+    r"|/(?:home|Users)(?:/[^/]*)?/?$|/$|[A-Za-z]:[\\/](?:Windows|Program)|(?:\.\./){2,}"
+    r"|(?:.*/)?(?:\.git/(?:hooks|config|info)\b|\.(?:husky|githooks)(?:/|$))"
+    r"|(?:.*/)?\.(?:npmrc|pypirc|yarnrc(?:\.yml)?|netrc|gitconfig|gemrc|condarc|bash\w*|zsh\w*|profile|envrc|mcp\.json"
+    r"|(?:ssh|aws|pip|claude|codex|cursor|gemini|kube|docker|gnupg)(?:/.*)?|vscode/(?:tasks|settings)\.json|direnv.*"
+    r"|github/workflows/.*)$"
+    r"|(?:.*/)?(?:authorized_keys|known_hosts|sudoers|crontab|pip\.conf|(?:site|user)customize\.py|\w+\.pth|cron\.d/.*)$"
 )
 NAMED_IN_PROSE = (  # programs whose names are no words of prose
     "curl|wget|git|npm|npx|pnpm|yarn|pip3?|pipx|uvx?|poetry|conda|cargo|docker|podman|kubectl|helm|terraform|tofu|aws|gcloud"
