@@ -16,12 +16,13 @@ from consolidator.memory.text.invisible import strip_invisible
 MAX_COMMAND = 300  # characters of a command in prose
 MAX_COMMANDS = 200  # of a text; what follows them is not judged, and withheld
 _VERB = r"(?:run|use|execute|do|type|invoke|launch|call|start)(?:n?ing|s)?"
+_MARK = r"(?:\s--?\w|[|>$~*]|\./)"  # of a command
 _QUOTED = re.compile(
     r"```(?:\w*\n)?(.+?)```|`([^`\n]+)`|[“«„\"]([^“”«»\"\n]+)[”»“\"]|(?<!\w)'([^'\n]+)'(?!\w)", re.DOTALL
 )
 _START = re.compile(
     rf"(?<![\w./-])(?:[\w./~-]*/)?(?:{rules.NAMED_IN_PROSE})(?!\S*://)(?=\s+\S)(?!\s+{rules.NOUNS_AFTER_PROGRAMS}\b)"
-    rf"|\b{_VERB}\s+(?!not\b|(?:{rules.WORDS_AFTER_COMMANDS})\b)(?P<tail>(?=[^\n]{{0,300}}(?:\s-{{1,2}}\w|[|>$~*]|\./))[^\s`\"'“])",
+    rf"|\b{_VERB}\s+(?!not\b|(?:{rules.WORDS_AFTER_COMMANDS})\b)(?P<tail>(?=[^\n]{{0,300}}{_MARK})[^\s`\"'“])",
     re.IGNORECASE | re.ASCII,
 )
 _END = re.compile(r"\n|[.!?;]\s+(?=[A-Z])|[.!?]?$|\s\(")
@@ -89,7 +90,8 @@ def _find_commands(text: str, project: str | None) -> Iterator[tuple[int, int, s
 def _find_spans(text: str) -> Iterator[tuple[int, int, bool]]:
     """Yield where commands may stand: quoted ones with their ends, others to the end of their sentence."""
     for match in _QUOTED.finditer(text):
-        yield (*match.span(match.lastindex or 0), True)
+        if match.lastindex in (1, 2) or re.search(_MARK, match[0]):
+            yield (*match.span(match.lastindex or 0), True)
     for match in _START.finditer(text):
         start = match.start() if match["tail"] is None else match.start("tail")
         end = _END.search(text, start, start + MAX_COMMAND)

@@ -39,6 +39,7 @@ HARMLESS = """
     use 4 spaces -- never tabs
     Use `rm -rf node_modules && npm ci` when the lockfile changes.
     Do the review at 5pm, mail me the script.
+    They call it "at home" and 'batch of ten'.
 """
 
 
