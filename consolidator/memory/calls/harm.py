@@ -159,7 +159,7 @@ def _judge_file_text(text: str, depth: int = 0) -> Iterator[str]:
     """Judge what is written into a file: a script, a Makefile or a package's settings, which runs later."""
     for line in text[:MAX_JUDGED].splitlines():
         if match := rules.REACHES_OUT.search(line) or rules.DECODES_TEXT.search(line):
-            parts = [line.lstrip("@+- \t"), line[match.start() :], *re.findall(r"\"((?:[^\"\\]|\\.)*)\"", line)]
+            parts = [line.lstrip("@+- \t"), line[match.start() :], *re.findall(r"[\"`]([^\"`]*)[\"`]", line)]
             yield from (harm for harm in _judge_lines(parts, None, depth) if harm in rules.GRAVE)
 
 
