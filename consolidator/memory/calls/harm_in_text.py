@@ -44,16 +44,16 @@ _FETCHED_AND_RUN = re.compile(
 )
 
 
-def text_harm(text: str, project: str | None = None) -> str | None:
+def text_harm(text: str) -> str | None:
     """Return what makes a text hostile to tell unasked, the worst first; None for a text without hostile commands."""
-    harms = [harm for _, _, harm in _find_commands(_plain(text), project)]
+    harms = [harm for _, _, harm in _find_commands(_plain(text))]
     return next((harm for harm in harms if harm in rules.GRAVE), harms[0] if harms else None)
 
 
-def mask_commands(text: str, project: str | None = None) -> str:
+def mask_commands(text: str) -> str:
     """Return a text in which each hostile command is replaced by why it is left out."""
     plain, end, pieces = _plain(text), 0, []
-    commands = sorted(_find_commands(plain, project))
+    commands = sorted(_find_commands(plain))
     for start, stop, harm in commands:
         if start >= end:
             pieces += [plain[end:start], f"(a command that {harm})"]
@@ -66,7 +66,7 @@ def _plain(text: str) -> str:
     return unicodedata.normalize("NFKC", strip_invisible(text))
 
 
-def _find_commands(text: str, project: str | None) -> Iterator[tuple[int, int, str]]:
+def _find_commands(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield where the hostile commands of a text stand, and why each is hostile."""
     for match in _FETCHED_AND_RUN.finditer(text):
         yield match.start(), match.end(), rules.FETCHES_AND_RUNS
@@ -81,7 +81,7 @@ def _find_commands(text: str, project: str | None) -> Iterator[tuple[int, int, s
             clause_end = _CLAUSE_END.search(text, end if is_quoted else start)
             allowed_from = clause_end.start() if clause_end else len(text)
             continue
-        stop, harm = _judge_span(text[start:end], project, is_quoted=is_quoted)
+        stop, harm = _judge_span(text[start:end], is_quoted=is_quoted)
         if harm is not None:
             yield start, start + stop, harm
             allowed_from = end if is_quoted else start
@@ -98,15 +98,15 @@ def _find_spans(text: str) -> Iterator[tuple[int, int, bool]]:
         yield start, end.start() if end else min(len(text), start + MAX_COMMAND), False
 
 
-def _judge_span(span: str, project: str | None, *, is_quoted: bool) -> tuple[int, str | None]:
+def _judge_span(span: str, *, is_quoted: bool) -> tuple[int, str | None]:
     """Return how long a command is and why it is hostile: its words end where the sentence's go on."""
     if is_quoted:
-        return len(span), line_harm(span, project) if re.search(r"\S\s+\S", span) else None
+        return len(span), line_harm(span) if re.search(r"\S\s+\S", span) else None
     words = re.sub(r"[^\x00-\x7f]+", " ", _JOINED.sub(" && ", _PIPED.sub(" | ", span))).rstrip("`\"').,;:!? ")
     stop = _STOP.search(words)
-    harm = line_harm(words[: stop.start()] if stop else words, project)
+    harm = line_harm(words[: stop.start()] if stop else words)
     if stop and harm not in rules.GRAVE and re.search(r"[|;&`]|[$<]\(", words[stop.start() :]):
-        whole = line_harm(words, project)
+        whole = line_harm(words)
         harm = whole if whole in rules.GRAVE else harm
-    end = _STOP.search(span) if harm and stop and line_harm(words[: stop.start()], project) == harm else None
+    end = _STOP.search(span) if harm and stop and line_harm(words[: stop.start()]) == harm else None
     return end.start() if end else len(span.rstrip("`\"').,;:!? ")), harm
