@@ -277,6 +277,7 @@ class RuleProposal(BaseModel):
     peer: str | None
     believed: bool = Field(description="whether memory believes it already")
     quotes: list[RuleQuote]
+    withheld: str | None = Field(None, description="why it is told to no agent before a person accepts it")
 
 
 class RuleList(BaseModel):

@@ -14,7 +14,7 @@ from consolidator.memory.calls.shell import Command
 from consolidator.memory.calls.shell_programs import word_set
 from consolidator.memory.calls.symbols import shell_command
 
-_PACKAGE_MANAGERS = word_set(
+PACKAGE_MANAGERS = word_set(
     """
     apt apt-get aptitude dpkg apk dnf yum microdnf zypper pacman brew port snap flatpak nix nix-env choco scoop winget
     pip pipx uv poetry pdm hatch rye conda mamba micromamba pipenv easy_install npm pnpm yarn bun deno corepack volta
@@ -69,7 +69,7 @@ def installed_packages(tool: str, arguments: Any) -> tuple[str, ...]:
 def _packages(command: Command) -> tuple[str, ...]:
     if command.program == "ensurepip":
         return ("pip",)
-    if command.program not in _PACKAGE_MANAGERS:
+    if command.program not in PACKAGE_MANAGERS:
         return ()
     verbs = (command.subcommand or "").split()
     if not {*verbs, *command.options, *command.operands[:1]} & _INSTALLING:

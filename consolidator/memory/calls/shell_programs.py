@@ -11,7 +11,7 @@ def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh", "fish"})
+SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ash", "ksh", "fish"})
 
 # Programs whose first bare word is a subcommand.
 SUBCOMMAND_PROGRAMS = word_set(

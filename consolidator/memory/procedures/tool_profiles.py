@@ -14,7 +14,6 @@ from typing import Any
 
 from consolidator.memory.calls.harm import find_harm, symbol_harm
 from consolidator.memory.calls.symbols import display_name, is_shell_symbol
-from consolidator.memory.calls.tool_kinds import PATH_KEYS
 from consolidator.memory.procedures.key_counts import encode_json, hash_key
 from consolidator.memory.procedures.key_sums import KeySums
 from consolidator.memory.procedures.key_texts import KeyTexts
@@ -97,7 +96,7 @@ class ToolProfile:
 
     def find_harm(self, project: str | None) -> str | None:
         """Return why what the tool was mostly called with is repeated to no agent; None for a harmless tool."""
-        paths = ("command", "$", "$usage") if is_shell_symbol(self.symbol) else PATH_KEYS
+        paths = ("command", "$", "$usage") if is_shell_symbol(self.symbol) else tuple(self.bindings)
         usual = [
             ("command" if path[0] == "$" else path, binding.value)
             for path in paths

@@ -80,6 +80,15 @@ def turn_excerpt(item: RecallItem, excerpt: str) -> RecallItem:
     return replace(item, line=line, data={**item.data, "text": excerpt})
 
 
+def reworded(item: RecallItem, text: str) -> RecallItem:
+    """Return the item of a turn or a fact with another text."""
+    if item.kind == "episode":
+        return turn_excerpt(item, text)
+    before, after = str(item.data["text"]), {**item.data, "text": text}
+    line = item.line.replace(_quoted(before), _quoted(text)).replace(_one_line(before), _one_line(text))
+    return replace(item, line=line, data=after)
+
+
 def quoted_item(kind: str, identity: str, text: str, score: float = 0.0) -> RecallItem:
     """Return the item of a solution or a procedure: quoted, since it is made of the texts of calls and tools."""
     citation = f"[{kind}:{identity}]"

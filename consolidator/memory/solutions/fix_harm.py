@@ -40,14 +40,16 @@ def _calls_of(record: ErrorRecord) -> Iterator[tuple[str, dict[str, str]]]:
         yield resolver, {"": change.new or ""}
     for step in record.between:
         yield step.symbol, {"": step.argument}
+        if step.detail:
+            yield step.symbol, {"text": step.detail}
 
 
 def _harms(calls: Sequence[tuple[str, dict[str, str]]], named: frozenset[str], project: str | None) -> Iterator[str]:
     for symbol, texts in calls:
         if not is_shell_symbol(symbol):
             tool = symbol.split(" ", 1)[0]
-            path = {"file_path": texts[""]} if texts.keys() == {""} else texts
-            if harm := find_harm(tool, path, project):
+            unnamed = {key: texts[""] for key in ("file_path", "text") if texts.keys() == {""}}
+            if harm := find_harm(tool, unnamed or texts, project):
                 yield harm
             continue
         for line in texts.values():

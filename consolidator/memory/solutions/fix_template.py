@@ -26,6 +26,7 @@ _FUNCTION_WORDS = (
 )
 _STOP_WORDS = frozenset(_FUNCTION_WORDS.split())
 _PLAIN_VALUE = re.compile(r"[\w./][\w./@:#=,%-]*")  # no option, variable, home, pattern, nor a mark of a shell
+_FILE_ENDING = re.compile(r"\.[A-Za-z]\w*")
 _MAX_DOCUMENT = 2000  # characters of a document that are read
 
 
@@ -234,10 +235,17 @@ def may_fill(value: str, text: str, known: Sequence[str]) -> bool:
         return False
     if not value.isascii() and all(map(str.isascii, known)):
         return False
-    if not value.startswith("/"):
-        return True
-    folders = [posixpath.dirname(each) for each in known if each.startswith("/")]
-    shared = posixpath.commonpath(folders) if folders else "/"
+    endings = {posixpath.splitext(each)[1] for each in known}
+    if endings and all(map(_FILE_ENDING.fullmatch, endings)) and posixpath.splitext(value)[1] not in endings:
+        return False  # where the cases have lock files, a source file is no value
+    are_absolute = {each.startswith("/") for each in known}
+    if are_absolute <= {False} and not value.startswith("/"):
+        folders = [posixpath.dirname(each) for each in known if posixpath.splitext(each)[1]]
+        shared = posixpath.commonpath(folders) if folders and len(folders) == len(known) else ""
+        return not shared or value.startswith(f"{shared}/")
+    if are_absolute != {True}:
+        return False
+    shared = posixpath.commonpath([posixpath.dirname(each) for each in known])
     is_file = not value.endswith("/") or any(each.endswith("/") for each in known)
     return shared != "/" and is_file and value.startswith(f"{shared}/")
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from consolidator.database import Database
 from consolidator.llm.redaction.redact import redact
+from consolidator.memory.calls.harm_in_text import text_harm
 from consolidator.memory.calls.symbols import tool_symbol
 from consolidator.memory.recall.block import RecallItem, fact_item, quoted_item, turn_excerpt
 from consolidator.memory.recall.documents import RecalledFact
@@ -34,6 +35,7 @@ from consolidator.service.hooks.payload import HookCall
 from consolidator.service.log.working_directory import find_project
 from consolidator.service.memory.recall import MAX_QUERY_WORDS, rank_documents
 from consolidator.service.memory.solutions import find_solutions
+from consolidator.service.memory.withheld import find_withheld_facts
 from consolidator.store.facts.visibility import find_facts_of_others, find_project_sessions
 from consolidator.store.memory import injections
 from consolidator.store.search import postings, scope_sizes
@@ -105,9 +107,10 @@ async def _brief_session(database: Database, call: HookCall, first: Section | No
             conn, call.agent, call.project, STANDING_KINDS, now=now, limit=MAX_STANDING_FACTS
         )
         others = await find_facts_of_others(conn, [fact.id for fact in facts])
+        withheld = await find_withheld_facts(conn, {fact.id: fact.sentence for fact in facts})
         fixes = await injections.list_confirmed_fixes(conn, call.agent, call.project, limit=MAX_FIXES)
         last = await injections.find_latest_end(conn, call.agent, call.project, but=call.session_id)
-    facts = [fact for fact in facts if fact.id not in others]
+    facts = [fact for fact in facts if fact.id not in others and fact.id not in withheld]
     new = [fact for fact in facts if last is not None and fact.recorded_at > last]
     standing = [fact for fact in facts if fact not in new]
     told = [] if first is None else [first]
@@ -135,7 +138,7 @@ async def _items_for_prompt(database: Database, call: HookCall, shown: Collectio
     if persons:
         weighed = await _weigh_words(database, call, query_words(without_directories(prompt))[:MAX_QUERY_WORDS])
         relevant = [about for item in persons if (about := _about_prompt(item, weighed)) is not None]
-        items += await _of_project(database, call, relevant)
+        items += await _tellable(database, call, relevant)
     said = {str(item.data["text"]): item for item in reversed(items)}  # the best of those that say the same
     unseen = [item for item in items if said[str(item.data["text"])] is item and item.citation.strip("[]") not in shown]
     return unseen[:MAX_PROMPT_ITEMS]
@@ -181,12 +184,18 @@ async def _weigh_words(database: Database, call: HookCall, words: Sequence[str])
     return PromptWords.weigh(words, counts, max(sums.turns + sums.facts, MIN_DOCUMENTS_OF_PROMPT))
 
 
-async def _of_project(database: Database, call: HookCall, items: Sequence[RecallItem]) -> list[RecallItem]:
-    """Return the facts, and the turns that are of the project's own sessions."""
+async def _tellable(database: Database, call: HookCall, items: Sequence[RecallItem]) -> list[RecallItem]:
+    """Return the facts without a hostile command, and the turns that are of the project's own sessions."""
+    facts = {str(item.data["id"]): str(item.data["text"]) for item in items if item.kind == "fact"}
     async with database.connection() as conn:
         sessions = {session for item in items if item.kind == "episode" for session in _sessions_of(item)}
         own = await find_project_sessions(conn, sessions, call.project) if sessions else set()
-    return [item for item in items if item.kind == "fact" or own.issuperset(_sessions_of(item))]
+        withheld = await find_withheld_facts(conn, facts)
+    return [
+        item
+        for item in items
+        if (item.data["id"] not in withheld if item.kind == "fact" else own.issuperset(_sessions_of(item)))
+    ]
 
 
 def _is_persons_word(item: RecallItem) -> bool:
@@ -205,7 +214,9 @@ def _about_prompt(item: RecallItem, prompt: PromptWords) -> RecallItem | None:
     sentences = [
         sentence
         for sentence in lasting_sentences(text)
-        if prompt.covers(without_directories(sentence)) and tells_more(sentence, prompt.words)
+        if prompt.covers(without_directories(sentence))
+        and tells_more(sentence, prompt.words)
+        and not text_harm(sentence)
     ]
     return turn_excerpt(item, " … ".join(sentences)) if sentences else None
 

@@ -20,6 +20,7 @@ from consolidator.models.solution import SolutionRow
 from consolidator.models.supersession import FactVersionRow
 from consolidator.service.memory.ids import MEMORY, resolve_id
 from consolidator.service.memory.procedures import describe_purpose
+from consolidator.service.memory.withheld import find_withheld_facts
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.facts import supersession
 from consolidator.store.facts.visibility import (
@@ -141,7 +142,9 @@ async def _explain_fact(conn: Connection, fact: FactRow, scope: Viewer) -> dict[
         visible = await find_scoped_facts(conn, {other.id for other in history}, scope)
         cited = [_cut(candidate) for candidate in cited if candidate.session_id in own]
         history = [other for other in history if other.id in visible]
+    withheld = await find_withheld_facts(conn, {fact.id: fact.sentence})
     lines = [
+        *(f"hostile: told to no agent unasked, since it {harm}" for harm in withheld.values()),
         f"{fact.kind}, {fact.confidence}, trusted as said by the {fact.trust}, "
         f"in {fact.sessions} session{'s' if fact.sessions != 1 else ''}",
         f"belongs to agent {fact.agent}"

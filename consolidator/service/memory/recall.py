@@ -11,8 +11,9 @@ import numpy as np
 from consolidator.database import Connection, Database
 from consolidator.jobs.indexing.embeddings import embed_query
 from consolidator.llm.redaction.redact import redact
+from consolidator.memory.calls.harm_in_text import mask_commands
 from consolidator.memory.recall import ranking
-from consolidator.memory.recall.block import RecallItem, quoted_item, render_block
+from consolidator.memory.recall.block import RecallItem, quoted_item, render_block, reworded
 from consolidator.memory.recall.documents import Channel, RecalledFact, RecalledTurn
 from consolidator.memory.recall.fusion import find_hidden_events, fuse_channels, scale_to_best, scale_to_range
 from consolidator.memory.recall.postings import FACT, TURN
@@ -24,6 +25,7 @@ from consolidator.models.session import SessionRow
 from consolidator.models.solution import SolutionRow
 from consolidator.service.memory.procedures import describe_purpose
 from consolidator.service.memory.solutions import answer_error, find_solutions
+from consolidator.service.memory.withheld import find_withheld_facts
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import Settings
@@ -143,7 +145,7 @@ async def answer_query(
     ranked = await _rank_documents(
         database, query, scope, project_alone=viewer.is_of_project, limit=limit, settings=settings
     )
-    documents = ranked.items if ranked.has_answer else []
+    documents = await _without_hostile_commands(database, ranked.items[:limit]) if ranked.has_answer else []
     solutions = await _find_solutions(database, query, scope, viewer)
     leading = [quoted_item("solution", row.id, row.body["line"]) for row in solutions]
     leading += await _find_procedures(database, query, scope, project_alone=viewer.is_of_project)
@@ -151,6 +153,19 @@ async def answer_query(
     text, items = render_block(wanted, token_budget)
     shown = {item.citation for item in items}
     return Answer(text, items, [item for item in wanted if item.citation not in shown], ranked)
+
+
+async def _without_hostile_commands(database: Database, items: Sequence[RecallItem]) -> list[RecallItem]:
+    """Return facts and turns in which hostile commands are replaced: a block is also shown to agents unasked."""
+    facts = {str(item.data["id"]): str(item.data["text"]) for item in items if item.kind == "fact"}
+    async with database.connection() as conn:
+        withheld = await find_withheld_facts(conn, facts)
+    masked = []
+    for item in items:
+        text = str(item.data["text"])
+        is_told = item.kind == "fact" and item.data["id"] not in withheld
+        masked.append(item if is_told or (told := mask_commands(text)) == text else reworded(item, told))
+    return masked
 
 
 async def _find_solutions(database: Database, query: str, scope: Viewer, viewer: Viewer) -> list[SolutionRow]:

@@ -13,6 +13,8 @@ from consolidator.jobs.consolidation.learning import session_context
 from consolidator.jobs.merging.changes import Changes
 from consolidator.jobs.merging.reconciling import reconcile_agent
 from consolidator.llm.redaction.redact import redact
+from consolidator.memory.calls.harm_in_text import text_harm
+from consolidator.memory.calls.harm_rules import GRAVE
 from consolidator.memory.facts.reconcile import STANDING_COUNT, fact_id, normalize_value
 from consolidator.memory.facts.relations import spellings_of
 from consolidator.memory.facts.remembered import (
@@ -64,6 +66,7 @@ class RuleProposal:
     peer: str | None
     believed: bool  # whether memory believes it already
     quotes: list[RuleQuoteRow]
+    withheld: str | None = None  # why it is told to no agent before a person accepts it
 
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON."""
@@ -98,7 +101,7 @@ async def accept_rule(
     """Believe a proposal as a rule, in other words if some are given; return the fact.
 
     With `everywhere` it holds in every project of its agent, in place of the one that it was asked in. Raises NotFound
-    for an id that no proposal has, and UsageError for one that several begin with.
+    for an id that no proposal has, and UsageError for one that several begin with, or for a hostile command.
     """
     viewer.check_may("write")
     if everywhere and (viewer.project is not None or viewer.peer is not None):
@@ -110,6 +113,8 @@ async def accept_rule(
     rule = clean_statement(_rule_of(row) if words is None else words, redact)
     if not rule or len(rule) > MAX_STATEMENT_CHARS:
         raise UsageError(f"a rule is one to {MAX_STATEMENT_CHARS} characters, not {len(rule)}")
+    if (harm := text_harm(rule)) in GRAVE:
+        raise UsageError(f"it holds a command that {harm}: what memory tells to no agent")
     decision = {"decision": STATED, "statement": rule, **_attribute(row)}
     async with database.transaction() as conn:
         await agent_locks.lock_agent(conn, row.agent)
@@ -164,9 +169,10 @@ async def list_accepted_rules(
         scope = await narrow_scope(conn, viewer, agent=agent, project=project, peer=None)
         if scope.peer is not None:  # a project's rules are of all its people
             return []
-        return await rules.list_accepted(
+        accepted = await rules.list_accepted(
             conn, level="project", owner=scope.project or "", agent=scope.agent, limit=MAX_ACCEPTED
         )
+    return [row for row in accepted if text_harm(row.rule) not in GRAVE]
 
 
 async def _list_visible(
@@ -218,6 +224,7 @@ async def _propose(conn: Connection, row: RepeatedRow) -> RuleProposal:
         peer=owner.peer,
         believed=row.fact_id is not None,
         quotes=sorted(quotes, key=lambda quote: quote.occurred_at, reverse=True),
+        withheld=text_harm(_rule_of(row)),
     )
 
 

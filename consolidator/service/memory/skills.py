@@ -16,6 +16,7 @@ import yaml
 
 from consolidator.database import Database
 from consolidator.llm.redaction.redact import redact
+from consolidator.memory.calls.harm_in_text import mask_commands, text_harm
 from consolidator.memory.procedures.session_goals import order_goals
 from consolidator.memory.solutions.solution import count_support
 from consolidator.memory.text.invisible import strip_invisible
@@ -88,7 +89,8 @@ async def _load_goals(database: Database, procedure: ProcedureRow, explanation: 
     ids = list(dict.fromkeys(proof["session_id"] for proof in explanation["evidence"]))
     async with database.connection() as conn:
         titles = await read_titles(conn, ids)
-    return order_goals((titles[id] for id in ids if id in titles), procedure.body.get("purpose", ()))
+    goals = order_goals((titles[id] for id in ids if id in titles), procedure.body.get("purpose", ()))
+    return [goal for goal in goals if text_harm(goal) is None]
 
 
 def skill_name(title: str, procedure_id: str) -> str:
@@ -133,7 +135,7 @@ def skill_text(name: str, procedure: ProcedureRow, explanation: dict[str, Any], 
 
 def _one_line(line: str) -> str:
     """Return a redacted, visible text on one line, so that it can neither end its list nor start a heading."""
-    return " ".join(redact(strip_invisible(line)).split())
+    return " ".join(redact(mask_commands(strip_invisible(line))).split())
 
 
 def _last_part(project: str) -> str:

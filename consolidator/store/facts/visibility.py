@@ -37,6 +37,13 @@ async def find_facts_of_others(conn: Connection, ids: Iterable[str]) -> set[str]
     return others - await find_visible_facts(conn, others, OWNER) if others else others
 
 
+async def list_statements(conn: Connection, ids: Iterable[str], extractors: Iterable[str]) -> list[tuple[str, str]]:
+    """Return what a person stated outright, by the extractors of such statements: facts' ids, each with the words."""
+    values = {"ids": sorted(set(ids)), "extractors": sorted(extractors)}
+    cursor = await conn.execute(_SQL["statements"], values)
+    return [(row[0], row[1]) for row in await cursor.fetchall()]
+
+
 async def find_project_sessions(conn: Connection, ids: Iterable[str], project: str) -> set[str]:
     """Return which of some sessions are of this project itself."""
     return set(await fetch_column(conn, _SQL["sessions_of_project"], {"ids": sorted(set(ids)), "project": project}))

@@ -53,3 +53,9 @@ where f.id = any(%(ids)s) and f.trust <> 'person' and exists (
     select from candidate c join session s on s.id = c.session_id left join session root on root.id = s.root_id
     where c.id = any(f.evidence) and coalesce(case when root.id is null then s.peer else root.peer end, '') <> ''
 )
+
+-- name: statements
+-- What a person asked to remember, accepted as a rule, or put right, by the fact that rests on it.
+select f.id, coalesce(c.sentence, f.sentence) as sentence
+from fact f left join candidate c on c.id = any(f.evidence) and c.extractor = any(%(extractors)s) and c.trust = 'user'
+where f.id = any(%(ids)s) and (f.trust = 'person' or c.id is not null)

@@ -382,6 +382,8 @@ def test_a_slot_refuses_what_is_no_plain_name(branch: str) -> None:
         "/tmp/build/",
         "/tmp/other/x.lock",
         "/home/ada/x.lock",
+        "src/app.lock",
+        "/tmp/build/app.py",
     ],
 )
 def test_a_slot_refuses_a_path_outside_the_folders_of_its_cases(path: str) -> None:
