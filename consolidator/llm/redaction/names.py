@@ -12,6 +12,7 @@ from consolidator.llm.redaction.forms import CredentialSpan
 from consolidator.llm.redaction.values import (
     is_chosen,
     is_hexadecimal,
+    is_invented,
     is_placeholder,
     is_tangled,
     is_uuid,
@@ -20,8 +21,11 @@ from consolidator.llm.redaction.values import (
     shannon_entropy,
 )
 
-_FOREIGN_ASCII = "kennwort|wachtwoord|senha|contrasena"
-_FOREIGN = "contraseña|lösenord|adgangskode|passord|hasło|пароль|パスワード|密码|密碼|비밀번호"
+_FOREIGN_ASCII = "kennwort|wachtwoord|senha|contrasena|parola|salasana"
+_FOREIGN = (
+    "contraseña|lösenord|adgangskode|passord|hasło|heslo|şifre|jelszó|парол[ьяею]|токен|パスワード|トークン|密码|密碼|口令|密钥|令牌"
+    "|비밀번호|mật khẩu|סיסמה|كلمة المرور|κωδικός|पासवर्ड"
+)
 # One pattern over the text in lower case: many times faster than one that ignores case.
 _NAME = re.compile(
     r"pass(?:phrase|w(?:or[dt]|d)|code|ord)?|pwd|psk|secret|token|cred(?:ential|s)|key|auth|jwt|_pat(?![a-z0-9])"
@@ -183,18 +187,18 @@ _BETWEEN = re.compile(
         (?:(?P<tag>\s{1,24}(?:[vV]alue|content)\s{0,2}=\s{0,2}
              |(?:\s{1,3}[\w:.-]{1,32}=(?:"[^"<>\n]{0,64}"|'[^'<>\n]{0,64}')){0,3}(?:</[A-Za-z]{1,16}>\s{0,24}<[A-Za-z]{1,16})?
               \s?(?:>|&gt;|\\u003e)(?:<!\[CDATA\[)?)
-           |(?P<default>[\])}]{0,2}(?:\s{0,3}(?:\?\?=?|\|\|=?|\?:|//=?|\bor\b)\s{0,3}|\)\s?(?:\{|do)?\s{1,3}
+           |(?P<default>[\])}]{0,2}(?:\s?\?\s[^\n;:?]{1,80}\s:\s|\s{0,3}(?:\?\?=?|\|\|=?|\?:|//=?|\bor\b)\s{0,3}|\)\s?(?:\{|do)?\s{1,3}
              |\)\s{0,12}\.(?:unwrap_or|unwrap_or_else|orElse|getOrElse|or_else)\s?\((?:\s?\|\w?\|)?\s{0,2})(?=\\{0,4}["'`]))
-           |(?P<sep>\s{0,4}(?::=|=>|={1,3}|:|,(?=\s{0,2}\\{0,4}["']))(?:[ ]?[|>][+-]?(?=\s)|[ ]?\((?=\s))?\s{0,24}
-             (?:[brfu]{0,2}(?=["']))?(?:\\{0,4}["']value\\{0,4}["']\s{0,4}:\s{0,4})?
+           |(?P<sep>[ ]{0,40}\|[ ]{1,40}|\s{0,4}(?::=|=>|={1,3}|:|,(?=\s{0,2}\\{0,4}["']))(?:[ ]?[|>][+-]?(?=\s)|[ ]?\((?=\s))?\s{0,24}
+             (?:[brfuL@$]{0,2}(?=["']))?(?:\\{0,4}["']value\\{0,4}["']\s{0,4}:\s{0,4})?
              |(?:\s|\\{1,4}[nrt]){1,12}value:\s{1,4})
            |(?P<call>\s?\(\s?(?=\\{0,4}["']))
-           |(?P<space>[ ]{1,4}(?:(?:is|to)[ ]+)?))
+           |(?P<space>[ \t]{1,40}+(?:(?:is|to)[ ]+)?))
         (?P<open>["']{3}\s{0,2}|\\{0,4}["'`]?)""",
     re.VERBOSE,
 )
 _DEFAULT = re.compile(
-    r"[A-Za-z0-9_.-]{0,24}\\{0,4}[\"'`]?[^\"'\n;]{0,40}(?:\n[^\"'\n;]{0,40})?\bdefault(?:_?[vV]alue)?\\{0,4}[\"']?\s{0,3}[:=]\s{0,3}\\{0,4}[\"']"
+    r"[A-Za-z0-9_.-]{0,24}\\{0,4}[\"'`]?[^\"'\n;]{0,40}(?:\n[^\n;}]{0,120}){0,4}?\bdefault(?:_?[vV]alue)?\\{0,4}[\"']?\s{0,3}[:=]\s{0,3}\\{0,4}[\"']"
     r"(?P<value>[^\s\"'\\]{6,256}+)"
 )
 _QUOTED = {
@@ -221,11 +225,6 @@ _REFERENCE = re.compile(
     r"(?:file|env|fd):\S*\Z|[A-Za-z_][\w]*(?:(?:\.|->|::)[A-Za-z_]\w*)+\Z|@\w+\Z|:\w+\Z|/[\w./-]*\Z|https?://\S*\Z"
 )
 _WORD = re.compile(r"[a-z]+(?:[_ -][a-z]+)*\Z|[A-Z]?[a-z]+(?:[A-Z][a-z]+)*\Z|[A-Z]+(?:_[A-Z]+)*\Z")
-# Parameters of a URL whose names mean nothing elsewhere.
-_QUERY = re.compile(
-    r"[?&;](?:amp;)?(?:key|k|apikey|appid|app_id|auth|access|jwt|sid|session|sessionid|ticket|otp|pw|pass)="
-    r"(?P<value>[^\s&;\"'`<>#\\]{8,1024}+)"
-)
 
 
 def is_word_or_reference(value: str) -> bool:
@@ -252,7 +251,7 @@ def is_credential(name: str, value: str, *, quoted: bool = True, env: bool = Fal
     if names_password(name):
         if quoted or env:
             return not _REFERENCE.match(value) and len(set(value)) >= 5
-        if mixes_kinds(value):
+        if mixes_kinds(value) or is_invented(value):
             return True
     if looks_random(value) or is_uuid(value) or (is_strong and is_hexadecimal(value)):
         return True
@@ -260,7 +259,7 @@ def is_credential(name: str, value: str, *, quoted: bool = True, env: bool = Fal
         return True
     digits = sum(char.isdigit() for char in value)
     return (
-        is_strong and (env or quoted) and len(value) >= 8 and 0 < digits < len(value) and shannon_entropy(value) >= 2.75
+        is_strong and (env or quoted) and len(value) >= 8 and 0 < digits < len(value) and shannon_entropy(value) >= 2.5
     )
 
 
@@ -279,15 +278,6 @@ def find_assignments(text: str, lowered: str, words: Sequence[re.Match[str]]) ->
             reach = max(reach, read_to) if start < reach or read_to >= reach else read_to
             if span is not None:
                 yield span
-
-
-def find_parameters(text: str) -> Iterator[CredentialSpan]:
-    """Yield the values of a URL's parameters that authorize its request."""
-    if "?" in text or "&" in text:
-        for match in _QUERY.finditer(text):
-            value = match["value"]
-            if looks_random(value) or is_hexadecimal(value):
-                yield match.start("value"), match.end("value"), "key"
 
 
 def _match_assignment(text: str, start: int, end: int) -> tuple[int, CredentialSpan | None]:
@@ -327,7 +317,7 @@ def _match_assignment(text: str, start: int, end: int) -> tuple[int, CredentialS
         return end, None
     is_env_assignment = between.group("sep") == "=" and not quote
     env = is_env_assignment or prefix.startswith("-") or is_sentence or bool(_ENV.search(name))
-    env = env or tag is not None or between.group("space") is not None
+    env = env or sep.endswith(("|", ">", "-")) and sep != "|" or tag is not None or between.group("space") is not None
     if name.endswith("PASS") and sep == ":" and not quote and _TEST_RESULT.match(stripped):
         return value.end(), None
     if not is_credential(name, stripped, quoted=bool(quote), env=env):
@@ -339,7 +329,7 @@ def _match_default(text: str, start: int, end: int) -> CredentialSpan | None:
     """Return the default value of a parameter, field or variable that is named for a credential."""
     match = _DEFAULT.match(text, end)
     name = _find_name_prefix(text, start) + text[start:end]
-    if match is None or not is_credential(name, match["value"]):
+    if match is None or "://" in match["value"] or not is_credential(name, match["value"]):
         return None
     return match.start("value"), match.end("value"), _credential_kind(name)
 
@@ -362,7 +352,7 @@ def _is_spaced_credential(name: str, prefix: str, text: str, start: int, between
         return False
     if between.group("open") in ("'", '"') and names_password(name):  # SQL
         return any(map(str.isdigit, value)) and is_credential(name, value)
-    if looks_random(value) or (names_password(name) and mixes_kinds(value)):
+    if looks_random(value) or (names_password(name) and (mixes_kinds(value) or is_invented(value))):
         return True
     return is_strong_name(name) and is_tangled(value)
 
@@ -393,11 +383,13 @@ def _credential_kind(name: str) -> str:
     return "secret" if "secret" in lowered or "cred" in lowered else "key"
 
 
-_VERB = "is|was|are|still|now|remains|again|called|reads|ist|lautet|war|est|c'est|es|era|é|è|är|er|to|это"
+_VERB = (
+    "is|was|are|jest|là|adalah|still|now|remains|again|called|reads|ist|lautet|war|est|c'est|es|era|é|è|är|er|to|это"
+)
 _PARTICLE = "は|是|为|為|는|은"  # no space follows these
 # "password for the staging box is X" and "password (staging): X" say what it is for; "key you need: X" who needs it.
 _PURPOSE = (
-    r"(?P<purpose>(?:\s{1,3}(?:for|of|to|on|in|at|from|für|zum|pour|para|de|voor)\s{1,3}[\w./@'-]{1,40}"
+    r"(?P<purpose>(?:\s{1,3}(?:for|of|to|on|in|at|from|für|zum|vom|von|pour|para|del?|des|du|della|do|da|dla|voor|pro|till|от|для|к|на)\s{1,3}[\w./@'-]{1,40}"
     r"(?:\s{1,3}[\w./@'-]{1,40}){0,3}?)?(?:\s{0,3}\([^()\n]{1,40}\))?(?:\s{1,3}(?:you|we|they)\s{1,3}[a-z]{2,12})?)"
 )
 # What follows the telling part of a noun: its end, its purpose, what joins it to the credential, and this.
@@ -410,16 +402,16 @@ _ENGLISH = frozenset(["token", "password", "passwd", "passcode", "passphrase", "
 _NO_NOUN = frozenset(["auth", "psk", "jwt", "pwd", "_pat", "pw"])
 # "use X as the token", "X is our password", "enter X when it asks for the password"
 _BEFORE_NOUN = re.compile(
-    r"(?<![^\s\"'`(<])(?P<value>[^\s\"'`()<>,;]{6,300})[\"'`)>]{0,2},? (?:(?:as|is|was)"
+    r"(?<![^\s\"'`(<])(?P<value>[^\s\"'`()\[\]{}<>,;]{6,300})[\"'`)>]{0,2},? (?:(?:as|is|was)"
     r"(?: (?:the|your|my|our|its|a|an|this|new))?(?: [\w-]{1,16}){0,2}"
     r"|(?:when|where|if|for|at|in)(?: [\w'-]{1,16}){1,6})"
     r" [\w-]{0,16}\Z"
 )
-_LINKS = (" as ", " is ", " was ", " when ", " where ", " for ", " if ", " at ", " in ")
-# "credentials: ops / X", "log in with ops / X"
-_PAIR = re.compile(
-    r"(?i)(?:credentials?|creds|log\s?in)\b[^\n/]{0,40}?[\s:]\s{0,3}[\w.@-]{1,64}\s{1,2}/\s{1,2}(?P<value>[^\s\"'`()<>,;]{6,128})"
+_BEFORE_COMMENT = re.compile(
+    r"[=:(,\[]\s{0,3}[\"'](?P<value>[^\s\"']{8,128})[\"'][,;)]{0,3}\s{1,16}(?:\#|//|--|/\*|<!--)\s{0,2}[^\"'\n]{0,48}\Z"
 )
+_COMMENTS = ("# ", "// ", "-- ", "/* ")
+_LINKS = (" as ", " is ", " was ", " when ", " where ", " for ", " if ", " at ", " in ")
 _TRAILING_PUNCTUATION = re.compile(r"[.!?:]+$")
 _ASCII_PREFIX = re.compile(r"[\x21-\x7e]+")
 _NO_SECRET = re.compile(r"^(?:https?://|[~./])|^[a-z]+(?:-[a-z]+)*$", re.IGNORECASE)
@@ -449,28 +441,23 @@ def find_prose_secrets(text: str, lowered: str, names: Sequence[re.Match[str]]) 
         yield span
 
 
-def find_prose_pairs(text: str) -> Iterator[CredentialSpan]:
-    """Yield the passwords of pairs with a user's name."""
-    for match in _PAIR.finditer(text):
-        span = _judge(match["value"], match.start("value"))
-        if span is not None:
-            yield span
-
-
 def _find_before_noun(text: str, start: int) -> CredentialSpan | None:
     """Return the credential that a sentence names before the noun at `start`."""
     window = text[max(0, start - 80) : start]
-    if not any([link in window for link in _LINKS]) or not any(map(str.isdigit, window)):  # noqa: C419 - twice as fast
+    if not any(map(str.isdigit, window)):
         return None
-    match = _BEFORE_NOUN.search(text, max(0, start - 160), start)
-    if match is None or not is_chosen(match["value"]) or is_word_or_reference(match["value"]):
-        return None
-    return match.start("value"), match.end("value"), "secret"
+    for marks, pattern in ((_LINKS, _BEFORE_NOUN), (_COMMENTS, _BEFORE_COMMENT)):
+        if any([mark in window for mark in marks]):  # noqa: C419 - twice as fast
+            match = pattern.search(text, max(0, start - 160), start)
+            if match and (is_chosen(match["value"]) or (marks is _COMMENTS and is_invented(match["value"]))):
+                if not is_word_or_reference(match["value"]):
+                    return match.start("value"), match.end("value"), "secret"
+    return None
 
 
 def _is_told_by_colon(noun: str, purpose: str, value: str) -> bool:
     """Tell whether a colon is enough; after an English noun alone it is an assignment, which is judged elsewhere."""
-    return (bool(purpose) or noun not in _ENGLISH) and (looks_random(value) or mixes_kinds(value))
+    return (bool(purpose) or noun not in _ENGLISH) and (looks_random(value) or mixes_kinds(value) or is_invented(value))
 
 
 def _judge(found: str, start: int) -> CredentialSpan | None:
