@@ -240,7 +240,7 @@ INNER_RULES: tuple[tuple[str, int, TokenRule], ...] = (
 CredentialSpan = tuple[int, int, str]  # start, end, kind
 
 _DISCORD_TOKEN = re.compile(
-    r"(?:(?<![A-Za-z0-9_-])|(?<=\\[ntr]))[MNO][A-Za-z0-9_-]{22,28}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}"
+    r"[MNO](?:(?<![A-Za-z0-9_-].)|(?<=\\[ntr].))[A-Za-z0-9_-]{22,28}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}"
 )
 _DISCORD_CHARS = 57
 # Providers that nobody listed write tokens in the same way: short words that say what the token is for, then random
@@ -300,7 +300,7 @@ def find_tokens(text: str) -> Iterator[CredentialSpan]:
     yield from _find_private_keys(text)
     joined = "\n".join(words)
     longest = len(max(words, key=len))
-    if longest >= _KEY_LINE_CHARS and len(joined) >= 3 * _KEY_LINE_CHARS:
+    if longest >= _KEY_LINE_CHARS and len(joined) >= 3 * _KEY_LINE_CHARS and _has_key_line(words):
         yield from _find_key_bodies(text)
     plain, escaped, rules = _compile_search()
     pattern = escaped if "\\" in joined else plain
@@ -411,6 +411,7 @@ def _write_branch(branch: dict[str, Any]) -> str:
 
 _KEY_LIMIT = 65_536  # characters of a private key block
 _KEY_MARKER = re.compile(r"-----(BEGIN|END)[A-Z0-9 _-]{0,100}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_RUN = re.compile(r"[A-Za-z0-9+/]++")
 _KEY_LINE = re.compile(r"[A-Za-z0-9+/=]{24,}")
 # Between two lines of a key there may be escapes (\n, \\n), a viewer's line numbers (12→), headers of old formats.
 _KEY_GAP = 24  # characters
@@ -467,6 +468,13 @@ def _find_pem_blocks(text: str) -> Iterator[CredentialSpan]:
             is_complete = following is not None and following.group(1) == "END" and stop - last <= 4 * _KEY_GAP
             consumed = following.end() if is_complete and following else last
             yield marker.start(), consumed, "private-key"
+
+
+def _has_key_line(words: list[str]) -> bool:
+    """Tell whether a line of a key is in one of these words."""
+    return any(
+        len(run) >= _KEY_LINE_CHARS for word in words if len(word) >= _KEY_LINE_CHARS for run in _KEY_RUN.findall(word)
+    )
 
 
 def _find_key_bodies(text: str) -> Iterator[CredentialSpan]:

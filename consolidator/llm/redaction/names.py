@@ -6,9 +6,9 @@ Reads any notation, also JSON inside a string, where the end of a value depends 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from consolidator.llm.redaction.forms import CredentialSpan
+from consolidator.llm.redaction.forms import CredentialSpan, write_alternation
 from consolidator.llm.redaction.values import (
     is_chosen,
     is_hexadecimal,
@@ -21,17 +21,46 @@ from consolidator.llm.redaction.values import (
     shannon_entropy,
 )
 
-_FOREIGN_ASCII = "kennwort|wachtwoord|senha|contrasena|parola|salasana"
+_FOREIGN_ASCII = ("kennwort", "wachtwoord", "senha", "contrasena", "parola", "salasana")
 _FOREIGN = (
-    "contraseña|lösenord|adgangskode|passord|hasło|heslo|şifre|jelszó|парол[ьяею]|токен|パスワード|トークン|密码|密碼|口令|密钥|令牌"
-    "|비밀번호|mật khẩu|סיסמה|كلمة المرور|κωδικός|पासवर्ड"
+    *("contraseña", "lösenord", "adgangskode", "passord", "hasło", "heslo", "şifre", "jelszó", "пароль", "пароля"),
+    *(
+        "паролем",
+        "токен",
+        "パスワード",
+        "トークン",
+        "密码",
+        "密碼",
+        "口令",
+        "密钥",
+        "令牌",
+        "비밀번호",
+        "mật khẩu",
+        "סיסמה",
+    ),
+    *("كلمة المرور", "κωδικός", "पासवर्ड"),
 )
-# One pattern over the text in lower case: many times faster than one that ignores case.
-_NAME = re.compile(
-    r"pass(?:phrase|w(?:or[dt]|d)|code|ord)?|pwd|psk|secret|token|cred(?:ential|s)|key|auth|jwt|_pat(?![a-z0-9])"
-    rf"|pw(?:ord)?(?![a-z0-9])|{_FOREIGN_ASCII}"
+_FOREIGN_NAMES = "|".join((*_FOREIGN_ASCII, *_FOREIGN))
+_NAMES = (
+    *("pass", "passphrase", "password", "passwort", "passwd", "passcode", "passord", "pwd", "pw", "pword", "psk"),
+    *("secret", "token", "credential", "creds", "key", "auth", "jwt", *_FOREIGN_ASCII),
 )
-_NAME_WITH_FOREIGN = re.compile(f"{_NAME.pattern}|{_FOREIGN}")
+# What tells a place without a credential's name: it is found in the same search, and begins with the same letters.
+PLACE_WORDS = (
+    *("snmp", "cargo login", "crypt_string", "add_user", "t use", "sqlplus", "alias set", "tp-basic.", "ault login"),
+    *("createuser", "com2sec", "sudo ", "kinit", "cryptsetup", "tified ", "community", "securestring"),
+    *("add-mask", "wifi:", "kserv", "smtp", "sess", "cookie", "connect.sid", "curl"),
+    *("cho ", "printf ", "write", "put_contents"),
+)
+
+
+def _compile_words(words: Iterable[str]) -> re.Pattern[str]:
+    # Alternatives that begin with a letter each are many times faster than a group of them, and than ignoring case.
+    return re.compile(write_alternation(words).removeprefix("(?:").removesuffix(")") + "|_pat(?![a-z0-9])")
+
+
+_WORDS = _compile_words((*_NAMES, *PLACE_WORDS))
+_WORDS_WITH_FOREIGN = _compile_words((*_NAMES, *PLACE_WORDS, *_FOREIGN))
 # "key" names a credential only after one of these.
 _KEY_PREFIXES = (
     *("api", "access", "account", "auth", "private", "signing", "encryption", "client", "master", "service", "shared"),
@@ -71,18 +100,24 @@ _PAGING = re.compile(
 _STRONG_NAME = re.compile(
     r"(?i)pass|pwd|secret|api[_.\- ]?key|access[_.\- ]?key|private[_.\- ]?key|auth|cred|token|psk|_pat$"
     r"|(?<![a-z0-9])pw(?:ord)?$"
-    rf"|{_FOREIGN_ASCII}|{_FOREIGN}"
+    rf"|{_FOREIGN_NAMES}"
 )
-_PASSWORD_NAME = re.compile(rf"(?i)pass|pwd|psk|(?<![a-z0-9])pw(?:ord)?$|{_FOREIGN_ASCII}|{_FOREIGN}")
+_PASSWORD_NAME = re.compile(rf"(?i)pass|pwd|psk|(?<![a-z0-9])pw(?:ord)?$|{_FOREIGN_NAMES}")
 # Names that mean much else besides: only a random value is a credential there.
 _WEAK_NAME = re.compile(r"(?i)(?:^|[_.\-]|(?<![a-z]))(?:auth|jwt|pat)$")
 _ANY_KEY = re.compile(r"[A-Z]_KEY$")
 _WORD_BEFORE = re.compile(r"[A-Za-z0-9_.-]+\Z")
 
 
-def find_telling_words(text: str, lowered: str) -> list[re.Match[str]]:
-    """Return the words that credentials' names contain; much else contains some of them, too."""
-    return list((_NAME if text.isascii() else _NAME_WITH_FOREIGN).finditer(lowered))
+def find_telling_words(text: str, lowered: str) -> tuple[list[re.Match[str]], set[str]]:
+    """Return the words that credentials' names contain, as much else does, and all words that tell of a credential."""
+    matches = list((_WORDS if text.isascii() else _WORDS_WITH_FOREIGN).finditer(lowered))
+    if not matches:
+        return matches, set()
+    found = {match.group() for match in matches}
+    if not found.isdisjoint(PLACE_WORDS):
+        matches = [match for match in matches if match.group() not in PLACE_WORDS]
+    return matches, found
 
 
 def find_names(text: str, lowered: str, words: Sequence[re.Match[str]]) -> Iterator[tuple[int, int]]:
@@ -94,7 +129,7 @@ def find_names(text: str, lowered: str, words: Sequence[re.Match[str]]) -> Itera
         elif word == "key":
             is_telling = is_credential_key(text, lowered, start)
         elif word in ("pw", "pword"):
-            is_telling = not text[start - 1 : start].isalnum()
+            is_telling = not (text[start - 1 : start].isalnum() or text[end : end + 1].isalnum())
         elif word in ("auth", "jwt", "psk"):
             is_telling = not text[end : end + 1].isalnum() and not text[start - 1 : start].isalpha()
         else:
@@ -108,7 +143,7 @@ def is_credential_name(name: str) -> bool:
     lowered = lower_same_length(name)
     return any(
         not _is_suffix_descriptive(name, end) and not _is_descriptive_around(name[:start], name[end:])
-        for start, end in find_names(name, lowered, find_telling_words(name, lowered))
+        for start, end in find_names(name, lowered, find_telling_words(name, lowered)[0])
     )
 
 
@@ -193,7 +228,7 @@ _BETWEEN = re.compile(
              (?:[brfuL@$]{0,2}(?=["']))?(?:\\{0,4}["']value\\{0,4}["']\s{0,4}:\s{0,4})?
              |(?:\s|\\{1,4}[nrt]){1,12}value:\s{1,4})
            |(?P<call>\s?\(\s?(?=\\{0,4}["']))
-           |(?P<space>[ \t]{1,40}+(?:(?:is|to)[ ]+)?))
+           |(?P<space>[ \t]{1,40}+(?:(?:is|to)[ ]+|(?P<type>[05789])[ ])?))
         (?P<open>["']{3}\s{0,2}|\\{0,4}["'`]?)""",
     re.VERBOSE,
 )
@@ -348,6 +383,8 @@ def _is_spaced_credential(name: str, prefix: str, text: str, start: int, between
     before = text[max(0, first - 96) : first]
     if _SETTING.search(before[before.rfind("\n") + 1 :]):
         return is_credential(name, value, env=True)
+    if between.group("type"):  # of a router
+        return is_chosen(value) or is_invented(value)
     if (first and text[first - 1] in "/\\") or _ACCOUNT.match(value):  # a file named for its key, then a host
         return False
     if between.group("open") in ("'", '"') and names_password(name):  # SQL

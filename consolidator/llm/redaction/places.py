@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from consolidator.llm.redaction.forms import CredentialSpan, write_alternation
 from consolidator.llm.redaction.names import (
+    PLACE_WORDS,
     is_credential,
     is_credential_name,
     is_word_or_reference,
@@ -111,25 +112,14 @@ P_IS_NO_PASSWORD = frozenset(
     ]
 )
 _PROGRAM = re.compile(rf"(?<![\w.-]){write_alternation(USAGES)}(?:\.exe)?(?=\s)")
-# A word of each usage begins what `_find_in_lines` reads; most texts have none.
+# An option or a word of each usage; most texts have none.
 _HINT = re.compile(
-    r"[ \t](?:-(?:[pPuUwakKAXst]|[a-zA-Z0-9#]{1,8}[uU]|storepass|keypass|-(?:proxy-)?user=?|-auth|-pass"
-    r"|pass(?:in|out)?|n?[bB][bBc]?)[ =\"'A-Za-z0-9]|/p(?:ass)?:|/rp:|/user:)"
+    r"-(?<=[ \t]-)(?:[pPuUwakKAXst]|[a-zA-Z0-9#]{1,8}[uU]|storepass|keypass|-(?:proxy-)?user=?|-auth|-pass"
+    r"|pass(?:in|out)?|n?[bB][bBc]?)[ =\"'A-Za-z0-9]|/(?<=[ \t]/)(?:p(?:ass)?:|rp:|user:)"
 )
-_USAGE_WORDS = (
-    "snmp",
-    "cargo login",
-    "encrypt_string",
-    "add_user",
-    "net use",
-    "sqlplus",
-    "alias set",
-    "http-basic.",
-    "vault login",
-)
-_USAGE_WORDS += ("createUser", "com2sec")
-_PASSWORD_WORDS = ("wpa_passphrase", "_password", "htpasswd", "requirepass", "masterauth", "authtoken")
-_PASSWORD_WORDS += ("nmcli", "mysqladmin", "auth ")
+_USAGE_WORDS = frozenset(PLACE_WORDS[: PLACE_WORDS.index("sudo ")])
+_PASSWORD_WORDS = ("wpa_passphrase", "_password", "htpasswd", "requirepass", "masterauth", "authtoken", "nmcli")
+_PASSWORD_WORDS += ("mysqladmin", "snyk auth")
 _LINE_WORD = re.compile(r"(?:[^\s'\"|;&<>]|'[^'\n]{0,256}'|\"[^\"\n]{0,256}\"){1,512}")
 _LINE_END = re.compile(r"(?<!\\)\n|[|;]|&&")
 _LINE_CHARS = 600  # characters of a command that are read after its program's name
@@ -141,9 +131,9 @@ _QUOTED_TEXT = r"'[^'\n]{1,128}'|\"[^\"\n]{1,128}\""
 _STORE = (
     r"(?:secrets?|secretsmanager|user-secrets|keyvault|vars?|variables?|env|config|kv|keyring|parameters?)[\s:-]{1,2}"
     r"(?:secret\s|versions\s|generic\s)?(?:set|put|patch|add|create|new|write|update|import|insert|upsert|edit)\b"
-    r"|\b(?:set|put|create|add|write|update|store|insert|encrypt)[\s-](?:generic-|internet-)?(?:secret|password|parameter)\b"
+    r"|(?:set|put|create|add|write|update|store|insert|encrypt)[\s-](?:generic-|internet-)?(?:secret|password|parameter)\b"
 )
-_STORING = re.compile(rf"(?<![\w./-])(?:{_STORE})")
+_STORING = re.compile(_STORE)
 _ANY_VALUE = rf"(?P<value>{_QUOTED_TEXT}|[^\s'\"|;&<>\\]{{6,512}}+)"
 # What stores give a value: an option, or a name before "=" or a space.
 _STORED = re.compile(
@@ -154,7 +144,7 @@ _STORED_AFTER_NAME = re.compile(
     rf"(?:\s{{1,3}}-{{1,2}}[\w-]{{1,24}}){{0,2}}(?:\s{{1,3}}[\w\"'.:/-]{{1,64}}){{1,2}}?\s{{1,3}}{_ANY_VALUE}"
 )
 _ECHO = (
-    r"\b(?:echo|printf)\s{1,3}(?:-[neE]{1,3}\s{1,3})?(?:\\{0,4}[\"']?%s(?:\\{1,4}n)?\\{0,4}[\"']?\s{1,3})?"
+    r"(?:echo|printf)\s{1,3}(?:-[neE]{1,3}\s{1,3})?(?:\\{0,4}[\"']?%s(?:\\{1,4}n)?\\{0,4}[\"']?\s{1,3})?"
     rf"\\{{0,4}}(?P<value>{_QUOTED_TEXT}|[^\s'\"|;&<>\\]{{1,512}}+)\\{{0,4}}[\"']?\s{{0,3}}"
 )
 _FILE = r"\s{0,3}(?P<file>[^\s|;&<>]{1,200}+)"
@@ -189,7 +179,8 @@ def _is_made(value: str) -> bool:
 class Place(NamedTuple):
     """What stands around a credential."""
 
-    hints: tuple[str, ...]  # one of these is in each text, in lower case
+    words: tuple[str, ...]  # one of these is in each text; none: any word of a credential's name
+    mark: str  # and this, too, in lower case
     pattern: re.Pattern[str]
     is_value: Callable[[str], bool]
     kind: str = "password"
@@ -198,54 +189,58 @@ class Place(NamedTuple):
 PLACES = (
     # What a command writes to a file that is named for a credential, or to a login's standard input
     Place(
-        ("echo", "printf"),
+        ("cho ", "printf "),
+        "",
         re.compile(rf"{_ECHO}(?:>{{1,2}}|\|\s{{0,3}}(?:sudo\s{{1,3}})?tee(?:\s{{1,3}}-a)?\s){_FILE}"),
         _is_no_word,
     ),
-    Place(("echo", "printf"), re.compile(rf"{_ECHO}\|(?P<reader>[^\n|;&]{{0,300}}+)"), _is_any),
+    Place(("cho ", "printf "), "|", re.compile(rf"{_ECHO}\|(?P<reader>[^\n|;&]{{0,300}}+)"), _is_any),
     Place(
-        ("<<<",),
+        (),
+        "<<<",
         re.compile(
             rf"(?P<reader>[^\n|;&<]{{1,300}}+)<<<\s{{0,3}}\\{{0,4}}(?P<value>{_QUOTED_TEXT}|[^\s'\"|;&<>\\]{{1,512}}+)"
         ),
         _is_any,
     ),
     Place(
-        ("<<",),
+        (),
+        "<<",
         re.compile(
-            r"\b(?:cat|tee)\b(?P<file>[^\n<]{0,160}+<<-?\s{0,2}[\"']?(?P<tag>\w{1,24})[\"']?[^\n\\]{0,80}+)"
+            r"(?:cat|tee)\b(?P<file>[^\n<]{0,160}+<<-?\s{0,2}[\"']?(?P<tag>\w{1,24})[\"']?[^\n\\]{0,80}+)"
             r"(?:\n|\\{1,4}n)(?P<value>[^\s\\]{6,512}+)(?:\n|\\{1,4}n)(?P=tag)"
         ),
         _is_no_word,
     ),
     Place(
-        ("-content", "out-file"),
-        re.compile(
-            rf"(?:Set|Add)-Content(?P<file>\s[^\n|;]{{1,100}}?)\s-Value\s{{1,3}}{_ANY_VALUE}"
-            r""
-        ),
+        (),
+        "-content",
+        re.compile(rf"(?:Set|Add)-Content(?P<file>\s[^\n|;]{{1,100}}?)\s-Value\s{{1,3}}{_ANY_VALUE}"),
         _is_no_word,
     ),
     Place(
         ("write", "put_contents"),
+        "",
         re.compile(
-            r"\b(?:open|Path|writeFile(?:Sync)?|WriteFile|File\.write|WriteAllText|file_put_contents)\(\s{0,3}"
+            r"(?:open|Path|writeFile(?:Sync)?|WriteFile|File\.write|WriteAllText|file_put_contents)\(\s{0,3}"
             r"(?P<file>[^\n,;]{1,120}?)[\"'](?:,[^\n;\"']{0,12}[\"']\w{1,3}[\"'])?\s{0,2}[),]"
             r"(?:\.write(?:_text)?\()?\s{0,3}(?:\[\]byte\()?[\"'](?P<value>[^\s\"'\\]{6,256}+)"
         ),
         _is_no_word,
     ),
     Place(
-        ("chpasswd",),
+        ("passwd",),
+        "chpasswd",
         re.compile(
-            r"\b(?:echo|printf)\s{1,3}\\{0,4}[\"']?[A-Za-z0-9_.-]{1,64}:(?P<value>[^\s'\"|;&<>\\]{3,256}+)"
+            r"(?:echo|printf)\s{1,3}\\{0,4}[\"']?[A-Za-z0-9_.-]{1,64}:(?P<value>[^\s'\"|;&<>\\]{3,256}+)"
             r"\\{0,4}[\"']?\s{0,3}\|[^\n|;&]{0,100}?\bchpasswd\b"
         ),
         _is_any,
     ),
     # Statements and directives
     Place(
-        ("identified",),
+        ("tified ",),
+        "",
         re.compile(
             r"(?i)\bidentified\s{1,3}(?:with\s{1,3}\S{1,40}\s{1,3})?(?:by|as)\s{1,3}(?:password\s{1,3})?"
             r"\\{0,4}[\"'](?P<value>[^\"'\\\n]{4,128})"
@@ -253,7 +248,8 @@ PLACES = (
         _is_any,
     ),
     Place(
-        ("community",),  # SNMP: a community is a password, but these two are everybody's
+        ("community",),
+        "",  # SNMP: a community is a password, but these two are everybody's
         re.compile(
             r"(?i)(?:snmp-server\s{1,3}community|\br[ow]community6?|\bsnmp[\s_-]{1,2}(?:v2c?\s)?community(?:[\s_-]string)?"
             r"|(?<=snmp:)\s{1,8}community(?=:))"
@@ -263,7 +259,8 @@ PLACES = (
         _is_no_word,
     ),
     Place(
-        ("securestring", "pscredential"),
+        ("securestring", "credential"),
+        "",
         re.compile(
             r"(?i)(?:ConvertTo-SecureString(?:\s{1,4}-AsPlainText|\s{1,4}-Force){0,2}(?:\s{1,4}-String)?\s{1,4}\\{0,4}[\"']?"
             r"|PSCredential\s{0,4}\(?[^,\n]{1,128},\s{0,4}\\{0,4}[\"'])(?P<value>[^\s\"'$(\\-][^\s\"'\\]{2,256}+)"
@@ -271,28 +268,31 @@ PLACES = (
         _is_any,
     ),
     Place(
-        ("add-mask", "issecret"),
+        ("add-mask", "secret"),
+        "",
         re.compile(r"(?:::add-mask::|(?i:issecret=true)[^\]\n]{0,64}\])(?P<value>[^\s\"'\\\\]{4,1024}+)"),
         _is_any,
     ),
     Place(
-        ("form-data",),
+        (),
+        "form-data",
         re.compile(
             r"form-data; name=\\{0,4}[\"'](?P<name>[\w.-]{1,64})\\{0,4}[\"'](?:(?:\r?\n|\\{1,4}r\\{1,4}n)(?:[\w-]{4,32}:[^\n\\]{1,80})?){2,3}"
             r"(?P<value>[^\s\\]{6,512}+)"
         ),
         _is_no_word,
     ),
+    Place(("wifi:",), "", re.compile(r"WIFI:[^\n]{0,128}?P:(?P<value>[^\s;]{6,64}+);"), _is_any),
     Place(
-        ("secret ", "password ", "key "),  # of routers
-        re.compile(r"(?m)\b(?:secret|password|key) [05789] (?P<value>\S{6,128}+)\s{0,4}$"),
-        _is_no_word,
+        ("pass",),
+        "",
+        re.compile(r"PASS (?:(?<=\nPASS )|(?<=\APASS )|(?<=[>:*] PASS ))(?P<value>[^\s/:]{6,128}+)(?=\s|\Z)"),
+        _is_made,
     ),
-    Place(("wifi:",), re.compile(r"WIFI:[^\n]{0,128}?P:(?P<value>[^\s;]{6,64}+);"), _is_any),
-    Place(("pass ",), re.compile(r"(?m)(?:^|[>:*]{1,3}[ ])PASS (?P<value>[^\s/:]{6,128}+)\r?$"), _is_made),
-    Place(("nickserv",), re.compile(r"(?i)nickserv\W{1,3}identify\s(?:[\w-]{1,32}\s)?(?P<value>\S{6,128}+)"), _is_any),
+    Place(("kserv",), "", re.compile(r"(?i)nickserv\W{1,3}identify\s(?:[\w-]{1,32}\s)?(?P<value>\S{6,128}+)"), _is_any),
     Place(
-        ("@",),  # lines of sasl_passwd
+        ("smtp",),
+        "@",  # lines of sasl_passwd
         re.compile(
             r"(?m)^(?:\[[\w.-]{1,253}\](?::\d{1,5})?|[\w.-]{1,253}:\d{1,5})[ \t]{1,8}[\w.+-]{1,64}@[\w.-]{1,253}:"
             r"(?P<value>\S{6,128}+)$"
@@ -301,16 +301,18 @@ PLACES = (
     ),
     # Pairs of a user and a password, parameters that authorize a request, cookies of web frameworks' sessions
     Place(
-        (" / ",),
+        (),
+        " / ",
         re.compile(
-            r"(?i)(?:credentials?|creds|log\s?in)\b[^\n/]{0,40}?[\s:]\s{0,3}[\w.@-]{1,64}\s{1,2}/\s{1,2}"
+            r"[cClL](?i:redentials?|reds|og\s?in)\b[^\n/]{0,40}?[\s:]\s{0,3}[\w.@-]{1,64}\s{1,2}/\s{1,2}"
             r"(?P<value>[^\s\"'`()<>,;]{6,128})"
         ),
         _is_made,
         "secret",
     ),
     Place(
-        ("=",),  # names that mean nothing outside of a URL
+        (),
+        "=",  # names that mean nothing outside of a URL
         re.compile(
             r"[?&;](?:amp;)?(?:key|k|apikey|appid|app_id|auth|access|jwt|sid|session|sessionid|ticket|otp|pw|pass)="
             r"(?P<value>[^\s&;\"'`<>#\\]{8,1024}+)"
@@ -319,10 +321,11 @@ PLACES = (
         "key",
     ),
     Place(
-        ("sessionid", "sessid", "_session=", "connect.sid", "csrftoken", "remember_token"),
+        ("sess", "connect.sid"),
+        "",
         re.compile(
-            r"(?:JSESSIONID|PHPSESSID|ASPSESSIONID[A-Z]{0,8}|ASP\.NET_SessionId|connect\.sid|sessionid|csrftoken|_session"
-            r"|remember_token)\\{0,4}[\"']?\s{0,2}[=:]\s{0,2}\\{0,4}[\"']?(?P<value>[A-Za-z0-9._~%+/=:-]{16,4096}+)"
+            r"(?:JSESSIONID|PHPSESSID|ASPSESSIONID[A-Z]{0,8}|ASP\.NET_SessionId|connect\.sid|sessionid|_session)"
+            r"\\{0,4}[\"']?\s{0,2}[=:]\s{0,2}\\{0,4}[\"']?(?P<value>[A-Za-z0-9._~%+/=:-]{16,4096}+)"
         ),
         _is_raw,
         "cookie",
@@ -336,13 +339,11 @@ _LISTED_PASSWORD = re.compile(
 )
 
 
-def find_places(text: str, lowered: str) -> Iterator[CredentialSpan]:
-    """Yield the credentials that the table of places tells; `lowered` is the text in lower case."""
+def find_places(text: str, lowered: str, found: set[str]) -> Iterator[CredentialSpan]:
+    """Yield the credentials that the table of places tells, of a text in which these telling words were found."""
     for place in PLACES:
-        for hint in place.hints:
-            if hint in lowered:
-                yield from _take_values(place.pattern.finditer(text), place.is_value, place.kind)
-                break
+        if place.mark in lowered and (not place.words or not found.isdisjoint(place.words)):
+            yield from _take_values(place.pattern.finditer(text), place.is_value, place.kind)
 
 
 def _take_values(
@@ -358,27 +359,31 @@ def _take_values(
             yield start, start + len(value), kind
 
 
-def find_command_passwords(text: str, lowered: str, *, has_names: bool) -> Iterator[CredentialSpan]:
-    """Yield passwords in options and positions of commands, what commands store, and what lists of arguments hold.
-
-    `has_names` tells whether words of credentials' names are in the text.
-    """
-    if (has_names and ("secret" in lowered or "password" in lowered)) or "put-parameter" in text:
+def find_command_passwords(text: str, found: set[str]) -> Iterator[CredentialSpan]:
+    """Yield passwords in options and positions of commands, what commands store, and what lists of arguments hold."""
+    if "secret" in found or "password" in found or "put-parameter" in text:
         yield from _find_stored(text)
-    if ("-p" in text or "-P" in text or "-w" in text or "curl" in text) and _LISTED_OPTION.search(text):
+    if ("-p" in text or "-P" in text or "-w" in text or "curl" in found) and _LISTED_OPTION.search(text):
         yield from _take_values(_LISTED_PASSWORD.finditer(text), is_chosen)
-    may_begin = " -" in text or " /" in text or "\t" in text
-    if (
-        (may_begin and _HINT.search(text))
-        or any([word in text for word in _USAGE_WORDS])  # noqa: C419 - twice as fast
-        or (has_names and any([word in text for word in _PASSWORD_WORDS]))  # noqa: C419
+    if found and (
+        not found.isdisjoint(_USAGE_WORDS) or any([word in text for word in _PASSWORD_WORDS])  # noqa: C419 - twice as fast
     ):
-        yield from _find_in_lines(text)
+        yield from _find_in_lines(text, 0, len(text))
+    elif " -" in text or " /" in text or "\t" in text:
+        reach = 0
+        for hint in _HINT.finditer(text):
+            if hint.start() >= reach:
+                start = max(reach, hint.start() - _LINE_CHARS)
+                reach = min(len(text), hint.end() + _LINE_CHARS)
+                yield from _find_in_lines(text, max(start, text.rfind("\n", start, hint.start()) + 1), reach)
 
 
 def _find_stored(text: str) -> Iterator[CredentialSpan]:
     """Yield what a command stores as a secret or a setting: in an option, or after a name."""
     for store in _STORING.finditer(text):
+        before = text[store.start() - 1] if store.start() else " "
+        if before.isalnum() or before in "_./-":
+            continue
         end = _LINE_END.search(text, store.end(), store.end() + _LINE_CHARS)
         stop = end.start() if end else min(len(text), store.end() + _LINE_CHARS)
         is_secret = "secret" in store.group() or "keyvault" in store.group() or "password" in store.group()
@@ -390,9 +395,9 @@ def _find_stored(text: str) -> Iterator[CredentialSpan]:
             yield from _take_values(iter([named]), is_chosen)
 
 
-def _find_in_lines(text: str) -> Iterator[CredentialSpan]:
+def _find_in_lines(text: str, start: int, end: int) -> Iterator[CredentialSpan]:
     reach = 0
-    for program in _PROGRAM.finditer(text):
+    for program in _PROGRAM.finditer(text, start, end):
         if program.start() < reach:
             continue  # read as a word of the command before
         line_end = _LINE_END.search(text, program.end(), program.end() + _LINE_CHARS)
@@ -448,7 +453,7 @@ def find_argument_passwords(
     }
 
 
-_HEADER = re.compile(r"(?i)\b(bearer|basic|token|digest|apikey|bot)\s{1,2}([A-Za-z0-9._~+/=-]{8,8192}+)")
+_HEADER = re.compile(r"(bearer|basic|token|digest|apikey|bot)\s{1,2}([a-z0-9._~+/=-]{8,8192}+)")  # in lower case
 # After the header's name any scheme may follow, or none.
 _AUTHORIZATION = re.compile(
     r"(?i)authorization\\{0,4}[\"']?\]?\s{0,2}[:=,]\s{0,2}\\{0,4}[\"']?"
@@ -457,16 +462,18 @@ _AUTHORIZATION = re.compile(
 _SESSION_NAME = re.compile(r"(?i)sid\b|sess|auth|token|jwt|csrf|xsrf|remember|login")
 _COOKIE = re.compile(r"(?i)\b(set-cookie2?|cookie)\\{0,4}[\"']?\s{0,2}[:=,]\s{0,2}\\{0,4}[\"']?([^\r\n\"'\\]{8,8192}+)")
 _COOKIE_OPTION = re.compile(
-    r"\s(?:-b|--cookie)[\s=]\s{0,3}\\{0,4}(?:[\"'](?P<quoted>[^\r\n\"'\\]{8,8192}+)|(?P<bare>[^\s\"'\\]{8,8192}+))"
+    r"-(?<=\s-)(?:b|-cookie)[\s=]\s{0,3}\\{0,4}(?:[\"'](?P<quoted>[^\r\n\"'\\]{8,8192}+)|(?P<bare>[^\s\"'\\]{8,8192}+))"
 )
 
 
-def find_headers(text: str, lowered: str) -> Iterator[CredentialSpan]:
+def find_headers(text: str, lowered: str, found: set[str]) -> Iterator[CredentialSpan]:
     """Yield the credentials of authorization headers and cookies."""
-    has_authorization = "authorization" in lowered
+    has_authorization = "auth" in found and "authorization" in lowered
     if has_authorization or "bearer" in lowered or "apikey" in lowered:
-        for match in _HEADER.finditer(text):
-            scheme, value = match.group(1).lower(), match.group(2)
+        for match in _HEADER.finditer(lowered):
+            scheme, value = match.group(1), text[match.start(2) : match.end(2)]
+            if lowered[match.start() - 1 : match.start()].isalnum():
+                continue
             if scheme != "bearer" and "authorization" not in lowered[max(0, match.start() - 32) : match.start()]:
                 continue
             if not is_placeholder(value) and not is_word_or_reference(value):
@@ -476,7 +483,7 @@ def find_headers(text: str, lowered: str) -> Iterator[CredentialSpan]:
             value = match["value"]
             if _is_raw(value) and not is_word_or_reference(value):
                 yield match.start("value"), match.end("value"), "authorization"
-    if "cookie" in lowered:
+    if "cookie" in found:
         for match in _COOKIE.finditer(text):
             if _has_session_cookie(match.group(2)):
                 yield match.start(2), match.end(2), "cookie"

@@ -95,20 +95,21 @@ def find_credentials(text: str, *, as_written: bool = False) -> list[CredentialS
     if len(text) < _MIN_CHARS:
         return []
     lowered = lower_same_length(text)
-    words = find_telling_words(text, lowered)
+    words, found = find_telling_words(text, lowered)
     spans: list[CredentialSpan] = []
     if len(text) >= _MIN_TOKEN_CHARS:
         spans += find_tokens(text)
         if "Secret" in text and "kind" in text:
             spans += find_manifest_secrets(text)
-        if words or "sess" in lowered or "cookie" in lowered or "bearer" in lowered or "connect.sid" in text:
-            spans += find_headers(text, lowered)
-        spans += find_command_passwords(text, lowered, has_names=bool(words))
+        if found or "bearer" in lowered:
+            spans += find_headers(text, lowered, found)
+        spans += find_command_passwords(text, found)
     if words:
         spans += find_assignments(text, lowered, words)
         spans += find_prose_secrets(text, lowered, words)
         spans += find_column_secrets(text, lowered, words)
-    spans += find_places(text, lowered)
+    if found or "=" in text or " / " in text:
+        spans += find_places(text, lowered, found)
     if not as_written and (
         "\\\n" in text or (words and _has_escapes(text)) or (not text.isascii() and _UNUSUAL.search(text))
     ):
