@@ -242,7 +242,7 @@ CredentialSpan = tuple[int, int, str]  # start, end, kind
 _DISCORD_TOKEN = re.compile(
     r"[MNO](?:(?<![A-Za-z0-9_-].)|(?<=\\[ntr].))[A-Za-z0-9_-]{22,28}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}"
 )
-_DISCORD_CHARS = 57
+_LONG_CHARS = 43  # characters of the shortest of what is searched for in long words alone
 # Providers that nobody listed write tokens in the same way: short words that say what the token is for, then random
 # characters. Identifiers have the same look without such a word (toolu_..., chatcmpl-...).
 _TELLING_PART = re.compile(
@@ -300,7 +300,8 @@ def find_tokens(text: str) -> Iterator[CredentialSpan]:
     yield from _find_private_keys(text)
     joined = "\n".join(words)
     longest = len(max(words, key=len))
-    if longest >= _KEY_LINE_CHARS and len(joined) >= 3 * _KEY_LINE_CHARS and _has_key_line(words):
+    long = [word for word in words if len(word) >= _LONG_CHARS] if longest >= _LONG_CHARS else []
+    if any(len(run) >= _KEY_LINE_CHARS for word in long for run in _KEY_RUN.findall(word)):
         yield from _find_key_bodies(text)
     plain, escaped, rules = _compile_search()
     pattern = escaped if "\\" in joined else plain
@@ -319,9 +320,9 @@ def find_tokens(text: str) -> Iterator[CredentialSpan]:
         yield from _find_telling_prefixes(text)
     if longest >= _MIN_TAIL_CHARS and _LONG_TAIL.search(joined):
         yield from _find_service_prefixes(text)
-    if longest >= _DISCORD_CHARS and "." in joined:
+    if any(_DISCORD_TOKEN.search(word) for word in long):
         yield from ((match.start(), match.end(), "discord-token") for match in _DISCORD_TOKEN.finditer(text))
-    if "|" in joined or "%" in joined:
+    if any(_APP_TOKEN.search(word) for word in long):
         yield from ((match.start() - 15, match.end(), "app-token") for match in _APP_TOKEN.finditer(text))
     if joined.count(":") >= 4 and _PGPASS_HINT.search(joined):
         yield from _find_password_entries(text)
@@ -468,13 +469,6 @@ def _find_pem_blocks(text: str) -> Iterator[CredentialSpan]:
             is_complete = following is not None and following.group(1) == "END" and stop - last <= 4 * _KEY_GAP
             consumed = following.end() if is_complete and following else last
             yield marker.start(), consumed, "private-key"
-
-
-def _has_key_line(words: list[str]) -> bool:
-    """Tell whether a line of a key is in one of these words."""
-    return any(
-        len(run) >= _KEY_LINE_CHARS for word in words if len(word) >= _KEY_LINE_CHARS for run in _KEY_RUN.findall(word)
-    )
 
 
 def _find_key_bodies(text: str) -> Iterator[CredentialSpan]:

@@ -47,10 +47,32 @@ _NAMES = (
 )
 # What tells a place without a credential's name: it is found in the same search, and begins with the same letters.
 PLACE_WORDS = (
-    *("snmp", "cargo login", "crypt_string", "add_user", "t use", "sqlplus", "alias set", "tp-basic.", "ault login"),
-    *("createuser", "com2sec", "sudo ", "kinit", "cryptsetup", "tified ", "community", "securestring"),
+    *("snmp", "cargo login", "crypt_string", "add_user", "sqlplus", "alias set", "tp-basic.", "ault login"),
+    *(
+        "createuser",
+        "com2sec",
+        "wpa_",
+        "change_password",
+        "tpasswd",
+        "quirepass",
+        "asterauth",
+        "k authtoken",
+        "add-authtoken",
+    ),
+    *(
+        "cli dev w",
+        "sqladmin",
+        "snyk auth",
+        "sudo ",
+        "kinit",
+        "cryptsetup",
+        "tified ",
+        "community",
+        "securestring",
+        "pscred",
+    ),
     *("add-mask", "wifi:", "kserv", "smtp", "sess", "cookie", "connect.sid", "curl"),
-    *("cho ", "printf ", "write", "put_contents"),
+    *("cho ", "printf ", "write", "put_contents", "set-content", "add-content", "ta; name="),
 )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 from consolidator.llm.redaction.forms import CredentialSpan, write_alternation
@@ -115,11 +115,9 @@ _PROGRAM = re.compile(rf"(?<![\w.-]){write_alternation(USAGES)}(?:\.exe)?(?=\s)"
 # An option or a word of each usage; most texts have none.
 _HINT = re.compile(
     r"-(?<=[ \t]-)(?:[pPuUwakKAXst]|[a-zA-Z0-9#]{1,8}[uU]|storepass|keypass|-(?:proxy-)?user=?|-auth|-pass"
-    r"|pass(?:in|out)?|n?[bB][bBc]?)[ =\"'A-Za-z0-9]|/(?<=[ \t]/)(?:p(?:ass)?:|rp:|user:)"
+    r"|pass(?:in|out)?|n?[bB][bBc]?)[ =\"'A-Za-z0-9]|/(?<=[ \t]/)(?:p(?:ass)?:|rp:|user:|add\b)"
 )
 _USAGE_WORDS = frozenset(PLACE_WORDS[: PLACE_WORDS.index("sudo ")])
-_PASSWORD_WORDS = ("wpa_passphrase", "_password", "htpasswd", "requirepass", "masterauth", "authtoken", "nmcli")
-_PASSWORD_WORDS += ("mysqladmin", "snyk auth")
 _LINE_WORD = re.compile(r"(?:[^\s'\"|;&<>]|'[^'\n]{0,256}'|\"[^\"\n]{0,256}\"){1,512}")
 _LINE_END = re.compile(r"(?<!\\)\n|[|;]|&&")
 _LINE_CHARS = 600  # characters of a command that are read after its program's name
@@ -130,10 +128,10 @@ _QUOTED_TEXT = r"'[^'\n]{1,128}'|\"[^\"\n]{1,128}\""
 # Commands that store a secret: a noun with a verb before or after it.
 _STORE = (
     r"(?:secrets?|secretsmanager|user-secrets|keyvault|vars?|variables?|env|config|kv|keyring|parameters?)[\s:-]{1,2}"
-    r"(?:secret\s|versions\s|generic\s)?(?:set|put|patch|add|create|new|write|update|import|insert|upsert|edit)\b"
-    r"|(?:set|put|create|add|write|update|store|insert|encrypt)[\s-](?:generic-|internet-)?(?:secret|password|parameter)\b"
+    r"(?:secret\s|versions\s|generic\s)?(?:set|put|patch|add|create|new|write|update|import|insert|upsert|edit)\b",
+    r"(?:set|put|create|add|write|update|store|insert|encrypt)[\s-](?:generic-|internet-)?(?:secret|password|parameter)\b",
 )
-_STORING = re.compile(_STORE)
+_STORING = tuple(map(re.compile, _STORE))  # two searches for literals are faster than one for either
 _ANY_VALUE = rf"(?P<value>{_QUOTED_TEXT}|[^\s'\"|;&<>\\]{{6,512}}+)"
 # What stores give a value: an option, or a name before "=" or a space.
 _STORED = re.compile(
@@ -153,7 +151,7 @@ _CONDITIONS = {
     "file": re.compile(r"(?i)token|secret|passw|passphrase|cred|api[_-]?key|netrc|pgpass|vault|[._-](?:pw|key)\b"),
     "name": re.compile(r"(?i)pass|pwd|secret|token|api_?key|cred|\bpw"),
     "reader": re.compile(
-        rf"{_STORE}|--(?:password|passphrase|pass|token)-stdin\b|--with-token\b|\bpasswd\s{{1,3}}--stdin\b|\bkinit\b"
+        rf"{_STORE[0]}|\b{_STORE[1]}|--(?:password|passphrase|pass|token)-stdin\b|--with-token\b|\bpasswd\s{{1,3}}--stdin\b|\bkinit\b"
         r"|\bsudo\s{1,3}(?:-\w{1,3}\s{1,3})?-S\b|--passphrase-fd\b|\bcryptsetup\b|\bsmbpasswd\b|\bsecret-tool\b"
         r"|\bpass\s{1,3}insert\b"
     ),
@@ -213,8 +211,8 @@ PLACES = (
         _is_no_word,
     ),
     Place(
-        (),
-        "-content",
+        ("set-content", "add-content"),
+        "",
         re.compile(rf"(?:Set|Add)-Content(?P<file>\s[^\n|;]{{1,100}}?)\s-Value\s{{1,3}}{_ANY_VALUE}"),
         _is_no_word,
     ),
@@ -242,7 +240,7 @@ PLACES = (
         ("tified ",),
         "",
         re.compile(
-            r"(?i)\bidentified\s{1,3}(?:with\s{1,3}\S{1,40}\s{1,3})?(?:by|as)\s{1,3}(?:password\s{1,3})?"
+            r"[iI](?i:dentified\s{1,3}(?:with\s{1,3}\S{1,40}\s{1,3})?(?:by|as)\s{1,3}(?:password\s{1,3})?)"
             r"\\{0,4}[\"'](?P<value>[^\"'\\\n]{4,128})"
         ),
         _is_any,
@@ -251,15 +249,15 @@ PLACES = (
         ("community",),
         "",  # SNMP: a community is a password, but these two are everybody's
         re.compile(
-            r"(?i)(?:snmp-server\s{1,3}community|\br[ow]community6?|\bsnmp[\s_-]{1,2}(?:v2c?\s)?community(?:[\s_-]string)?"
-            r"|(?<=snmp:)\s{1,8}community(?=:))"
-            r"(?:\s(?:is|name|[07])(?=\s)|\\{0,4}[\"'])?\s{0,2}[:=]?\s{0,2}\\{0,4}[\"'`]?(?!public\b|private\b|string\b)"
+            r"(?:[sS](?i:nmp(?:-server\s{1,3}|[\s_-]{1,2}(?:v2c?\s)?)community(?:[\s_-]string)?|nmp:\s{1,8}community(?=:))"
+            r"|[rR](?<!\w.)(?i:[ow]community6?))"
+            r"(?:\s(?:is|name|[07])(?=\s)|\\{0,4}[\"'])?\s{0,2}[:=]?\s{0,2}\\{0,4}[\"'`]?(?!(?i:public|private|string)\b)"
             r"(?P<value>[^\s\"'`,;\\]{6,64}+)"
         ),
         _is_no_word,
     ),
     Place(
-        ("securestring", "credential"),
+        ("securestring", "pscred"),
         "",
         re.compile(
             r"(?i)(?:ConvertTo-SecureString(?:\s{1,4}-AsPlainText|\s{1,4}-Force){0,2}(?:\s{1,4}-String)?\s{1,4}\\{0,4}[\"']?"
@@ -274,8 +272,8 @@ PLACES = (
         _is_any,
     ),
     Place(
-        (),
-        "form-data",
+        ("ta; name=",),
+        "",
         re.compile(
             r"form-data; name=\\{0,4}[\"'](?P<name>[\w.-]{1,64})\\{0,4}[\"'](?:(?:\r?\n|\\{1,4}r\\{1,4}n)(?:[\w-]{4,32}:[^\n\\]{1,80})?){2,3}"
             r"(?P<value>[^\s\\]{6,512}+)"
@@ -365,9 +363,7 @@ def find_command_passwords(text: str, found: set[str]) -> Iterator[CredentialSpa
         yield from _find_stored(text)
     if ("-p" in text or "-P" in text or "-w" in text or "curl" in found) and _LISTED_OPTION.search(text):
         yield from _take_values(_LISTED_PASSWORD.finditer(text), is_chosen)
-    if found and (
-        not found.isdisjoint(_USAGE_WORDS) or any([word in text for word in _PASSWORD_WORDS])  # noqa: C419 - twice as fast
-    ):
+    if not found.isdisjoint(_USAGE_WORDS):
         yield from _find_in_lines(text, 0, len(text))
     elif " -" in text or " /" in text or "\t" in text:
         reach = 0
@@ -380,7 +376,7 @@ def find_command_passwords(text: str, found: set[str]) -> Iterator[CredentialSpa
 
 def _find_stored(text: str) -> Iterator[CredentialSpan]:
     """Yield what a command stores as a secret or a setting: in an option, or after a name."""
-    for store in _STORING.finditer(text):
+    for store in chain.from_iterable(pattern.finditer(text) for pattern in _STORING):
         before = text[store.start() - 1] if store.start() else " "
         if before.isalnum() or before in "_./-":
             continue
@@ -579,6 +575,7 @@ _AFTER_COLUMN = re.compile(
     r"[\w.-]{0,16}[\"'`*\\)]{0,6}(?:[ ]{0,40}[|,;\t\r\n]"
     r"|\s{0,4}[vV](?i:alues)|\s{1,4}(?i:from)\s|\\{1,4}[nt]|[ ]{2}|[ ]{0,4}\Z)"
 )
+_ONLY_NAMES = re.compile(r"[\w .()#/*`\"'|\t,;-]*+\Z")
 _LINE_BREAK = re.compile(r"\r?\n|\\{1,4}n")
 _RULE = re.compile(r"[\s|:+=-]{3,}\Z")
 _WORD = re.compile(r"(?<!\S)\S+")
@@ -610,6 +607,8 @@ def find_column_secrets(text: str, lowered: str, words: Sequence[re.Match[str]])
         opening = text.rfind("(", start, word.start()) if is_insert else -1
         if opening >= 0 and _INSERT.search(text, start, opening):
             yield from _find_inserted(text, opening)
+            continue
+        if not _ONLY_NAMES.match(text, word.end(), end):
             continue
         line = next(filter(None, (header.match(text, start, end) for header in _HEADERS.values())), None)
         if line is None:

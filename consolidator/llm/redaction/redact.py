@@ -57,6 +57,9 @@ _DISGUISE = re.compile(
         |(?<=&)(?:\#(?P<number>3[4-9]|58|61)|\#x(?P<entity>2[27]|3[aAdD])|(?P<quote>quot)|(?P<apostrophe>apos));)""",
     re.VERBOSE,
 )
+_ESCAPE = re.compile(
+    r"%(?:2[257]|3[AD])|&(?:quot;|\#)|\\(?:u00|x2|\\{2,7}n|\r)|\^\r?\n|`(?<=\s`)\r?\n|\x1b\[|<th\b|<th>"
+)
 _AROUND = 400  # characters that are read on each side of a disguise
 
 
@@ -243,16 +246,7 @@ def _redact_list(value: list[Any], name: str, depth: int, program: str) -> list[
 
 def _has_escapes(text: str) -> bool:
     """Tell whether a text may have escapes that hide only what is around a credential's name."""
-    return (
-        ("%" in text and ("%22" in text or "%25" in text or "%3A" in text or "%3D" in text or "%27" in text))
-        or ("&" in text and ("&quot;" in text or "&#" in text))
-        or ("\\" in text and ("\\u00" in text or "\\x2" in text or "\\\\\\n" in text or "\\\r" in text))
-        or "^\n" in text
-        or " `\n" in text
-        or "^\r" in text
-        or "\x1b[" in text
-        or "<th" in text
-    )
+    return _ESCAPE.search(text) is not None
 
 
 def _undisguise(text: str) -> Iterator[_UndisguisedPart]:
