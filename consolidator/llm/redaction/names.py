@@ -121,10 +121,10 @@ _PAGING = re.compile(
 )
 _STRONG_NAME = re.compile(
     r"(?i)pass|pwd|secret|api[_.\- ]?key|access[_.\- ]?key|private[_.\- ]?key|auth|cred|token|psk|_pat$"
-    r"|(?<![a-z0-9])pw(?:ord)?$"
+    r"|pw(?:ord)?$"
     rf"|{_FOREIGN_NAMES}"
 )
-_PASSWORD_NAME = re.compile(rf"(?i)pass|pwd|psk|(?<![a-z0-9])pw(?:ord)?$|{_FOREIGN_NAMES}")
+_PASSWORD_NAME = re.compile(rf"(?i)pass|pwd|psk|pw(?:ord)?$|{_FOREIGN_NAMES}")
 # Names that mean much else besides: only a random value is a credential there.
 _WEAK_NAME = re.compile(r"(?i)(?:^|[_.\-]|(?<![a-z]))(?:auth|jwt|pat)$")
 _ANY_KEY = re.compile(r"[A-Z]_KEY$")
@@ -151,7 +151,8 @@ def find_names(text: str, lowered: str, words: Sequence[re.Match[str]]) -> Itera
         elif word == "key":
             is_telling = is_credential_key(text, lowered, start)
         elif word in ("pw", "pword"):
-            is_telling = not (text[start - 1 : start].isalnum() or text[end : end + 1].isalnum())
+            is_glued = text[start - 1 : start].isalnum() and not lowered.endswith(_PASS_PREFIXES, 0, start)
+            is_telling = not (is_glued or text[end : end + 1].isalnum())
         elif word in ("auth", "jwt", "psk"):
             is_telling = not text[end : end + 1].isalnum() and not text[start - 1 : start].isalpha()
         else:
@@ -374,7 +375,7 @@ def _match_assignment(text: str, start: int, end: int) -> tuple[int, CredentialS
         return end, None
     is_env_assignment = between.group("sep") == "=" and not quote
     env = is_env_assignment or prefix.startswith("-") or is_sentence or bool(_ENV.search(name))
-    env = env or sep.endswith(("|", ">", "-")) and sep != "|" or tag is not None or between.group("space") is not None
+    env = env or sep[1:].endswith(("|", ">", "-")) or tag is not None or between.group("space") is not None
     if name.endswith("PASS") and sep == ":" and not quote and _TEST_RESULT.match(stripped):
         return value.end(), None
     if not is_credential(name, stripped, quoted=bool(quote), env=env):
@@ -508,9 +509,10 @@ def _find_before_noun(text: str, start: int) -> CredentialSpan | None:
     for marks, pattern in ((_LINKS, _BEFORE_NOUN), (_COMMENTS, _BEFORE_COMMENT)):
         if any([mark in window for mark in marks]):  # noqa: C419 - twice as fast
             match = pattern.search(text, max(0, start - 160), start)
-            if match and (is_chosen(match["value"]) or (marks is _COMMENTS and is_invented(match["value"]))):
-                if not is_word_or_reference(match["value"]):
-                    return match.start("value"), match.end("value"), "secret"
+            value = match["value"] if match else ""
+            is_constant = is_word_or_reference(value) or (value.isupper() and "_" in value)
+            if match and (is_chosen(value) or is_invented(value)) and not is_constant:
+                return match.start("value"), match.end("value"), "secret"
     return None
 
 

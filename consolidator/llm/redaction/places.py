@@ -275,7 +275,8 @@ PLACES = (
         ("ta; name=",),
         "",
         re.compile(
-            r"form-data; name=\\{0,4}[\"'](?P<name>[\w.-]{1,64})\\{0,4}[\"'](?:(?:\r?\n|\\{1,4}r\\{1,4}n)(?:[\w-]{4,32}:[^\n\\]{1,80})?){2,3}"
+            r"form-data; name=\\{0,4}[\"'](?P<name>[\w.-]{1,64})\\{0,4}[\"']"
+            r"(?:(?:\r?\n|\\{1,4}r\\{1,4}n)(?:[\w-]{4,32}:[^\n\\]{1,80})?){2,3}"
             r"(?P<value>[^\s\\]{6,512}+)"
         ),
         _is_no_word,
@@ -294,6 +295,15 @@ PLACES = (
         re.compile(
             r"(?m)^(?:\[[\w.-]{1,253}\](?::\d{1,5})?|[\w.-]{1,253}:\d{1,5})[ \t]{1,8}[\w.+-]{1,64}@[\w.-]{1,253}:"
             r"(?P<value>\S{6,128}+)$"
+        ),
+        _is_no_word,
+    ),
+    Place(  # the answer to a prompt
+        (),
+        "send",
+        re.compile(
+            r"[pP]ass(?:word|phrase|wd)[^\n]{0,32}[\"'][^\n]{0,16}\s{1,40}[\w.]{0,16}send(?:line)?[\s(]{1,4}(?:--\s)?"
+            r"[\"'](?P<value>[^\s\"'\\]{6,64}+)"
         ),
         _is_no_word,
     ),
@@ -468,7 +478,8 @@ def find_headers(text: str, lowered: str, found: set[str]) -> Iterator[Credentia
     if has_authorization or "bearer" in lowered or "apikey" in lowered:
         for match in _HEADER.finditer(lowered):
             scheme, value = match.group(1), text[match.start(2) : match.end(2)]
-            if lowered[match.start() - 1 : match.start()].isalnum():
+            before = lowered[match.start() - 1 : match.start()]
+            if before.isalnum() or before == "=":
                 continue
             if scheme != "bearer" and "authorization" not in lowered[max(0, match.start() - 32) : match.start()]:
                 continue
