@@ -651,12 +651,6 @@ def _name_columns(text: str, header: list[tuple[int, int]]) -> dict[int, str]:
     return {index: name for index, name in names.items() if len(name) < 40 and is_credential_name(name)}
 
 
-def _find_word(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return the word that begins at `start`; an empty one if none does."""
-    word = _WORD.match(text, start, end)
-    return word.span() if word else (start, start)
-
-
 def _find_line_end(text: str, start: int) -> tuple[int, int]:
     """Return where a line ends, and where the next one begins."""
     line_break = _LINE_BREAK.search(text, start, start + _MAX_LINE + 1)

@@ -36,7 +36,7 @@ _MAX_WORD_SHARE = 0.6  # of a random value
 _TANGLED_CHARS = re.compile(r"[A-Za-z0-9!@#$%^&*+=?~]{8,64}\Z")
 _TECHNICAL = r"(?:utf|sha|md|base|aes|rsa|https?|ipv|u?int|float|win|python|version|test|iso|ecdsa)-?"
 _INVENTED = re.compile(
-    rf"(?!(?i:{_TECHNICAL})\d+\Z)(?=.{{8,64}}\Z)[A-Za-z]{{3,40}}+[._@+-]?\d{{2,8}}+[!?*$.#]{{0,3}}\Z"
+    rf"(?!(?i:{_TECHNICAL})\d+\Z)(?=.{{8,64}}\Z)(?:[A-Za-z]{{3,40}}+|[A-Z][a-z]{{2,20}}[_-][A-Z][a-z]{{2,20}})[._@+-]?\d{{2,8}}+[!?*$.#]{{0,3}}\Z"
 )
 _RUNS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _STRONG_SYMBOL = re.compile(r"[!#^&~](?!/)|@(?!.*[.:/])")  # no name, path or address has these
