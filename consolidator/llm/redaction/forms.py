@@ -15,7 +15,15 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from consolidator.llm.redaction.values import is_placeholder, is_uuid, is_varied, looks_random, mixes_kinds
+from consolidator.llm.redaction.values import (
+    is_chosen,
+    is_invented,
+    is_placeholder,
+    is_uuid,
+    is_varied,
+    looks_random,
+    mixes_kinds,
+)
 
 # An extra condition on a match whose form alone is not enough.
 MatchCondition = Callable[[str], bool]
@@ -385,9 +393,7 @@ def _find_url_passwords(text: str) -> Iterator[CredentialSpan]:
 
 def _find_password_entries(text: str) -> Iterator[CredentialSpan]:
     for match in _PGPASS.finditer(text):
-        if not is_placeholder(match["password"]) and (
-            mixes_kinds(match["password"]) or looks_random(match["password"])
-        ):
+        if not is_placeholder(match["password"]) and (is_chosen(match["password"]) or is_invented(match["password"])):
             yield match.start("password"), match.end("password"), "password"
 
 
