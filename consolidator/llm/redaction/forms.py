@@ -79,7 +79,6 @@ TOKEN_RULES: tuple[TokenRule, ...] = (
     # Clouds
     rule("aws-key", "AKIA ASIA ABIA ACCA A3T", r"(?:A3T[A-Z0-9]|AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Za-z0-9])"),
     _prefixed("aws-key", "ABSK bedrock-api-key-", _BASE64),
-    rule("azure-key", "AccountKey=", r"AccountKey=([A-Za-z0-9+/=]{40,128}+)"),
     _prefixed("alibaba-key", "LTAI", "[A-Za-z0-9]{12,32}+"),
     _prefixed("tencent-key", "AKID", "[A-Za-z0-9]{32}"),
     _prefixed("digitalocean-token", "dop_v1_ doo_v1_ dor_v1_", "[0-9a-f]{40,64}+"),
@@ -99,9 +98,7 @@ TOKEN_RULES: tuple[TokenRule, ...] = (
     ),
     rule("gitlab-token", "_gitlab_session=", r"_gitlab_session=[0-9a-z]{24,64}+"),
     _prefixed("npm-token", "npm_", "[A-Za-z0-9]{36}(?![A-Za-z0-9])"),
-    rule("pypi-token", "pypi-AgEIcHlwaS5vcmc", r"pypi-AgEIcHlwaS5vcmc[A-Za-z0-9_-]{4,512}+"),
     rule("pypi-token", "pypi-", r"(?<!-)pypi-[A-Za-z0-9_-]{16,512}+", condition=has_random_tail),
-    _prefixed("docker-token", "dckr_pat_ dckr_oat_", _TAIL_20),
     _prefixed("rubygems-token", "rubygems_", "[0-9a-f]{40,64}+"),
     _prefixed("nuget-key", "oy2", "[a-z0-9]{43}(?![A-Za-z0-9])"),
     _prefixed("clojars-token", "CLOJARS_ clojars_", "[A-Za-z0-9]{40,64}+"),

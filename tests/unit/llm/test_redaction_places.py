@@ -364,6 +364,10 @@ KINDS = {
         f'default = "{LOWER}"  # password of the database',
         f'variable "db_password" {{\n  type = string\n  sensitive = true\n  default = "{LOWER}"\n}}',
         "admin_password: |-\n  harborlights46",
+        f'const API_KEY: &str = "{MIXED}";',
+        f"private readonly authToken: string = '{LOWER}';",
+        "**Password:** `harborlights46`",
+        "db.example.org:5432:app:ops:harborlights46",
         "password: harborlights46",
     ],
     "a table of elements, or of columns below one another": [
