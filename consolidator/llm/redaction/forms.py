@@ -15,7 +15,15 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from consolidator.llm.redaction.values import is_placeholder, is_uuid, is_varied, looks_random, mixes_kinds
+from consolidator.llm.redaction.values import (
+    is_chosen,
+    is_invented,
+    is_placeholder,
+    is_uuid,
+    is_varied,
+    looks_random,
+    mixes_kinds,
+)
 
 # An extra condition on a match whose form alone is not enough.
 MatchCondition = Callable[[str], bool]
@@ -71,7 +79,6 @@ TOKEN_RULES: tuple[TokenRule, ...] = (
     # Clouds
     rule("aws-key", "AKIA ASIA ABIA ACCA A3T", r"(?:A3T[A-Z0-9]|AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Za-z0-9])"),
     _prefixed("aws-key", "ABSK bedrock-api-key-", _BASE64),
-    rule("azure-key", "AccountKey=", r"AccountKey=([A-Za-z0-9+/=]{40,128}+)"),
     _prefixed("alibaba-key", "LTAI", "[A-Za-z0-9]{12,32}+"),
     _prefixed("tencent-key", "AKID", "[A-Za-z0-9]{32}"),
     _prefixed("digitalocean-token", "dop_v1_ doo_v1_ dor_v1_", "[0-9a-f]{40,64}+"),
@@ -91,9 +98,7 @@ TOKEN_RULES: tuple[TokenRule, ...] = (
     ),
     rule("gitlab-token", "_gitlab_session=", r"_gitlab_session=[0-9a-z]{24,64}+"),
     _prefixed("npm-token", "npm_", "[A-Za-z0-9]{36}(?![A-Za-z0-9])"),
-    rule("pypi-token", "pypi-AgEIcHlwaS5vcmc", r"pypi-AgEIcHlwaS5vcmc[A-Za-z0-9_-]{4,512}+"),
     rule("pypi-token", "pypi-", r"(?<!-)pypi-[A-Za-z0-9_-]{16,512}+", condition=has_random_tail),
-    _prefixed("docker-token", "dckr_pat_ dckr_oat_", _TAIL_20),
     _prefixed("rubygems-token", "rubygems_", "[0-9a-f]{40,64}+"),
     _prefixed("nuget-key", "oy2", "[a-z0-9]{43}(?![A-Za-z0-9])"),
     _prefixed("clojars-token", "CLOJARS_ clojars_", "[A-Za-z0-9]{40,64}+"),
@@ -240,9 +245,9 @@ INNER_RULES: tuple[tuple[str, int, TokenRule], ...] = (
 CredentialSpan = tuple[int, int, str]  # start, end, kind
 
 _DISCORD_TOKEN = re.compile(
-    r"(?:(?<![A-Za-z0-9_-])|(?<=\\[ntr]))[MNO][A-Za-z0-9_-]{22,28}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}"
+    r"[MNO](?:(?<![A-Za-z0-9_-].)|(?<=\\[ntr].))[A-Za-z0-9_-]{22,28}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}"
 )
-_DISCORD_CHARS = 57
+_LONG_CHARS = 43  # characters of the shortest of what is searched for in long words alone
 # Providers that nobody listed write tokens in the same way: short words that say what the token is for, then random
 # characters. Identifiers have the same look without such a word (toolu_..., chatcmpl-...).
 _TELLING_PART = re.compile(
@@ -300,7 +305,8 @@ def find_tokens(text: str) -> Iterator[CredentialSpan]:
     yield from _find_private_keys(text)
     joined = "\n".join(words)
     longest = len(max(words, key=len))
-    if longest >= _KEY_LINE_CHARS and len(joined) >= 3 * _KEY_LINE_CHARS:
+    long = [word for word in words if len(word) >= _LONG_CHARS] if longest >= _LONG_CHARS else []
+    if any(len(run) >= _KEY_LINE_CHARS for word in long for run in _KEY_RUN.findall(word)):
         yield from _find_key_bodies(text)
     plain, escaped, rules = _compile_search()
     pattern = escaped if "\\" in joined else plain
@@ -319,9 +325,9 @@ def find_tokens(text: str) -> Iterator[CredentialSpan]:
         yield from _find_telling_prefixes(text)
     if longest >= _MIN_TAIL_CHARS and _LONG_TAIL.search(joined):
         yield from _find_service_prefixes(text)
-    if longest >= _DISCORD_CHARS and "." in joined:
+    if any(_DISCORD_TOKEN.search(word) for word in long):
         yield from ((match.start(), match.end(), "discord-token") for match in _DISCORD_TOKEN.finditer(text))
-    if "|" in joined or "%" in joined:
+    if any(_APP_TOKEN.search(word) for word in long):
         yield from ((match.start() - 15, match.end(), "app-token") for match in _APP_TOKEN.finditer(text))
     if joined.count(":") >= 4 and _PGPASS_HINT.search(joined):
         yield from _find_password_entries(text)
@@ -384,9 +390,7 @@ def _find_url_passwords(text: str) -> Iterator[CredentialSpan]:
 
 def _find_password_entries(text: str) -> Iterator[CredentialSpan]:
     for match in _PGPASS.finditer(text):
-        if not is_placeholder(match["password"]) and (
-            mixes_kinds(match["password"]) or looks_random(match["password"])
-        ):
+        if not is_placeholder(match["password"]) and (is_chosen(match["password"]) or is_invented(match["password"])):
             yield match.start("password"), match.end("password"), "password"
 
 
@@ -411,6 +415,7 @@ def _write_branch(branch: dict[str, Any]) -> str:
 
 _KEY_LIMIT = 65_536  # characters of a private key block
 _KEY_MARKER = re.compile(r"-----(BEGIN|END)[A-Z0-9 _-]{0,100}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_RUN = re.compile(r"[A-Za-z0-9+/]++")
 _KEY_LINE = re.compile(r"[A-Za-z0-9+/=]{24,}")
 # Between two lines of a key there may be escapes (\n, \\n), a viewer's line numbers (12→), headers of old formats.
 _KEY_GAP = 24  # characters

@@ -6,12 +6,13 @@ Reads any notation, also JSON inside a string, where the end of a value depends 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from consolidator.llm.redaction.forms import CredentialSpan
+from consolidator.llm.redaction.forms import CredentialSpan, write_alternation
 from consolidator.llm.redaction.values import (
     is_chosen,
     is_hexadecimal,
+    is_invented,
     is_placeholder,
     is_tangled,
     is_uuid,
@@ -20,14 +21,68 @@ from consolidator.llm.redaction.values import (
     shannon_entropy,
 )
 
-_FOREIGN_ASCII = "kennwort|wachtwoord|senha|contrasena"
-_FOREIGN = "contraseña|lösenord|adgangskode|passord|hasło|пароль|パスワード|密码|密碼|비밀번호"
-# One pattern over the text in lower case: many times faster than one that ignores case.
-_NAME = re.compile(
-    r"pass(?:phrase|w(?:or[dt]|d)|code|ord)?|pwd|psk|secret|token|cred(?:ential|s)|key|auth|jwt|_pat(?![a-z0-9])"
-    rf"|pw(?:ord)?(?![a-z0-9])|{_FOREIGN_ASCII}"
+_FOREIGN_ASCII = ("kennwort", "wachtwoord", "senha", "contrasena", "parola", "salasana")
+_FOREIGN = (
+    *("contraseña", "lösenord", "adgangskode", "passord", "hasło", "heslo", "şifre", "jelszó", "пароль", "пароля"),
+    *(
+        "паролем",
+        "токен",
+        "パスワード",
+        "トークン",
+        "密码",
+        "密碼",
+        "口令",
+        "密钥",
+        "令牌",
+        "비밀번호",
+        "mật khẩu",
+        "סיסמה",
+    ),
+    *("كلمة المرور", "κωδικός", "पासवर्ड"),
 )
-_NAME_WITH_FOREIGN = re.compile(f"{_NAME.pattern}|{_FOREIGN}")
+_FOREIGN_NAMES = "|".join((*_FOREIGN_ASCII, *_FOREIGN))
+_NAMES = (
+    *("pass", "passphrase", "password", "passwort", "passwd", "passcode", "passord", "pwd", "pw", "pword", "psk"),
+    *("secret", "token", "credential", "creds", "key", "auth", "jwt", *_FOREIGN_ASCII),
+)
+# What tells a place without a credential's name: it is found in the same search, and begins with the same letters.
+PLACE_WORDS = (
+    *("snmp", "cargo login", "crypt_string", "add_user", "sqlplus", "alias set", "tp-basic.", "ault login"),
+    *(
+        "createuser",
+        "com2sec",
+        "wpa_",
+        "change_password",
+        "tpasswd",
+        "quirepass",
+        "asterauth",
+        "k authtoken",
+        "add-authtoken",
+    ),
+    *(
+        "cli dev w",
+        "sqladmin",
+        "snyk auth",
+        "sudo ",
+        "kinit",
+        "cryptsetup",
+        "tified ",
+        "community",
+        "securestring",
+        "pscred",
+    ),
+    *("add-mask", "wifi:", "kserv", "smtp", "sess", "cookie", "connect.sid", "curl"),
+    *("cho ", "printf ", "write", "put_contents", "set-content", "add-content", "ta; name="),
+)
+
+
+def _compile_words(words: Iterable[str]) -> re.Pattern[str]:
+    # Alternatives that begin with a letter each are many times faster than a group of them, and than ignoring case.
+    return re.compile(write_alternation(words).removeprefix("(?:").removesuffix(")") + "|_pat(?![a-z0-9])")
+
+
+_WORDS = _compile_words((*_NAMES, *PLACE_WORDS))
+_WORDS_WITH_FOREIGN = _compile_words((*_NAMES, *PLACE_WORDS, *_FOREIGN))
 # "key" names a credential only after one of these.
 _KEY_PREFIXES = (
     *("api", "access", "account", "auth", "private", "signing", "encryption", "client", "master", "service", "shared"),
@@ -66,19 +121,25 @@ _PAGING = re.compile(
 )
 _STRONG_NAME = re.compile(
     r"(?i)pass|pwd|secret|api[_.\- ]?key|access[_.\- ]?key|private[_.\- ]?key|auth|cred|token|psk|_pat$"
-    r"|(?<![a-z0-9])pw(?:ord)?$"
-    rf"|{_FOREIGN_ASCII}|{_FOREIGN}"
+    r"|pw(?:ord)?$"
+    rf"|{_FOREIGN_NAMES}"
 )
-_PASSWORD_NAME = re.compile(rf"(?i)pass|pwd|psk|(?<![a-z0-9])pw(?:ord)?$|{_FOREIGN_ASCII}|{_FOREIGN}")
+_PASSWORD_NAME = re.compile(rf"(?i)pass|pwd|psk|pw(?:ord)?$|{_FOREIGN_NAMES}")
 # Names that mean much else besides: only a random value is a credential there.
 _WEAK_NAME = re.compile(r"(?i)(?:^|[_.\-]|(?<![a-z]))(?:auth|jwt|pat)$")
 _ANY_KEY = re.compile(r"[A-Z]_KEY$")
 _WORD_BEFORE = re.compile(r"[A-Za-z0-9_.-]+\Z")
 
 
-def find_telling_words(text: str, lowered: str) -> list[re.Match[str]]:
-    """Return the words that credentials' names contain; much else contains some of them, too."""
-    return list((_NAME if text.isascii() else _NAME_WITH_FOREIGN).finditer(lowered))
+def find_telling_words(text: str, lowered: str) -> tuple[list[re.Match[str]], set[str]]:
+    """Return the words that credentials' names contain, as much else does, and all words that tell of a credential."""
+    matches = list((_WORDS if text.isascii() else _WORDS_WITH_FOREIGN).finditer(lowered))
+    if not matches:
+        return matches, set()
+    found = {match.group() for match in matches}
+    if not found.isdisjoint(PLACE_WORDS):
+        matches = [match for match in matches if match.group() not in PLACE_WORDS]
+    return matches, found
 
 
 def find_names(text: str, lowered: str, words: Sequence[re.Match[str]]) -> Iterator[tuple[int, int]]:
@@ -90,7 +151,8 @@ def find_names(text: str, lowered: str, words: Sequence[re.Match[str]]) -> Itera
         elif word == "key":
             is_telling = is_credential_key(text, lowered, start)
         elif word in ("pw", "pword"):
-            is_telling = not text[start - 1 : start].isalnum()
+            is_glued = text[start - 1 : start].isalnum() and not lowered.endswith(_PASS_PREFIXES, 0, start)
+            is_telling = not (is_glued or text[end : end + 1].isalnum())
         elif word in ("auth", "jwt", "psk"):
             is_telling = not text[end : end + 1].isalnum() and not text[start - 1 : start].isalpha()
         else:
@@ -104,7 +166,7 @@ def is_credential_name(name: str) -> bool:
     lowered = lower_same_length(name)
     return any(
         not _is_suffix_descriptive(name, end) and not _is_descriptive_around(name[:start], name[end:])
-        for start, end in find_names(name, lowered, find_telling_words(name, lowered))
+        for start, end in find_names(name, lowered, find_telling_words(name, lowered)[0])
     )
 
 
@@ -183,19 +245,23 @@ _BETWEEN = re.compile(
         (?:(?P<tag>\s{1,24}(?:[vV]alue|content)\s{0,2}=\s{0,2}
              |(?:\s{1,3}[\w:.-]{1,32}=(?:"[^"<>\n]{0,64}"|'[^'<>\n]{0,64}')){0,3}(?:</[A-Za-z]{1,16}>\s{0,24}<[A-Za-z]{1,16})?
               \s?(?:>|&gt;|\\u003e)(?:<!\[CDATA\[)?)
-           |(?P<default>[\])}]{0,2}(?:\s{0,3}(?:\?\?=?|\|\|=?|\?:|//=?|\bor\b)\s{0,3}|\)\s?(?:\{|do)?\s{1,3}
+           |(?P<default>[\])}]{0,2}(?:\s?\?\s[^\n;:?]{1,80}\s:\s
+             |\s{0,3}(?:\?\?=?|\|\|=?|\?:|//=?|\bor\b)\s{0,3}
+             |\)\s?(?:\{|do)?\s{1,3}
              |\)\s{0,12}\.(?:unwrap_or|unwrap_or_else|orElse|getOrElse|or_else)\s?\((?:\s?\|\w?\|)?\s{0,2})(?=\\{0,4}["'`]))
-           |(?P<sep>\s{0,4}(?::\s?&?(?:'\w{1,16}\s)?[A-Za-z][\w.<>\[\]]{0,32}\??\s{0,2}=(?=\s{0,2}\\{0,4}["'`])
-             |:=|=>|={1,3}|:|,(?=\s{0,2}\\{0,4}["']))(?:[ ]?[|>][+-]?(?=\s)|[ ]?\((?=\s))?\s{0,24}
-             (?:[brfu]{0,2}(?=["']))?(?:\\{0,4}["']value\\{0,4}["']\s{0,4}:\s{0,4})?
+           |(?P<sep>[ ]{0,40}\|[ ]{1,40}
+             |(?::[ ]?[&\w<>\[\]'.|?]{1,24}(?:[ ][&\w<>\[\]'.|?]{1,24}){0,2}(?=[ ]?=[ ]?["'`]))?
+             \s{0,4}(?::=|=>|={1,3}|:\*{0,2}|,(?=\s{0,2}\\{0,4}["']))
+             (?:[ ]?[|>][+-]?(?=\s)|[ ]?\((?=\s))?\s{0,24}
+             (?:[brfuL@$]{0,2}(?=["']))?(?:\\{0,4}["']value\\{0,4}["']\s{0,4}:\s{0,4})?
              |(?:\s|\\{1,4}[nrt]){1,12}value:\s{1,4})
            |(?P<call>\s?\(\s?(?=\\{0,4}["']))
-           |(?P<space>[ ]{1,4}(?:(?:is|to)[ ]+)?))
+           |(?P<space>[ \t]{1,40}+(?:(?:is|to)[ ]+|(?P<type>[05789])[ ])?))
         (?P<open>["']{3}\s{0,2}|\\{0,4}["'`]?)""",
     re.VERBOSE,
 )
 _DEFAULT = re.compile(
-    r"[A-Za-z0-9_.-]{0,24}\\{0,4}[\"'`]?[^\"'\n;]{0,40}(?:\n[^\"'\n;]{0,40})?\bdefault(?:_?[vV]alue)?\\{0,4}[\"']?\s{0,3}[:=]\s{0,3}\\{0,4}[\"']"
+    r"[A-Za-z0-9_.-]{0,24}\\{0,4}[\"'`]?[^\"'\n;]{0,40}(?:\n[^\n;}]{0,120}){0,4}?\bdefault(?:_?[vV]alue)?\\{0,4}[\"']?\s{0,3}[:=]\s{0,3}\\{0,4}[\"']"
     r"(?P<value>[^\s\"'\\]{6,256}+)"
 )
 _QUOTED = {
@@ -222,11 +288,6 @@ _REFERENCE = re.compile(
     r"(?:file|env|fd):\S*\Z|[A-Za-z_][\w]*(?:(?:\.|->|::)[A-Za-z_]\w*)+\Z|@\w+\Z|:\w+\Z|/[\w./-]*\Z|https?://\S*\Z"
 )
 _WORD = re.compile(r"[a-z]+(?:[_ -][a-z]+)*\Z|[A-Z]?[a-z]+(?:[A-Z][a-z]+)*\Z|[A-Z]+(?:_[A-Z]+)*\Z")
-# Parameters of a URL whose names mean nothing elsewhere.
-_QUERY = re.compile(
-    r"[?&;](?:amp;)?(?:key|k|apikey|appid|app_id|auth|access|jwt|sid|session|sessionid|ticket|otp|pw|pass)="
-    r"(?P<value>[^\s&;\"'`<>#\\]{8,1024}+)"
-)
 
 
 def is_word_or_reference(value: str) -> bool:
@@ -253,7 +314,7 @@ def is_credential(name: str, value: str, *, quoted: bool = True, env: bool = Fal
     if names_password(name):
         if quoted or env:
             return not _REFERENCE.match(value) and len(set(value)) >= 5
-        if mixes_kinds(value):
+        if mixes_kinds(value) or is_invented(value):
             return True
     if looks_random(value) or is_uuid(value) or (is_strong and is_hexadecimal(value)):
         return True
@@ -261,7 +322,7 @@ def is_credential(name: str, value: str, *, quoted: bool = True, env: bool = Fal
         return True
     digits = sum(char.isdigit() for char in value)
     return (
-        is_strong and (env or quoted) and len(value) >= 8 and 0 < digits < len(value) and shannon_entropy(value) >= 2.75
+        is_strong and (env or quoted) and len(value) >= 8 and 0 < digits < len(value) and shannon_entropy(value) >= 2.5
     )
 
 
@@ -280,15 +341,6 @@ def find_assignments(text: str, lowered: str, words: Sequence[re.Match[str]]) ->
             reach = max(reach, read_to) if start < reach or read_to >= reach else read_to
             if span is not None:
                 yield span
-
-
-def find_parameters(text: str) -> Iterator[CredentialSpan]:
-    """Yield the values of a URL's parameters that authorize its request."""
-    if "?" in text or "&" in text:
-        for match in _QUERY.finditer(text):
-            value = match["value"]
-            if looks_random(value) or is_hexadecimal(value):
-                yield match.start("value"), match.end("value"), "key"
 
 
 def _match_assignment(text: str, start: int, end: int) -> tuple[int, CredentialSpan | None]:
@@ -328,7 +380,7 @@ def _match_assignment(text: str, start: int, end: int) -> tuple[int, CredentialS
         return end, None
     is_env_assignment = between.group("sep") == "=" and not quote
     env = is_env_assignment or prefix.startswith("-") or is_sentence or bool(_ENV.search(name))
-    env = env or tag is not None or between.group("space") is not None
+    env = env or sep[1:].endswith(("|", ">", "-")) or tag is not None or between.group("space") is not None
     if name.endswith("PASS") and sep == ":" and not quote and _TEST_RESULT.match(stripped):
         return value.end(), None
     if not is_credential(name, stripped, quoted=bool(quote), env=env):
@@ -340,7 +392,7 @@ def _match_default(text: str, start: int, end: int) -> CredentialSpan | None:
     """Return the default value of a parameter, field or variable that is named for a credential."""
     match = _DEFAULT.match(text, end)
     name = _find_name_prefix(text, start) + text[start:end]
-    if match is None or not is_credential(name, match["value"]):
+    if match is None or "://" in match["value"] or not is_credential(name, match["value"]):
         return None
     return match.start("value"), match.end("value"), _credential_kind(name)
 
@@ -359,11 +411,13 @@ def _is_spaced_credential(name: str, prefix: str, text: str, start: int, between
     before = text[max(0, first - 96) : first]
     if _SETTING.search(before[before.rfind("\n") + 1 :]):
         return is_credential(name, value, env=True)
+    if between.group("type"):  # of a router
+        return is_chosen(value) or is_invented(value)
     if (first and text[first - 1] in "/\\") or _ACCOUNT.match(value):  # a file named for its key, then a host
         return False
     if between.group("open") in ("'", '"') and names_password(name):  # SQL
         return any(map(str.isdigit, value)) and is_credential(name, value)
-    if looks_random(value) or (names_password(name) and mixes_kinds(value)):
+    if looks_random(value) or (names_password(name) and (mixes_kinds(value) or is_invented(value))):
         return True
     return is_strong_name(name) and is_tangled(value)
 
@@ -394,11 +448,13 @@ def _credential_kind(name: str) -> str:
     return "secret" if "secret" in lowered or "cred" in lowered else "key"
 
 
-_VERB = "is|was|are|still|now|remains|again|called|reads|ist|lautet|war|est|c'est|es|era|é|è|är|er|to|это"
+_VERB = (
+    "is|was|are|jest|là|adalah|still|now|remains|again|called|reads|ist|lautet|war|est|c'est|es|era|é|è|är|er|to|это"
+)
 _PARTICLE = "は|是|为|為|는|은"  # no space follows these
 # "password for the staging box is X" and "password (staging): X" say what it is for; "key you need: X" who needs it.
 _PURPOSE = (
-    r"(?P<purpose>(?:\s{1,3}(?:for|of|to|on|in|at|from|für|zum|pour|para|de|voor)\s{1,3}[\w./@'-]{1,40}"
+    r"(?P<purpose>(?:\s{1,3}(?:for|of|to|on|in|at|from|für|zum|vom|von|pour|para|del?|des|du|della|do|da|dla|voor|pro|till|от|для|к|на)\s{1,3}[\w./@'-]{1,40}"
     r"(?:\s{1,3}[\w./@'-]{1,40}){0,3}?)?(?:\s{0,3}\([^()\n]{1,40}\))?(?:\s{1,3}(?:you|we|they)\s{1,3}[a-z]{2,12})?)"
 )
 # What follows the telling part of a noun: its end, its purpose, what joins it to the credential, and this.
@@ -411,16 +467,16 @@ _ENGLISH = frozenset(["token", "password", "passwd", "passcode", "passphrase", "
 _NO_NOUN = frozenset(["auth", "psk", "jwt", "pwd", "_pat", "pw"])
 # "use X as the token", "X is our password", "enter X when it asks for the password"
 _BEFORE_NOUN = re.compile(
-    r"(?<![^\s\"'`(<])(?P<value>[^\s\"'`()<>,;]{6,300})[\"'`)>]{0,2},? (?:(?:as|is|was)"
+    r"(?<![^\s\"'`(<])(?P<value>[^\s\"'`()\[\]{}<>,;]{6,300})[\"'`)>]{0,2},? (?:(?:as|is|was)"
     r"(?: (?:the|your|my|our|its|a|an|this|new))?(?: [\w-]{1,16}){0,2}"
     r"|(?:when|where|if|for|at|in)(?: [\w'-]{1,16}){1,6})"
     r" [\w-]{0,16}\Z"
 )
-_LINKS = (" as ", " is ", " was ", " when ", " where ", " for ", " if ", " at ", " in ")
-# "credentials: ops / X", "log in with ops / X"
-_PAIR = re.compile(
-    r"(?i)(?:credentials?|creds|log\s?in)\b[^\n/]{0,40}?[\s:]\s{0,3}[\w.@-]{1,64}\s{1,2}/\s{1,2}(?P<value>[^\s\"'`()<>,;]{6,128})"
+_BEFORE_COMMENT = re.compile(
+    r"[=:(,\[]\s{0,3}[\"'](?P<value>[^\s\"']{8,128})[\"'][,;)]{0,3}\s{1,16}(?:\#|//|--|/\*|<!--)\s{0,2}[^\"'\n]{0,48}\Z"
 )
+_COMMENTS = ("# ", "// ", "-- ", "/* ")
+_LINKS = (" as ", " is ", " was ", " when ", " where ", " for ", " if ", " at ", " in ")
 _TRAILING_PUNCTUATION = re.compile(r"[.!?:]+$")
 _ASCII_PREFIX = re.compile(r"[\x21-\x7e]+")
 _NO_SECRET = re.compile(r"^(?:https?://|[~./])|^[a-z]+(?:-[a-z]+)*$", re.IGNORECASE)
@@ -450,28 +506,24 @@ def find_prose_secrets(text: str, lowered: str, names: Sequence[re.Match[str]]) 
         yield span
 
 
-def find_prose_pairs(text: str) -> Iterator[CredentialSpan]:
-    """Yield the passwords of pairs with a user's name."""
-    for match in _PAIR.finditer(text):
-        span = _judge(match["value"], match.start("value"))
-        if span is not None:
-            yield span
-
-
 def _find_before_noun(text: str, start: int) -> CredentialSpan | None:
     """Return the credential that a sentence names before the noun at `start`."""
     window = text[max(0, start - 80) : start]
-    if not any([link in window for link in _LINKS]) or not any(map(str.isdigit, window)):  # noqa: C419 - twice as fast
+    if not any(map(str.isdigit, window)):
         return None
-    match = _BEFORE_NOUN.search(text, max(0, start - 160), start)
-    if match is None or not is_chosen(match["value"]) or is_word_or_reference(match["value"]):
-        return None
-    return match.start("value"), match.end("value"), "secret"
+    for marks, pattern in ((_LINKS, _BEFORE_NOUN), (_COMMENTS, _BEFORE_COMMENT)):
+        if any([mark in window for mark in marks]):  # noqa: C419 - twice as fast
+            match = pattern.search(text, max(0, start - 160), start)
+            value = match["value"] if match else ""
+            is_constant = is_word_or_reference(value) or (value.isupper() and "_" in value)
+            if match and (is_chosen(value) or is_invented(value)) and not is_constant:
+                return match.start("value"), match.end("value"), "secret"
+    return None
 
 
 def _is_told_by_colon(noun: str, purpose: str, value: str) -> bool:
     """Tell whether a colon is enough; after an English noun alone it is an assignment, which is judged elsewhere."""
-    return (bool(purpose) or noun not in _ENGLISH) and (looks_random(value) or mixes_kinds(value))
+    return (bool(purpose) or noun not in _ENGLISH) and (looks_random(value) or mixes_kinds(value) or is_invented(value))
 
 
 def _judge(found: str, start: int) -> CredentialSpan | None:

@@ -15,8 +15,6 @@ from typing import Any
 from consolidator.llm.redaction.forms import CredentialSpan, find_tokens
 from consolidator.llm.redaction.names import (
     find_assignments,
-    find_parameters,
-    find_prose_pairs,
     find_prose_secrets,
     find_telling_words,
     is_credential,
@@ -29,6 +27,7 @@ from consolidator.llm.redaction.places import (
     find_command_passwords,
     find_headers,
     find_manifest_secrets,
+    find_places,
     find_program,
     find_secret_members,
 )
@@ -47,15 +46,19 @@ _INVISIBLE = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\uf
 _UNUSUAL = re.compile(f"[{_INVISIBLE}\uff01-\uff5e\u3000]")
 # It begins with a set of characters, which is several times faster to search for than alternatives are.
 _DISGUISE = re.compile(
-    rf"""[{_INVISIBLE}\uff01-\uff5e\u3000\x1b\\`^%&](?:
+    rf"""[{_INVISIBLE}\uff01-\uff5e\u3000\x1b\\`^%&<](?:
          (?<=[{_INVISIBLE}])
         |(?P<wide>(?<=[\uff01-\uff5e\u3000]))
         |(?<=\x1b)\[[0-9;]{{0,16}}m
         |(?:(?<=\\)|(?<=\s[`^]))\r?\n(?P<indent>[ \t]{{0,64}}+)
         |(?<=\\)\\{{2,7}}[rn](?:\\{{1,8}}n)?(?P<escaped_indent>[ ]{{0,64}}+)
         |(?:(?<=%)(?:25){{0,3}}|(?<=\\)\\{{0,3}}(?:u00|x))(?P<hex>[2-7][0-9A-Fa-f])\+?
+        |(?<=<)(?:(?P<row>/tr)|(?P<cell>/t[hd])|/?(?:t[rhd]|thead|tbody|code|b|strong|p))\b[^<>\n]{{0,200}}+>\s{{0,40}}+
         |(?<=&)(?:\#(?P<number>3[4-9]|58|61)|\#x(?P<entity>2[27]|3[aAdD])|(?P<quote>quot)|(?P<apostrophe>apos));)""",
     re.VERBOSE,
+)
+_ESCAPE = re.compile(
+    r"%(?:2[257]|3[AD])|&(?:quot;|\#)|\\(?:u00|x2|\\{2,7}n|\r)|\^\r?\n|`(?<=\s`)\r?\n|\x1b\[|<th\b|<th>"
 )
 _AROUND = 400  # characters that are read on each side of a disguise
 
@@ -95,23 +98,21 @@ def find_credentials(text: str, *, as_written: bool = False) -> list[CredentialS
     if len(text) < _MIN_CHARS:
         return []
     lowered = lower_same_length(text)
-    words = find_telling_words(text, lowered)
+    words, found = find_telling_words(text, lowered)
     spans: list[CredentialSpan] = []
     if len(text) >= _MIN_TOKEN_CHARS:
         spans += find_tokens(text)
         if "Secret" in text and "kind" in text:
             spans += find_manifest_secrets(text)
-        if words or "sess" in lowered or "cookie" in lowered or "bearer" in lowered or "connect.sid" in text:
-            spans += find_headers(text, lowered)
-        spans += find_command_passwords(text, lowered, has_names=bool(words))
+        if found or "bearer" in lowered:
+            spans += find_headers(text, lowered, found)
+        spans += find_command_passwords(text, found)
     if words:
         spans += find_assignments(text, lowered, words)
         spans += find_prose_secrets(text, lowered, words)
         spans += find_column_secrets(text, lowered, words)
-    if "=" in text:
-        spans += find_parameters(text)
-    if " / " in text:
-        spans += find_prose_pairs(text)
+    if found or "=" in text or " / " in text:
+        spans += find_places(text, lowered, found)
     if not as_written and (
         "\\\n" in text or (words and _has_escapes(text)) or (not text.isascii() and _UNUSUAL.search(text))
     ):
@@ -245,15 +246,7 @@ def _redact_list(value: list[Any], name: str, depth: int, program: str) -> list[
 
 def _has_escapes(text: str) -> bool:
     """Tell whether a text may have escapes that hide only what is around a credential's name."""
-    return (
-        ("%" in text and ("%22" in text or "%25" in text or "%3A" in text or "%3D" in text or "%27" in text))
-        or ("&" in text and ("&quot;" in text or "&#" in text))
-        or ("\\" in text and ("\\u00" in text or "\\x2" in text or "\\\\\\n" in text or "\\\r" in text))
-        or "^\n" in text
-        or " `\n" in text
-        or "^\r" in text
-        or "\x1b[" in text
-    )
+    return _ESCAPE.search(text) is not None
 
 
 def _undisguise(text: str) -> Iterator[_UndisguisedPart]:
@@ -301,6 +294,8 @@ def _read_disguise(match: re.Match[str]) -> str:
         return " " if match.group() == "\u3000" else chr(ord(match.group()) - 0xFEE0)
     if match["indent"] or match["escaped_indent"]:
         return " "
+    if match["row"] or match["cell"]:
+        return "\n" if match["row"] else "|"
     if match["quote"] or match["apostrophe"]:
         return '"' if match["quote"] else "'"
     number = match["hex"] or match["entity"]

@@ -34,6 +34,10 @@ _COMMON_SHARE = 0.67  # a run of letters with more common pairs than this is a w
 _MAX_WORD_SHARE = 0.6  # of a random value
 
 _TANGLED_CHARS = re.compile(r"[A-Za-z0-9!@#$%^&*+=?~]{8,64}\Z")
+_TECHNICAL = r"(?:utf|sha|md|base|aes|rsa|https?|ipv|u?int|float|win|python|version|test|iso|ecdsa)-?"
+_INVENTED = re.compile(
+    rf"(?!(?i:{_TECHNICAL})\d+\Z)(?=.{{8,64}}\Z)(?:[A-Za-z]{{3,40}}+|[A-Z][a-z]{{2,20}}[_-][A-Z][a-z]{{2,20}})[._@+-]?\d{{2,8}}+[!?*$.#]{{0,3}}\Z"
+)
 _RUNS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _STRONG_SYMBOL = re.compile(r"[!#^&~](?!/)|@(?!.*[.:/])")  # no name, path or address has these
 _SYMBOL = re.compile(r"[!@#$%^&*+=?~_-]")
@@ -123,3 +127,8 @@ def is_hexadecimal(value: str) -> bool:
 def is_chosen(value: str) -> bool:
     """Tell whether a value has the look of a credential that a person or a program made up."""
     return not is_placeholder(value) and (looks_random(value) or mixes_kinds(value) or is_tangled(value))
+
+
+def is_invented(value: str) -> bool:
+    """Tell whether a value is a word with a number, as many passwords are; enough only beside a password's name."""
+    return _INVENTED.match(value) is not None and len(set(value)) >= 5 and not is_placeholder(value)

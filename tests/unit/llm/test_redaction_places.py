@@ -333,6 +333,52 @@ KINDS = {
         f"ALTER USER app WITH PASSWORD '{LOWER}';",
         f"CREATE USER 'a'@'%' IDENTIFIED BY '{LOWER}';",
     ],
+    "the word of a command or a directive": [
+        f"net user backup {LOWER} /add",
+        f"etcdctl --user root:{LOWER} get x",
+        f"poetry config http-basic.shop ci {LOWER}",
+        f"composer config http-basic.repo.example.org ci {LOWER}",
+        f"mc alias set store https://s3.example.org AK01 {MIXED}",
+        f'createUser watcher SHA "{LOWER}" AES',
+        f"com2sec readonly 10.0.0.0/8 {LOWER}",
+        f"nmcli dev wifi connect home password {LOWER}",
+        f"ngrok config add-authtoken {MIXED}",
+        f"snyk auth {MIXED}",
+        f"masterauth {LOWER}",
+        f"mysqladmin -u root password '{LOWER}'",
+        f"bindpw {SPOKEN}",
+        f"enable secret 0 {SPOKEN}",
+        f"username admin privilege 15 password 7 {LOWER}",
+    ],
+    "a line of a protocol, a log or a file": [
+        f"::add-mask::{LOWER}",
+        f"##vso[task.setvariable variable=x;issecret=true]{LOWER}",
+        f'Content-Disposition: form-data; name="password"\r\n\r\n{LOWER}\r\n--x',
+        f"WIFI:S:home;T:WPA;P:{SPOKEN};;",
+        f"USER ops\nPASS {SPOKEN}\n",
+        f"/msg NickServ IDENTIFY {LOWER}",
+        f"[mail.example.org]:587 smtp@example.org:{SPOKEN}",
+        f'expect "Password:"\nsend "{LOWER}\\r"',
+        f"open('token.txt', 'w').write('{LOWER}')",
+        f"fs.writeFileSync('.npm-token', '{LOWER}')",
+    ],
+    "a literal of another language": [
+        f'NSString *apiSecret = @"{MIXED}";',
+        f'char *t = getenv("API_TOKEN") ? getenv("API_TOKEN") : "{MIXED}";',
+        f'default = "{LOWER}"  # password of the database',
+        f'variable "db_password" {{\n  type = string\n  sensitive = true\n  default = "{LOWER}"\n}}',
+        "admin_password: |-\n  harborlights46",
+        f'const API_KEY: &str = "{MIXED}";',
+        f"private readonly authToken: string = '{LOWER}';",
+        "**Password:** `harborlights46`",
+        "db.example.org:5432:app:ops:harborlights46",
+        "password: harborlights46",
+    ],
+    "a table of elements, or of columns below one another": [
+        f"<tr><th>User</th><th>Password</th></tr>\n<tr><td>ops</td><td><code>{LOWER}</code></td></tr>",
+        f"user   password        role\n====== ==============  =====\nops    {LOWER}  admin",
+        "name     | ops\npassword | harborlights46",
+    ],
     "keys of networks": [
         f'psk="{SPOKEN}"',
         'psk="sunny meadow 42"',
@@ -347,6 +393,13 @@ KINDS = {
         f"enter {MIXED} when it asks for the password",
         f"log in with admin / {MIXED}",
     ],
+    "a word with a number after a password's name": [
+        "log in as ops with the password harborlights46 on staging",
+        "La contraseña del servidor es harborlights46",
+        "пароль от базы: harborlights46",
+        "密码：harborlights46",
+        "use harborlights46 as the password",
+    ],
     "a file that is named for a credential": [
         f"echo {LOWER} > ~/.vault-token",
         f'echo "{SPOKEN}" | sudo tee /run/secrets/db_password',
@@ -359,7 +412,9 @@ KINDS = {
 @pytest.mark.parametrize("text", [text for texts in KINDS.values() for text in texts])
 def test_a_credential_in_an_unusual_place_is_hidden(text: str) -> None:
     hidden = redact(text)
-    assert not [part for part in (MIXED, LOWER, SPOKEN, "sunny meadow", *KEY_LINES[1:5]) if part in hidden]
+    assert not [
+        part for part in (MIXED, LOWER, SPOKEN, "sunny meadow", "harborlights46", *KEY_LINES[1:5]) if part in hidden
+    ]
     assert redact(hidden) == hidden
 
 
@@ -379,6 +434,14 @@ def test_a_credential_in_an_unusual_place_is_hidden(text: str) -> None:
         "snmp-server community public RO",
         "-----BEGIN CERTIFICATE-----\n" + "\n".join(KEY_LINES) + "\n-----END CERTIFICATE-----",
         "https://example.org/a%20b?password%20reset=%22yes%22",
+        "from keys import (\n    _ED448_KEY_SIZE,\n    _ED25519_KEY_SIZE,\n    Ed25519PublicKey,\n)",
+        "token, value = line\nrest, Ed25519Key = value",
+        "h = HMAC(signing_key, hashes.SHA256())",
+        "user, password\n        return self.login('CRAM-MD5', self._CRAM_MD5_AUTH)",
+        "GET /users?token_type=bearer HTTP/1.1",
+        "PASS tests/login2.test.ts",
+        "the password uses sha256 and the token utf8",
+        "open('names.txt', 'w').write('tz83mw0qkx5v2r')",
     ],
 )
 def test_what_stands_in_an_unusual_place_but_is_no_credential_is_left(text: str) -> None:

@@ -22,6 +22,12 @@ def random_text(length: int, letters: str = _LETTERS) -> str:
 
 
 TOKENS = {
+    "a hash of Argon2": f"$argon2id$v=19$m=65536,t=3,p=4${random_text(22)}${random_text(43)}",
+    "a hash of LDAP": f"{{SSHA}}{random_text(40)}",
+    "a hash of Django": f"pbkdf2_sha256$600000${random_text(22)}${random_text(43)}=",
+    "Google's access": f"ya29.{random_text(60)}",
+    "Terraform, of a team": f"TFRC{random_text(40)}",
+    "NuGet": f"oy2{random_text(43, _SMALL)}",
     "1Password's secret key": f"A3-{random_text(6, _CAPITALS)}-{random_text(11, _CAPITALS)}-7KXQ2-M3VTR-9WZ4P",
     "a service account of 1Password": f"ops_eyJ{random_text(260)}",
     "Adobe": f"p8e-{random_text(32, _SMALL)}",
