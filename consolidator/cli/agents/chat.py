@@ -55,7 +55,7 @@ def chat(
 
     if not (model or load_settings().model):
         raise UsageError(
-            "no model: set CONSOLIDATOR_MODEL or use --model; docs/chat.md shows how to try it without one"
+            "no model: set CONSOLIDATOR_MODEL or use --model; docs/sessions.md shows how to try it without one"
         )
 
     async def work() -> None:
