@@ -28,26 +28,27 @@ DISTRIBUTION_KEYS = {
 }  # fmt: skip
 WITHOUT_THE_KEY = {
     "named by a key, an origin or a trigger, once when a session is opened: what a directory would answer": """
-        log/sessions.get_current log/sessions.open_current log/sessions.end_current log/sessions.clear_current_of_key
-        log/sessions.create log/items.find_recorded
-        log/lineage.find_called log/lineage.find_named_branch
+        sessions/sessions.get_current sessions/sessions.open_current sessions/sessions.end_current
+        sessions/sessions.clear_current_of_key sessions/sessions.create log/items.find_recorded
+        sessions/lineage.find_called sessions/lineage.find_named_branch
     """,
     "asked by a driver, a night or retention for sessions with work: a list by index on every machine": """
-        log/driving.list_without_tools log/driving.list_failing log/lease.list_pending log/lease.find_waiting_sessions
-        log/lineage.list_unfinished log/lineage.list_unfinished_steers log/lineage.list_abandoned log/sessions.list_due
-        log/retention.list_expired log/retention.get_latest_times log/retention.list_last_events
-        log/retention.list_sessions_before log/retention.forget_idempotency_keys log/checkpoints.delete_expired
-        nights/extraction.unread_sessions nights/extraction.list_waiting
+        turns/driving.list_without_tools turns/driving.list_failing turns/lease.list_pending
+        turns/lease.find_waiting_sessions sessions/lineage.list_unfinished sessions/lineage.list_unfinished_steers
+        sessions/lineage.list_abandoned sessions/sessions.list_due log/retention.list_expired
+        log/retention.get_latest_times log/retention.list_last_events log/retention.list_sessions_before
+        log/retention.forget_idempotency_keys sessions/checkpoints.delete_expired nights/extraction.unread_sessions
+        nights/extraction.list_waiting
     """,
     "asked by a person: a list, a count or a check of the whole log": """
-        checks.sizes log/fold_check.list_native log/lease.list_attention log/sessions.list_ids
-        log/projects.is_known log/projects.projects log/projects.latest_agent log/projects.known log/spend.sum_costs
-        log/seals.find_broken_beginnings log/seals.find_foreign_pasts memory/daily.by_day
+        checks.sizes log/fold_check.list_native turns/lease.list_attention sessions/sessions.list_ids
+        sessions/projects.is_known sessions/projects.projects sessions/projects.latest_agent sessions/projects.known
+        turns/spend.sum_costs log/seals.find_broken_beginnings log/seals.find_foreign_pasts memory/daily.by_day
         memory/erasures.sessions_of_peer memory/injections.latest_end memory/learned.waiting observed.queue
         observed.waiting
     """,
     "named by an id of its own, which does not tell the session": """
-        log/checkpoints.get log/checkpoints.delete log/spend.settle log/spend.get_call
+        sessions/checkpoints.get sessions/checkpoints.delete turns/spend.settle turns/spend.get_call
     """,
 }
 PRIMARY_KEYS_WITHOUT_IT = {"checkpoint", "spend"}  # named by an id of their own, as above
