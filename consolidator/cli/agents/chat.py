@@ -54,7 +54,7 @@ def chat_command(
     """
     if not (options.model or load_settings().model):
         raise UsageError(
-            "no model: set CONSOLIDATOR_MODEL or use --model; docs/chat.md shows how to try it without one"
+            "no model: set CONSOLIDATOR_MODEL or use --model; docs/sessions.md shows how to try it without one"
         )
 
     async def talk() -> None:

@@ -51,7 +51,7 @@ async def send_digest(database: Database, settings: Settings, *, since: datetime
     Raises UsageError where no receiver is configured, and for those that did not take it.
     """
     if not settings.digest_to:
-        raise UsageError("nobody receives digests: CONSOLIDATOR_DIGEST_TO takes addresses; docs/digest.md shows some")
+        raise UsageError("nobody receives digests: CONSOLIDATOR_DIGEST_TO takes addresses; docs/nights.md shows some")
     digest = await preview_digest(database, settings, since=since)
     if digest is not None and (failures := await send_each(settings.digest_to, digest.title, digest.body)):
         raise UsageError("of CONSOLIDATOR_DIGEST_TO " + "; ".join(failures))

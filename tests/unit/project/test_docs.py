@@ -88,11 +88,24 @@ def test_only_event_types_that_exist_are_named() -> None:
     assert named_types <= {kind.value for kind in EventType}
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def heading_anchors(text: str) -> set[str]:
+    """Return the names by which GitHub links to the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", [*PAGES, *sorted(DOCS.glob("decisions/*.md"))], ids=lambda path: path.name)
 def test_every_link_leads_somewhere(path: Path) -> None:
-    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", path.read_text()):
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)]*))?\)", path.read_text()):
         if "://" not in target:
-            assert (path.parent / target).exists(), target
+            page = path.parent / target if target else path
+            assert page.exists(), target
+            assert not anchor or anchor in heading_anchors(page.read_text()), f"{target}#{anchor}"
+
+
+def test_every_page_is_in_the_index() -> None:
+    pages = {page.name for page in DOCS.glob("*.md")} - {"README.md"}
+    assert pages <= set(re.findall(r"\]\((\S+\.md)\)", read_page("README.md")))
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
