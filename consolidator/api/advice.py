@@ -11,7 +11,7 @@ ROUTES: Mapping[str, str] = {
     "branch create": "POST /v1/sessions/{id}/branch",
     "checkpoint list": "GET /v1/sessions/{id}/checkpoints",
     "facts": "GET /v1/facts",
-    "facts --all": "GET /v1/facts?superseded=true",
+    "facts --all": "GET /v1/facts?include_superseded=true",
     "facts review": "GET /v1/facts/quarantined",
     "forget": "POST /v1/forget",
     "learned": "GET /v1/learned",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated
 
@@ -9,6 +10,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from consolidator.api.call import Call, Reading, Writing, operation, to_answer
+from consolidator.api.parameters import Sessions
 from consolidator.api.replies import reply
 from consolidator.api.schemas.session import (
     EndSession,
@@ -24,12 +26,11 @@ from consolidator.service.cursors import MAX_LENGTH, decode_cursor, encode_curso
 from consolidator.service.database import Database
 from consolidator.service.requests import Answer
 from consolidator.service.sessions import lifecycle, listing, messages
-from consolidator.service.sessions.listing import SessionCursor, SessionFilter, SessionOrder, StoredStatus
+from consolidator.service.sessions.listing import SessionCursor, SessionOrder
 
 router = APIRouter(tags=["sessions"])
 Limit = Annotated[int, Query(ge=1, le=200, description="how many at most")]
 Cursor = Annotated[str | None, Query(max_length=MAX_LENGTH, description="next_cursor of the page before")]
-Name = Annotated[str | None, Query(min_length=1, max_length=1000)]
 
 
 @router.post("/sessions", **operation("write", Session, 201))
@@ -63,39 +64,20 @@ async def open_session(call: Writing, body: OpenSession) -> Response:
 @router.get("/sessions", **operation("read", SessionPage))
 async def list_sessions(
     call: Reading,
-    agent: Name = None,
-    project: Name = None,
-    peer: Name = None,
-    status: Annotated[StoredStatus | None, Query()] = None,
-    key: Name = None,
-    conversation: Name = None,
-    trigger_type: Name = None,
-    trigger_id: Name = None,
-    parent: Name = None,
+    filters: Sessions,
     label: Annotated[list[str] | None, Query(max_length=20, description="NAME=TEXT; all of them")] = None,
-    hidden: Annotated[bool, Query(description="also those that were deleted")] = False,
     order: Annotated[SessionOrder, Query(description="runs: the oldest first")] = "latest",
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
     """List the sessions within the credential's reach, page by page."""
-    wanted = SessionFilter(
-        agent=agent,
-        project=project,
-        peer=peer,
-        status=status,
-        key=key,
-        conversation=conversation,
-        trigger_type=trigger_type,
-        trigger_id=trigger_id,
-        parent=parent,
-        labels=parse_labels(label or []),
-        hidden=hidden,
-    )
-    of = f"sessions {call.viewer.name} {order} {wanted}"
+    filters = replace(filters, labels=parse_labels(label or []))
+    of = f"sessions {call.viewer.name} {order} {filters}"
     position = decode_cursor(of, cursor, str, str)
     after = None if position is None else SessionCursor(datetime.fromisoformat(position[0]), position[1])
-    page = await listing.list_sessions(call.database, wanted, order=order, after=after, limit=limit, viewer=call.viewer)
+    page = await listing.list_sessions(
+        call.database, filters, order=order, after=after, limit=limit, viewer=call.viewer
+    )
     following = None if page.next is None else encode_cursor(of, [page.next.at.isoformat(), page.next.id])
     return reply(show_page(call, page, following))
 

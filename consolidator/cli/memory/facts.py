@@ -23,6 +23,7 @@ from consolidator.cli.output import (
 from consolidator.cli.query_group import QueryGroup
 from consolidator.errors import UsageError
 from consolidator.models.fact import CandidateRow, CitedCandidateRow, FactRow
+from consolidator.models.memory_filter import FactFilter, MemoryFilter
 from consolidator.service.memory.facts import (
     UNKNOWN_START,
     correct_fact,
@@ -76,15 +77,17 @@ def facts_command(
             now = database.clock.now()
             return await list_facts(
                 database,
-                query=query,
-                agent=agent,
-                project=project,
-                peer=peer,
-                superseded_too=history,
-                flagged=flagged,
-                as_of=parse_moment(as_of, now),
-                valid_at=parse_moment(valid_at, now),
-                limit=limit,
+                FactFilter(
+                    agent,
+                    project,
+                    peer,
+                    query=query,
+                    include_superseded=history,
+                    flagged=flagged,
+                    as_of=parse_moment(as_of, now),
+                    valid_at=parse_moment(valid_at, now),
+                    limit=limit,
+                ),
             )
 
     facts = run_async(work())
@@ -123,7 +126,7 @@ def _list_rejected(
 
     async def work() -> list[CandidateRow]:
         async with open_configured() as (database, _):
-            return await list_rejected(database, query=query, agent=agent, project=project, peer=peer, limit=limit)
+            return await list_rejected(database, MemoryFilter(agent, project, peer, query=query, limit=limit))
 
     candidates = run_async(work())
     if as_json:

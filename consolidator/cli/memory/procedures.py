@@ -24,6 +24,7 @@ from consolidator.cli.output import (
 )
 from consolidator.cli.query_group import QueryGroup
 from consolidator.errors import UsageError
+from consolidator.models.memory_filter import ProcedureFilter
 from consolidator.models.procedure import MIN_SUCCESS, ProcedureRow
 from consolidator.service.memory.procedures import describe_purpose, list_procedures
 from consolidator.service.memory.skills import SkillExport, export_skills
@@ -60,13 +61,7 @@ def procedures_command(
     async def work() -> list[ProcedureRow]:
         async with open_configured() as (database, _):
             return await list_procedures(
-                database,
-                query=query,
-                agent=agent,
-                project=project,
-                peer=peer,
-                everything=everything,
-                limit=limit,
+                database, ProcedureFilter(agent, project, peer, query=query, include_unworthy=everything, limit=limit)
             )
 
     procedures = run_async(work())
@@ -127,7 +122,7 @@ def export_command(
     async def work() -> SkillExport:
         async with open_configured() as (database, _):
             return await export_skills(
-                database, directory, agent=agent, project=project, peer=peer, everything=everything, limit=limit
+                database, directory, ProcedureFilter(agent, project, peer, include_unworthy=everything, limit=limit)
             )
 
     try:

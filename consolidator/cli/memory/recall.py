@@ -10,6 +10,7 @@ import typer
 from consolidator.cli.common import open_configured, run_async
 from consolidator.cli.output import AgentOption, AsJson, print_json, print_line
 from consolidator.errors import UsageError
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.log.working_directory import find_project
 from consolidator.service.memory.recall import (
     DEFAULT_LIMIT,
@@ -59,9 +60,7 @@ def recall_command(
             result = await recall(
                 database,
                 " ".join(words),
-                agent=agent,
-                project=asked,
-                peer=peer,
+                MemoryScope(agent, asked, peer),
                 token_budget=budget,
                 limit=limit,
                 settings=settings,

@@ -10,6 +10,7 @@ import typer
 from consolidator.cli.common import open_configured, run_async
 from consolidator.cli.output import AsJson, owner_name, print_json, print_line
 from consolidator.errors import UsageError
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.log.working_directory import find_named_project, find_project
 from consolidator.service.memory.remember import Remembered, forget, remember
 
@@ -46,13 +47,7 @@ def remember_command(
                 owner = await find_project(database, Path.cwd())
             else:
                 owner = await find_named_project(database, project, Path.cwd()) if project else None
-            return await remember(
-                database,
-                " ".join(words),
-                project=owner,
-                agent=agent,
-                peer=peer,
-            )
+            return await remember(database, " ".join(words), MemoryScope(agent, owner, peer))
 
     remembered = run_async(work())
     if as_json:
@@ -76,7 +71,7 @@ def forget_command(
 
     async def work() -> Remembered:
         async with open_configured() as (database, _):
-            return await forget(database, " ".join(words), project=project, agent=agent, peer=peer)
+            return await forget(database, " ".join(words), MemoryScope(agent, project, peer))
 
     forgotten = run_async(work())
     if as_json:

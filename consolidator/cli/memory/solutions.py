@@ -22,6 +22,7 @@ from consolidator.cli.output import (
     print_table,
     short_id,
 )
+from consolidator.models.memory_filter import SolutionFilter
 from consolidator.models.solution import SolutionRow
 from consolidator.service.memory.solutions import find_solutions, list_solutions
 
@@ -54,24 +55,14 @@ def solutions_command(
                 return await find_solutions(
                     database,
                     error,
+                    SolutionFilter(agent, project, peer, include_unsolved=unsolved_too, limit=limit),
                     tool=tool,
                     call=None if command is None else ("bash", {"command": command}),
-                    agent=agent,
-                    project=project,
-                    peer=peer,
-                    unsolved_too=unsolved_too,
-                    limit=limit,
                 )
             asked = words or []
             query = " ".join(asked[1:] if asked[:1] == [SEARCH] else asked) or None  # as of facts and procedures
             return await list_solutions(
-                database,
-                query=query,
-                agent=agent,
-                project=project,
-                peer=peer,
-                unsolved_too=unsolved_too,
-                limit=limit,
+                database, SolutionFilter(agent, project, peer, query=query, include_unsolved=unsolved_too, limit=limit)
             )
 
     solutions = run_async(work())

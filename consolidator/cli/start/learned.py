@@ -25,6 +25,7 @@ from consolidator.cli.output import (
     short_id,
 )
 from consolidator.errors import UsageError
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.memory.learned import LearnedNews, NightSumsRow, load_learned
 from consolidator.service.memory.learned_sections import list_sections
 from consolidator.service.nights.night_digest import NightDigest, preview_digest, send_digest
@@ -66,7 +67,7 @@ def learned_command(
     async def work() -> LearnedNews | None:
         async with open_configured() as (database, _):
             begin = parse_moment(since, database.clock.now())
-            return await load_learned(database, begin, agent=agent, project=project, peer=peer, limit=limit)
+            return await load_learned(database, begin, MemoryScope(agent, project, peer), limit=limit)
 
     news = run_async(work())
     if as_json:

@@ -19,6 +19,7 @@ from consolidator.memory.facts.reconcile import UNKNOWN_START, normalize_value
 from consolidator.memory.facts.relations import spellings_of
 from consolidator.memory.facts.remembered import FORGOTTEN, RESTORED
 from consolidator.models.fact import CandidateRow, CitedCandidateRow, FactRow
+from consolidator.models.memory_filter import FactFilter, MemoryFilter
 from consolidator.models.page import Page
 from consolidator.models.provenance import Provenance
 from consolidator.service.memory.decision_log import MemoryOwner, log_decision
@@ -60,21 +61,7 @@ UNUSED_AFTER = timedelta(days=60)  # a fact that nobody said or recalled for so 
 
 
 async def list_facts(
-    database: Database,
-    *,
-    query: str | None = None,
-    agent: str | None = None,
-    project: str | None = None,
-    peer: str | None = None,
-    kind: str | None = None,
-    trust: str | None = None,
-    superseded_too: bool = False,
-    flagged: bool = False,
-    as_of: datetime | None = None,
-    valid_at: datetime | None = None,
-    after: Sequence[Any] | None = None,
-    limit: int = 50,
-    viewer: Viewer = OWNER,
+    database: Database, filters: FactFilter = FactFilter(), *, viewer: Viewer = OWNER
 ) -> Page[FactRow]:
     """Return a page of facts, those in use and with most sessions first: as believed or as true at a time.
 
@@ -83,27 +70,18 @@ async def list_facts(
     UsageError.
     """
     is_cut = viewer.peer is not None or viewer.is_of_project
-    if is_cut and as_of is not None:
+    if is_cut and filters.as_of is not None:
         raise UsageError("this credential is for one peer or project: leave as_of out")
+    is_of_now = filters.as_of is None and filters.valid_at is None
     async with database.connection() as conn:
-        scope = await narrow_scope(conn, viewer, agent=agent, project=project, peer=peer)
+        scope = await narrow_scope(conn, viewer, filters)
+        project = None if viewer.is_of_project else scope.project
         rows = await listing.list_facts(
             conn,
-            query=query,
-            agent=scope.agent,
-            project=None if viewer.is_of_project else scope.project,
-            peer=peer,
-            kind=kind,
-            trust=trust,
-            superseded_too=superseded_too,
-            flagged=flagged and not is_cut,
-            as_of=as_of,
-            valid_at=valid_at,
-            unused_since=database.clock.now() - UNUSED_AFTER if as_of is None and valid_at is None else None,
+            replace(scope, project=project, peer=filters.peer, flagged=filters.flagged and not is_cut),
+            unused_since=database.clock.now() - UNUSED_AFTER if is_of_now else None,
             visible_to=viewer.peer,
             of_project=viewer.project,
-            after=after,
-            limit=limit,
         )
     return Page((cut_fact(row) for row in rows), rows.position) if is_cut else rows
 
@@ -114,19 +92,11 @@ def cut_fact(fact: F) -> F:
     return replace(cut, steers=0, steers_succeeded=0, steers_failed=0)
 
 
-async def list_rejected(
-    database: Database,
-    *,
-    query: str | None = None,
-    agent: str | None = None,
-    project: str | None = None,
-    peer: str | None = None,
-    limit: int = 50,
-) -> list[CandidateRow]:
+async def list_rejected(database: Database, filters: MemoryFilter = MemoryFilter()) -> list[CandidateRow]:
     """Return the candidates that may not become facts, with the reason, the latest first."""
     async with database.connection() as conn:
-        project = await resolve_project(conn, project, agent=agent, peer=peer)
-        return await lookup.list_rejected(conn, query=query, agent=agent, project=project, peer=peer, limit=limit)
+        project = await resolve_project(conn, filters.project, agent=filters.agent, peer=filters.peer)
+        return await lookup.list_rejected(conn, replace(filters, project=project))
 
 
 async def list_quarantined(

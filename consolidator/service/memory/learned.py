@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from consolidator.database import Database
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.memory.facts import cut_fact
 from consolidator.service.memory.rules import count_rules
 from consolidator.service.scope import narrow_scope
@@ -19,10 +20,8 @@ __all__ = ["KINDS", "FailedAgainRow", "LearnedNews", "NightSumsRow", "load_learn
 async def load_learned(
     database: Database,
     since: datetime | None = None,
+    scope: MemoryScope = MemoryScope(),
     *,
-    agent: str | None = None,
-    project: str | None = None,
-    peer: str | None = None,
     limit: int = 10,
     viewer: Viewer = OWNER,
 ) -> LearnedNews | None:
@@ -34,19 +33,11 @@ async def load_learned(
     """
     viewer.check_may("read")
     async with database.connection() as conn:
-        scope = await narrow_scope(conn, viewer, agent=agent, project=project, peer=peer)
+        scope = await narrow_scope(conn, viewer, scope)
         since = since or await learned.find_latest_night(conn)
         if since is None:
             return None
-        news = await learned.load_learned(
-            conn,
-            since,
-            agent=scope.agent,
-            project=scope.project,
-            person=scope.peer,
-            project_alone=viewer.is_of_project,
-            limit=limit,
-        )
+        news = await learned.load_learned(conn, since, scope, limit=limit)
         if news.waiting is not None and not viewer.is_narrowed:
             news = replace(news, waiting=replace(news.waiting, rules=await count_rules(conn)))
     if not viewer.is_narrowed:
