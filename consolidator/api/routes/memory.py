@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -31,8 +32,8 @@ from consolidator.api.schemas.memory import (
     Statement,
     SuggestionList,
 )
+from consolidator.models.fact import CandidateRow, FactRow
 from consolidator.models.memory_filter import MemoryScope, SolutionFilter
-from consolidator.service.database import Database
 from consolidator.service.memory import facts, rules
 from consolidator.service.memory import remember as remembering
 from consolidator.service.memory.explain import explain
@@ -40,6 +41,8 @@ from consolidator.service.memory.learned import KINDS, load_learned
 from consolidator.service.memory.procedures import list_procedures as load_procedures
 from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET
 from consolidator.service.memory.recall import recall as recall_memory
+from consolidator.service.memory.remember import Remembered
+from consolidator.service.memory.rules import RuleProposal
 from consolidator.service.memory.solutions import find_solutions
 from consolidator.service.memory.solutions import list_solutions as load_solutions
 from consolidator.service.memory.suggestions import suggest_next_calls
@@ -47,6 +50,15 @@ from consolidator.service.requests import Answer
 from consolidator.service.visible_text import to_visible_json
 
 router = APIRouter(tags=["memory"])
+
+
+def _show_fact(fact: Remembered) -> Answer:
+    return to_answer(RememberedFact(**fact.as_json()))
+
+
+def _show_change(believed: bool) -> Callable[[FactRow | CandidateRow | RuleProposal], Answer]:
+    """Return what shows a fact or statement as a person's word has changed it."""
+    return lambda changed: to_answer(FactChange(id=changed.id, believed=believed))
 
 
 @router.get("/facts", **operation("read", FactList))
@@ -68,25 +80,15 @@ async def list_quarantined(call: Reading, agent: Agent = None, limit: Limit = 50
 @router.post("/remember", **operation("record", RememberedFact))
 async def remember(call: Writing, body: Statement) -> Response:
     """Remember a statement: believed at once, a person's word with the scope `write`, else an agent's."""
-
-    async def work(database: Database) -> Answer:
-        scope = MemoryScope(body.agent, body.project, body.peer)
-        remembered = await remembering.remember(database, body.statement, scope, viewer=call.viewer)
-        return to_answer(RememberedFact(**remembered.as_json()))
-
-    return await call.answer_once(work)
+    scope = MemoryScope(body.agent, body.project, body.peer)
+    return await call.change(_show_fact, remembering.remember, body.statement, scope, viewer=call.viewer)
 
 
 @router.post("/forget", **operation("record", RememberedFact))
 async def forget(call: Writing, body: Forgetting) -> Response:
     """Stop believing the one fact of an id or of some words; several matches are an error that lists them."""
-
-    async def work(database: Database) -> Answer:
-        scope = MemoryScope(body.agent, body.project, body.peer)
-        forgotten = await remembering.forget(database, body.words, scope, viewer=call.viewer)
-        return to_answer(RememberedFact(**forgotten.as_json()))
-
-    return await call.answer_once(work)
+    scope = MemoryScope(body.agent, body.project, body.peer)
+    return await call.change(_show_fact, remembering.forget, body.words, scope, viewer=call.viewer)
 
 
 @router.get("/rules", **operation("read", RuleList))
@@ -99,70 +101,41 @@ async def list_rules(call: Reading, agent: Agent = None, project: Project = None
 @router.post("/rules/{rule_id}/accept", **operation("write", FactChange))
 async def accept_rule(call: Writing, rule_id: MemoryId, body: Acceptance) -> Response:
     """Believe a proposal as a rule. Answers the id of the fact."""
-
-    async def work(database: Database) -> Answer:
-        fact = await rules.accept_rule(
-            database, rule_id, words=body.words, everywhere=body.everywhere, viewer=call.viewer
-        )
-        return to_answer(FactChange(id=fact.id, believed=True))
-
-    return await call.answer_once(work)
+    return await call.change(
+        _show_change(True), rules.accept_rule, rule_id, words=body.words, everywhere=body.everywhere, viewer=call.viewer
+    )
 
 
 @router.post("/rules/{rule_id}/dismiss", **operation("write", FactChange))
 async def dismiss_rule(call: Writing, rule_id: MemoryId) -> Response:
     """Propose something no more; where it is believed already, it is forgotten."""
-
-    async def work(database: Database) -> Answer:
-        dismissed = await rules.dismiss_rule(database, rule_id, viewer=call.viewer)
-        return to_answer(FactChange(id=dismissed.id, believed=False))
-
-    return await call.answer_once(work)
+    return await call.change(_show_change(False), rules.dismiss_rule, rule_id, viewer=call.viewer)
 
 
 @router.post("/facts/{fact_id}/forget", **operation("write", FactChange))
 async def forget_fact(call: Writing, fact_id: MemoryId) -> Response:
     """Stop believing a fact, and whatever says the same later. Its history stays."""
-
-    async def work(database: Database) -> Answer:
-        fact = await facts.forget_fact(database, fact_id, viewer=call.viewer)
-        return to_answer(FactChange(id=fact.id, believed=False))
-
-    return await call.answer_once(work)
+    return await call.change(_show_change(False), facts.forget_fact, fact_id, viewer=call.viewer)
 
 
 @router.post("/facts/{fact_id}/correct", **operation("write", FactChange))
 async def correct_fact(call: Writing, fact_id: MemoryId, body: Correction) -> Response:
     """Put a person's sentence in place of a fact; nothing outranks it. Answers the new fact's id."""
-
-    async def work(database: Database) -> Answer:
-        fact = await facts.correct_fact(database, fact_id, body.text, viewer=call.viewer)
-        return to_answer(FactChange(id=fact.id, believed=True))
-
-    return await call.answer_once(work)
+    return await call.change(_show_change(True), facts.correct_fact, fact_id, body.text, viewer=call.viewer)
 
 
 @router.post("/facts/{fact_id}/undo", **operation("write", FactChange))
 async def undo_change(call: Writing, fact_id: MemoryId) -> Response:
     """Take back that a person forgot or corrected a fact: it is believed again as it was. Answers that fact's id."""
-
-    async def work(database: Database) -> Answer:
-        fact = await facts.undo_change(database, fact_id, viewer=call.viewer)
-        return to_answer(FactChange(id=fact.id, believed=True))
-
-    return await call.answer_once(work)
+    return await call.change(_show_change(True), facts.undo_change, fact_id, viewer=call.viewer)
 
 
 @router.post("/facts/{candidate_id}/review", **operation("write", FactChange))
 async def review_candidate(call: Writing, candidate_id: MemoryId, body: Review) -> Response:
     """Let a statement in quarantine be believed, or reject it for good."""
-
-    async def work(database: Database) -> Answer:
-        decide = facts.review_candidate
-        candidate = await decide(database, candidate_id, accept=body.accept, viewer=call.viewer)
-        return to_answer(FactChange(id=candidate.id, believed=body.accept))
-
-    return await call.answer_once(work)
+    return await call.change(
+        _show_change(body.accept), facts.review_candidate, candidate_id, accept=body.accept, viewer=call.viewer
+    )
 
 
 @router.get("/procedures", **operation("read", ProcedureList))

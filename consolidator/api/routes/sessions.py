@@ -13,6 +13,7 @@ from consolidator.api.call import Call, Reading, Writing, operation, to_answer
 from consolidator.api.parameters import Sessions
 from consolidator.api.replies import reply
 from consolidator.api.schemas.session import (
+    ContextUse,
     EndSession,
     OpenSession,
     Session,
@@ -92,7 +93,8 @@ async def get_session(
     details = await listing.show_session(
         call.database, call.settings, session_id, with_context=with_context, viewer=call.viewer
     )
-    return reply(Session.of(details.session, details.status, details.context, details.title))
+    use = None if details.context is None else ContextUse.of(details.context)
+    return reply(Session.of(details.session, activity=details.status, context=use, title=details.title))
 
 
 def show_page(call: Call, page: listing.SessionPage, next_cursor: str | None) -> SessionPage:
@@ -103,44 +105,46 @@ def show_page(call: Call, page: listing.SessionPage, next_cursor: str | None) ->
 
 def show(call: Call, row: SessionRow, title: str | None = None) -> Session:
     """Return a session as the API shows it; who may not read it is not shown what it holds."""
-    shown = Session.of(row, listing.session_status(row, call.database.clock.now()), title=title)
+    status = listing.session_status(row, call.database.clock.now())
     if not call.viewer.may("read"):
-        shown.config = {name: value for name, value in shown.config.items() if name != "system"}
-        shown.attention = {call_id: {"kind": waiting.get("kind")} for call_id, waiting in shown.attention.items()}
-        shown.error = shown.title = None
-    return shown
+        config = {name: value for name, value in row.config.items() if name != "system"}
+        attention = {call_id: {"kind": waiting.get("kind")} for call_id, waiting in row.attention.items()}
+        row, title = replace(row, config=config, attention=attention, error=None), None
+    return Session.of(row, activity=status, title=title)
 
 
 @router.delete("/sessions/{session_id}", **operation("write", None, 204))
 async def delete_session(call: Writing, session_id: SessionId) -> Response:
     """End a session and list it no more. Its log stays, until retention or an erasure removes it."""
-
-    async def work(database: Database) -> Answer:
-        reason = "deleted by request"
-        row = await lifecycle.end_session(database, session_id, reason=reason, hide=True, viewer=call.viewer)
-        return Answer(204, "", session_id=row.id)
-
-    return await call.answer_once(work)
+    return await call.change(
+        lambda row: Answer(204, "", session_id=row.id),
+        lifecycle.end_session,
+        session_id,
+        reason="deleted by request",
+        hide=True,
+        viewer=call.viewer,
+    )
 
 
 @router.post("/sessions/{session_id}/end", **operation("write", Session))
 async def end_session(call: Writing, session_id: SessionId, body: EndSession | None = None) -> Response:
     """End a session: its key names none then. One that has ended stays as it is."""
-
-    async def work(database: Database) -> Answer:
-        reason = (body or EndSession()).reason
-        row = await lifecycle.end_session(database, session_id, reason=reason, viewer=call.viewer)
-        return to_answer(show(call, row), row.id)
-
-    return await call.answer_once(work)
+    reason = (body or EndSession()).reason
+    return await call.change(
+        lambda row: to_answer(show(call, row), row.id),
+        lifecycle.end_session,
+        session_id,
+        reason=reason,
+        viewer=call.viewer,
+    )
 
 
 @router.post("/sessions/{session_id}/wake", **operation("write", Woken, 202))
 async def wake_session(call: Writing, session_id: SessionId) -> Response:
     """Have a driver look at a session, though nothing new was said: after an error, or a change of its tools."""
-
-    async def work(database: Database) -> Answer:
-        row = await messages.request_wake(database, session_id, viewer=call.viewer)
-        return to_answer(Woken(session_id=row.id, pending=row.pending), row.id, status=202)
-
-    return await call.answer_once(work)
+    return await call.change(
+        lambda row: to_answer(Woken(session_id=row.id, pending=row.pending), row.id, status=202),
+        messages.request_wake,
+        session_id,
+        viewer=call.viewer,
+    )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel, Field
 
+from consolidator.api.schemas.rows import RowAnswer, of_row
 from consolidator.api.schemas.session import Input
-from consolidator.models.agent import AgentRow
+from consolidator.models.agent import AgentRow, AgentVersionRow
 from consolidator.runtime.session.agent_defaults import MAX_SECONDS
 
 
@@ -44,35 +44,16 @@ class AgentChange(Input):
         return changes
 
 
-class Agent(BaseModel):
+@of_row(AgentRow, "agent", leave_out="max_cost")
+class Agent(RowAnswer):
     """An agent's defaults as they stand."""
 
-    name: str
-    version: int
-    model: str | None
-    system_prompt: str | None
-    template: str | None
-    template_version: int
-    parameters: dict[str, Any]
-    tools: list[str] | None
-    max_cost_usd: str | None
-    max_steps: int | None
-    answer_tokens: int | None
-    strategy: str | None
-    budget: int | None
-    last: int | None
-    compaction_threshold: float | None
-    session_ttl_seconds: int | None
-    checkpoint_ttl_seconds: int | None
-    retention_days: int | None
-    created_at: datetime
-    updated_at: datetime
+    max_cost_usd: str | None = Field(description="what one session may cost")
 
     @classmethod
-    def of(cls, row: AgentRow) -> Agent:
+    def of(cls, row: AgentRow, **own: Any) -> Self:
         """Return an agent's row as the API shows it."""
-        same = {name: getattr(row, name) for name in cls.model_fields if hasattr(row, name)}
-        return cls.model_construct(**same, max_cost_usd=None if row.max_cost is None else str(row.max_cost))
+        return super().of(row, max_cost_usd=None if row.max_cost is None else str(row.max_cost), **own)
 
 
 class AgentList(BaseModel):
@@ -81,14 +62,9 @@ class AgentList(BaseModel):
     agents: list[Agent]
 
 
+@of_row(AgentVersionRow, "agent_version", definition="empty where the defaults were deleted")
 class AgentVersion(BaseModel):
     """A version of an agent's defaults."""
-
-    agent: str
-    version: int
-    definition: dict[str, Any] = Field(description="empty where the defaults were deleted")
-    created_at: datetime
-    changed_by: str
 
 
 class AgentVersionList(BaseModel):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
+from consolidator.api.schemas.rows import RowAnswer, of_row
 from consolidator.api.schemas.session import Input
 from consolidator.models.checkpoint import CheckpointRow
 from consolidator.runtime.session.agent_defaults import MAX_SECONDS
@@ -58,22 +58,9 @@ class NewCheckpoint(Input):
     ttl_seconds: int | None = Field(default=None, ge=1, le=MAX_SECONDS, description="by default the agent's, or a day")
 
 
-class Checkpoint(BaseModel):
+@of_row(CheckpointRow, "checkpoint", leave_out="fold")
+class Checkpoint(RowAnswer):
     """A checkpoint: it keeps from retention what a restore needs, until it expires."""
-
-    id: str
-    session_id: str
-    seq: int = Field(description="the last event before the point")
-    label: str | None
-    metadata: dict[str, Any]
-    delta: dict[str, Any] = Field(description="what happened since the checkpoint before")
-    created_at: datetime
-    expires_at: datetime | None
-
-    @classmethod
-    def of(cls, row: CheckpointRow) -> Checkpoint:
-        """Return a checkpoint's row as the API shows it."""
-        return cls.model_construct(**{name: getattr(row, name) for name in cls.model_fields})
 
 
 class CheckpointList(BaseModel):

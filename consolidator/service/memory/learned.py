@@ -12,9 +12,24 @@ from consolidator.service.memory.rules import count_rules
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.memory import learned
-from consolidator.store.memory.learned import KINDS, FailedAgainRow, LearnedNews, NightSumsRow
+from consolidator.store.memory.learned import (
+    KINDS,
+    ChangedFactRow,
+    FailedAgainRow,
+    LearnedNews,
+    NightSumsRow,
+    WaitingCountsRow,
+)
 
-__all__ = ["KINDS", "FailedAgainRow", "LearnedNews", "NightSumsRow", "load_learned"]
+__all__ = [
+    "KINDS",
+    "ChangedFactRow",
+    "FailedAgainRow",
+    "LearnedNews",
+    "NightSumsRow",
+    "WaitingCountsRow",
+    "load_learned",
+]
 
 
 async def load_learned(

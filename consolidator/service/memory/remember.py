@@ -47,12 +47,12 @@ class Remembered:
 
     id: str
     statement: str
-    scope: str  # project | peer | agent
+    scope: str  # project | peer | agent: whom it belongs to
     agent: str
     project: str | None
     peer: str | None
     known: bool  # whether memory believed it before
-    session: str | None = None  # and seq: where the log has it
+    session: str | None = None  # where the log has it, at `seq`
     seq: int | None = None
 
     def as_json(self) -> dict[str, Any]:

@@ -41,6 +41,7 @@ from consolidator.store.sessions import sessions
 __all__ = [
     "AcceptedRow",
     "RuleProposal",
+    "RuleQuoteRow",
     "accept_rule",
     "count_rules",
     "dismiss_rule",
@@ -59,7 +60,7 @@ class RuleProposal:
 
     id: str
     rule: str
-    sessions: int
+    sessions: int  # distinct ones in which it was asked; forks count as one
     agent: str
     project: str | None
     peer: str | None

@@ -31,7 +31,7 @@ class ChangedFactRow(FactRow):
     """A fact that replaced another one."""
 
     instead_of: str  # id of the fact that it replaced
-    before: str  # the replaced fact's sentence
+    before: str  # that fact's sentence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
