@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any, Self
 
 from pydantic import BaseModel, Field
 
 from consolidator.api.schemas.rows import RowAnswer, of_row
-from consolidator.api.schemas.session import Input
+from consolidator.api.schemas.session import ModelOptions
 from consolidator.models.agent import AgentRow, AgentVersionRow
 from consolidator.runtime.session.agent_defaults import MAX_SECONDS
 
 
-class AgentChange(Input):
+class AgentChange(ModelOptions):
     """What is changed of an agent's defaults: a member that is null is unset, one that is left out stays."""
 
     model: str | None = Field(default=None, max_length=200, description="or `auto`", examples=["gpt-4o-mini"])
     system_prompt: str | None = Field(default=None, max_length=200_000)
-    template: str | None = Field(default=None, max_length=200_000, description="of the system prompt, with $names")
-    parameters: dict[str, Any] | None = Field(default=None, description="defaults of the template's parameters")
-    tools: list[str] | None = Field(default=None, max_length=500)
-    max_cost_usd: Decimal | None = Field(default=None, ge=0, le=1_000_000)
-    max_steps: int | None = Field(default=None, ge=1, le=100_000)
-    answer_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
-    strategy: str | None = Field(default=None, max_length=50)
     budget: int | None = Field(default=None, ge=1, le=100_000_000)
     last: int | None = Field(default=None, ge=1, le=100_000)
-    compaction_threshold: float | None = Field(default=None, gt=0, le=1)
     session_ttl_seconds: int | None = Field(default=None, ge=1, le=MAX_SECONDS)
     checkpoint_ttl_seconds: int | None = Field(default=None, ge=1, le=MAX_SECONDS)
     retention_days: int | None = Field(default=None, ge=1, le=36_500)

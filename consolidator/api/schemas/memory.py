@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import Path
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from consolidator.api.schemas.rows import of_row
 from consolidator.api.schemas.session import Input
@@ -28,10 +28,7 @@ class Fact(BaseModel):
     """What is believed, since when, and what it rests on."""
 
 
-class FactList(BaseModel):
-    """Facts."""
-
-    facts: list[Fact]
+FactList = create_model("FactList", __doc__="Facts.", facts=(list[Fact], ...))
 
 
 @of_row(CandidateRow, "candidate", only="id agent project peer sentence quote session_id seq quarantined")
@@ -48,10 +45,9 @@ class FactChange(BaseModel):
     believed: bool = Field(description="whether memory believes it from now on, as far as nothing outranks it")
 
 
-class CandidateList(BaseModel):
-    """Statements that wait for a review."""
-
-    candidates: list[Candidate]
+CandidateList = create_model(
+    "CandidateList", __doc__="Statements that wait for a review.", candidates=(list[Candidate], ...)
+)
 
 
 @of_row(ProcedureRow, "procedure")
@@ -59,10 +55,7 @@ class Procedure(BaseModel):
     """Steps that sessions have in common."""
 
 
-class ProcedureList(BaseModel):
-    """Procedures, the best first."""
-
-    procedures: list[Procedure]
+ProcedureList = create_model("ProcedureList", __doc__="Procedures, the best first.", procedures=(list[Procedure], ...))
 
 
 @of_row(SolutionRow, "solution")
@@ -70,10 +63,7 @@ class Solution(BaseModel):
     """An error and what resolved it; where it was looked up, `body.suggestion` is the fix for this case."""
 
 
-class SolutionList(BaseModel):
-    """Solutions, the best first."""
-
-    solutions: list[Solution]
+SolutionList = create_model("SolutionList", __doc__="Solutions, the best first.", solutions=(list[Solution], ...))
 
 
 @of_row(ChangedFactRow)
@@ -125,10 +115,11 @@ class RecallAnswer(BaseModel):
     items: list[dict[str, Any]]
 
 
-class SuggestionList(BaseModel):
-    """The calls that usually follow, the likeliest first."""
-
-    suggestions: list[dict[str, Any]]
+SuggestionList = create_model(
+    "SuggestionList",
+    __doc__="The calls that usually follow, the likeliest first.",
+    suggestions=(list[dict[str, Any]], ...),
+)
 
 
 class Explanation(BaseModel):
@@ -192,10 +183,9 @@ class RuleProposal(BaseModel):
     quotes: list[RuleQuote]
 
 
-class RuleList(BaseModel):
-    """What waits for a person's word, the most often asked first."""
-
-    rules: list[RuleProposal]
+RuleList = create_model(
+    "RuleList", __doc__="What waits for a person's word, the most often asked first.", rules=(list[RuleProposal], ...)
+)
 
 
 class Acceptance(Input):

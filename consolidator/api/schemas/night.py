@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, create_model, model_validator
 
 from consolidator.api.schemas.rows import of_row
 from consolidator.api.schemas.session import Input
@@ -24,10 +24,7 @@ class Run(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
-class RunList(BaseModel):
-    """Runs, the latest first."""
-
-    runs: list[Run]
+RunList = create_model("RunList", __doc__="Runs, the latest first.", runs=(list[Run], ...))
 
 
 class RunDetails(Run):
@@ -114,10 +111,7 @@ class Revision(BaseModel):
     model: str | None
 
 
-class RevisionList(BaseModel):
-    """Revisions, the latest first."""
-
-    revisions: list[Revision]
+RevisionList = create_model("RevisionList", __doc__="Revisions, the latest first.", revisions=(list[Revision], ...))
 
 
 class RevisionComparison(BaseModel):

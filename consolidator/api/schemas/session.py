@@ -28,6 +28,20 @@ class Input(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class ModelOptions(Input):
+    """How a session's model is asked, of an agent, a session or a child."""
+
+    model: str | None = Field(default=None, max_length=200, description="or `auto`")
+    template: str | None = Field(default=None, max_length=200_000, description="of the system prompt, with $names")
+    parameters: dict[str, Any] | None = Field(default=None, description="of the template")
+    tools: list[str] | None = Field(default=None, max_length=500, description="the only ones that it may use")
+    max_cost_usd: Decimal | None = Field(default=None, ge=0, le=1_000_000, description="what the session may cost")
+    max_steps: int | None = Field(default=None, ge=1, le=100_000, description="answers of the model in one turn")
+    answer_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
+    strategy: str | None = Field(default=None, max_length=50, description="of the context")
+    compaction_threshold: float | None = Field(default=None, gt=0, le=1, description="share of the budget")
+
+
 @of_row(MeasuredUse)
 class ContextUse(RowAnswer):
     """What a session's next context takes of its model's window."""
@@ -98,7 +112,7 @@ class Seed(Input):
     details: dict[str, Any] = Field(default_factory=dict)
 
 
-class OpenSession(Input):
+class OpenSession(ModelOptions):
     """What a session begins with; what is null is the agent's, or stays as it is.
 
     A session that exists has its beginning: another project, conversation, trigger or seeds is refused (409).
@@ -111,18 +125,9 @@ class OpenSession(Input):
     agent: str | None = Field(default=None, min_length=1, max_length=200, description="without a key")
     channel: str | None = Field(default=None, min_length=1, max_length=200, description="without a key")
     peer: str | None = Field(default=None, min_length=1, max_length=300, description="without a key")
-    model: str | None = Field(default=None, max_length=200, description="or `auto`")
     system: str | None = Field(default=None, max_length=200_000, description="the system prompt")
-    template: str | None = Field(default=None, max_length=200_000, description="of the system prompt, with $names")
-    parameters: dict[str, Any] | None = Field(default=None, description="of the template")
-    tools: list[str] | None = Field(default=None, max_length=500, description="the only ones that it may use")
-    max_cost_usd: Decimal | None = Field(default=None, ge=0, le=1_000_000, description="what the session may cost")
-    max_steps: int | None = Field(default=None, ge=1, le=100_000, description="answers of the model in one turn")
-    answer_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
-    strategy: str | None = Field(default=None, max_length=50, description="of the context")
     budget: int | None = Field(default=None, ge=1, le=10_000_000, description="tokens of the context")
     last: int | None = Field(default=None, ge=1, le=1_000_000, description="events that the strategy window shows")
-    compaction_threshold: float | None = Field(default=None, gt=0, le=1, description="share of the budget")
     context_window: int | None = Field(default=None, ge=1, le=100_000_000, description="tokens, of an unknown model")
     session_ttl_seconds: int | None = Field(default=None, ge=1, le=MAX_SECONDS, description="after the last message")
     checkpoint_ttl_seconds: int | None = Field(default=None, ge=1, le=MAX_SECONDS)

@@ -35,7 +35,7 @@ from consolidator.service.hooks.payload import HookCall
 from consolidator.service.log.working_directory import find_project
 from consolidator.service.memory.recall import MAX_QUERY_WORDS, rank_documents
 from consolidator.service.memory.solutions import DEFAULT_LIMIT, find_solutions
-from consolidator.store.facts.visibility import find_facts_of_others, find_project_sessions
+from consolidator.store.facts.visibility import find_facts_of_others, find_reached_sessions
 from consolidator.store.memory import injections
 from consolidator.store.search import postings, scope_sizes
 
@@ -188,7 +188,7 @@ async def _of_project(database: Database, call: HookCall, items: Sequence[Recall
     """Return the facts, and the turns that are of the project's own sessions."""
     async with database.connection() as conn:
         sessions = {session for item in items if item.kind == "episode" for session in _sessions_of(item)}
-        own = await find_project_sessions(conn, sessions, call.project) if sessions else set()
+        own = await find_reached_sessions(conn, sessions, project=call.project) if sessions else set()
     return [item for item in items if item.kind == "fact" or own.issuperset(_sessions_of(item))]
 
 

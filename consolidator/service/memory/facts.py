@@ -29,12 +29,7 @@ from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.calls import agent_locks
 from consolidator.store.facts import facts
 from consolidator.store.facts.facts import OwnedAttribute
-from consolidator.store.facts.visibility import (
-    find_own_sessions,
-    find_project_facts,
-    find_project_sessions,
-    find_visible_facts,
-)
+from consolidator.store.facts.visibility import find_reached_facts, find_reached_sessions
 from consolidator.store.memory import listing, lookup
 from consolidator.store.memory.listing import FACT_POSITION
 from consolidator.store.sessions.projects import resolve_project
@@ -255,11 +250,9 @@ async def find_believed(database: Database, candidate: CandidateRow, *, viewer: 
 
 async def _find_decidable(conn: Connection, candidates: Sequence[CandidateRow], viewer: Viewer) -> set[str]:
     """Return the ids of those candidates that belong to the viewer's agent, project and peer, as do their sessions."""
-    sessions = {row.session_id for row in candidates}
-    if viewer.peer is not None:
-        sessions = await find_own_sessions(conn, sessions, viewer.peer)
-    if viewer.project is not None:
-        sessions = await find_project_sessions(conn, sessions, viewer.project)
+    sessions = await find_reached_sessions(
+        conn, {row.session_id for row in candidates}, peer=viewer.peer, project=viewer.project
+    )
     return {
         row.id
         for row in candidates
@@ -289,12 +282,8 @@ async def _load_fact(conn: Connection, fact_id: str, viewer: Viewer) -> FactRow:
 
 async def _is_visible(conn: Connection, fact: FactRow, viewer: Viewer) -> bool:
     """Whether a viewer may see a fact."""
-    ids = {fact.id} if viewer.agent in (None, fact.agent) else set()
-    if viewer.peer is not None:
-        ids = await find_visible_facts(conn, ids, viewer.peer)
-    if viewer.project is not None:
-        ids = await find_project_facts(conn, ids, viewer.project)
-    return bool(ids)
+    ids = {fact.id} if viewer.agent in (None, fact.agent) else ()
+    return bool(await find_reached_facts(conn, ids, peer=viewer.peer, project=viewer.project))
 
 
 async def _supersede_fact(conn: Connection, database: Database, fact: FactRow, *, superseded_by: str | None) -> None:

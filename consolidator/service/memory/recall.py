@@ -28,13 +28,7 @@ from consolidator.service.memory.solutions import answer_error, find_solutions
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import Settings
-from consolidator.store.facts.visibility import (
-    find_own_sessions,
-    find_project_facts,
-    find_project_sessions,
-    find_visible_facts,
-    load_person,
-)
+from consolidator.store.facts.visibility import find_reached_facts, find_reached_sessions, load_person
 from consolidator.store.memory import lookup
 from consolidator.store.search import index, postings, scope_sizes, vectors
 
@@ -314,19 +308,16 @@ async def load_documents(
         numbers[channel.kind].update(channel.scores)
     fact_rows = await index.load_facts(conn, sorted(numbers[FACT])) if numbers[FACT] else []
     turn_rows = await index.load_turns(conn, sorted(numbers[TURN])) if numbers[TURN] else []
-    if peer is not None and fact_rows:
-        visible = await find_visible_facts(conn, [row.id for row in fact_rows], peer)
-        fact_rows = [row for row in fact_rows if row.id in visible]
-    if project is not None and fact_rows:
-        visible = await find_project_facts(conn, [row.id for row in fact_rows], project)
+    is_cut = peer is not None or project is not None
+    if is_cut and fact_rows:
+        visible = await find_reached_facts(conn, [row.id for row in fact_rows], peer=peer, project=project)
         fact_rows = [row for row in fact_rows if row.id in visible]
     turns, facts = [_recalled_turn(row) for row in turn_rows], [_recalled_fact(row) for row in fact_rows]
     if hidden := find_hidden_events(turns, facts, channels, FACTS_WITH_TURNS):
         turns += [_recalled_turn(row) for row in await index.load_turns_of_events(conn, hidden)]
-    if peer is not None or project is not None:
+    if is_cut:
         own = {turn.event[0] for turn in turns} | {session for fact in facts for session, _ in fact.events}
-        own = own if peer is None else await find_own_sessions(conn, own, peer)
-        own = own if project is None else await find_project_sessions(conn, own, project)
+        own = await find_reached_sessions(conn, own, peer=peer, project=project)
         turns = [turn for turn in turns if turn.event[0] in own]
         facts = [replace(fact, events=tuple(event for event in fact.events if event[0] in own)) for fact in facts]
     return turns, facts
