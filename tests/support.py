@@ -19,13 +19,13 @@ from consolidator.database import Connection, Database
 from consolidator.jobs.nightly import Job, JobRunner
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
-from consolidator.models.session import SessionRow
+from consolidator.models.session import SessionFilter, SessionRow
 from consolidator.settings import Settings
 from consolidator.store import checks
 from consolidator.store.log import events, verification
 from consolidator.store.log.events import BEGINNING
 from consolidator.store.sessions import sessions
-from consolidator.store.sessions.session_list import SessionFilter, list_page
+from consolidator.store.sessions.session_list import list_page
 
 PATIENCE = 300  # seconds until a test gives up waiting, also on a slow machine
 FULL = bool(os.environ.get("CONSOLIDATOR_TEST_FULL"))  # set by `make matrix`: test every case instead of a sample
@@ -74,9 +74,7 @@ async def log_events(
 async def list_latest(conn: Connection, *, hidden: bool = False) -> list[SessionRow]:
     """Return sessions, the latest first; with `hidden` also those that a person deleted."""
     wanted = SessionFilter(hidden=hidden)
-    return await list_page(
-        conn, wanted, agent=None, project=None, person=None, order="latest", after=None, limit=1000, now=BEGINNING
-    )
+    return await list_page(conn, wanted, order="latest", limit=1000, now=BEGINNING)
 
 
 async def run_job(database: Database, settings: Settings, job: Job = "consolidation") -> dict[str, Any]:

@@ -28,6 +28,7 @@ from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
 from consolidator.memory.calls.operation import parse_operations
 from consolidator.memory.calls.symbols import call_symbol, shell_command
 from consolidator.memory.solutions.error_records import ErrorRecord
+from consolidator.models.memory_filter import SolutionFilter
 from consolidator.service.memory.solutions import find_solutions
 from consolidator.store.log import events
 from consolidator.store.queries import execute, fetch_all
@@ -198,10 +199,9 @@ async def _look_up(database: Database, failure: Failure, tally: Tally) -> None:
     answers = await find_solutions(
         database,
         failed.result_text,
+        SolutionFilter(agent=failure.agent, limit=1),
         tool=call_symbol(failed),
         call=(failed.tool, failed.arguments),
-        agent=failure.agent,
-        limit=1,
     )
     suggestion = answers[0].body["suggestion"] if answers else None
     outcome, saved = judge(suggestion, failure)

@@ -26,6 +26,7 @@ from consolidator.formats.registry import FORMATS
 from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.jobs.nightly import JobRunner
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.memory.recall import recall
 from consolidator.settings import Settings
 
@@ -35,7 +36,10 @@ MAX_FALSE_SHARE, MIN_KEPT_SHARE = 0.2, 0.8
 
 async def list_answered(database: Database, settings: Settings, questions: Iterable[tuple[str, str]]) -> list[bool]:
     """Tell of each question (agent, text) whether recall answers it."""
-    return [bool((await recall(database, text, agent=agent, settings=settings)).block) for agent, text in questions]
+    return [
+        bool((await recall(database, text, MemoryScope(agent=agent), settings=settings)).block)
+        for agent, text in questions
+    ]
 
 
 def read_question(folder: Path, question: LabelledQuestion) -> str:

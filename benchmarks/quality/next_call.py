@@ -33,6 +33,7 @@ from consolidator.memory.procedures.patterns import DigestArrays
 from consolidator.memory.procedures.prediction import predict_argument, predict_next_calls
 from consolidator.memory.procedures.tool_profiles import ToolProfile, build_profiles
 from consolidator.models.event import Event
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.session import SessionRow
 from consolidator.service.memory.suggestions import suggest_from_digest
 from consolidator.store.log.events import read
@@ -339,7 +340,7 @@ async def _score_held_out(
     for name in sorted(held_out):
         session = imported.sessions[name]
         async with database.connection() as conn:
-            rows = await lookup.load_tool_profiles(conn, session.agent, session.project)
+            rows = await lookup.load_tool_profiles(conn, session.agent, MemoryScope(session.agent, session.project))
         profiles = {row.tool: ToolProfile.from_json(row.body) for row in rows}
         hits += await asyncio.to_thread(_score_with_product, imported.events[name], profiles, baselines[session.agent])
     return hits

@@ -49,6 +49,7 @@ from consolidator.jobs.indexing.indexer import index_facts
 from consolidator.jobs.nightly import JobRunner
 from consolidator.memory.recall.block import estimate_tokens
 from consolidator.memory.text.words import query_words, split_words
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.memory.recall import rank_documents, recall
 from consolidator.settings import Settings
 from consolidator.store.calls import agent_locks
@@ -158,7 +159,9 @@ async def _rank_evidence(
     database: Database, question: Question, turns: Sequence[StoredTurn], settings: Settings | None
 ) -> RankShares:
     turn_ids = {(turn.session_id, turn.seq): turn.id for turn in turns}
-    documents = await rank_documents(database, question.text, agent=locomo.NAME, limit=max(RANKS), settings=settings)
+    documents = await rank_documents(
+        database, question.text, MemoryScope(agent=locomo.NAME), limit=max(RANKS), settings=settings
+    )
     evidence = [{turn_ids[event] for event in document.events if event in turn_ids} for document in documents]
     return {rank: evidence_share(question, set().union(*evidence[:rank])) for rank in RANKS}
 
@@ -181,7 +184,7 @@ async def _score_blocks(server: BenchmarkServer, path: Path, record: Mapping[str
 
 async def _add_gold_words(database: Database, name: str, scores: RecallScores) -> None:
     for question in scores.questions:
-        block = (await recall(database, question.text, agent=locomo.NAME)).block
+        block = (await recall(database, question.text, MemoryScope(agent=locomo.NAME))).block
         gold = set(query_words(question.answer))
         share = len(gold & set(split_words(block))) / len(gold) if gold else 0.0
         scores.gold_words.setdefault(name, []).append(share)

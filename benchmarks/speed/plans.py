@@ -17,6 +17,7 @@ from benchmarks.speed.consolidation import STAMP
 from consolidator.clock import FrozenClock
 from consolidator.database.partitions import Connection
 from consolidator.jobs.nightly import JobRunner
+from consolidator.models.memory_filter import FactFilter, SolutionFilter
 from consolidator.store import select
 from consolidator.store.log import events
 from consolidator.store.memory import listing, lookup
@@ -184,6 +185,7 @@ async def _capture_solution_queries(conn: Connection) -> list[HotQuery]:
     with patch.object(lookup, "fetch_all", AsyncMock(return_value=[])) as fetch_all:
         await lookup.find_solutions_for_error(
             conn,
+            SolutionFilter(limit=5),
             fingerprint=error.fingerprint,
             signature=error.fingerprint.partition("|")[2],
             text=error.headline,
@@ -195,5 +197,5 @@ async def _capture_solution_queries(conn: Connection) -> list[HotQuery]:
 async def _capture_fact_query(conn: Connection, name: str, words: str, agent: str | None) -> HotQuery:
     """Return the query that listing facts by words composes and runs first."""
     with patch.object(select, "fetch_all", AsyncMock(return_value=[])) as fetch_all:
-        await listing.list_facts(conn, query=words, agent=agent)
+        await listing.list_facts(conn, FactFilter(query=words, agent=agent))
     return HotQuery(name, *fetch_all.await_args_list[0].args[2:])

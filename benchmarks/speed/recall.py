@@ -19,6 +19,7 @@ from consolidator.database import Database
 from consolidator.database.partitions import Connection
 from consolidator.memory.recall.postings import FACT, pack_postings
 from consolidator.memory.text.words import count_words
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.memory.recall import load_documents, rank_documents, search_vectors
 from consolidator.store.queries import fetch_value
 from consolidator.store.search import index, postings, scope_sizes, vectors
@@ -187,7 +188,7 @@ async def time_questions(
     async def ask_in_turn(questions: Sequence[tuple[str, str | None]]) -> None:
         for question, agent in questions:
             started = time.perf_counter()
-            assert await rank_documents(database, question, agent=agent)
+            assert await rank_documents(database, question, MemoryScope(agent=agent))
             seconds.append(time.perf_counter() - started)
 
     await asyncio.gather(*(ask_in_turn(asked[client::clients]) for client in range(clients)))
@@ -215,7 +216,7 @@ async def _measure_vectors(database: Database, report: Report, count: int) -> No
                 agent = agents[number % len(agents)]
                 vector = rng.normal(size=DIMENSIONS).tolist()
                 started = time.perf_counter()
-                corpus = await scope_sizes.load_corpus(conn, agent=agent, project=None, peer=None)
+                corpus = await scope_sizes.load_corpus(conn, MemoryScope(agent, None, None))
                 channels = await search_vectors(conn, "synthetic", vector, corpus)
                 assert (await load_documents(conn, channels))[1]
                 seconds.append(time.perf_counter() - started)

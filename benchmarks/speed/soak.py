@@ -31,6 +31,7 @@ from benchmarks.harness.synthetic_sessions import START
 from consolidator.clock import Clock, FrozenClock
 from consolidator.database import Database, upgrade
 from consolidator.jobs.nightly import JobRunner
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.memory.recall import recall
 
 TITLE = "days of sessions, nights and retention, one after another"
@@ -187,7 +188,7 @@ async def _ask(database: Database, number: int, questions: int) -> list[float]:
         scope = rng.randrange(synthetic_sessions.PROJECTS)
         agent, project = synthetic_sessions.agent_of(scope), synthetic_sessions.project_of(scope)
         started = time.perf_counter()
-        await recall(database, question, agent=agent, project=project)
+        await recall(database, question, MemoryScope(agent=agent, project=project))
         if turn:  # the first one opens connections
             milliseconds.append((time.perf_counter() - started) * 1000)
     return milliseconds

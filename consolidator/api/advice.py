@@ -9,7 +9,7 @@ _COMMAND = re.compile(r"`consolidator ([^`]+)`")
 ROUTES: Mapping[str, str] = {
     "agent show": "GET /v1/agents",
     "facts": "GET /v1/facts",
-    "facts --all": "GET /v1/facts?superseded=true",
+    "facts --all": "GET /v1/facts?include_superseded=true",
     "facts review": "GET /v1/facts/quarantined",
     "forget": "POST /v1/forget",
     "learned": "GET /v1/learned",

@@ -7,7 +7,7 @@ import hashlib
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
 
 from fastapi import Depends, Header, Request
 from pydantic import BaseModel
@@ -25,6 +25,8 @@ from consolidator.service.sessions.following import FollowHub
 from consolidator.service.viewer import Scope, Viewer
 from consolidator.settings import Settings
 
+T = TypeVar("T")
+P = ParamSpec("P")
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
 REPEATED_HEADER = "idempotency-replayed"
 
@@ -87,6 +89,20 @@ class Call:
     async def answer_once(self, work: Work) -> Response:
         """Do what a request asks for in one transaction, and answer it."""
         return to_response(await self.do_once(work))
+
+    async def change(
+        self,
+        show: Callable[[T], Answer],
+        function: Callable[Concatenate[Database, P], Awaitable[T]],
+        *args: P.args,
+        **options: P.kwargs,
+    ) -> Response:
+        """Do what a function of the service does in one transaction, and answer what `show` makes of its result."""
+
+        async def work(database: Database) -> Answer:
+            return show(await function(database, *args, **options))
+
+        return await self.answer_once(work)
 
     async def answer_again(self, work: Work) -> Response:
         """Do what a request asks for outside of any transaction, and answer it."""

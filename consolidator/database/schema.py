@@ -85,6 +85,18 @@ def columns() -> Iterator[tuple[str, str, str, bool]]:
 
 
 @cache
+def describe_columns(table: str) -> dict[str, str]:
+    """Return the comments of a table's columns, by column; each stands on its column's line, or on one before it."""
+    comments, above = {}, ""
+    for line in dict(_TABLE.findall(_read("schema.sql")))[table].split("\n"):
+        _, _, comment = line.partition("-- ")
+        if match := _COLUMN.match(line):
+            comments[match[1]] = comment or above
+        above = comment if line.lstrip().startswith("--") else ""
+    return {column: comment for column, comment in comments.items() if comment}
+
+
+@cache
 def function_hashes() -> dict[str, str]:
     """Return the SHA-256 of each function's body, as hex digits, by the function's name."""
     bodies = _FUNCTION.findall(_read("functions.sql"))

@@ -21,6 +21,7 @@ from consolidator.database import Database, open_database
 from consolidator.demo import logs
 from consolidator.errors import DatabaseError, UsageError
 from consolidator.models.fact import FactRow
+from consolidator.models.memory_filter import FactFilter, ProcedureFilter, SolutionFilter
 from consolidator.models.solution import SolutionRow
 from consolidator.service.json_encoding import encode_json
 from consolidator.service.memory.explain import explain
@@ -150,9 +151,9 @@ class Story:
 
     async def _collect_new_memory(self, week: DemoWeek) -> None:
         """Add to a week what no earlier week showed."""
-        facts = await list_facts(self.database, superseded_too=True, limit=_ALL)
-        procedures = await list_procedures(self.database, limit=_ALL)
-        solutions = await list_solutions(self.database, limit=_ALL)
+        facts = await list_facts(self.database, FactFilter(include_superseded=True, limit=_ALL))
+        procedures = await list_procedures(self.database, ProcedureFilter(limit=_ALL))
+        solutions = await list_solutions(self.database, SolutionFilter(limit=_ALL))
         seen = self._seen
         sentences = {fact.id: fact.sentence for fact in facts}
         for fact in facts:
@@ -177,19 +178,19 @@ class Story:
 
     async def count_memory(self) -> dict[str, int]:
         """Return how many facts, procedures and solutions there are."""
-        facts = await list_facts(self.database, superseded_too=True, limit=_ALL)
-        solutions = await list_solutions(self.database, limit=_ALL)
+        facts = await list_facts(self.database, FactFilter(include_superseded=True, limit=_ALL))
+        solutions = await list_solutions(self.database, SolutionFilter(limit=_ALL))
         return {
             "facts": sum(fact.superseded_at is None for fact in facts),
             "superseded": sum(fact.superseded_at is not None for fact in facts),
-            "procedures": len(await list_procedures(self.database, limit=_ALL)),
+            "procedures": len(await list_procedures(self.database, ProcedureFilter(limit=_ALL))),
             "solutions": len(solutions),
             "confirmed": sum(solution.confirmed for solution in solutions),
         }
 
     async def find_pruned_fact(self) -> dict[str, Any] | None:
         """Return the explanation of a fact that keeps its quotes although its events are pruned."""
-        facts = await list_facts(self.database, limit=_ALL)
+        facts = await list_facts(self.database, FactFilter(limit=_ALL))
         for fact in sorted(facts, key=lambda fact: (fact.kind != "decision", fact.valid_from, fact.id)):
             explanation = await explain(self.database, fact.id)
             if explanation["evidence"] and all(proof["log"] == "pruned" for proof in explanation["evidence"]):
@@ -198,7 +199,7 @@ class Story:
 
     async def find_solved_error(self) -> SolvedError | None:
         """Return the solution of an error that a new branch meets."""
-        solutions = await find_solutions(self.database, ERROR, limit=1)
+        solutions = await find_solutions(self.database, ERROR, SolutionFilter(limit=1))
         return SolvedError.from_solution(solutions[0]) if solutions else None
 
     @property
@@ -213,9 +214,9 @@ class Story:
 
     async def find_secret(self) -> tuple[int, str | None]:
         """Return how often the secret occurs in memory, and a command in which it is redacted."""
-        facts = await list_facts(self.database, superseded_too=True, limit=_ALL)
-        procedures = await list_procedures(self.database, everything=True, limit=_ALL)
-        solutions = await list_solutions(self.database, limit=_ALL)
+        facts = await list_facts(self.database, FactFilter(include_superseded=True, limit=_ALL))
+        procedures = await list_procedures(self.database, ProcedureFilter(include_unworthy=True, limit=_ALL))
+        solutions = await list_solutions(self.database, SolutionFilter(limit=_ALL))
         commands = [fix["resolving"] for solution in solutions for fix in solution.body["fixes"]]
         redacted = next((command for command in commands if "[redacted:" in command), None)
         return json.dumps([facts, procedures, solutions], default=encode_json).count(SECRET), redacted

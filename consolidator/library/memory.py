@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import wraps
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, TypedDict, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from consolidator.errors import UsageError
 from consolidator.library.results import (
@@ -21,6 +21,13 @@ from consolidator.library.results import (
 )
 from consolidator.library.shared_database import DatabaseUse
 from consolidator.models.fact import FactRow
+from consolidator.models.memory_filter import (
+    OLD_NAMES,
+    FactFilter,
+    MemoryScope,
+    ProcedureFilter,
+    SolutionFilter,
+)
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
 from consolidator.service.database import Database
@@ -32,21 +39,28 @@ from consolidator.service.memory import remember as remembering
 from consolidator.service.memory.learned import LearnedNews
 from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET, RecallResult
 from consolidator.service.memory.remember import Remembered
+from consolidator.service.memory.solutions import DEFAULT_LIMIT
 from consolidator.service.nights.runs import run_job
 from consolidator.service.viewer import OWNER, Scope, Viewer
 from consolidator.settings import Settings
 
 Result = TypeVar("Result")
+AnyScope = TypeVar("AnyScope", bound=MemoryScope)
 Arguments = ParamSpec("Arguments")
 AGENT_SCOPES: tuple[Scope, ...] = ("read", "record")
 
 
-class _Scope(TypedDict):
-    """What a call is about, as arguments of the service."""
+def _accept_old_names(
+    method: Callable[Arguments, Coroutine[Any, Any, Result]],
+) -> Callable[Arguments, Coroutine[Any, Any, Result]]:
+    """Return a method that takes an option by the name, too, that it had before."""
 
-    agent: str | None
-    project: str | None
-    peer: str | None
+    @wraps(method)
+    async def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        renamed: Any = {OLD_NAMES.get(name, name): value for name, value in kwargs.items()}
+        return await method(*args, **renamed)
+
+    return call
 
 
 class Memory:
@@ -84,8 +98,7 @@ class Memory:
 
         It is a person's word; for a viewer without the scope `write` an agent's.
         """
-        scope = self._scope(agent, project, peer)
-        return await self._run(lambda database: remembering.remember(database, statement, **scope, viewer=self.viewer))
+        return await self._ask(remembering.remember, statement, self._fill(MemoryScope(agent, project, peer)))
 
     async def forget(
         self, words: str, *, agent: str | None = None, project: str | None = None, peer: str | None = None
@@ -94,8 +107,7 @@ class Memory:
 
         Raises NotFound where there is none, and UsageError that lists them where there are several.
         """
-        scope = self._scope(agent, project, peer)
-        return await self._run(lambda database: remembering.forget(database, words, **scope, viewer=self.viewer))
+        return await self._ask(remembering.forget, words, self._fill(MemoryScope(agent, project, peer)))
 
     async def recall(
         self,
@@ -107,14 +119,10 @@ class Memory:
         token_budget: int = DEFAULT_TOKEN_BUDGET,
     ) -> RecallResult:
         """Return what is known about a question or task: a block for a prompt, and the same as cited items."""
-        scope = self._scope(agent, project, peer)
-        settings = self._use.settings
-        return await self._run(
-            lambda database: recalling.recall(
-                database, query, **scope, token_budget=token_budget, settings=settings, viewer=self.viewer
-            )
-        )
+        scope = self._fill(MemoryScope(agent, project, peer))
+        return await self._ask(recalling.recall, query, scope, token_budget=token_budget, settings=self._use.settings)
 
+    @_accept_old_names
     async def facts(
         self,
         query: str | None = None,
@@ -122,26 +130,25 @@ class Memory:
         agent: str | None = None,
         project: str | None = None,
         peer: str | None = None,
-        superseded_too: bool = False,
+        include_superseded: bool = False,
         as_of: datetime | None = None,
         valid_at: datetime | None = None,
         limit: int = 50,
     ) -> list[FactRow]:
         """Return facts, those of most sessions first: as believed at `as_of`, or as true at `valid_at`."""
-        scope = self._scope(agent, project, peer)
-        return await self._run(
-            lambda database: facts.list_facts(
-                database,
-                query=query,
-                **scope,
-                superseded_too=superseded_too,
-                as_of=as_of,
-                valid_at=valid_at,
-                limit=limit,
-                viewer=self.viewer,
-            )
+        filters = FactFilter(
+            agent,
+            project,
+            peer,
+            query=query,
+            include_superseded=include_superseded,
+            as_of=as_of,
+            valid_at=valid_at,
+            limit=limit,
         )
+        return await self._ask(facts.list_facts, self._fill(filters))
 
+    @_accept_old_names
     async def procedures(
         self,
         query: str | None = None,
@@ -149,17 +156,14 @@ class Memory:
         agent: str | None = None,
         project: str | None = None,
         peer: str | None = None,
-        everything: bool = False,
+        include_unworthy: bool = False,
         limit: int = 50,
     ) -> list[ProcedureRow]:
-        """Return what agents do again and again, the best first; with `everything` also what is not worth telling."""
-        scope = self._scope(agent, project, peer)
-        return await self._run(
-            lambda database: procedures.list_procedures(
-                database, query=query, **scope, everything=everything, limit=limit, viewer=self.viewer
-            )
-        )
+        """Return what agents do again and again, the best first; `include_unworthy`: also what is not worth telling."""
+        filters = ProcedureFilter(agent, project, peer, query=query, include_unworthy=include_unworthy, limit=limit)
+        return await self._ask(procedures.list_procedures, self._fill(filters))
 
+    @_accept_old_names
     async def solutions(
         self,
         query: str | None = None,
@@ -167,16 +171,12 @@ class Memory:
         agent: str | None = None,
         project: str | None = None,
         peer: str | None = None,
-        unsolved_too: bool = False,
+        include_unsolved: bool = False,
         limit: int = 50,
     ) -> list[SolutionRow]:
         """Return errors and what resolved them, confirmed ones first."""
-        scope = self._scope(agent, project, peer)
-        return await self._run(
-            lambda database: solutions.list_solutions(
-                database, query=query, **scope, unsolved_too=unsolved_too, limit=limit, viewer=self.viewer
-            )
-        )
+        filters = SolutionFilter(agent, project, peer, query=query, include_unsolved=include_unsolved, limit=limit)
+        return await self._ask(solutions.list_solutions, self._fill(filters))
 
     async def lookup_error(
         self,
@@ -187,35 +187,22 @@ class Memory:
         agent: str | None = None,
         project: str | None = None,
         peer: str | None = None,
-        limit: int = 5,
+        limit: int = DEFAULT_LIMIT,
     ) -> list[SolutionRow]:
         """Return what resolved an error, by its text; `suggestion` in a body is the fix, bound to this case.
 
         `tool` is what failed, `arguments` what it was given: some fixes change these.
         """
-        scope = self._scope(agent, project, peer)
+        filters = self._fill(SolutionFilter(agent, project, peer, limit=limit))
         call = None if tool is None or arguments is None else (tool, arguments)
-        return await self._run(
-            lambda database: solutions.find_solutions(
-                database,
-                error,
-                tool=tool if call is None else None,
-                call=call,
-                **scope,
-                limit=limit,
-                viewer=self.viewer,
-            )
-        )
+        return await self._ask(solutions.find_solutions, error, filters, tool=None if call else tool, call=call)
 
     async def explain(self, memory_id: str) -> Explanation:
         """Return the quotes, sessions and run that a fact, a procedure or a solution rests on, and its history.
 
         Raises NotFound where there is none with this id.
         """
-        explained = await self._run(
-            lambda database: explaining.explain(database, memory_id, peer=self.peer, viewer=self.viewer)
-        )
-        return read_explanation(explained)
+        return read_explanation(await self._ask(explaining.explain, memory_id, peer=self.peer))
 
     async def learned(
         self,
@@ -227,10 +214,7 @@ class Memory:
         limit: int = 10,
     ) -> LearnedNews | None:
         """Return what is new since a moment, or else since the latest night that learned; None before the first."""
-        scope = self._scope(agent, project, peer)
-        return await self._run(
-            lambda database: learned.load_learned(database, since, **scope, limit=limit, viewer=self.viewer)
-        )
+        return await self._ask(learned.load_learned, since, self._fill(MemoryScope(agent, project, peer)), limit=limit)
 
     async def record(
         self,
@@ -246,10 +230,8 @@ class Memory:
         are written, or none; a repeat with the same `idempotency_key` writes nothing.
         """
         project = self.project if project is None else project
-        recorded = await self._run(
-            lambda database: recording.record_events(
-                database, key, events, project=project, idempotency_key=idempotency_key, viewer=self.viewer
-            )
+        recorded = await self._ask(
+            recording.record_events, key, events, project=project, idempotency_key=idempotency_key
         )
         return Recorded(**recorded)
 
@@ -257,9 +239,8 @@ class Memory:
         """Learn now from all that is new in the log, as the nightly job does; cancelled, the next night goes on."""
         self.viewer.check_may("admin")
         settings = self._use.settings
-        report = await self._run(
-            lambda database: run_job(database, settings, "consolidation", asyncio.Event()),
-        )
+        self._check_open()
+        report = await self._use.run(lambda database: run_job(database, settings, "consolidation", asyncio.Event()))
         return read_night_report(report)
 
     def for_agent(self) -> Memory:
@@ -303,17 +284,19 @@ class Memory:
     ) -> None:
         self.close_and_wait()
 
-    def _scope(self, agent: str | None, project: str | None, peer: str | None) -> _Scope:
+    def _fill(self, asked: AnyScope) -> AnyScope:
         """Return what a call is about: what it says, else what this memory is about."""
-        return {
-            "agent": self.agent if agent is None else agent,
-            "project": self.project if project is None else project,
-            "peer": self.peer if peer is None else peer,
-        }
+        return replace(
+            asked,
+            agent=self.agent if asked.agent is None else asked.agent,
+            project=self.project if asked.project is None else asked.project,
+            peer=self.peer if asked.peer is None else asked.peer,
+        )
 
-    async def _run(self, call: Callable[[Database], Awaitable[Result]]) -> Result:
+    async def _ask(self, function: Callable[..., Awaitable[Result]], *args: Any, **options: Any) -> Result:
+        """Return what a function of the service answers to this memory's viewer."""
         self._check_open()
-        return await self._use.run(call)
+        return await self._use.run(lambda database: function(database, *args, **options, viewer=self.viewer))
 
     def _check_open(self) -> None:
         if self._use.is_closed:

@@ -1,11 +1,10 @@
 """The MCP server: lets other agents ask memory and write into the log, by the functions that every front end calls.
 
-`tools` is what a model sees, `queries` asks the service, `texts` writes compact answers, `server` serves.
+`tools` is what a model sees and asks the service, `texts` writes compact answers, `server` serves.
 """
 
 from __future__ import annotations
 
-from consolidator.mcp_server.queries import MemoryQueries, to_json
 from consolidator.mcp_server.server import HttpMount, build_server, mount_http
 
-__all__ = ["HttpMount", "MemoryQueries", "build_server", "mount_http", "to_json"]
+__all__ = ["HttpMount", "build_server", "mount_http"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from consolidator.service.database import Database
 from consolidator.service.log.working_directory import find_project
 
 ROOTS_TIMEOUT = 2.0  # seconds that a client has to say its roots
+CONTEXT: ContextVar[Context[Any, Any] | None] = ContextVar("context", default=None)  # of the call
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +27,9 @@ class ClientProject:
     database: Database
     directory: Path | None  # None: a client without roots works nowhere in particular
 
-    async def find(self, context: Context[Any, Any] | None) -> str | None:
-        """Return the project of the client's first root, else of the server's directory."""
+    async def find(self) -> str | None:
+        """Return the project of the first root of the client that calls, else of the server's directory."""
+        context = CONTEXT.get()
         directory = (await _ask_root(context) if context is not None else None) or self.directory
         return None if directory is None else await find_project(self.database, directory)
 

@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
@@ -25,10 +26,11 @@ from starlette.routing import BaseRoute, Mount
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as AsgiScope
 
+from consolidator.errors import ConsolidatorError
 from consolidator.mcp_server.argument_errors import describe_invalid_arguments, describe_unknown_arguments
-from consolidator.mcp_server.client_project import ClientProject
-from consolidator.mcp_server.queries import MemoryQueries
+from consolidator.mcp_server.client_project import CONTEXT, ClientProject
 from consolidator.mcp_server.tools import MemoryTools
+from consolidator.models.memory_filter import OLD_NAMES
 from consolidator.service.bearer import BearerTokens
 from consolidator.service.credentials import open_tokens
 from consolidator.service.database import Database
@@ -64,19 +66,31 @@ class MemoryServer(MCPServer[Any]):
         schemas = {tool.name: tool.input_schema for tool in await self.list_tools()}
         if name not in schemas:
             raise ToolError(f"there is no tool of this name; the tools are {', '.join(schemas)}")
+        known = schemas[name].get("properties", {})
+        arguments = {
+            new if (new := OLD_NAMES.get(old, old)) in known else old: value for old, value in arguments.items()
+        }
         unknown = describe_unknown_arguments(name, arguments, schemas[name])
         if unknown is not None:
             raise ToolError(unknown)
+        calling = CONTEXT.set(context)
         try:
             return await super().call_tool(name, arguments, context)
         except UnexpectedToolError as error:
-            raise UnexpectedToolError(f"{name} failed: the server's standard error says why") from error.__cause__
+            cause = error.__cause__
+            if isinstance(cause, ConsolidatorError):
+                raise ToolError(str(cause)) from cause
+            if isinstance(cause, psycopg.DataError | UnicodeEncodeError):  # NUL or half a character in a name
+                raise ToolError(f"an argument holds a character that no name can hold: {cause}") from cause
+            raise UnexpectedToolError(f"{name} failed: the server's standard error says why") from cause
         except ToolError as error:
             cause = error.__cause__
             if isinstance(cause, ValidationError):
                 message = describe_invalid_arguments(name, cause, arguments, schemas[name])
                 raise ToolError(message) from None
             raise ToolError(str(cause or error)) from cause
+        finally:
+            CONTEXT.reset(calling)
 
 
 def build_server(
@@ -94,8 +108,7 @@ def build_server(
     server = MemoryServer(
         "consolidator", instructions=_INSTRUCTIONS, version=version("consolidator"), log_level="WARNING"
     )
-    queries = MemoryQueries(database, settings, viewer)
-    tools = MemoryTools(queries, ClientProject(database, directory))
+    tools = MemoryTools(database, settings, viewer, ClientProject(database, directory))
     if "read" in scopes:
         for reading in (
             tools.recall,

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any
 
-from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
 from consolidator.mcp_server import texts
 from consolidator.mcp_server.client_project import ClientProject
-from consolidator.mcp_server.queries import MemoryQueries
+from consolidator.models.memory_filter import MemoryScope, ProcedureFilter, SolutionFilter
 from consolidator.service.bounded_text import fit_lines
-from consolidator.service.log.record import MAX_EVENTS
-from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET, NOTHING_KNOWN
-from consolidator.service.memory.remember import MAX_STATEMENT_CHARS
-from consolidator.service.memory.suggestions import MAX_CALLS
+from consolidator.service.database import Database
+from consolidator.service.log.record import MAX_EVENTS, record_events
+from consolidator.service.memory.explain import explain
+from consolidator.service.memory.learned import load_learned
+from consolidator.service.memory.procedures import list_procedures
+from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET, NOTHING_KNOWN, recall
+from consolidator.service.memory.remember import MAX_STATEMENT_CHARS, forget, remember
+from consolidator.service.memory.solutions import find_solutions
+from consolidator.service.memory.suggestions import (
+    MAX_CALLS,
+    find_procedures_after_calls,
+    suggest_after_calls,
+    suggest_next_calls,
+)
+from consolidator.service.viewer import Viewer
+from consolidator.service.visible_text import to_visible_json
+from consolidator.settings import Settings
 
 Limit = Annotated[int, Field(ge=1, le=100, description="how many at most")]
 Budget = Annotated[int, Field(ge=100, le=100_000, description="tokens that the answer may have")]
@@ -28,7 +41,7 @@ Project = Annotated[
 ]
 Everywhere = Annotated[bool, Field(description="all projects instead of one")]
 Words = Annotated[str, Field(min_length=1, max_length=8000)]
-Call = Context[Any, Any]
+MAX_UNDER_WAY = 2  # procedures that a suggestion names
 CONFIRMATION_BUDGET = 600  # tokens of what remember and forget answer
 
 
@@ -36,13 +49,14 @@ CONFIRMATION_BUDGET = 600  # tokens of what remember and forget answer
 class MemoryTools:
     """The tools over an open database; each answers with one text within its budget of tokens."""
 
-    queries: MemoryQueries
+    database: Database
+    settings: Settings
+    viewer: Callable[[], Viewer]  # of the call
     client: ClientProject
 
     async def recall(
         self,
         query: Words,
-        context: Call,
         agent: Agent = None,
         project: Project = None,
         everywhere: Everywhere = False,
@@ -55,14 +69,15 @@ class MemoryTools:
         something was done here. Not for what the files at hand say, for general knowledge, or for an error that just
         came (lookup_error). "nothing known" is an answer: do not ask again in other words more than once.
         """
-        scope_project = await self._find_project(context, project, everywhere)
-        answer = await self.queries.recall(query, agent, scope_project, peer, token_budget)
-        return str(answer["block"]) or _nothing_known(scope_project, project, everywhere)
+        scope = MemoryScope(agent, await self._find_project(project, everywhere), peer)
+        answer = await recall(
+            self.database, query, scope, token_budget=token_budget, settings=self.settings, viewer=self.viewer()
+        )
+        return str(to_visible_json(answer.block)) or _nothing_known(scope.project, project, everywhere)
 
     async def lookup_error(
         self,
         error: Annotated[str, Field(min_length=1, max_length=100_000, description="the error's text as it came")],
-        context: Call,
         tool: Annotated[str | None, Field(max_length=200, description="the tool that failed")] = None,
         arguments: Annotated[
             dict[str, Any] | None, Field(description="what the failed tool was given: some fixes change it")
@@ -78,18 +93,18 @@ class MemoryTools:
         Call it as soon as a call fails, before you try anything else, with the failed tool and its arguments. Not for
         what is no error, and not again for the same error.
         """
-        scope_project = await self._find_project(context, project, everywhere)
-        answer = await self.queries.lookup_error(error, tool, arguments, agent, scope_project, limit)
-        is_elsewhere = not answer["solutions"] and scope_project is not None and not project
+        viewer, call = self.viewer(), None if tool is None or arguments is None else (tool, arguments)
+        tool = tool if arguments is None else None  # which its arguments tell, too
+        filters = SolutionFilter(agent, await self._find_project(project, everywhere), limit=limit)
+        rows = await find_solutions(self.database, error, filters, tool=tool, call=call, viewer=viewer)
+        is_elsewhere = not rows and filters.project is not None and not project
         if is_elsewhere:  # an error's fix holds where another project found it, too
-            answer = await self.queries.lookup_error(
-                error, tool, arguments, agent, self.queries.viewer().project, limit
-            )
-        return fit_lines(texts.solution_lines(answer, from_elsewhere=is_elsewhere), token_budget)
+            filters = replace(filters, project=viewer.project)
+            rows = await find_solutions(self.database, error, filters, tool=tool, call=call, viewer=viewer)
+        return fit_lines(texts.solution_lines(to_visible_json(rows), from_elsewhere=is_elsewhere), token_budget)
 
     async def suggest_next(
         self,
-        context: Call,
         recent_calls: Annotated[
             list[dict[str, Any]] | None,
             Field(
@@ -113,18 +128,25 @@ class MemoryTools:
         """
         if bool(recent_calls) == bool(session):
             raise ToolError("give either recent_calls, of the session under way, or a recorded session")
-        scope_project = await self._find_project(context, project, everywhere) if recent_calls else None
-        answer = await self.queries.suggest_next(session, recent_calls or (), agent, scope_project, limit)
-        return fit_lines(texts.suggestion_lines(answer), token_budget)
+        viewer, under_way = self.viewer(), []
+        if recent_calls:
+            scope = MemoryScope(agent, await self._find_project(project, everywhere))
+            calls = await suggest_after_calls(self.database, recent_calls, scope, limit=limit, viewer=viewer)
+            under_way = await find_procedures_after_calls(self.database, recent_calls, scope, viewer=viewer)
+        else:
+            calls = await suggest_next_calls(self.database, session or "", limit=limit, viewer=viewer)
+        lines = texts.suggestion_lines(to_visible_json(calls), to_visible_json(under_way[:MAX_UNDER_WAY]))
+        return fit_lines(lines, token_budget)
 
     async def list_procedures(
         self,
-        context: Call,
         query: Annotated[str | None, Field(max_length=1000, description="words to look for")] = None,
         agent: Agent = None,
         project: Project = None,
         everywhere: Everywhere = False,
-        everything: Annotated[bool, Field(description="also those that are not worth telling, such as pairs")] = False,
+        include_unworthy: Annotated[
+            bool, Field(description="also those that are not worth telling, such as pairs")
+        ] = False,
         limit: Limit = 20,
         token_budget: Budget = 1000,
     ) -> str:
@@ -133,13 +155,13 @@ class MemoryTools:
         Call it when a task looks like one that is done here again and again (release, migration, review). Not for
         single facts (recall); explain shows a procedure's arguments and evidence.
         """
-        scope_project = await self._find_project(context, project, everywhere)
-        answer = await self.queries.list_procedures(query, agent, scope_project, everything, limit)
-        return fit_lines(texts.procedure_lines(answer), token_budget)
+        place = await self._find_project(project, everywhere)
+        filters = ProcedureFilter(agent, place, query=query, include_unworthy=include_unworthy, limit=limit)
+        rows = await list_procedures(self.database, filters, viewer=self.viewer())
+        return fit_lines(texts.procedure_lines(to_visible_json(rows)), token_budget)
 
     async def learned(
         self,
-        context: Call,
         since: Annotated[datetime | None, Field(description="by default the latest night that learned")] = None,
         agent: Agent = None,
         project: Project = None,
@@ -151,10 +173,11 @@ class MemoryTools:
 
         Call it when a person asks what is new, or what was learned. Not to answer a question (recall).
         """
-        scope_project = await self._find_project(context, project, everywhere)
+        scope = MemoryScope(agent, await self._find_project(project, everywhere))
         since = since.astimezone() if since is not None and since.tzinfo is None else since
-        answer = await self.queries.learned(since, agent=agent, project=scope_project, limit=limit)
-        return fit_lines(texts.learned_lines(answer), token_budget)
+        news = await load_learned(self.database, since, scope, limit=limit, viewer=self.viewer())
+        lines = texts.learned_lines({} if news is None else to_visible_json(news.as_json()))
+        return fit_lines(lines, token_budget)
 
     async def explain(
         self,
@@ -165,15 +188,14 @@ class MemoryTools:
 
         Call it when a recalled line decides something and you doubt it, or a person asks why. Not for every line.
         """
-        answer = await self.queries.explain(id.strip("[]").rpartition(":")[2])
-        return fit_lines(texts.explanation_lines(answer), token_budget)
+        explanation = await explain(self.database, id.strip("[]").rpartition(":")[2], viewer=self.viewer())
+        return fit_lines(texts.explanation_lines(to_visible_json(explanation)), token_budget)
 
     async def remember(
         self,
         statement: Annotated[
             str, Field(min_length=1, max_length=MAX_STATEMENT_CHARS, description="what holds, in one sentence")
         ],
-        context: Call,
         agent: Agent = None,
         project: Project = None,
         everywhere: Annotated[bool, Field(description="it holds in every project")] = False,
@@ -184,16 +206,15 @@ class MemoryTools:
         Call it when a person says what shall hold from now on ("we use tabs"), in their words. Not for what you did,
         guess or read in files, not for secrets, and not for what holds only today.
         """
-        scope_project = None if peer else await self._find_project(context, project, everywhere)
-        fact = await self.queries.remember(statement, project=scope_project, agent=agent, peer=peer)
-        return fit_lines([texts.remembered_line(fact)], CONFIRMATION_BUDGET)
+        scope = MemoryScope(agent, None if peer else await self._find_project(project, everywhere), peer)
+        fact = await remember(self.database, statement, scope, viewer=self.viewer())
+        return fit_lines([texts.remembered_line(to_visible_json(fact))], CONFIRMATION_BUDGET)
 
     async def forget(
         self,
         fact: Annotated[
             str, Field(min_length=1, max_length=MAX_STATEMENT_CHARS, description="its id, or words that it alone has")
         ],
-        context: Call,
         agent: Agent = None,
         project: Project = None,
     ) -> str:
@@ -202,10 +223,10 @@ class MemoryTools:
         Call it when a person says that something remembered is wrong or shall be forgotten. Not because you disagree;
         for what has changed, remember the new.
         """
-        scope_project = await self._find_project(context, project, everywhere=False)
+        scope = MemoryScope(agent, await self._find_project(project, everywhere=False))
         words = fact.strip("[]").removeprefix("fact:")
-        forgotten = await self.queries.forget(words, project=scope_project, agent=agent)
-        return fit_lines([texts.forgotten_line(forgotten)], CONFIRMATION_BUDGET)
+        forgotten = await forget(self.database, words, scope, viewer=self.viewer())
+        return fit_lines([texts.forgotten_line(to_visible_json(forgotten))], CONFIRMATION_BUDGET)
 
     async def record_events(
         self,
@@ -222,17 +243,24 @@ class MemoryTools:
         For a program that has no log of its own: call it as things happen. Not where the agent's own logs are imported
         (Claude Code, Codex, Cursor), and not for a statement that shall hold (remember).
         """
-        written = await self.queries.record_events(session_key, events, project, idempotency_key)
+        written = await record_events(
+            self.database,
+            session_key,
+            events,
+            project=project,
+            idempotency_key=idempotency_key,
+            viewer=self.viewer(),
+        )
         seqs = f"{written['first_seq']} to {written['last_seq']}"
         return f"{'was recorded already' if written['repeated'] else 'recorded'}: {written['session']}, events {seqs}"
 
-    async def _find_project(self, context: Call | None, project: str | None, everywhere: bool) -> str | None:
+    async def _find_project(self, project: str | None, everywhere: bool) -> str | None:
         """Return the project that a call is about: none for all, the client's where it names none."""
         if everywhere and project:
             raise ToolError("project and everywhere are different places: give one of them")
-        if everywhere or self.queries.viewer().project is not None:
+        if everywhere or self.viewer().project is not None:
             return project
-        return project or await self.client.find(context)
+        return project or await self.client.find()
 
 
 def _nothing_known(scope_project: str | None, named_project: str | None, everywhere: bool) -> str:

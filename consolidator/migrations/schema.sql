@@ -594,7 +594,7 @@ create table procedure (
     agent text not null,
     project text,  -- none: it holds for the agent in several projects
     title text not null,
-    support bigint not null default 0,  -- distinct lineage roots
+    support bigint not null default 0,  -- distinct sessions that did it; those of one lineage count as one
     rank double precision not null,
     body jsonb not null default '{}',  -- steps, success, follows, preconditions, purpose, evidence
     learned_at timestamptz not null,
@@ -670,10 +670,10 @@ create table solution (
     tool text not null,
     headline text not null,  -- the telling line of the error
     confirmed boolean not null default false,  -- whether a fix worked in two sessions or more
-    sessions bigint not null default 0,  -- distinct lineage roots
+    sessions bigint not null default 0,  -- distinct sessions that met it; those of one lineage count as one
     occurrences bigint not null default 0,
     search text not null,  -- what full text search reads
-    body jsonb not null default '{}',  -- the Solution as JSON
+    body jsonb not null default '{}',  -- the fixes, how often they worked, and what they rest on
     learned_at timestamptz not null,
     updated_at timestamptz not null,
     retired_at timestamptz,
@@ -713,7 +713,7 @@ create table candidate (
     sentence text not null,
     kind text not null,  -- preference | profile | environment | project | decision | constraint | relation
     confidence text not null,  -- explicit | inferred
-    trust text not null,  -- person | user | agent | tool
+    trust text not null,  -- who said it: person | user | agent | tool
     id text primary key,
     session_id text not null,
     seq bigint not null default 0,
@@ -773,7 +773,7 @@ create table fact (
     sentence text not null,
     kind text not null,  -- preference | profile | environment | project | decision | constraint | relation
     confidence text not null,  -- explicit | inferred
-    trust text not null,  -- person | user | agent | tool
+    trust text not null,  -- who said it: person | user | agent | tool
     id text primary key,
     valid_from timestamptz not null,  -- when it became true
     valid_to timestamptz,
@@ -781,16 +781,16 @@ create table fact (
     superseded_at timestamptz,  -- when memory stopped believing it
     superseded_by text,  -- the fact that replaced it, or the candidate that ended a standing preference
     superseded_reason text,  -- forgotten: by a person; revision: another revision reads it otherwise
-    sessions bigint not null default 0,  -- distinct lineage roots that support it
-    evidence text[] not null default '{}',  -- ids of candidates
+    sessions bigint not null default 0,  -- distinct sessions that support it; those of one lineage count as one
+    evidence text[] not null default '{}',  -- ids of candidates; `explain` shows their words
     flagged text,  -- why a person may want to review it
     run_id text,
     cause text not null default 'run',  -- run | person | review | erasure: what wrote it last
     recalled bigint not null default 0,  -- how often recall showed it
     last_recalled_at timestamptz,
-    steers integer not null default 0,  -- of its evidence; the outcome of the others' tasks is not known
-    steers_succeeded integer not null default 0,  -- steers after which the task succeeded
-    steers_failed integer not null default 0,
+    steers integer not null default 0,  -- steers that said it
+    steers_succeeded integer not null default 0,  -- those of them after which the task succeeded
+    steers_failed integer not null default 0,  -- those of them after which the task failed; of the rest nobody knows
     constraint fact_cause check (cause in ('run', 'person', 'review', 'erasure')),
     constraint fact_level check (level in ('peer', 'project', 'agent')),
     constraint fact_run check ((run_id is not null) = (cause = 'run')),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 from consolidator.models.table import table_of
+
+StoredStatus = Literal["open", "ended", "running", "waiting", "pending", "failed"]
+SessionOrder = Literal["latest", "created", "runs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,34 @@ class SessionRow:
     def ingest_bounds(self) -> tuple[datetime, datetime]:
         """Between which times its events were ingested: readers skip the partitions outside."""
         return self.created_at, self.last_event_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFilter:
+    """Which sessions to list; None selects all."""
+
+    agent: str | None = None
+    project: str | None = None  # a path, or the last part of it
+    peer: str | None = None
+    status: StoredStatus | None = None
+    key: str | None = None
+    conversation: str | None = None
+    trigger_type: str | None = None
+    trigger_id: str | None = None
+    labels: Mapping[str, Any] | None = None  # all of these
+    parent: str | None = None  # its id
+    root: str | None = None  # of its lineage: the id
+    kind: str | None = None
+    since: datetime | None = None  # something happened in it since
+    hidden: bool = False  # also those that a person deleted
+
+
+@dataclass(frozen=True, slots=True)
+class SessionCursor:
+    """The last session of a page."""
+
+    at: datetime  # when the last thing happened in it, or when it was created, as the order is
+    id: str
 
 
 SessionTable = table_of("session", SessionRow)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.database import Database, backup, open_database, partitions, schema, security_releases, upgrade
+from consolidator.database.schema import describe_columns
 from consolidator.errors import UsageError
 from consolidator.jobs import engine
 from consolidator.jobs.indexing.reindex import Reindexing
@@ -22,6 +23,7 @@ __all__ = [
     "Database",
     "back_up_database",
     "create_roles",
+    "describe_columns",
     "describe_database",
     "describe_missing_fixes",
     "list_seals",

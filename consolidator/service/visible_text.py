@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
-from consolidator.memory.text.invisible import escape_invisible, mark_invisible, strip_invisible_in
+import json
+from typing import Any
 
-__all__ = ["escape_invisible", "mark_invisible", "strip_invisible_in"]
+from consolidator.memory.text.invisible import escape_invisible, mark_invisible, strip_invisible_in
+from consolidator.service.json_encoding import encode_json
+
+__all__ = ["escape_invisible", "mark_invisible", "strip_invisible_in", "to_visible_json"]
+
+
+def to_visible_json(value: Any) -> Any:
+    """Return a value as plain JSON types, without the characters that nobody sees."""
+    return strip_invisible_in(json.loads(json.dumps(value, default=encode_json)))

@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, func, literal, literal_column, or_, tuple_
 from consolidator.database.jsonb import escape
 from consolidator.database.partitions import Connection
 from consolidator.errors import InvalidCursor
+from consolidator.models.memory_filter import MemoryFilter
 from consolidator.models.page import Page
 from consolidator.store.select import fetch_selected
 
@@ -63,16 +64,15 @@ async def fetch_page(
     *,
     parts: Sequence[Condition] = (),
     searched: Any,
-    query: str | None,
-    after: Sequence[Any] | None,
-    limit: int,
+    filters: MemoryFilter,
 ) -> Page[T]:
     """Return a page of a list; `parts` divide it, and the rows of each come after those of the part before.
 
-    `query` narrows it to the rows whose column `searched` holds its words, by the index; if no row does, to those that
-    hold it as a substring. A position is [which of these two, the part, *the key, the id]. Raises InvalidCursor.
+    Its query narrows it to the rows whose column `searched` holds the words, by the index; if no row does, to those
+    that hold it as a substring. A position is [which of these two, the part, *the key, the id]. Raises InvalidCursor.
     """
-    ways = _list_ways(searched, query)
+    after, limit = filters.after, filters.limit
+    ways = _list_ways(searched, filters.query)
     selects = [statement.where(condition) for condition in parts] or [statement]
     way, part, mark = 0, 0, None
     if after is not None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 from jinja2 import Environment
@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute
 
 from consolidator.errors import UsageError
+from consolidator.models.memory_filter import OLD_NAMES, MemoryFilter
 from consolidator.service.cursors import decode_cursor, encode_cursor
 from consolidator.service.database import Database
 from consolidator.service.nights.requested import RequestedRuns
@@ -23,6 +24,8 @@ from consolidator.settings import Settings
 from consolidator.ui.guard import PREFIX
 from consolidator.ui.logins import Login, Logins
 from consolidator.ui.rendering import make_environment
+
+F = TypeVar("F", bound=MemoryFilter)
 
 
 class Entry(NamedTuple):
@@ -98,11 +101,19 @@ def redirect(path: str) -> Response:
 
 def read_filter(request: Request, *names: str) -> dict[str, str | None]:
     """Return the words of a list's filter by their names; None where nothing is said."""
-    words = {name: request.query_params.get(name, "").strip() or None for name in names}
+    asked = {OLD_NAMES.get(name, name): value for name, value in request.query_params.items()}
+    words = {name: asked.get(name, "").strip() or None for name in names}
     for name, value in words.items():
         if value is not None and (len(value) > MAX_WORDS or "\0" in value):
             raise UsageError(f"{name} is at most {MAX_WORDS} characters of text")
     return words
+
+
+def make_filter(kind: type[F], words: Mapping[str, Any], after: list[Any] | None) -> F:
+    """Return what a list's filter selects, a page of it; a field that is a flag is on where anything is said."""
+    flags = {each.name for each in fields(kind) if each.default is False}
+    values: dict[str, Any] = {name: value is not None if name in flags else value for name, value in words.items()}
+    return kind(**values, after=after, limit=PAGE_SIZE)
 
 
 def read_cursor(request: Request, of: str, *kinds: type, name: str = "cursor") -> list[Any] | None:

@@ -11,6 +11,7 @@ import pytest
 from consolidator.cli.app import main
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
+from consolidator.models.memory_filter import FactFilter, ProcedureFilter, SolutionFilter
 from consolidator.settings import Settings
 from consolidator.store.memory import listing
 from tests.conftest import NOON
@@ -67,9 +68,9 @@ async def fill_memory(dsn: str) -> dict[str, str]:
     report = await run_job(database, Settings(workers=2))
     async with database.connection() as conn:
         ids = {
-            "fact": (await listing.list_facts(conn))[0].id,
-            "procedure": (await listing.list_procedures(conn, everything=True))[0].id,
-            "solution": (await listing.list_solutions(conn))[0].id,
+            "fact": (await listing.list_facts(conn, FactFilter()))[0].id,
+            "procedure": (await listing.list_procedures(conn, ProcedureFilter(include_unworthy=True)))[0].id,
+            "solution": (await listing.list_solutions(conn, SolutionFilter()))[0].id,
             "run": report["run"],
         }
     await database.close()

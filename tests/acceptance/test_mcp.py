@@ -73,7 +73,7 @@ async def test_i14_every_tool_answers_as_the_command_line_does(learned: Database
             ("recall", {"query": "tabs"}, ["recall", "tabs", "--everywhere"]),
             ("lookup_error", {"error": "bash: pytets: command not found"}, ["solutions", "--error"]),
             ("suggest_next", {"session": "day0"}, ["next", "day0"]),
-            ("list_procedures", {"everything": True}, ["procedures", "--all"]),
+            ("list_procedures", {"include_unworthy": True}, ["procedures", "--all"]),
         ):
             more = {} if tool == "suggest_next" else {"everywhere": True}
             answer = await call_tool(client, tool, **arguments, **more, token_budget=100_000)

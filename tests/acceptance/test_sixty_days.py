@@ -18,6 +18,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database, partitions
 from consolidator.jobs.nightly import JOBS, JobRunner
 from consolidator.memory.facts.extraction_prompt import PROMPT_VERSION
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.recall import recall
@@ -136,7 +137,7 @@ class Simulation:
 
     async def staging_facts(self) -> list[str]:
         """Return the facts in recall's block on where staging lives."""
-        result = await recall(self.database, "where does staging live?", project=SHOP)
+        result = await recall(self.database, "where does staging live?", MemoryScope(project=SHOP))
         assert all(item.line in result.block for item in result.items if item.kind == "fact")
         facts = [str(item.data["text"]) for item in result.items if item.kind == "fact"]
         return [text for text in facts if "staging" in text.lower()]

@@ -11,7 +11,6 @@ from starlette.responses import Response
 from consolidator.api.call import Reading, Writing, operation, to_answer
 from consolidator.api.replies import reply
 from consolidator.api.schemas.agent import Agent, AgentChange, AgentList, AgentVersion, AgentVersionList
-from consolidator.service.database import Database
 from consolidator.service.requests import Answer
 from consolidator.service.sessions import agents
 
@@ -44,20 +43,12 @@ async def list_agent_versions(
 @router.patch("/agents/{agent_name}", **operation("admin", Agent))
 async def change_agent(call: Writing, agent_name: AgentName, body: AgentChange) -> Response:
     """Change an agent's defaults, or set the first ones. Sessions that exist keep what they have."""
-
-    async def work(database: Database) -> Answer:
-        row = await agents.change_agent(database, agent_name, body.to_changes(), viewer=call.viewer)
-        return to_answer(Agent.of(row))
-
-    return await call.answer_once(work)
+    return await call.change(
+        lambda row: to_answer(Agent.of(row)), agents.change_agent, agent_name, body.to_changes(), viewer=call.viewer
+    )
 
 
 @router.delete("/agents/{agent_name}", **operation("admin", None, 204))
 async def delete_agent(call: Writing, agent_name: AgentName) -> Response:
     """Delete an agent's defaults; its sessions and the history of its versions stay."""
-
-    async def work(database: Database) -> Answer:
-        await agents.delete_agent(database, agent_name, viewer=call.viewer)
-        return Answer(204, "")
-
-    return await call.answer_once(work)
+    return await call.change(lambda _: Answer(204, ""), agents.delete_agent, agent_name, viewer=call.viewer)

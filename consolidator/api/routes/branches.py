@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
@@ -39,26 +40,23 @@ async def create_branch(call: Writing, session_id: SessionId, body: NewBranch) -
     if body.kind == "pre_steer":
         return await _preview(call, session_id, body)
 
-    async def work(database: Database) -> Answer:
-        row = await branches.create_branch(
-            database,
-            call.settings,
-            session_id,
-            body.to_request(None),
-            driver_tools=call.driver_tools,
-            viewer=call.viewer,
-        )
-        return to_answer(_show(call, row), row.id, status=201, location=f"/v1/sessions/{row.id}")
-
-    return await call.answer_once(work)
+    return await call.change(
+        lambda row: replace(_show(call, row), status=201, location=f"/v1/sessions/{row.id}"),
+        branches.create_branch,
+        call.settings,
+        session_id,
+        body.to_request(None),
+        driver_tools=call.driver_tools,
+        viewer=call.viewer,
+    )
 
 
-def _show(call: Writing, row: SessionRow) -> Branch:
+def _show(call: Writing, row: SessionRow) -> Answer:
     """Return a branch as the API shows it; who may not read it is not shown what went wrong in it."""
     shown = Branch.of(row)
     if not call.viewer.may("read"):
         shown.error = None
-    return shown
+    return to_answer(shown, row.id)
 
 
 async def _preview(call: Writing, session_id: str, body: NewBranch) -> Response:
@@ -111,7 +109,7 @@ async def commit_branch(call: Writing, session_id: SessionId, branch_id: BranchI
 
     async def work(database: Database) -> Answer:
         row, _ = await branches.commit_steer(database, branch_id, main=session_id, viewer=call.viewer)
-        return to_answer(_show(call, row), row.id)
+        return _show(call, row)
 
     return await call.answer_once(work)
 
@@ -119,9 +117,5 @@ async def commit_branch(call: Writing, session_id: SessionId, branch_id: BranchI
 @router.post("/sessions/{session_id}/branches/{branch_id}/discard", **operation("write", Branch))
 async def discard_branch(call: Writing, session_id: SessionId, branch_id: BranchId) -> Response:
     """End a branch; what it did can still be read."""
-
-    async def work(database: Database) -> Answer:
-        row = await branches.discard_branch(database, branch_id, main=session_id, viewer=call.viewer)
-        return to_answer(_show(call, row), row.id)
-
-    return await call.answer_once(work)
+    show, viewer = partial(_show, call), call.viewer
+    return await call.change(show, branches.discard_branch, branch_id, main=session_id, viewer=viewer)

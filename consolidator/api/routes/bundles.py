@@ -56,17 +56,6 @@ async def import_session(
     async def work(database: Database) -> Answer:
         content: IO[bytes] = call.request.state.body_file
         imported = await bundles.load_bundle_file(database, content, as_copy=copy, viewer=call.viewer)
-        return to_answer(_show(imported), location=f"/v1/sessions/{imported.session_id}")
+        return to_answer(ImportedBundle.of(imported), location=f"/v1/sessions/{imported.session_id}")
 
     return await call.answer_again(work)
-
-
-def _show(imported: bundles.ImportedBundle) -> ImportedBundle:
-    return ImportedBundle(
-        session_id=imported.session_id,
-        origin=imported.origin,
-        is_new=imported.is_new,
-        redacted=imported.redacted,
-        erased=imported.erased,
-        events=imported.events,
-    )

@@ -11,8 +11,6 @@ from consolidator.api.call import Reading, Writing, operation, to_answer
 from consolidator.api.replies import reply
 from consolidator.api.schemas.attention import AttentionList, WaitingCall
 from consolidator.api.schemas.message import Decided, Resolution, Verdict
-from consolidator.service.database import Database
-from consolidator.service.requests import Answer
 from consolidator.service.sessions import decisions
 
 router = APIRouter(tags=["calls"])
@@ -54,28 +52,25 @@ async def deny_call(call: Writing, call_id: CallId, body: Verdict | None = None)
 
 
 async def _decide(call: Writing, call_id: str, verdict: Verdict, *, allow: bool) -> Response:
-    async def work(database: Database) -> Answer:
-        session_id = await decisions.decide_approval(
-            database,
-            call_id,
-            allow=allow,
-            reason=verdict.reason,
-            session_id=verdict.session_id,
-            viewer=call.viewer,
-        )
-        return to_answer(Decided(call_id=call_id, session_id=session_id), session_id)
-
-    return await call.answer_once(work)
+    return await call.change(
+        lambda session_id: to_answer(Decided(call_id=call_id, session_id=session_id), session_id),
+        decisions.decide_approval,
+        call_id,
+        allow=allow,
+        reason=verdict.reason,
+        session_id=verdict.session_id,
+        viewer=call.viewer,
+    )
 
 
 @router.post("/calls/{call_id}/resolve", **operation("write", Decided))
 async def resolve_call(call: Writing, call_id: CallId, body: Resolution) -> Response:
     """Say how a call went whose process died before its result was logged."""
-
-    async def work(database: Database) -> Answer:
-        session_id = await decisions.resolve_call(
-            database, call_id, body.outcome, session_id=body.session_id, viewer=call.viewer
-        )
-        return to_answer(Decided(call_id=call_id, session_id=session_id), session_id)
-
-    return await call.answer_once(work)
+    return await call.change(
+        lambda session_id: to_answer(Decided(call_id=call_id, session_id=session_id), session_id),
+        decisions.resolve_call,
+        call_id,
+        body.outcome,
+        session_id=body.session_id,
+        viewer=call.viewer,
+    )

@@ -30,19 +30,16 @@ async def create_checkpoint(call: Writing, session_id: SessionId, body: NewCheck
     """Set a checkpoint: a pointer into the log, not a copy. A point in the middle of a call or answer is refused."""
     wanted = body or NewCheckpoint()
 
-    async def work(database: Database) -> Answer:
-        row = await checkpoints.create_checkpoint(
-            database,
-            session_id,
-            label=wanted.label,
-            metadata=wanted.metadata,
-            at=wanted.at,
-            time_to_live=None if wanted.ttl_seconds is None else timedelta(seconds=wanted.ttl_seconds),
-            viewer=call.viewer,
-        )
-        return to_answer(Checkpoint.of(row), row.session_id, status=201, location=f"/v1/checkpoints/{row.id}")
-
-    return await call.answer_once(work)
+    return await call.change(
+        lambda row: to_answer(Checkpoint.of(row), row.session_id, status=201, location=f"/v1/checkpoints/{row.id}"),
+        checkpoints.create_checkpoint,
+        session_id,
+        label=wanted.label,
+        metadata=wanted.metadata,
+        at=wanted.at,
+        time_to_live=None if wanted.ttl_seconds is None else timedelta(seconds=wanted.ttl_seconds),
+        viewer=call.viewer,
+    )
 
 
 @router.get("/sessions/{session_id}/checkpoints", **operation("read", CheckpointList))
@@ -63,12 +60,9 @@ async def get_checkpoint(call: Reading, checkpoint_id: CheckpointId) -> Response
 @router.delete("/checkpoints/{checkpoint_id}", **operation("write", None, 204))
 async def delete_checkpoint(call: Writing, checkpoint_id: CheckpointId) -> Response:
     """Delete a checkpoint; what was restored from it stays."""
-
-    async def work(database: Database) -> Answer:
-        await checkpoints.delete_checkpoint(database, checkpoint_id, viewer=call.viewer)
-        return Answer(204, "")
-
-    return await call.answer_once(work)
+    return await call.change(
+        lambda _: Answer(204, ""), checkpoints.delete_checkpoint, checkpoint_id, viewer=call.viewer
+    )
 
 
 @router.post("/sessions/{session_id}/resume", **operation("write", Session, 201))
@@ -97,20 +91,17 @@ async def fork_session(call: Writing, session_id: SessionId, body: Fork | None =
     """Leave a session at an event and go on by itself, in a new session. The original is untouched."""
     wanted = body or Fork()
 
-    async def work(database: Database) -> Answer:
-        row = await fork(
-            database,
-            call.settings,
-            session_id,
-            at=wanted.at,
-            overrides=wanted.overrides.to_overrides(),
-            is_current=wanted.is_current,
-            driver_tools=call.driver_tools,
-            viewer=call.viewer,
-        )
-        return _created(call, row)
-
-    return await call.answer_once(work)
+    return await call.change(
+        lambda row: _created(call, row),
+        fork,
+        call.settings,
+        session_id,
+        at=wanted.at,
+        overrides=wanted.overrides.to_overrides(),
+        is_current=wanted.is_current,
+        driver_tools=call.driver_tools,
+        viewer=call.viewer,
+    )
 
 
 def _created(call: Call, row: SessionRow) -> Answer:

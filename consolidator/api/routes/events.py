@@ -16,9 +16,7 @@ from consolidator.api.schemas.session import SessionId
 from consolidator.api.streaming import STREAMED, stream_session
 from consolidator.errors import UsageError
 from consolidator.service.cursors import MAX_LENGTH, decode_cursor, encode_cursor
-from consolidator.service.database import Database
 from consolidator.service.log import record
-from consolidator.service.requests import Answer
 from consolidator.service.sessions import lookup
 from consolidator.service.sessions.following import Cursor
 from consolidator.service.viewer import OWNER
@@ -69,19 +67,15 @@ async def record_events(call: Writing, body: NewEvents) -> Response:
     With the scope `write`, messages of origin `user` are a person's word; else they are a record, as an agent's word.
     What the owner's token records is a record, too.
     """
-
-    async def work(database: Database) -> Answer:
-        recorded = await record.record_events(
-            database,
-            body.session_key,
-            [event.model_dump(exclude_none=True) for event in body.events],
-            project=body.project,
-            idempotency_key=body.idempotency_key,
-            viewer=record.RECORDER if call.viewer == OWNER else call.viewer,
-        )
-        return to_answer(Recorded(**recorded), recorded["session"])
-
-    return await call.answer_once(work)
+    return await call.change(
+        lambda recorded: to_answer(Recorded(**recorded), recorded["session"]),
+        record.record_events,
+        body.session_key,
+        [event.model_dump(exclude_none=True) for event in body.events],
+        project=body.project,
+        idempotency_key=body.idempotency_key,
+        viewer=record.RECORDER if call.viewer == OWNER else call.viewer,
+    )
 
 
 def _parse_event_id(text: str | None) -> Cursor | None:

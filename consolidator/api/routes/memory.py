@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -10,7 +10,8 @@ from pydantic import AwareDatetime
 from starlette.responses import Response
 
 from consolidator.api.call import Reading, Writing, operation, to_answer
-from consolidator.api.replies import reply, to_document
+from consolidator.api.parameters import Agent, Facts, Limit, Procedures, Project, Scoped, Solutions
+from consolidator.api.replies import reply
 from consolidator.api.schemas.memory import (
     Acceptance,
     CandidateList,
@@ -31,7 +32,8 @@ from consolidator.api.schemas.memory import (
     Statement,
     SuggestionList,
 )
-from consolidator.service.database import Database
+from consolidator.models.fact import CandidateRow, FactRow
+from consolidator.models.memory_filter import MemoryScope, SolutionFilter
 from consolidator.service.memory import facts, rules
 from consolidator.service.memory import remember as remembering
 from consolidator.service.memory.explain import explain
@@ -39,212 +41,113 @@ from consolidator.service.memory.learned import KINDS, load_learned
 from consolidator.service.memory.procedures import list_procedures as load_procedures
 from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET
 from consolidator.service.memory.recall import recall as recall_memory
+from consolidator.service.memory.remember import Remembered
+from consolidator.service.memory.rules import RuleProposal
 from consolidator.service.memory.solutions import find_solutions
 from consolidator.service.memory.solutions import list_solutions as load_solutions
 from consolidator.service.memory.suggestions import suggest_next_calls
 from consolidator.service.requests import Answer
-from consolidator.service.visible_text import strip_invisible_in
+from consolidator.service.visible_text import to_visible_json
 
 router = APIRouter(tags=["memory"])
-Words = Annotated[str | None, Query(max_length=1000, description="words to look for")]
-Agent = Annotated[str | None, Query(max_length=200, description="only what this agent learned")]
-Project = Annotated[str | None, Query(max_length=1000, description="its path, or the last part of it")]
-Peer = Annotated[str | None, Query(max_length=200, description="only what this person may see")]
-Limit = Annotated[int, Query(ge=1, le=500, description="how many at most")]
-Moment = Annotated[AwareDatetime | None, Query()]
 
 
-def _visible(value: Any) -> Any:
-    """Return a value as plain JSON types, without the characters that nobody sees."""
-    return strip_invisible_in(json.loads(to_document(value)))
+def _show_fact(fact: Remembered) -> Answer:
+    return to_answer(RememberedFact(**fact.as_json()))
+
+
+def _show_change(believed: bool) -> Callable[[FactRow | CandidateRow | RuleProposal], Answer]:
+    """Return what shows a fact or statement as a person's word has changed it."""
+    return lambda changed: to_answer(FactChange(id=changed.id, believed=believed))
 
 
 @router.get("/facts", **operation("read", FactList))
-async def list_facts(
-    call: Reading,
-    query: Words = None,
-    agent: Agent = None,
-    project: Project = None,
-    peer: Annotated[str | None, Query(max_length=200, description="only facts about this peer")] = None,
-    superseded: Annotated[bool, Query(description="also those that are believed no more")] = False,
-    flagged: Annotated[bool, Query(description="only those kept beside what they resemble")] = False,
-    as_of: Moment = None,
-    valid_at: Moment = None,
-    limit: Limit = 50,
-) -> Response:
+async def list_facts(call: Reading, filters: Facts) -> Response:
     """List facts, those in use and with most sessions first: as believed at `as_of`, or as true at `valid_at`.
 
     For a credential of one peer or project, those that rest on its own sessions, or that enough people said.
     """
-    rows = await facts.list_facts(
-        call.database,
-        query=query,
-        agent=agent,
-        project=project,
-        peer=peer,
-        superseded_too=superseded,
-        flagged=flagged,
-        as_of=as_of,
-        valid_at=valid_at,
-        limit=limit,
-        viewer=call.viewer,
-    )
-    return reply(_visible({"facts": rows}))
+    return reply(to_visible_json({"facts": await facts.list_facts(call.database, filters, viewer=call.viewer)}))
 
 
 @router.get("/facts/quarantined", **operation("read", CandidateList))
 async def list_quarantined(call: Reading, agent: Agent = None, limit: Limit = 50) -> Response:
     """List what waits for a person's review, the latest first: orders that a tool, a page or a quoted text gave."""
     rows = await facts.list_quarantined(call.database, agent=agent, limit=limit, viewer=call.viewer)
-    return reply(_visible({"candidates": rows}))
+    return reply(to_visible_json({"candidates": rows}))
 
 
 @router.post("/remember", **operation("record", RememberedFact))
 async def remember(call: Writing, body: Statement) -> Response:
     """Remember a statement: believed at once, a person's word with the scope `write`, else an agent's."""
-
-    async def work(database: Database) -> Answer:
-        owner = {"project": body.project, "agent": body.agent, "peer": body.peer}
-        remembered = await remembering.remember(database, body.statement, **owner, viewer=call.viewer)
-        return to_answer(RememberedFact(**remembered.as_json()))
-
-    return await call.answer_once(work)
+    scope = MemoryScope(body.agent, body.project, body.peer)
+    return await call.change(_show_fact, remembering.remember, body.statement, scope, viewer=call.viewer)
 
 
 @router.post("/forget", **operation("record", RememberedFact))
 async def forget(call: Writing, body: Forgetting) -> Response:
     """Stop believing the one fact of an id or of some words; several matches are an error that lists them."""
-
-    async def work(database: Database) -> Answer:
-        owner = {"project": body.project, "agent": body.agent, "peer": body.peer}
-        forgotten = await remembering.forget(database, body.words, **owner, viewer=call.viewer)
-        return to_answer(RememberedFact(**forgotten.as_json()))
-
-    return await call.answer_once(work)
+    scope = MemoryScope(body.agent, body.project, body.peer)
+    return await call.change(_show_fact, remembering.forget, body.words, scope, viewer=call.viewer)
 
 
 @router.get("/rules", **operation("read", RuleList))
 async def list_rules(call: Reading, agent: Agent = None, project: Project = None, limit: Limit = 50) -> Response:
     """List what people asked for in three sessions or more, with their words: proposals until a person accepts them."""
     proposals = await rules.list_rules(call.database, agent=agent, project=project, limit=limit, viewer=call.viewer)
-    return reply(_visible({"rules": [proposal.as_json() for proposal in proposals]}))
+    return reply(to_visible_json({"rules": [proposal.as_json() for proposal in proposals]}))
 
 
 @router.post("/rules/{rule_id}/accept", **operation("write", FactChange))
 async def accept_rule(call: Writing, rule_id: MemoryId, body: Acceptance) -> Response:
     """Believe a proposal as a rule. Answers the id of the fact."""
-
-    async def work(database: Database) -> Answer:
-        fact = await rules.accept_rule(
-            database, rule_id, words=body.words, everywhere=body.everywhere, viewer=call.viewer
-        )
-        return to_answer(FactChange(id=fact.id, believed=True))
-
-    return await call.answer_once(work)
+    return await call.change(
+        _show_change(True), rules.accept_rule, rule_id, words=body.words, everywhere=body.everywhere, viewer=call.viewer
+    )
 
 
 @router.post("/rules/{rule_id}/dismiss", **operation("write", FactChange))
 async def dismiss_rule(call: Writing, rule_id: MemoryId) -> Response:
     """Propose something no more; where it is believed already, it is forgotten."""
-
-    async def work(database: Database) -> Answer:
-        dismissed = await rules.dismiss_rule(database, rule_id, viewer=call.viewer)
-        return to_answer(FactChange(id=dismissed.id, believed=False))
-
-    return await call.answer_once(work)
+    return await call.change(_show_change(False), rules.dismiss_rule, rule_id, viewer=call.viewer)
 
 
 @router.post("/facts/{fact_id}/forget", **operation("write", FactChange))
 async def forget_fact(call: Writing, fact_id: MemoryId) -> Response:
     """Stop believing a fact, and whatever says the same later. Its history stays."""
-
-    async def work(database: Database) -> Answer:
-        fact = await facts.forget_fact(database, fact_id, viewer=call.viewer)
-        return to_answer(FactChange(id=fact.id, believed=False))
-
-    return await call.answer_once(work)
+    return await call.change(_show_change(False), facts.forget_fact, fact_id, viewer=call.viewer)
 
 
 @router.post("/facts/{fact_id}/correct", **operation("write", FactChange))
 async def correct_fact(call: Writing, fact_id: MemoryId, body: Correction) -> Response:
     """Put a person's sentence in place of a fact; nothing outranks it. Answers the new fact's id."""
-
-    async def work(database: Database) -> Answer:
-        fact = await facts.correct_fact(database, fact_id, body.text, viewer=call.viewer)
-        return to_answer(FactChange(id=fact.id, believed=True))
-
-    return await call.answer_once(work)
+    return await call.change(_show_change(True), facts.correct_fact, fact_id, body.text, viewer=call.viewer)
 
 
 @router.post("/facts/{fact_id}/undo", **operation("write", FactChange))
 async def undo_change(call: Writing, fact_id: MemoryId) -> Response:
     """Take back that a person forgot or corrected a fact: it is believed again as it was. Answers that fact's id."""
-
-    async def work(database: Database) -> Answer:
-        fact = await facts.undo_change(database, fact_id, viewer=call.viewer)
-        return to_answer(FactChange(id=fact.id, believed=True))
-
-    return await call.answer_once(work)
+    return await call.change(_show_change(True), facts.undo_change, fact_id, viewer=call.viewer)
 
 
 @router.post("/facts/{candidate_id}/review", **operation("write", FactChange))
 async def review_candidate(call: Writing, candidate_id: MemoryId, body: Review) -> Response:
     """Let a statement in quarantine be believed, or reject it for good."""
-
-    async def work(database: Database) -> Answer:
-        decide = facts.review_candidate
-        candidate = await decide(database, candidate_id, accept=body.accept, viewer=call.viewer)
-        return to_answer(FactChange(id=candidate.id, believed=body.accept))
-
-    return await call.answer_once(work)
+    return await call.change(
+        _show_change(body.accept), facts.review_candidate, candidate_id, accept=body.accept, viewer=call.viewer
+    )
 
 
 @router.get("/procedures", **operation("read", ProcedureList))
-async def list_procedures(
-    call: Reading,
-    query: Words = None,
-    agent: Agent = None,
-    project: Project = None,
-    peer: Peer = None,
-    everything: Annotated[bool, Query(description="also those that are not worth telling, such as pairs")] = False,
-    limit: Limit = 50,
-) -> Response:
+async def list_procedures(call: Reading, filters: Procedures) -> Response:
     """List the procedures that sessions have in common, the best first."""
-    rows = await load_procedures(
-        call.database,
-        query=query,
-        agent=agent,
-        project=project,
-        peer=peer,
-        everything=everything,
-        limit=limit,
-        viewer=call.viewer,
-    )
-    return reply(_visible({"procedures": rows}))
+    return reply(to_visible_json({"procedures": await load_procedures(call.database, filters, viewer=call.viewer)}))
 
 
 @router.get("/solutions", **operation("read", SolutionList))
-async def list_solutions(
-    call: Reading,
-    query: Words = None,
-    agent: Agent = None,
-    project: Project = None,
-    peer: Peer = None,
-    unsolved: Annotated[bool, Query(description="also errors without a known fix")] = False,
-    limit: Limit = 50,
-) -> Response:
+async def list_solutions(call: Reading, filters: Solutions) -> Response:
     """List errors and what resolved them, confirmed ones first."""
-    rows = await load_solutions(
-        call.database,
-        query=query,
-        agent=agent,
-        project=project,
-        peer=peer,
-        unsolved_too=unsolved,
-        limit=limit,
-        viewer=call.viewer,
-    )
-    return reply(_visible({"solutions": rows}))
+    return reply(to_visible_json({"solutions": await load_solutions(call.database, filters, viewer=call.viewer)}))
 
 
 @router.post("/solutions/lookup", **operation("read", SolutionList))
@@ -256,60 +159,44 @@ async def lookup_solutions(call: Writing, body: ErrorLookup) -> Response:
     rows = await find_solutions(
         call.database,
         body.error,
+        SolutionFilter(body.agent, body.project, body.peer, limit=body.limit),
         tool=body.tool if body.arguments is None else None,
         call=None if body.tool is None or body.arguments is None else (body.tool, body.arguments),
-        agent=body.agent,
-        project=body.project,
-        peer=body.peer,
-        limit=body.limit,
         viewer=call.viewer,
     )
-    return reply(_visible({"solutions": rows}))
+    return reply(to_visible_json({"solutions": rows}))
 
 
 @router.get("/learned", **operation("read", LearnedNews))
 async def show_learned(
     call: Reading,
+    scope: Scoped,
     since: Annotated[AwareDatetime | None, Query(description="by default the latest night that learned")] = None,
-    agent: Agent = None,
-    project: Project = None,
-    peer: Peer = None,
     limit: Annotated[int, Query(ge=1, le=100, description="of each kind")] = 10,
 ) -> Response:
     """Show what was learned since a moment: new and changed facts, procedures, solutions, and what waits for a person.
 
     A credential of one agent, peer or project is told its part alone, and no sums of what the nights read.
     """
-    news = await load_learned(
-        call.database, since, agent=agent, project=project, peer=peer, limit=limit, viewer=call.viewer
-    )
+    news = await load_learned(call.database, since, scope, limit=limit, viewer=call.viewer)
     if news is None:
         empty: dict[str, Any] = {kind: [] for kind in KINDS}
         return reply({**empty, "since": None, "limit": limit, "more": dict.fromkeys(KINDS, 0), "waiting": None})
-    return reply(_visible(news.as_json()))
+    return reply(to_visible_json(news.as_json()))
 
 
 @router.get("/recall", **operation("read", RecallAnswer))
 async def recall(
     call: Reading,
+    scope: Scoped,
     query: Annotated[str, Query(min_length=1, max_length=8000, description="a question, a task or an error")],
-    agent: Agent = None,
-    project: Project = None,
-    peer: Peer = None,
     token_budget: Annotated[int, Query(ge=100, le=100_000)] = DEFAULT_TOKEN_BUDGET,
 ) -> Response:
     """Recall what is known about a question or task: a block for the prompt, and the same as cited items."""
-    found = await recall_memory(
-        call.database,
-        query,
-        agent=agent,
-        project=project,
-        peer=peer,
-        token_budget=token_budget,
-        settings=call.settings,
-        viewer=call.viewer,
+    answer = await recall_memory(
+        call.database, query, scope, token_budget=token_budget, settings=call.settings, viewer=call.viewer
     )
-    return reply(_visible(found.as_json()))
+    return reply(to_visible_json(answer.as_json()))
 
 
 @router.get("/next", **operation("read", SuggestionList, responses={404: {}}))
@@ -320,10 +207,10 @@ async def suggest_next(
 ) -> Response:
     """Suggest the calls that usually follow where a session is now, with their arguments and confidence."""
     suggested = await suggest_next_calls(call.database, session, limit=limit, viewer=call.viewer)
-    return reply(_visible({"suggestions": suggested}))
+    return reply(to_visible_json({"suggestions": suggested}))
 
 
 @router.get("/explain/{memory_id}", **operation("read", Explanation))
 async def explain_learned(call: Reading, memory_id: MemoryId) -> Response:
     """Explain anything that was learned: the quotes, sessions and run it rests on, and its history."""
-    return reply(_visible(await explain(call.database, memory_id, viewer=call.viewer)))
+    return reply(to_visible_json(await explain(call.database, memory_id, viewer=call.viewer)))

@@ -53,12 +53,12 @@ async def stop_turn(call: Writing, session_id: SessionId) -> Response:
     Calls that did not run are aborted, one that ran may be uncertain; what was said before is answered no more,
     follow-ups included. The stop is in the log when this answers: a driver that dies meanwhile stops at the next wake.
     """
-
-    async def work(database: Database) -> Answer:
-        seq = await messages.stop_turn(database, session_id, viewer=call.viewer)
-        return to_answer(StoppedTurn(session_id=session_id, seq=seq), session_id, status=202)
-
-    return await call.answer_once(work)
+    return await call.change(
+        lambda seq: to_answer(StoppedTurn(session_id=session_id, seq=seq), session_id, status=202),
+        messages.stop_turn,
+        session_id,
+        viewer=call.viewer,
+    )
 
 
 async def _send(call: Writing, session_id: str, body: NewMessage, mode: MessageMode) -> Answer:

@@ -122,12 +122,7 @@ async def compare_revision(call: Reading, number: Number) -> Response:
 @router.delete("/revisions/{number}", **operation("admin", None, 204))
 async def discard_revision(call: Writing, number: Number) -> Response:
     """Discard a draft with all that it read."""
-
-    async def work(database: Database) -> Answer:
-        await revisions.discard_revision(database, number)
-        return Answer(204, "")
-
-    return await call.answer_once(work)
+    return await call.change(lambda _: Answer(204, ""), revisions.discard_revision, number)
 
 
 @router.post("/revisions/{number}/promote", **operation("admin", StartedRun, 202))

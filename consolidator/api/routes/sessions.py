@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated
 
@@ -9,8 +10,10 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from consolidator.api.call import Call, Reading, Writing, operation, to_answer
+from consolidator.api.parameters import Sessions
 from consolidator.api.replies import reply
 from consolidator.api.schemas.session import (
+    ContextUse,
     EndSession,
     OpenSession,
     Session,
@@ -24,12 +27,11 @@ from consolidator.service.cursors import MAX_LENGTH, decode_cursor, encode_curso
 from consolidator.service.database import Database
 from consolidator.service.requests import Answer
 from consolidator.service.sessions import lifecycle, listing, messages
-from consolidator.service.sessions.listing import SessionCursor, SessionFilter, SessionOrder, StoredStatus
+from consolidator.service.sessions.listing import SessionCursor, SessionOrder
 
 router = APIRouter(tags=["sessions"])
 Limit = Annotated[int, Query(ge=1, le=200, description="how many at most")]
 Cursor = Annotated[str | None, Query(max_length=MAX_LENGTH, description="next_cursor of the page before")]
-Name = Annotated[str | None, Query(min_length=1, max_length=1000)]
 
 
 @router.post("/sessions", **operation("write", Session, 201))
@@ -63,39 +65,20 @@ async def open_session(call: Writing, body: OpenSession) -> Response:
 @router.get("/sessions", **operation("read", SessionPage))
 async def list_sessions(
     call: Reading,
-    agent: Name = None,
-    project: Name = None,
-    peer: Name = None,
-    status: Annotated[StoredStatus | None, Query()] = None,
-    key: Name = None,
-    conversation: Name = None,
-    trigger_type: Name = None,
-    trigger_id: Name = None,
-    parent: Name = None,
+    filters: Sessions,
     label: Annotated[list[str] | None, Query(max_length=20, description="NAME=TEXT; all of them")] = None,
-    hidden: Annotated[bool, Query(description="also those that were deleted")] = False,
     order: Annotated[SessionOrder, Query(description="runs: the oldest first")] = "latest",
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
     """List the sessions within the credential's reach, page by page."""
-    wanted = SessionFilter(
-        agent=agent,
-        project=project,
-        peer=peer,
-        status=status,
-        key=key,
-        conversation=conversation,
-        trigger_type=trigger_type,
-        trigger_id=trigger_id,
-        parent=parent,
-        labels=parse_labels(label or []),
-        hidden=hidden,
-    )
-    of = f"sessions {call.viewer.name} {order} {wanted}"
+    filters = replace(filters, labels=parse_labels(label or []))
+    of = f"sessions {call.viewer.name} {order} {filters}"
     position = decode_cursor(of, cursor, str, str)
     after = None if position is None else SessionCursor(datetime.fromisoformat(position[0]), position[1])
-    page = await listing.list_sessions(call.database, wanted, order=order, after=after, limit=limit, viewer=call.viewer)
+    page = await listing.list_sessions(
+        call.database, filters, order=order, after=after, limit=limit, viewer=call.viewer
+    )
     following = None if page.next is None else encode_cursor(of, [page.next.at.isoformat(), page.next.id])
     return reply(show_page(call, page, following))
 
@@ -110,7 +93,8 @@ async def get_session(
     details = await listing.show_session(
         call.database, call.settings, session_id, with_context=with_context, viewer=call.viewer
     )
-    return reply(Session.of(details.session, details.status, details.context, details.title))
+    use = None if details.context is None else ContextUse.of(details.context)
+    return reply(Session.of(details.session, activity=details.status, context=use, title=details.title))
 
 
 def show_page(call: Call, page: listing.SessionPage, next_cursor: str | None) -> SessionPage:
@@ -121,44 +105,46 @@ def show_page(call: Call, page: listing.SessionPage, next_cursor: str | None) ->
 
 def show(call: Call, row: SessionRow, title: str | None = None) -> Session:
     """Return a session as the API shows it; who may not read it is not shown what it holds."""
-    shown = Session.of(row, listing.session_status(row, call.database.clock.now()), title=title)
+    status = listing.session_status(row, call.database.clock.now())
     if not call.viewer.may("read"):
-        shown.config = {name: value for name, value in shown.config.items() if name != "system"}
-        shown.attention = {call_id: {"kind": waiting.get("kind")} for call_id, waiting in shown.attention.items()}
-        shown.error = shown.title = None
-    return shown
+        config = {name: value for name, value in row.config.items() if name != "system"}
+        attention = {call_id: {"kind": waiting.get("kind")} for call_id, waiting in row.attention.items()}
+        row, title = replace(row, config=config, attention=attention, error=None), None
+    return Session.of(row, activity=status, title=title)
 
 
 @router.delete("/sessions/{session_id}", **operation("write", None, 204))
 async def delete_session(call: Writing, session_id: SessionId) -> Response:
     """End a session and list it no more. Its log stays, until retention or an erasure removes it."""
-
-    async def work(database: Database) -> Answer:
-        reason = "deleted by request"
-        row = await lifecycle.end_session(database, session_id, reason=reason, hide=True, viewer=call.viewer)
-        return Answer(204, "", session_id=row.id)
-
-    return await call.answer_once(work)
+    return await call.change(
+        lambda row: Answer(204, "", session_id=row.id),
+        lifecycle.end_session,
+        session_id,
+        reason="deleted by request",
+        hide=True,
+        viewer=call.viewer,
+    )
 
 
 @router.post("/sessions/{session_id}/end", **operation("write", Session))
 async def end_session(call: Writing, session_id: SessionId, body: EndSession | None = None) -> Response:
     """End a session: its key names none then. One that has ended stays as it is."""
-
-    async def work(database: Database) -> Answer:
-        reason = (body or EndSession()).reason
-        row = await lifecycle.end_session(database, session_id, reason=reason, viewer=call.viewer)
-        return to_answer(show(call, row), row.id)
-
-    return await call.answer_once(work)
+    reason = (body or EndSession()).reason
+    return await call.change(
+        lambda row: to_answer(show(call, row), row.id),
+        lifecycle.end_session,
+        session_id,
+        reason=reason,
+        viewer=call.viewer,
+    )
 
 
 @router.post("/sessions/{session_id}/wake", **operation("write", Woken, 202))
 async def wake_session(call: Writing, session_id: SessionId) -> Response:
     """Have a driver look at a session, though nothing new was said: after an error, or a change of its tools."""
-
-    async def work(database: Database) -> Answer:
-        row = await messages.request_wake(database, session_id, viewer=call.viewer)
-        return to_answer(Woken(session_id=row.id, pending=row.pending), row.id, status=202)
-
-    return await call.answer_once(work)
+    return await call.change(
+        lambda row: to_answer(Woken(session_id=row.id, pending=row.pending), row.id, status=202),
+        messages.request_wake,
+        session_id,
+        viewer=call.viewer,
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -35,18 +34,19 @@ router = APIRouter(tags=["work"])
 async def list_tasks(call: Reading, session_id: SessionId, limit: Annotated[int, Query(ge=1, le=500)] = 50) -> Response:
     """List a session's tasks, the latest first."""
     rows = await tasks.list_tasks(call.database, session_id, limit=limit, viewer=call.viewer)
-    return reply(TaskList(tasks=[Task(**asdict(row)) for row in rows]))
+    return reply(TaskList(tasks=[Task.of(row) for row in rows]))
 
 
 @router.post("/sessions/{session_id}/tasks", **operation("write", Task, 201))
 async def start_task(call: Writing, session_id: SessionId, body: NewTask) -> Response:
     """Start a task: every event until its end belongs to it. One task is open at a time."""
-
-    async def work(database: Database) -> Answer:
-        row = await tasks.start_task(database, session_id, body.title, viewer=call.viewer)
-        return to_answer(Task(**asdict(row)), session_id, status=201)
-
-    return await call.answer_once(work)
+    return await call.change(
+        lambda row: to_answer(Task.of(row), session_id, status=201),
+        tasks.start_task,
+        session_id,
+        body.title,
+        viewer=call.viewer,
+    )
 
 
 @router.post("/sessions/{session_id}/tasks/finish", **operation("write", Task))
@@ -57,7 +57,7 @@ async def finish_task(call: Writing, session_id: SessionId, body: TaskEnd) -> Re
         row = await tasks.finish_task(
             database, session_id, body.outcome, note=body.note, task_id=body.task_id, viewer=call.viewer
         )
-        shown = Task(**asdict(row))
+        shown = Task.of(row)
         if not call.viewer.may("read"):
             shown.title = None
         return to_answer(shown, session_id)
@@ -69,7 +69,7 @@ async def finish_task(call: Writing, session_id: SessionId, body: TaskEnd) -> Re
 async def get_scratchpad(call: Reading, session_id: SessionId) -> Response:
     """Show a session's scratchpad."""
     read = await scratchpad.read_scratchpad(call.database, call.settings, session_id, viewer=call.viewer)
-    return reply(Scratchpad.model_construct(**asdict(read)))
+    return reply(Scratchpad.of(read))
 
 
 @router.patch("/sessions/{session_id}/scratchpad", **operation("write", Scratchpad))
@@ -85,7 +85,7 @@ async def change_scratchpad(call: Writing, session_id: SessionId, body: Scratchp
             expected_seq=body.expected_seq,
             viewer=call.viewer,
         )
-        shown = Scratchpad.model_construct(**asdict(changed))
+        shown = Scratchpad.of(changed)
         if not call.viewer.may("read"):
             shown.text = None
         return to_answer(shown, session_id)
@@ -97,16 +97,18 @@ async def change_scratchpad(call: Writing, session_id: SessionId, body: Scratchp
 async def list_seeds(call: Reading, session_id: SessionId) -> Response:
     """Show what a session's model saw at the start: the rendered system prompt, then the earlier thread."""
     rows = await seeds.list_seeds(call.database, session_id, viewer=call.viewer)
-    shown = [StoredSeed(**{name: getattr(row, name) for name in StoredSeed.model_fields}) for row in rows]
+    shown = [StoredSeed.of(row) for row in rows]
     return reply(SeedList(seeds=shown))
 
 
 @router.post("/sessions/{session_id}/deliveries", **operation("write", Acknowledged))
 async def acknowledge(call: Writing, session_id: SessionId, body: Shown) -> Response:
     """Note that a surface has shown a session up to an event of its stream, so that it can be replayed as it was."""
-
-    async def work(database: Database) -> Answer:
-        count = await following.acknowledge(database, session_id, body.surface, body.cursor, viewer=call.viewer)
-        return to_answer(Acknowledged(session_id=session_id, messages=count), session_id)
-
-    return await call.answer_once(work)
+    return await call.change(
+        lambda count: to_answer(Acknowledged(session_id=session_id, messages=count), session_id),
+        following.acknowledge,
+        session_id,
+        body.surface,
+        body.cursor,
+        viewer=call.viewer,
+    )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from decimal import Decimal
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from consolidator.api.schemas.session import Input
+from consolidator.api.schemas.rows import RowAnswer, of_row
+from consolidator.api.schemas.session import Input, ModelOptions
 from consolidator.models.checkpoint import CheckpointRow
 from consolidator.runtime.session.agent_defaults import MAX_SECONDS
 from consolidator.runtime.session.overrides import Overrides
@@ -25,22 +24,13 @@ class PromptPatch(Input):
     replace: dict[str, str] | None = Field(default=None, description="each old text, which must be there, by a new one")
 
 
-class ChildOverrides(Input):
+class ChildOverrides(ModelOptions):
     """What a child does differently from its parent; null is inherited."""
 
-    model: str | None = Field(default=None, max_length=200)
     system: str | None = Field(default=None, max_length=200_000)
-    template: str | None = Field(default=None, max_length=200_000)
-    parameters: dict[str, Any] | None = None
     prompt_patch: PromptPatch | None = None
-    tools: list[str] | None = Field(default=None, max_length=500)
-    strategy: str | None = Field(default=None, max_length=50)
     budget: int | None = Field(default=None, ge=1, le=10_000_000)
     last: int | None = Field(default=None, ge=1, le=100_000)
-    answer_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
-    max_steps: int | None = Field(default=None, ge=1, le=100_000)
-    compaction_threshold: float | None = Field(default=None, gt=0, le=1)
-    max_cost_usd: Decimal | None = Field(default=None, ge=0, le=1_000_000)
 
     def to_overrides(self) -> Overrides:
         """Return them as the runtime takes them."""
@@ -58,22 +48,9 @@ class NewCheckpoint(Input):
     ttl_seconds: int | None = Field(default=None, ge=1, le=MAX_SECONDS, description="by default the agent's, or a day")
 
 
-class Checkpoint(BaseModel):
+@of_row(CheckpointRow, "checkpoint", leave_out="fold")
+class Checkpoint(RowAnswer):
     """A checkpoint: it keeps from retention what a restore needs, until it expires."""
-
-    id: str
-    session_id: str
-    seq: int = Field(description="the last event before the point")
-    label: str | None
-    metadata: dict[str, Any]
-    delta: dict[str, Any] = Field(description="what happened since the checkpoint before")
-    created_at: datetime
-    expires_at: datetime | None
-
-    @classmethod
-    def of(cls, row: CheckpointRow) -> Checkpoint:
-        """Return a checkpoint's row as the API shows it."""
-        return cls.model_construct(**{name: getattr(row, name) for name in cls.model_fields})
 
 
 class CheckpointList(BaseModel):

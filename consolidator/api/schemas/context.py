@@ -6,7 +6,9 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from consolidator.api.schemas.rows import of_row
 from consolidator.api.schemas.session import Input
+from consolidator.service.agents.costs import Cost
 
 
 class ContextPart(BaseModel):
@@ -51,18 +53,12 @@ class Compacted(BaseModel):
     tokens_after: int | None = None
 
 
+@of_row(Cost)
 class CostGroup(BaseModel):
     """What a group of model calls cost."""
 
-    name: str
-    calls: int
-    input_tokens: int = Field(description="cached ones included")
-    cached_tokens: int
-    output_tokens: int
     cost: str = Field(description="USD")
     set_aside: str = Field(description="USD, for calls under way")
-    unpriced: int = Field(description="calls of models whose price is unknown")
-    cheap_share: float | None
 
 
 class SessionCost(BaseModel):

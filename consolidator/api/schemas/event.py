@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel, Field
 
+from consolidator.api.schemas.rows import RowAnswer
 from consolidator.api.schemas.session import Input
 from consolidator.models.event import Event as LoggedEvent
 from consolidator.service.log.record import MAX_EVENTS
 
 
-class Event(BaseModel):
+class Event(RowAnswer):
     """One event of a session's log."""
 
     seq: int = Field(description="its place in the session, dense")
@@ -24,17 +25,9 @@ class Event(BaseModel):
     principal: str | None = Field(description="who says it, such as user:web or agent")
 
     @classmethod
-    def of(cls, event: LoggedEvent) -> Event:
+    def of(cls, row: LoggedEvent, **own: Any) -> Self:
         """Return an event as the API shows it."""
-        return cls.model_construct(
-            seq=event.seq,
-            type=event.type.value,
-            data=dict(event.data),
-            created_at=event.created_at,
-            task_id=event.task_id,
-            tool_name=event.tool_name,
-            principal=event.principal,
-        )
+        return super().of(row, type=row.type.value, data=dict(row.data), **own)
 
 
 class EventPage(BaseModel):

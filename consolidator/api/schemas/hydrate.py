@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
 from consolidator.api.schemas.child import Checkpoint
 from consolidator.api.schemas.event import Event
+from consolidator.api.schemas.rows import RowAnswer
 from consolidator.api.schemas.session import Session
 from consolidator.api.schemas.work import Scratchpad, StoredSeed, Task
 from consolidator.service.sessions import hydrate
 
 
-class OpenCall(BaseModel):
+class OpenCall(RowAnswer):
     """A call without a result."""
 
     seq: int
@@ -54,18 +54,15 @@ class HydratedSession(BaseModel):
         task = found.open_task
         return cls.model_construct(
             session=session,
-            seeds=[StoredSeed(**{name: getattr(row, name) for name in StoredSeed.model_fields}) for row in found.seeds],
+            seeds=[StoredSeed.of(row) for row in found.seeds],
             seed_count=found.seed_count,
             messages=[Event.of(event) for event in found.messages],
             next_cursor=next_cursor,
             state=found.session.state,
-            scratchpad=Scratchpad.model_construct(**asdict(found.scratchpad)),
-            open_calls=[
-                OpenCall.model_construct(**{name: getattr(each, name) for name in OpenCall.model_fields})
-                for each in found.open_calls
-            ],
+            scratchpad=Scratchpad.of(found.scratchpad),
+            open_calls=[OpenCall.of(each) for each in found.open_calls],
             answering=found.answering,
-            open_task=None if task is None else Task(**asdict(task)),
+            open_task=None if task is None else Task.of(task),
             children=children,
             checkpoints=[Checkpoint.of(row) for row in found.checkpoints],
             last_event_id=str(found.session.head),

@@ -6,68 +6,36 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import Path
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from consolidator.api.schemas.rows import of_row
 from consolidator.api.schemas.session import Input
+from consolidator.models.fact import CandidateRow, FactRow
+from consolidator.models.procedure import ProcedureRow
+from consolidator.models.solution import SolutionRow
+from consolidator.models.steer import SteerCounts
 from consolidator.service.memory.facts import MAX_CORRECTION_LENGTH
-from consolidator.service.memory.remember import MAX_STATEMENT_CHARS
+from consolidator.service.memory.learned import ChangedFactRow, FailedAgainRow, WaitingCountsRow
+from consolidator.service.memory.remember import MAX_STATEMENT_CHARS, Remembered
+from consolidator.service.memory.rules import RuleProposal as RuleProposalRow
+from consolidator.service.memory.rules import RuleQuoteRow
 
 MemoryId = Annotated[str, Path(min_length=1, max_length=200, description="an id", examples=["f3a91c07d2b8"])]
 
 
+@of_row(FactRow, "fact")
 class Fact(BaseModel):
     """What is believed, since when, and what it rests on."""
 
-    id: str
-    agent: str
-    project: str | None
-    peer: str | None
-    level: str = Field(description="peer, project or agent: whom it belongs to")
-    subject: str
-    predicate: str
-    value: str
-    sentence: str
-    kind: str
-    confidence: str = Field(description="explicit or inferred")
-    trust: str = Field(description="who said it: person, user, agent or tool")
-    valid_from: datetime
-    valid_to: datetime | None
-    recorded_at: datetime = Field(description="when memory began to believe it")
-    superseded_at: datetime | None
-    superseded_by: str | None
-    superseded_reason: Literal["replaced", "forgotten", "revision"] | None
-    sessions: int = Field(description="distinct ones that support it")
-    evidence: list[str] = Field(description="ids of candidates; `explain` shows their words")
-    flagged: str | None = Field(description="why a person may want to review it")
-    steers: int = Field(description="steers that said it")
-    steers_succeeded: int = Field(description="those of them after which the task succeeded")
-    steers_failed: int = Field(description="those of them after which the task failed")
-    run_id: str | None
-    cause: str = Field(description="what wrote it last: run, person, review or erasure")
-    recalled: int
-    last_recalled_at: datetime | None
+
+FactList = create_model("FactList", __doc__="Facts.", facts=(list[Fact], ...))
 
 
-class FactList(BaseModel):
-    """Facts."""
-
-    facts: list[Fact]
-
-
+@of_row(CandidateRow, "candidate", only="id agent project peer sentence quote session_id seq quarantined")
 class Candidate(BaseModel):
     """A statement of one event, with its quote."""
 
     model_config = ConfigDict(extra="allow")
-
-    id: str
-    agent: str
-    project: str | None
-    peer: str | None
-    sentence: str
-    quote: str
-    session_id: str
-    seq: int
-    quarantined: str | None = Field(description="why a person has to review it first")
 
 
 class FactChange(BaseModel):
@@ -77,90 +45,45 @@ class FactChange(BaseModel):
     believed: bool = Field(description="whether memory believes it from now on, as far as nothing outranks it")
 
 
-class CandidateList(BaseModel):
-    """Statements that wait for a review."""
-
-    candidates: list[Candidate]
-
-
-class Learned(BaseModel):
-    """A procedure or a solution."""
-
-    id: str
-    agent: str
-    project: str | None
-    body: dict[str, Any]
-    learned_at: datetime
-    updated_at: datetime
-    retired_at: datetime | None
-    run_id: str | None
-    cause: str
-    audience: str
+CandidateList = create_model(
+    "CandidateList", __doc__="Statements that wait for a review.", candidates=(list[Candidate], ...)
+)
 
 
-class Procedure(Learned):
+@of_row(ProcedureRow, "procedure")
+class Procedure(BaseModel):
     """Steps that sessions have in common."""
 
-    title: str
-    support: int = Field(description="distinct sessions that did it")
-    rank: float
-    worth: float
+
+ProcedureList = create_model("ProcedureList", __doc__="Procedures, the best first.", procedures=(list[Procedure], ...))
 
 
-class ProcedureList(BaseModel):
-    """Procedures, the best first."""
-
-    procedures: list[Procedure]
-
-
-class Solution(Learned):
+@of_row(SolutionRow, "solution")
+class Solution(BaseModel):
     """An error and what resolved it; where it was looked up, `body.suggestion` is the fix for this case."""
 
-    fingerprint: str
-    tool: str
-    headline: str
-    confirmed: bool = Field(description="whether a fix worked in two sessions or more")
-    sessions: int
-    occurrences: int
-    search: str
+
+SolutionList = create_model("SolutionList", __doc__="Solutions, the best first.", solutions=(list[Solution], ...))
 
 
-class SolutionList(BaseModel):
-    """Solutions, the best first."""
-
-    solutions: list[Solution]
-
-
+@of_row(ChangedFactRow)
 class ChangedFact(Fact):
     """A fact that took another's place."""
 
-    instead_of: str = Field(description="id of the fact that it replaced")
-    before: str = Field(description="that fact's sentence")
 
-
+@of_row(FailedAgainRow)
 class FailedAgain(Solution):
     """A solution whose error occurred again though its fix was known."""
 
-    times: int
-    in_sessions: int = Field(description="how many sessions that was in")
 
-
+@of_row(WaitingCountsRow)
 class Waiting(BaseModel):
     """How much waits for a person, whenever it came."""
 
-    to_review: int
-    flagged: int
-    dead_letters: int
-    calls: int
-    rules: int = Field(description="what people repeat, to accept or dismiss")
 
-
+@of_row(SteerCounts)
 class Steering(BaseModel):
     """Steers, and what became of the tasks that they were given in."""
-
-    steers: int
-    succeeded: int
-    failed: int = Field(description="of the rest nobody knows")
 
 
 class LearnedNews(BaseModel):
@@ -192,10 +115,11 @@ class RecallAnswer(BaseModel):
     items: list[dict[str, Any]]
 
 
-class SuggestionList(BaseModel):
-    """The calls that usually follow, the likeliest first."""
-
-    suggestions: list[dict[str, Any]]
+SuggestionList = create_model(
+    "SuggestionList",
+    __doc__="The calls that usually follow, the likeliest first.",
+    suggestions=(list[dict[str, Any]], ...),
+)
 
 
 class Explanation(BaseModel):
@@ -242,48 +166,27 @@ class Forgetting(Input):
     peer: str | None = Field(default=None, max_length=200)
 
 
+@of_row(Remembered)
 class RememberedFact(BaseModel):
     """A fact as it was remembered or forgotten."""
 
-    id: str
-    statement: str
-    scope: str = Field(description="project, peer or agent: whom it belongs to")
-    agent: str
-    project: str | None
-    peer: str | None
-    known: bool = Field(description="whether memory believed it before")
-    session: str | None = Field(description="where the log has it, at `seq`")
-    seq: int | None
 
-
+@of_row(RuleQuoteRow)
 class RuleQuote(BaseModel):
     """A person's words, and where they stand."""
 
-    session_id: str
-    origin: str | None
-    seq: int
-    quote: str
-    occurred_at: datetime
 
-
+@of_row(RuleProposalRow)
 class RuleProposal(BaseModel):
     """What people asked in several sessions, as a rule to accept or dismiss."""
 
-    id: str
-    rule: str
-    sessions: int = Field(description="distinct ones in which it was asked; forks count as one")
-    agent: str
-    project: str | None
-    peer: str | None
-    believed: bool = Field(description="whether memory believes it already")
     quotes: list[RuleQuote]
     withheld: str | None = Field(None, description="why it is told to no agent before a person accepts it")
 
 
-class RuleList(BaseModel):
-    """What waits for a person's word, the most often asked first."""
-
-    rules: list[RuleProposal]
+RuleList = create_model(
+    "RuleList", __doc__="What waits for a person's word, the most often asked first.", rules=(list[RuleProposal], ...)
+)
 
 
 class Acceptance(Input):

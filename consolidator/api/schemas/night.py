@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any, Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, create_model, model_validator
 
+from consolidator.api.schemas.rows import of_row
 from consolidator.api.schemas.session import Input
+from consolidator.service.memory.revisions import RevisionSummaryRow
+from consolidator.service.nights.runs import ListedRun
 
 
+@of_row(
+    ListedRun,
+    "run",
+    leave_out="heartbeat_at owner arguments deaths units",
+    seen="events: learned + nothing + deferred + dead",
+)
 class Run(BaseModel):
     """One execution of a job."""
 
     model_config = ConfigDict(extra="allow")
 
-    id: str
-    job: str
-    scheduled_at: datetime
-    trigger: str = Field(description="schedule, manual or batch")
-    status: str = Field(description="running, done, failed or interrupted")
-    started_at: datetime
-    finished_at: datetime | None
-    error: str | None
-    report: dict[str, Any]
-    seen: int = Field(description="events: learned + nothing + deferred + dead")
-    learned: int
-    nothing: int
-    deferred: int
-    dead: int
 
-
-class RunList(BaseModel):
-    """Runs, the latest first."""
-
-    runs: list[Run]
+RunList = create_model("RunList", __doc__="Runs, the latest first.", runs=(list[Run], ...))
 
 
 class RunDetails(Run):
@@ -112,25 +102,16 @@ class Erased(BaseModel):
     """Of a peer: what programs kept under a namespace with this name."""
 
 
+@of_row(RevisionSummaryRow, "revision", leave_out="choice")
 class Revision(BaseModel):
     """A revision of the facts, and how much it has read."""
 
     model_config = ConfigDict(extra="allow")
 
-    id: int
     model: str | None
-    status: str
-    sessions: int
-    events: int
-    candidates: int
-    created_at: datetime
-    promoted_at: datetime | None
 
 
-class RevisionList(BaseModel):
-    """Revisions, the latest first."""
-
-    revisions: list[Revision]
+RevisionList = create_model("RevisionList", __doc__="Revisions, the latest first.", revisions=(list[Revision], ...))
 
 
 class RevisionComparison(BaseModel):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import datetime
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from fastapi import Path
 from pydantic import BaseModel, ConfigDict, Field
 
+from consolidator.api.schemas.rows import RowAnswer, of_row
 from consolidator.errors import UsageError
 from consolidator.models.seed import Seed as NewSeed
 from consolidator.models.session import SessionRow
@@ -28,18 +28,37 @@ class Input(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class ContextUse(BaseModel):
+class ModelOptions(Input):
+    """How a session's model is asked, of an agent, a session or a child."""
+
+    model: str | None = Field(default=None, max_length=200, description="or `auto`")
+    template: str | None = Field(default=None, max_length=200_000, description="of the system prompt, with $names")
+    parameters: dict[str, Any] | None = Field(default=None, description="of the template")
+    tools: list[str] | None = Field(default=None, max_length=500, description="the only ones that it may use")
+    max_cost_usd: Decimal | None = Field(default=None, ge=0, le=1_000_000, description="what the session may cost")
+    max_steps: int | None = Field(default=None, ge=1, le=100_000, description="answers of the model in one turn")
+    answer_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
+    strategy: str | None = Field(default=None, max_length=50, description="of the context")
+    compaction_threshold: float | None = Field(default=None, gt=0, le=1, description="share of the budget")
+
+
+@of_row(MeasuredUse)
+class ContextUse(RowAnswer):
     """What a session's next context takes of its model's window."""
 
-    tokens: int
-    budget: int = Field(description="tokens that a context of this session may take")
-    window: int | None = Field(description="tokens of the model's window, where it is known")
     share: float | None
-    strategy: str
-    model: str | None
 
 
-class Session(BaseModel):
+@of_row(
+    SessionRow,
+    "session",
+    only="id key agent channel peer project kind parent_id parent_seq root_id conversation_id model status error head"
+    " settled_to pending recorded_by attention config turns input_tokens cached_tokens output_tokens compactions"
+    " created_at last_event_at completed_at expires_at labels trigger_type trigger_id",
+    peer="whom the agent talks to",
+    pending="whether a driver has something to do in it",
+)
+class Session(RowAnswer):
     """A session: who it is with, how far its log is, what it cost and what waits in it."""
 
     model_config = ConfigDict(
@@ -61,58 +80,19 @@ class Session(BaseModel):
         }
     )  # fmt: skip
 
-    id: str
     title: str | None = Field(description="its first words, in lists and where one session is shown")
-    key: str | None = Field(description="agent:channel:peer")
-    agent: str
-    channel: str | None
-    peer: str | None = Field(description="whom the agent talks to")
-    project: str | None
-    kind: str = Field(description="root, fork, resume, branch or sub-agent")
-    parent_id: str | None
-    parent_seq: int | None
-    root_id: str
-    conversation_id: str | None
-    model: str | None
-    status: str = Field(description="open or ended")
-    error: str | None
-    head: int = Field(description="seq of the last event")
-    settled_to: int = Field(description="nothing up to this event is open")
-    pending: bool = Field(description="whether a driver has something to do in it")
-    recorded_by: str | None = Field(description="the client that writes it: it is never driven here")
     driven_here: bool = Field(description="whether messages to it are answered here")
-    attention: dict[str, Any] = Field(description="calls that wait for a person, by their ids")
-    config: dict[str, Any]
     max_cost_usd: str | None
     cost_usd: str
-    turns: int
-    input_tokens: int
-    cached_tokens: int
-    output_tokens: int
-    compactions: int
-    created_at: datetime
-    last_event_at: datetime
-    completed_at: datetime | None = Field(description="when it ended")
-    expires_at: datetime | None
     activity: str = Field(description="running, waiting (for a person), pending, failed, idle or ended")
-    labels: dict[str, Any]
-    trigger_type: str | None = Field(description="what started it, such as email")
-    trigger_id: str | None
     context: ContextUse | None = Field(default=None, description="if it was asked for")
 
     @classmethod
-    def of(cls, row: SessionRow, activity: str, use: MeasuredUse | None = None, title: str | None = None) -> Session:
-        """Return a session's row as the API shows it."""
-        same = {name: getattr(row, name) for name in cls.model_fields if hasattr(row, name)}
-        return cls.model_construct(
-            **same,
-            activity=activity,
-            title=title,
-            context=None if use is None else ContextUse(**asdict(use), share=use.share),
-            driven_here=not row.is_driven_elsewhere,
-            max_cost_usd=None if row.max_cost is None else str(row.max_cost),
-            cost_usd=str(row.cost),
-        )
+    def of(cls, row: SessionRow, **own: Any) -> Self:
+        """Return a session's row as the API shows it; its activity, context and title are the caller's."""
+        max_cost = None if row.max_cost is None else str(row.max_cost)
+        own = {"title": None, "context": None, "driven_here": not row.is_driven_elsewhere} | own
+        return super().of(row, max_cost_usd=max_cost, cost_usd=str(row.cost), **own)
 
 
 class SessionPage(BaseModel):
@@ -132,7 +112,7 @@ class Seed(Input):
     details: dict[str, Any] = Field(default_factory=dict)
 
 
-class OpenSession(Input):
+class OpenSession(ModelOptions):
     """What a session begins with; what is null is the agent's, or stays as it is.
 
     A session that exists has its beginning: another project, conversation, trigger or seeds is refused (409).
@@ -145,18 +125,9 @@ class OpenSession(Input):
     agent: str | None = Field(default=None, min_length=1, max_length=200, description="without a key")
     channel: str | None = Field(default=None, min_length=1, max_length=200, description="without a key")
     peer: str | None = Field(default=None, min_length=1, max_length=300, description="without a key")
-    model: str | None = Field(default=None, max_length=200, description="or `auto`")
     system: str | None = Field(default=None, max_length=200_000, description="the system prompt")
-    template: str | None = Field(default=None, max_length=200_000, description="of the system prompt, with $names")
-    parameters: dict[str, Any] | None = Field(default=None, description="of the template")
-    tools: list[str] | None = Field(default=None, max_length=500, description="the only ones that it may use")
-    max_cost_usd: Decimal | None = Field(default=None, ge=0, le=1_000_000, description="what the session may cost")
-    max_steps: int | None = Field(default=None, ge=1, le=100_000, description="answers of the model in one turn")
-    answer_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
-    strategy: str | None = Field(default=None, max_length=50, description="of the context")
     budget: int | None = Field(default=None, ge=1, le=10_000_000, description="tokens of the context")
     last: int | None = Field(default=None, ge=1, le=1_000_000, description="events that the strategy window shows")
-    compaction_threshold: float | None = Field(default=None, gt=0, le=1, description="share of the budget")
     context_window: int | None = Field(default=None, ge=1, le=100_000_000, description="tokens, of an unknown model")
     session_ttl_seconds: int | None = Field(default=None, ge=1, le=MAX_SECONDS, description="after the last message")
     checkpoint_ttl_seconds: int | None = Field(default=None, ge=1, le=MAX_SECONDS)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, Field
 
+from consolidator.api.schemas.rows import RowAnswer, of_row
 from consolidator.api.schemas.session import Input
+from consolidator.models.seed import SeedRow
+from consolidator.runtime.session.scratchpad import Scratchpad as StoredScratchpad
+from consolidator.service.sessions.tasks import TaskRow
 
 
 class NewTask(Input):
@@ -24,20 +27,11 @@ class TaskEnd(Input):
     task_id: str | None = Field(default=None, max_length=200, description="only if this one is open")
 
 
-class Task(BaseModel):
+@of_row(TaskRow)
+class Task(RowAnswer):
     """A task of a session."""
 
-    id: str
     title: str | None = Field(description="null for a credential that may not read")
-    started_seq: int | None = Field(description="null where its start was pruned")
-    started_at: datetime | None
-    started_by: str | None = Field(description="a principal")
-    ended_seq: int | None
-    ended_at: datetime | None
-    ended_by: str | None
-    outcome: str | None = Field(description="success, failure, cancelled, abandoned or unknown; null while it is open")
-    note: str | None
-    steers: int | None = Field(description="how often people steered meanwhile; in lists, while its start is there")
 
 
 class TaskList(BaseModel):
@@ -55,24 +49,16 @@ class ScratchpadChange(Input):
     expected_seq: int | None = Field(default=None, ge=0, le=2**53 - 1, description="only this version; else 409")
 
 
-class Scratchpad(BaseModel):
+@of_row(StoredScratchpad)
+class Scratchpad(RowAnswer):
     """A session's notes, which stand at the end of each of its contexts."""
 
-    session_id: str
     text: str | None = Field(description="null for a credential that may not read")
-    seq: int = Field(description="its version: the event that set it, 0 where none did")
-    limit: int = Field(description="characters that it may have")
 
 
-class StoredSeed(BaseModel):
+@of_row(SeedRow, "seed", leave_out="session_id")
+class StoredSeed(RowAnswer):
     """A part of what a session's model saw at the start."""
-
-    ordinal: int
-    role: str
-    content: str
-    is_new: bool
-    occurred_at: datetime | None
-    details: dict[str, Any]
 
 
 class SeedList(BaseModel):

@@ -25,6 +25,7 @@ from consolidator.cli.output import (
 from consolidator.cli.query_group import QueryGroup
 from consolidator.errors import UsageError
 from consolidator.models.fact import FactRow
+from consolidator.models.memory_filter import FactFilter, MemoryFilter
 from consolidator.service.memory.facts import (
     UNKNOWN_START,
     correct_fact,
@@ -86,9 +87,9 @@ class FactOptions:
     valid_at: Annotated[str | None, typer.Option(help="What was true then, by what is believed now.")] = None
 
     def values(self, now: datetime) -> dict[str, Any]:
-        """Return the options of `list_facts`. Raises UsageError for a time that is none."""
+        """Return the options as fields of a `FactFilter`. Raises UsageError for a time that is none."""
         times = {"as_of": parse_moment(self.as_of, now), "valid_at": parse_moment(self.valid_at, now)}
-        return times | {"superseded_too": self.history, "flagged": self.flagged}
+        return times | {"include_superseded": self.history, "flagged": self.flagged}
 
 
 @facts_app.callback()
@@ -110,12 +111,15 @@ def facts_command(
     if options.rejected and (options.as_of or options.valid_at or options.history):
         raise UsageError("--rejected cannot be combined with --all, --as-of or --valid-at")
     if options.rejected:
-        rejected = run(lambda database, _: list_rejected(database, query=query, limit=limit, **owner.values()))
+        rejected = run(
+            lambda database, _: list_rejected(database, MemoryFilter(**owner.values(), query=query, limit=limit))
+        )
         emit(rejected, _REJECTED, as_json=as_json)
         return
     facts = run(
         lambda database, _: list_facts(
-            database, query=query, limit=limit, **owner.values(), **options.values(database.clock.now())
+            database,
+            FactFilter(**owner.values(), **options.values(database.clock.now()), query=query, limit=limit),
         )
     )
     emit(facts, _print_flagged if options.flagged else _FACTS, as_json=as_json)

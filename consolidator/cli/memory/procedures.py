@@ -23,6 +23,7 @@ from consolidator.cli.output import (
 )
 from consolidator.cli.query_group import QueryGroup
 from consolidator.errors import UsageError
+from consolidator.models.memory_filter import ProcedureFilter
 from consolidator.models.procedure import MIN_SUCCESS, ProcedureRow
 from consolidator.service.memory.procedures import describe_purpose, list_procedures
 from consolidator.service.memory.skills import export_skills
@@ -63,7 +64,9 @@ def procedures_command(
     if context.invoked_subcommand:
         return
     procedures = run(
-        lambda database, _: list_procedures(database, query=query, everything=everything, limit=limit, **owner.values())
+        lambda database, _: list_procedures(
+            database, ProcedureFilter(**owner.values(), query=query, include_unworthy=everything, limit=limit)
+        )
     )
     emit(procedures, _print_entries if procedures and OUT.is_terminal else _TABLE, as_json=as_json)
 
@@ -103,7 +106,9 @@ def export_command(
     try:
         directory.mkdir(parents=True, exist_ok=True)
         exported = run(
-            lambda database, _: export_skills(database, directory, everything=everything, limit=limit, **owner.values())
+            lambda database, _: export_skills(
+                database, directory, ProcedureFilter(**owner.values(), include_unworthy=everything, limit=limit)
+            )
         )
     except OSError as error:
         raise UsageError(f"cannot write to {directory}: {error.strerror}") from error

@@ -10,6 +10,7 @@ import typer
 from consolidator.cli.common import run
 from consolidator.cli.output import AgentOption, AsJson, emit, print_line
 from consolidator.errors import UsageError
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.database import Database
 from consolidator.service.log.working_directory import find_project
 from consolidator.service.memory.recall import (
@@ -59,8 +60,7 @@ def recall_command(
     async def ask(database: Database, settings: Settings) -> tuple[str | None, RecallResult]:
         place = None if everywhere else project or await find_project(database, Path.cwd())
         return place, await recall(
-            database, question, agent=agent, project=place, peer=peer, token_budget=budget, limit=limit,
-            settings=settings,
+            database, question, MemoryScope(agent, place, peer), token_budget=budget, limit=limit, settings=settings
         )  # fmt: skip
 
     place, result = run(ask)

@@ -10,6 +10,7 @@ import typer
 from consolidator.cli.common import run
 from consolidator.cli.output import AsJson, emit, owner_name, print_line
 from consolidator.errors import UsageError
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.database import Database
 from consolidator.service.log.working_directory import find_named_project, find_project
 from consolidator.service.memory.remember import Remembered, forget, remember
@@ -43,7 +44,7 @@ def remember_command(
             owner = await find_project(database, Path.cwd())
         else:
             owner = await find_named_project(database, project, Path.cwd()) if project else None
-        return await remember(database, " ".join(words), project=owner, agent=agent, peer=peer)
+        return await remember(database, " ".join(words), MemoryScope(agent, owner, peer))
 
     emit(run(remember_here), _print_remembered, as_json=as_json)
 
@@ -66,6 +67,6 @@ def forget_command(
 ) -> None:
     """Stop believing a fact, and what says the same later. Its history stays (`explain ID`, `facts --all`)."""
 
-    forgotten = run(lambda database, _: forget(database, " ".join(words), project=project, agent=agent, peer=peer))
+    forgotten = run(lambda database, _: forget(database, " ".join(words), MemoryScope(agent, project, peer)))
     line = f"no longer believed: {forgotten.statement}"
     emit(forgotten, line, as_json=as_json)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Any
+from dataclasses import dataclass, replace
+from typing import Annotated
 
 import typer
 
@@ -22,6 +22,7 @@ from consolidator.cli.output import (
     print_line,
     short_id,
 )
+from consolidator.models.memory_filter import SolutionFilter
 from consolidator.models.solution import SolutionRow
 from consolidator.service.database import Database
 from consolidator.service.memory.solutions import find_solutions, list_solutions
@@ -62,15 +63,15 @@ def solutions_command(
     as_json: AsJson = False,
 ) -> None:
     """List errors and what resolved them; confirmed ones (in two sessions, and mostly when tried) first."""
-    options: dict[str, Any] = owner.values() | {"unsolved_too": unsolved_too, "limit": limit}
+    filters = SolutionFilter(**owner.values(), include_unsolved=unsolved_too, limit=limit)
     query = words or []
     query = query[1:] if query[:1] == [SEARCH] else query  # as of facts and procedures
 
     async def load(database: Database, _: Settings) -> list[SolutionRow]:
         if failure.error is None:
-            return await list_solutions(database, query=" ".join(query) or None, **options)
+            return await list_solutions(database, replace(filters, query=" ".join(query) or None))
         call = None if failure.command is None else ("bash", {"command": failure.command})
-        return await find_solutions(database, failure.error, tool=failure.tool, call=call, **options)
+        return await find_solutions(database, failure.error, filters, tool=failure.tool, call=call)
 
     def show(solutions: list[SolutionRow]) -> None:
         if failure.error is not None and not solutions:

@@ -24,6 +24,7 @@ from consolidator.cli.output import (
     short_id,
 )
 from consolidator.errors import UsageError
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.memory.learned import LearnedNews, NightSumsRow, load_learned
 from consolidator.service.memory.learned_sections import list_sections
 from consolidator.service.nights.night_digest import preview_digest, send_digest
@@ -70,7 +71,7 @@ def learned_command(
 
     news = run(
         lambda database, _: load_learned(
-            database, parse_moment(since, database.clock.now()), limit=limit, **owner.values()
+            database, parse_moment(since, database.clock.now()), MemoryScope(**owner.values()), limit=limit
         )
     )
     emit(news, _print_news, as_json=as_json, encode=lambda news: None if news is None else news.as_json())

@@ -14,13 +14,12 @@ from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.models.seed import SeedRow
-from consolidator.models.session import SessionRow
+from consolidator.models.session import SessionFilter, SessionRow
 from consolidator.runtime.session.fold import OpenCall, fold_open_state
 from consolidator.runtime.session.scratchpad import Scratchpad
 from consolidator.settings import Settings
 from consolidator.store.sessions import checkpoints, seeds, session_list, tasks
 from consolidator.store.sessions.lineage import load_lineage, read_latest, read_lineage
-from consolidator.store.sessions.session_list import SessionFilter
 from consolidator.store.sessions.tasks import TaskRow
 from consolidator.store.turns import context as views
 
@@ -97,11 +96,7 @@ async def hydrate_session(
         children=await session_list.list_page(
             conn,
             SessionFilter(parent=session.id, hidden=True),
-            agent=None,
-            project=None,
-            person=None,
             order="created",
-            after=None,
             limit=MAX_LISTED,
             now=now,
         ),

@@ -30,13 +30,14 @@ from consolidator.memory.text.words import query_words, word_key
 from consolidator.models.audience import OWNER
 from consolidator.models.fact import FactRow
 from consolidator.models.injection import Moment
+from consolidator.models.memory_filter import MemoryScope, SolutionFilter
 from consolidator.models.solution import SolutionRow
 from consolidator.service.hooks.payload import HookCall
 from consolidator.service.log.working_directory import find_project
 from consolidator.service.memory.recall import MAX_QUERY_WORDS, rank_documents
-from consolidator.service.memory.solutions import find_solutions
+from consolidator.service.memory.solutions import DEFAULT_LIMIT, find_solutions
 from consolidator.service.memory.withheld import find_withheld_facts
-from consolidator.store.facts.visibility import find_facts_of_others, find_project_sessions
+from consolidator.store.facts.visibility import find_facts_of_others, find_reached_sessions
 from consolidator.store.memory import injections
 from consolidator.store.search import postings, scope_sizes
 
@@ -133,7 +134,7 @@ async def _items_for_prompt(database: Database, call: HookCall, shown: Collectio
         return []
     solutions = await _find_known_fixes(database, call, prompt) if looks_like_error(prompt) else []
     items = [_fix_item(row) for row in solutions]
-    ranked = await rank_documents(database, prompt, agent=call.agent, project=call.project, peer=OWNER)
+    ranked = await rank_documents(database, prompt, MemoryScope(call.agent, call.project, OWNER))
     persons = [item for item in ranked if _is_persons_word(item) and call.session_id not in _sessions_of(item)]
     if persons:
         weighed = await _weigh_words(database, call, query_words(without_directories(prompt))[:MAX_QUERY_WORDS])
@@ -162,7 +163,9 @@ async def _find_fix(database: Database, call: HookCall, shown: Collection[str]) 
 async def _find_known_fixes(database: Database, call: HookCall, error: str) -> list[SolutionRow]:
     """Return the confirmed solutions of exactly this error, or of its family, bound to it."""
     failed = (call.tool, call.arguments) if call.tool else None
-    rows = await find_solutions(database, error, call=failed, agent=call.agent, project=call.project, peer=OWNER)
+    rows = await find_solutions(
+        database, error, SolutionFilter(call.agent, call.project, OWNER, limit=DEFAULT_LIMIT), call=failed
+    )
     text = redact(error)
     tool = tool_symbol(*failed) if failed else ""
     exact, family = fingerprint(tool, text), family_fingerprint(tool, headline(text))
@@ -176,7 +179,7 @@ async def _weigh_words(database: Database, call: HookCall, words: Sequence[str])
     """Weigh a prompt's words by how many documents have them."""
     keys = {word_key(kind, word): word for word in words for kind in (TURN, FACT)}
     async with database.connection() as conn:
-        sums = await scope_sizes.load_corpus(conn, agent=call.agent, project=call.project, peer=OWNER)
+        sums = await scope_sizes.load_corpus(conn, MemoryScope(call.agent, call.project, OWNER))
         hits = await postings.search_words(conn, list(keys), sums.scopes, sums.documents)
     counts: dict[str, int] = {}
     for key, _, count in hits:
@@ -189,7 +192,7 @@ async def _tellable(database: Database, call: HookCall, items: Sequence[RecallIt
     facts = {str(item.data["id"]): str(item.data["text"]) for item in items if item.kind == "fact"}
     async with database.connection() as conn:
         sessions = {session for item in items if item.kind == "episode" for session in _sessions_of(item)}
-        own = await find_project_sessions(conn, sessions, call.project) if sessions else set()
+        own = await find_reached_sessions(conn, sessions, project=call.project) if sessions else set()
         withheld = await find_withheld_facts(conn, facts)
     return [
         item

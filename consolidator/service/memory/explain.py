@@ -23,12 +23,7 @@ from consolidator.service.memory.procedures import describe_purpose
 from consolidator.service.memory.withheld import find_withheld_facts
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.facts import supersession
-from consolidator.store.facts.visibility import (
-    find_own_sessions,
-    find_project_facts,
-    find_project_sessions,
-    find_visible_facts,
-)
+from consolidator.store.facts.visibility import find_reached_facts, find_reached_sessions
 from consolidator.store.memory import lookup
 from consolidator.store.memory.lookup import SessionOriginRow
 from consolidator.store.sessions import sessions as session_store
@@ -110,15 +105,11 @@ async def _is_visible(
 
 async def find_scoped_facts(conn: Connection, ids: set[str], scope: Viewer) -> set[str]:
     """Return which of some facts a scope's person and project may see."""
-    if scope.peer is not None:
-        ids = await find_visible_facts(conn, ids, scope.peer)
-    return ids if scope.project is None else await find_project_facts(conn, ids, scope.project)
+    return await find_reached_facts(conn, ids, peer=scope.peer, project=scope.project)
 
 
 async def _reached_sessions(conn: Connection, ids: set[str], scope: Viewer) -> set[str]:
-    if scope.peer is not None:
-        ids = await find_own_sessions(conn, ids, scope.peer)
-    return ids if scope.project is None else await find_project_sessions(conn, ids, scope.project)
+    return await find_reached_sessions(conn, ids, peer=scope.peer, project=scope.project)
 
 
 def _is_cut(scope: Viewer) -> bool:

@@ -19,6 +19,7 @@ from consolidator.memory.facts.reconcile import UNKNOWN_START, normalize_value
 from consolidator.memory.facts.relations import spellings_of
 from consolidator.memory.facts.remembered import FORGOTTEN, RESTORED
 from consolidator.models.fact import CandidateRow, CitedCandidateRow, FactRow
+from consolidator.models.memory_filter import FactFilter, MemoryFilter
 from consolidator.models.page import Page
 from consolidator.models.provenance import Provenance
 from consolidator.service.memory.decision_log import MemoryOwner, log_decision
@@ -28,12 +29,7 @@ from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.calls import agent_locks
 from consolidator.store.facts import facts
 from consolidator.store.facts.facts import OwnedAttribute
-from consolidator.store.facts.visibility import (
-    find_own_sessions,
-    find_project_facts,
-    find_project_sessions,
-    find_visible_facts,
-)
+from consolidator.store.facts.visibility import find_reached_facts, find_reached_sessions
 from consolidator.store.memory import listing, lookup
 from consolidator.store.memory.listing import FACT_POSITION
 from consolidator.store.sessions.projects import resolve_project
@@ -60,21 +56,7 @@ UNUSED_AFTER = timedelta(days=60)  # a fact that nobody said or recalled for so 
 
 
 async def list_facts(
-    database: Database,
-    *,
-    query: str | None = None,
-    agent: str | None = None,
-    project: str | None = None,
-    peer: str | None = None,
-    kind: str | None = None,
-    trust: str | None = None,
-    superseded_too: bool = False,
-    flagged: bool = False,
-    as_of: datetime | None = None,
-    valid_at: datetime | None = None,
-    after: Sequence[Any] | None = None,
-    limit: int = 50,
-    viewer: Viewer = OWNER,
+    database: Database, filters: FactFilter = FactFilter(), *, viewer: Viewer = OWNER
 ) -> Page[FactRow]:
     """Return a page of facts, those in use and with most sessions first: as believed or as true at a time.
 
@@ -83,27 +65,18 @@ async def list_facts(
     UsageError.
     """
     is_cut = viewer.peer is not None or viewer.is_of_project
-    if is_cut and as_of is not None:
+    if is_cut and filters.as_of is not None:
         raise UsageError("this credential is for one peer or project: leave as_of out")
+    is_of_now = filters.as_of is None and filters.valid_at is None
     async with database.connection() as conn:
-        scope = await narrow_scope(conn, viewer, agent=agent, project=project, peer=peer)
+        scope = await narrow_scope(conn, viewer, filters)
+        project = None if viewer.is_of_project else scope.project
         rows = await listing.list_facts(
             conn,
-            query=query,
-            agent=scope.agent,
-            project=None if viewer.is_of_project else scope.project,
-            peer=peer,
-            kind=kind,
-            trust=trust,
-            superseded_too=superseded_too,
-            flagged=flagged and not is_cut,
-            as_of=as_of,
-            valid_at=valid_at,
-            unused_since=database.clock.now() - UNUSED_AFTER if as_of is None and valid_at is None else None,
+            replace(scope, project=project, peer=filters.peer, flagged=filters.flagged and not is_cut),
+            unused_since=database.clock.now() - UNUSED_AFTER if is_of_now else None,
             visible_to=viewer.peer,
             of_project=viewer.project,
-            after=after,
-            limit=limit,
         )
     return Page((cut_fact(row) for row in rows), rows.position) if is_cut else rows
 
@@ -114,19 +87,11 @@ def cut_fact(fact: F) -> F:
     return replace(cut, steers=0, steers_succeeded=0, steers_failed=0)
 
 
-async def list_rejected(
-    database: Database,
-    *,
-    query: str | None = None,
-    agent: str | None = None,
-    project: str | None = None,
-    peer: str | None = None,
-    limit: int = 50,
-) -> list[CandidateRow]:
+async def list_rejected(database: Database, filters: MemoryFilter = MemoryFilter()) -> list[CandidateRow]:
     """Return the candidates that may not become facts, with the reason, the latest first."""
     async with database.connection() as conn:
-        project = await resolve_project(conn, project, agent=agent, peer=peer)
-        return await lookup.list_rejected(conn, query=query, agent=agent, project=project, peer=peer, limit=limit)
+        project = await resolve_project(conn, filters.project, agent=filters.agent, peer=filters.peer)
+        return await lookup.list_rejected(conn, replace(filters, project=project))
 
 
 async def list_quarantined(
@@ -285,11 +250,9 @@ async def find_believed(database: Database, candidate: CandidateRow, *, viewer: 
 
 async def _find_decidable(conn: Connection, candidates: Sequence[CandidateRow], viewer: Viewer) -> set[str]:
     """Return the ids of those candidates that belong to the viewer's agent, project and peer, as do their sessions."""
-    sessions = {row.session_id for row in candidates}
-    if viewer.peer is not None:
-        sessions = await find_own_sessions(conn, sessions, viewer.peer)
-    if viewer.project is not None:
-        sessions = await find_project_sessions(conn, sessions, viewer.project)
+    sessions = await find_reached_sessions(
+        conn, {row.session_id for row in candidates}, peer=viewer.peer, project=viewer.project
+    )
     return {
         row.id
         for row in candidates
@@ -319,12 +282,8 @@ async def _load_fact(conn: Connection, fact_id: str, viewer: Viewer) -> FactRow:
 
 async def _is_visible(conn: Connection, fact: FactRow, viewer: Viewer) -> bool:
     """Whether a viewer may see a fact."""
-    ids = {fact.id} if viewer.agent in (None, fact.agent) else set()
-    if viewer.peer is not None:
-        ids = await find_visible_facts(conn, ids, viewer.peer)
-    if viewer.project is not None:
-        ids = await find_project_facts(conn, ids, viewer.project)
-    return bool(ids)
+    ids = {fact.id} if viewer.agent in (None, fact.agent) else ()
+    return bool(await find_reached_facts(conn, ids, peer=viewer.peer, project=viewer.project))
 
 
 async def _supersede_fact(conn: Connection, database: Database, fact: FactRow, *, superseded_by: str | None) -> None:

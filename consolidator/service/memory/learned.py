@@ -6,23 +6,37 @@ from dataclasses import replace
 from datetime import datetime
 
 from consolidator.database import Database
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.memory.facts import cut_fact
 from consolidator.service.memory.rules import count_rules
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.memory import learned
-from consolidator.store.memory.learned import KINDS, FailedAgainRow, LearnedNews, NightSumsRow
+from consolidator.store.memory.learned import (
+    KINDS,
+    ChangedFactRow,
+    FailedAgainRow,
+    LearnedNews,
+    NightSumsRow,
+    WaitingCountsRow,
+)
 
-__all__ = ["KINDS", "FailedAgainRow", "LearnedNews", "NightSumsRow", "load_learned"]
+__all__ = [
+    "KINDS",
+    "ChangedFactRow",
+    "FailedAgainRow",
+    "LearnedNews",
+    "NightSumsRow",
+    "WaitingCountsRow",
+    "load_learned",
+]
 
 
 async def load_learned(
     database: Database,
     since: datetime | None = None,
+    scope: MemoryScope = MemoryScope(),
     *,
-    agent: str | None = None,
-    project: str | None = None,
-    peer: str | None = None,
     limit: int = 10,
     viewer: Viewer = OWNER,
 ) -> LearnedNews | None:
@@ -34,19 +48,11 @@ async def load_learned(
     """
     viewer.check_may("read")
     async with database.connection() as conn:
-        scope = await narrow_scope(conn, viewer, agent=agent, project=project, peer=peer)
+        scope = await narrow_scope(conn, viewer, scope)
         since = since or await learned.find_latest_night(conn)
         if since is None:
             return None
-        news = await learned.load_learned(
-            conn,
-            since,
-            agent=scope.agent,
-            project=scope.project,
-            person=scope.peer,
-            project_alone=viewer.is_of_project,
-            limit=limit,
-        )
+        news = await learned.load_learned(conn, since, scope, limit=limit)
         if news.waiting is not None and not viewer.is_narrowed:
             news = replace(news, waiting=replace(news.waiting, rules=await count_rules(conn)))
     if not viewer.is_narrowed:

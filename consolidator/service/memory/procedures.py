@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any
 
 from consolidator.database import Database
+from consolidator.models.memory_filter import ProcedureFilter
 from consolidator.models.page import Page
 from consolidator.models.procedure import ProcedureRow
 from consolidator.service.scope import narrow_scope
@@ -20,34 +20,14 @@ _NINETY_PERCENT = 1.645  # standard deviations on each side
 
 
 async def list_procedures(
-    database: Database,
-    *,
-    query: str | None = None,
-    agent: str | None = None,
-    project: str | None = None,
-    peer: str | None = None,
-    everything: bool = False,
-    after: Sequence[Any] | None = None,
-    limit: int = 50,
-    viewer: Viewer = OWNER,
+    database: Database, filters: ProcedureFilter = ProcedureFilter(), *, viewer: Viewer = OWNER
 ) -> Page[ProcedureRow]:
-    """Return a page of the procedures that are worth telling, or `everything`, the best first.
+    """Return a page of the procedures that are worth telling, the best first.
 
     For a peer those of its own sessions, and what enough people share; for a viewer of one project that project's.
     """
     async with database.connection() as conn:
-        scope = await narrow_scope(conn, viewer, agent=agent, project=project, peer=peer)
-        return await listing.list_procedures(
-            conn,
-            query=query,
-            agent=scope.agent,
-            project=scope.project,
-            peer=scope.peer,
-            project_alone=viewer.is_of_project,
-            everything=everything,
-            after=after,
-            limit=limit,
-        )
+        return await listing.list_procedures(conn, await narrow_scope(conn, viewer, filters))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from consolidator.memory.recall.postings import FACT, TURN
 from consolidator.memory.recall.query import looks_like_error, looks_like_question, query_coverage
 from consolidator.memory.recall.relevance import MIN_DOCUMENTS, PromptWords, has_answer, subject_words
 from consolidator.memory.text.words import query_words, split_words, word_key
+from consolidator.models.memory_filter import MemoryScope, SolutionFilter
 from consolidator.models.procedure import MIN_SUCCESS
 from consolidator.models.session import SessionRow
 from consolidator.models.solution import SolutionRow
@@ -29,13 +30,7 @@ from consolidator.service.memory.withheld import find_withheld_facts
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import Settings
-from consolidator.store.facts.visibility import (
-    find_own_sessions,
-    find_project_facts,
-    find_project_sessions,
-    find_visible_facts,
-    load_person,
-)
+from consolidator.store.facts.visibility import find_reached_facts, find_reached_sessions, load_person
 from consolidator.store.memory import lookup
 from consolidator.store.search import index, postings, scope_sizes, vectors
 
@@ -90,10 +85,8 @@ class Answer:
 async def recall(
     database: Database,
     query: str,
+    scope: MemoryScope = MemoryScope(),
     *,
-    agent: str | None = None,
-    project: str | None = None,
-    peer: str | None = None,
     token_budget: int = DEFAULT_TOKEN_BUDGET,
     limit: int = DEFAULT_LIMIT,
     settings: Settings | None = None,
@@ -110,9 +103,7 @@ async def recall(
     answer = await answer_query(
         database,
         query,
-        agent=agent,
-        project=project,
-        peer=peer,
+        scope,
         token_budget=token_budget,
         limit=limit,
         settings=settings,
@@ -129,10 +120,8 @@ async def recall(
 async def answer_query(
     database: Database,
     query: str,
+    scope: MemoryScope = MemoryScope(),
     *,
-    agent: str | None = None,
-    project: str | None = None,
-    peer: str | None = None,
     token_budget: int = DEFAULT_TOKEN_BUDGET,
     limit: int = DEFAULT_LIMIT,
     settings: Settings | None = None,
@@ -141,14 +130,12 @@ async def answer_query(
     """Return what `recall` answers, with what it is made of; nothing is counted as recalled."""
     query = redact(query)
     async with database.connection() as conn:
-        scope = await narrow_scope(conn, viewer, agent=agent, project=project, peer=peer)
-    ranked = await _rank_documents(
-        database, query, scope, project_alone=viewer.is_of_project, limit=limit, settings=settings
-    )
+        scope = await narrow_scope(conn, viewer, scope)
+    ranked = await _rank_documents(database, query, scope, limit=limit, settings=settings)
     documents = await _without_hostile_commands(database, ranked.items[:limit]) if ranked.has_answer else []
     solutions = await _find_solutions(database, query, scope, viewer)
     leading = [quoted_item("solution", row.id, row.body["line"]) for row in solutions]
-    leading += await _find_procedures(database, query, scope, project_alone=viewer.is_of_project)
+    leading += await _find_procedures(database, query, scope)
     wanted = [*leading, *documents][:limit]
     text, items = render_block(wanted, token_budget)
     shown = {item.citation for item in items}
@@ -168,46 +155,30 @@ async def _without_hostile_commands(database: Database, items: Sequence[RecallIt
     return masked
 
 
-async def _find_solutions(database: Database, query: str, scope: Viewer, viewer: Viewer) -> list[SolutionRow]:
+async def _find_solutions(database: Database, query: str, scope: MemoryScope, viewer: Viewer) -> list[SolutionRow]:
     """Return the solutions of a query that reads like a known error; for any other, those with most of its words.
 
     An error that is not known has none: that of an error with many of the same words is another one's.
     """
     if looks_like_error(query):
-        solutions = await find_solutions(
-            database,
-            query,
-            agent=scope.agent,
-            project=scope.project,
-            peer=scope.peer,
-            limit=MAX_LEADING_ITEMS,
-            viewer=viewer,
-        )
+        filters = SolutionFilter(scope.agent, scope.project, scope.peer, limit=MAX_LEADING_ITEMS)
+        solutions = await find_solutions(database, query, filters, viewer=viewer)
         if solutions or not looks_like_question(query):
             return solutions
     words = split_words(query)
     async with database.connection() as conn:
-        solutions = await lookup.find_solutions_for_request(
-            conn,
-            query[:MAX_SOLUTION_QUERY_LENGTH],
-            agent=scope.agent,
-            project=scope.project,
-            peer=scope.peer,
-            project_alone=viewer.is_of_project,
-        )
+        solutions = await lookup.find_solutions_for_request(conn, scope, query[:MAX_SOLUTION_QUERY_LENGTH])
     # One shared word alone does not identify an error.
     scored = [(query_coverage(words, [row.search], min_shared=2), row) for row in solutions]
     scored.sort(key=lambda pair: -pair[0])  # stable: equals stay in the order of the store
     return [answer_error(row, query) for score, row in scored[:MAX_LEADING_ITEMS] if score]
 
 
-async def _find_procedures(database: Database, query: str, scope: Viewer, *, project_alone: bool) -> list[RecallItem]:
+async def _find_procedures(database: Database, query: str, scope: MemoryScope) -> list[RecallItem]:
     """Return the procedures whose goals or tools fit a request: what mostly fails last."""
     words = split_words(query)
     async with database.connection() as conn:
-        procedures = await lookup.find_procedures_for_request(
-            conn, query, agent=scope.agent, project=scope.project, peer=scope.peer, project_alone=project_alone
-        )
+        procedures = await lookup.find_procedures_for_request(conn, scope, query)
     scored = [(query_coverage(words, [row.title, *row.goals, *row.purpose]), row) for row in procedures]
     scored.sort(key=lambda pair: (pair[1].success < MIN_SUCCESS, -pair[0], -pair[1].worth, pair[1].id))
     return [
@@ -221,44 +192,38 @@ async def recall_for_message(database: Database, settings: Settings, session: Se
     """Return the block to show the model with a message of a session; None if memory knows nothing about it."""
     async with database.connection() as conn:
         person = await load_person(conn, session.id)
-    result = await recall(
-        database, message, agent=session.agent, project=session.project, peer=person, settings=settings
-    )
+    scope = MemoryScope(session.agent, session.project, person)
+    result = await recall(database, message, scope, settings=settings)
     return result.block or None
 
 
 async def rank_documents(
     database: Database,
     query: str,
+    scope: MemoryScope = MemoryScope(),
     *,
-    agent: str | None = None,
-    project: str | None = None,
-    peer: str | None = None,
     limit: int = DEFAULT_RANKED,
     settings: Settings | None = None,
 ) -> list[RecallItem]:
     """Return the facts and turns that fit a query, in one ranking."""
     async with database.connection() as conn:
-        scope = await narrow_scope(conn, OWNER, agent=agent, project=project, peer=peer)
-    ranked = await _rank_documents(database, query, scope, project_alone=False, limit=limit, settings=settings)
-    return ranked.items
+        scope = await narrow_scope(conn, OWNER, scope)
+    return (await _rank_documents(database, query, scope, limit=limit, settings=settings)).items
 
 
 async def _rank_documents(
-    database: Database, query: str, scope: Viewer, *, project_alone: bool, limit: int, settings: Settings | None
+    database: Database, query: str, scope: MemoryScope, *, limit: int, settings: Settings | None
 ) -> Ranked:
     vector = await embed_query(settings, query)
     words = query_words(query)[:MAX_QUERY_WORDS]
     async with database.connection() as conn:
-        sums = await scope_sizes.load_corpus(
-            conn, agent=scope.agent, project=scope.project, peer=scope.peer, project_alone=project_alone
-        )
+        sums = await scope_sizes.load_corpus(conn, scope)
         if not sums.scopes:
             return Ranked([], has_answer=False)
         channels, counts = await _search_words(conn, words, sums)
         if vector is not None and settings is not None and settings.embed_model is not None:
             channels += await search_vectors(conn, settings.embed_model, vector, sums)
-        turns, facts = await load_documents(conn, channels, scope.peer, scope.project if project_alone else None)
+        turns, facts = await load_documents(conn, channels, scope.peer, scope.project if scope.project_alone else None)
     items = fuse_channels(turns, facts, channels, limit=limit, query_words=words)
     weighed = PromptWords.weigh(subject_words(words), counts, max(sums.turns + sums.facts, MIN_DOCUMENTS))
     is_near = any(channel.cosine >= MIN_COSINE for channel in channels)
@@ -358,19 +323,16 @@ async def load_documents(
         numbers[channel.kind].update(channel.scores)
     fact_rows = await index.load_facts(conn, sorted(numbers[FACT])) if numbers[FACT] else []
     turn_rows = await index.load_turns(conn, sorted(numbers[TURN])) if numbers[TURN] else []
-    if peer is not None and fact_rows:
-        visible = await find_visible_facts(conn, [row.id for row in fact_rows], peer)
-        fact_rows = [row for row in fact_rows if row.id in visible]
-    if project is not None and fact_rows:
-        visible = await find_project_facts(conn, [row.id for row in fact_rows], project)
+    is_cut = peer is not None or project is not None
+    if is_cut and fact_rows:
+        visible = await find_reached_facts(conn, [row.id for row in fact_rows], peer=peer, project=project)
         fact_rows = [row for row in fact_rows if row.id in visible]
     turns, facts = [_recalled_turn(row) for row in turn_rows], [_recalled_fact(row) for row in fact_rows]
     if hidden := find_hidden_events(turns, facts, channels, FACTS_WITH_TURNS):
         turns += [_recalled_turn(row) for row in await index.load_turns_of_events(conn, hidden)]
-    if peer is not None or project is not None:
+    if is_cut:
         own = {turn.event[0] for turn in turns} | {session for fact in facts for session, _ in fact.events}
-        own = own if peer is None else await find_own_sessions(conn, own, peer)
-        own = own if project is None else await find_project_sessions(conn, own, project)
+        own = await find_reached_sessions(conn, own, peer=peer, project=project)
         turns = [turn for turn in turns if turn.event[0] in own]
         facts = [replace(fact, events=tuple(event for event in fact.events if event[0] in own)) for fact in facts]
     return turns, facts

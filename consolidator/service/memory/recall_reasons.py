@@ -15,6 +15,7 @@ from consolidator.memory.recall.relevance import (
     MIN_COVERAGE_OF_MANY,
     MIN_FACT_COVERAGE,
 )
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET, MIN_COSINE, Answer, answer_query
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import Settings
@@ -62,26 +63,15 @@ class ExplainedAnswer:
 async def explain_recall(
     database: Database,
     query: str,
+    scope: MemoryScope = MemoryScope(),
     *,
-    agent: str | None = None,
-    project: str | None = None,
-    peer: str | None = None,
     token_budget: int = DEFAULT_TOKEN_BUDGET,
     settings: Settings | None = None,
     viewer: Viewer = OWNER,
 ) -> ExplainedAnswer:
     """Return what `recall` answers to a query, and why; nothing is counted as recalled."""
     viewer.check_may("read")
-    answer = await answer_query(
-        database,
-        query,
-        agent=agent,
-        project=project,
-        peer=peer,
-        token_budget=token_budget,
-        settings=settings,
-        viewer=viewer,
-    )
+    answer = await answer_query(database, query, scope, token_budget=token_budget, settings=settings, viewer=viewer)
     ranked = answer.ranked
     refused = answer.left_out if ranked.has_answer else [*answer.left_out, *ranked.items]
     shown = [item for item in [*answer.items, *refused[:MAX_REFUSED]] if item.kind in ("fact", "episode")]

@@ -22,6 +22,7 @@ from consolidator.memory.facts.remembered import (
     read_statement,
 )
 from consolidator.models.fact import FactRow
+from consolidator.models.memory_filter import FactFilter, MemoryScope
 from consolidator.models.provenance import Provenance
 from consolidator.models.session_key import has_controls
 from consolidator.service.memory.decision_log import CHANNEL, MemoryOwner, log_decision
@@ -46,12 +47,12 @@ class Remembered:
 
     id: str
     statement: str
-    scope: str  # project | peer | agent
+    scope: str  # project | peer | agent: whom it belongs to
     agent: str
     project: str | None
     peer: str | None
     known: bool  # whether memory believed it before
-    session: str | None = None  # and seq: where the log has it
+    session: str | None = None  # where the log has it, at `seq`
     seq: int | None = None
 
     def as_json(self) -> dict[str, Any]:
@@ -62,10 +63,8 @@ class Remembered:
 async def remember(
     database: Database,
     statement: str,
+    scope: MemoryScope = MemoryScope(),
     *,
-    project: str | None = None,
-    agent: str | None = None,
-    peer: str | None = None,
     viewer: Viewer = OWNER,
 ) -> Remembered:
     """Write a statement into the log and believe it: of the project if one is named, else of the peer, else the agent.
@@ -80,7 +79,7 @@ async def remember(
         raise UsageError(f"what memory remembers is one to {MAX_STATEMENT_CHARS} characters, not {len(words)}")
     if not viewer.may("write") and overrides_instructions(words):
         raise UsageError("this tells whoever reads it to drop instructions: only a person may have that remembered")
-    owner = await _find_owner(database, viewer, project=project, agent=agent, peer=peer)
+    owner = await _find_owner(database, viewer, scope)
     async with database.transaction() as conn:
         await agent_locks.lock_agent(conn, owner.agent)
         now = database.clock.now()
@@ -103,10 +102,8 @@ async def remember(
 async def forget(
     database: Database,
     words: str,
+    scope: MemoryScope = MemoryScope(),
     *,
-    project: str | None = None,
-    agent: str | None = None,
-    peer: str | None = None,
     viewer: Viewer = OWNER,
 ) -> Remembered:
     """Stop believing the fact of an id, of the beginning of one, or the only one that has these words.
@@ -118,7 +115,7 @@ async def forget(
     wanted = " ".join(words.split())
     if not wanted:
         raise UsageError("name what to forget: a fact's id, or its words; `consolidator facts` lists them")
-    fact_id = await _find_fact_id(database, wanted, project=project, agent=agent, peer=peer, viewer=viewer)
+    fact_id = await _find_fact_id(database, wanted, scope, viewer)
     return _remembered(await forget_fact(database, fact_id, viewer=viewer), known=True)
 
 
@@ -128,14 +125,12 @@ def _remembered(fact: FactRow, *, known: bool, session: str | None = None, seq: 
     )
 
 
-async def _find_owner(
-    database: Database, viewer: Viewer, *, project: str | None, agent: str | None, peer: str | None
-) -> MemoryOwner:
-    for name in (agent, project, peer):
+async def _find_owner(database: Database, viewer: Viewer, scope: MemoryScope) -> MemoryOwner:
+    for name in (scope.agent, scope.project, scope.peer):
         if name is not None and has_controls(name):
             raise UsageError(f"{name[:80]!r} is no agent, project or person")
     async with database.connection() as conn:
-        scope = await narrow_scope(conn, viewer, agent=agent, project=project, peer=peer)
+        scope = await narrow_scope(conn, viewer, scope)
         named = scope.agent or await projects.find_latest_agent(conn, scope.project, but_channel=CHANNEL)
     # A project or peer that is "" is none.
     return MemoryOwner(named or DEFAULT_AGENT, scope.project or None, scope.peer or None)
@@ -157,9 +152,7 @@ async def _load_believed(conn: Connection, candidate: Candidate) -> set[str]:
     return {row.id for row in published.values() if row.superseded_reason is None}
 
 
-async def _find_fact_id(
-    database: Database, wanted: str, *, project: str | None, agent: str | None, peer: str | None, viewer: Viewer
-) -> str:
+async def _find_fact_id(database: Database, wanted: str, scope: MemoryScope, viewer: Viewer) -> str:
     """Return the id of the one fact that a person means."""
     if _ID_PREFIX.fullmatch(wanted):
         async with database.connection() as conn:
@@ -168,9 +161,8 @@ async def _find_fact_id(
             return ids[0]
         if ids:
             raise UsageError(f"several facts begin with {wanted}: type more of the id")
-    rows = await list_facts(
-        database, query=wanted, project=project, agent=agent, peer=peer, limit=MAX_MATCHES + 1, viewer=viewer
-    )
+    filters = FactFilter(scope.agent, scope.project, scope.peer, query=wanted, limit=MAX_MATCHES + 1)
+    rows = await list_facts(database, filters, viewer=viewer)
     if len(rows) == 1:
         return rows[0].id
     if not rows:

@@ -27,6 +27,7 @@ from consolidator.memory.facts.remembered import (
     read_statement,
 )
 from consolidator.models.fact import FactRow
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.page import Page
 from consolidator.models.provenance import Provenance
 from consolidator.service.memory.decision_log import MemoryOwner, log_decision
@@ -42,6 +43,7 @@ from consolidator.store.sessions import sessions
 __all__ = [
     "AcceptedRow",
     "RuleProposal",
+    "RuleQuoteRow",
     "accept_rule",
     "count_rules",
     "dismiss_rule",
@@ -60,7 +62,7 @@ class RuleProposal:
 
     id: str
     rule: str
-    sessions: int
+    sessions: int  # distinct ones in which it was asked; forks count as one
     agent: str
     project: str | None
     peer: str | None
@@ -166,7 +168,7 @@ async def list_accepted_rules(
     """Return the rules that a person accepted for a project and that are believed."""
     viewer.check_may("read")
     async with database.connection() as conn:
-        scope = await narrow_scope(conn, viewer, agent=agent, project=project, peer=None)
+        scope = await narrow_scope(conn, viewer, MemoryScope(agent, project))
         if scope.peer is not None:  # a project's rules are of all its people
             return []
         accepted = await rules.list_accepted(
@@ -179,7 +181,7 @@ async def _list_visible(
     conn: Connection, viewer: Viewer, *, agent: str | None, project: str | None, after: Sequence[Any] | None = None
 ) -> list[RepeatedRow]:
     """Return the proposals after a position that nobody dismissed, at most `MAX_PROPOSALS`."""
-    scope = await narrow_scope(conn, viewer, agent=agent, project=project, peer=None)
+    scope = await narrow_scope(conn, viewer, MemoryScope(agent, project))
     level, owner = (None, None) if scope.project is None else ("project", scope.project)
     if scope.peer is not None:  # what several people asked is for who sees them all
         level, owner = "peer", scope.peer

@@ -20,6 +20,7 @@ from consolidator.memory.calls.harm_in_text import mask_commands, text_harm
 from consolidator.memory.procedures.session_goals import order_goals
 from consolidator.memory.solutions.solution import count_support
 from consolidator.memory.text.invisible import strip_invisible
+from consolidator.models.memory_filter import ProcedureFilter
 from consolidator.models.procedure import ProcedureRow
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.procedures import describe_purpose, list_procedures
@@ -49,26 +50,15 @@ class SkillExport:
 
 
 async def export_skills(
-    database: Database,
-    directory: Path,
-    *,
-    agent: str | None,
-    project: str | None,
-    peer: str | None = None,
-    everything: bool = False,
-    limit: int,
-    viewer: Viewer = OWNER,
+    database: Database, directory: Path, filters: ProcedureFilter, *, viewer: Viewer = OWNER
 ) -> SkillExport:
-    """Write the best procedures into a directory, one folder each; those that mostly fail only with `everything`."""
+    """Write the best procedures into a directory, one folder each; what mostly fails only with the unworthy ones."""
     written, failing = [], []
-    listed = await list_procedures(
-        database, agent=agent, project=project, peer=peer, everything=everything, limit=limit, viewer=viewer
-    )
-    for procedure in listed:
-        if procedure.mostly_fails and not everything:
+    for procedure in await list_procedures(database, filters, viewer=viewer):
+        if procedure.mostly_fails and not filters.include_unworthy:
             failing.append(procedure)
             continue
-        explanation = await explain(database, procedure.id, peer=peer, viewer=viewer)
+        explanation = await explain(database, procedure.id, peer=filters.peer, viewer=viewer)
         skill = await create_skill(database, procedure, explanation)
         file = directory / skill.name / "SKILL.md"
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -20,6 +20,7 @@ from consolidator.memory.solutions.fix_suggestion import (
     suggest_family_fix,
     suggest_fix,
 )
+from consolidator.models.memory_filter import SolutionFilter
 from consolidator.models.page import Page
 from consolidator.models.solution import SolutionRow
 from consolidator.service.scope import narrow_scope
@@ -28,50 +29,27 @@ from consolidator.store.memory import listing, lookup
 from consolidator.store.memory.listing import SOLUTION_POSITION
 
 __all__ = ["SOLUTION_POSITION", "answer_error", "find_solutions", "list_solutions"]
+DEFAULT_LIMIT = 5  # solutions of one error
 
 
 async def list_solutions(
-    database: Database,
-    *,
-    query: str | None = None,
-    agent: str | None = None,
-    project: str | None = None,
-    peer: str | None = None,
-    unsolved_too: bool = False,
-    after: Sequence[Any] | None = None,
-    limit: int = 50,
-    viewer: Viewer = OWNER,
+    database: Database, filters: SolutionFilter = SolutionFilter(), *, viewer: Viewer = OWNER
 ) -> Page[SolutionRow]:
     """Return a page of solutions, confirmed ones first; errors without a known fix only if asked for.
 
     For a peer those of its own sessions, and what enough people share; for a viewer of one project that project's.
     """
     async with database.connection() as conn:
-        scope = await narrow_scope(conn, viewer, agent=agent, project=project, peer=peer)
-        return await listing.list_solutions(
-            conn,
-            query=query,
-            agent=scope.agent,
-            project=scope.project,
-            peer=scope.peer,
-            project_alone=viewer.is_of_project,
-            unsolved_too=unsolved_too,
-            after=after,
-            limit=limit,
-        )
+        return await listing.list_solutions(conn, await narrow_scope(conn, viewer, filters))
 
 
 async def find_solutions(
     database: Database,
     error: str,
+    filters: SolutionFilter = SolutionFilter(limit=DEFAULT_LIMIT),
     *,
     tool: str | None = None,
     call: tuple[str, Any] | None = None,
-    agent: str | None = None,
-    project: str | None = None,
-    peer: str | None = None,
-    unsolved_too: bool = False,
-    limit: int = 5,
     viewer: Viewer = OWNER,
 ) -> list[SolutionRow]:
     """Return the solutions of an error's text, each with a `suggestion` for this case in its body.
@@ -87,39 +65,21 @@ async def find_solutions(
     line = headline(text)
     family = family_fingerprint(tool or "", line)
     async with database.connection() as conn:
-        scope = await narrow_scope(conn, viewer, agent=agent, project=project, peer=peer)
+        filters = await narrow_scope(conn, viewer, filters)
         rows = await lookup.find_solutions_for_error(
-            conn,
-            fingerprint=exact,
-            signature=signature(text),
-            text=line,
-            agent=scope.agent,
-            project=scope.project,
-            peer=scope.peer,
-            project_alone=viewer.is_of_project,
-            unsolved_too=unsolved_too,
-            limit=limit,
+            conn, filters, fingerprint=exact, signature=signature(text), text=line
         )
         of_family = None
         if family is not None:
-            families, own = [
-                await lookup.find_solutions_by_fingerprint(
-                    conn,
-                    wanted,
-                    any_tool=any_tool,
-                    agent=scope.agent,
-                    project=scope.project,
-                    peer=scope.peer,
-                    project_alone=viewer.is_of_project,
-                )
-                for wanted, any_tool in ((family, tool is None), (exact or fingerprint("", text), True))
-            ]
+            families = await lookup.find_solutions_by_fingerprint(conn, filters, family, any_tool=tool is None)
+            own_name = exact or fingerprint("", text)
+            own = await lookup.find_solutions_by_fingerprint(conn, filters, own_name, any_tool=True)
             of_family = _answer_by_family(families, own, text, call)
     error_signature = signature(text)
     same = [row for row in rows if row.fingerprint.endswith(f"|{error_signature}")]
     rows = same or [row for row in rows if concerns_error(row.headline, line)]
     answers = [answer_error(row, text, call) for row in rows]
-    return [*([] if of_family is None else [of_family]), *answers][:limit]
+    return [*([] if of_family is None else [of_family]), *answers][: filters.limit]
 
 
 def _answer_by_family(

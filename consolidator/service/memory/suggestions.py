@@ -17,6 +17,7 @@ from consolidator.memory.procedures.prediction import predict_next_calls
 from consolidator.memory.procedures.tool_profiles import ToolProfile
 from consolidator.memory.procedures.under_way import ProcedureUnderWay, find_procedures_under_way
 from consolidator.models.event import Event
+from consolidator.models.memory_filter import MemoryScope, ProcedureFilter
 from consolidator.models.payload import EventType
 from consolidator.service.memory.decision_log import CHANNEL
 from consolidator.service.memory.procedures import list_procedures
@@ -45,9 +46,8 @@ async def suggest_next_calls(
     async with database.connection() as conn:
         session = await find_session(conn, viewer.narrow(peer=peer), session_name, "read")
         person = await load_person(conn, session.id)
-        rows = await lookup.load_tool_profiles(
-            conn, session.agent, session.project, person, project_alone=viewer.is_of_project
-        )
+        scope = MemoryScope(session.agent, session.project, person, viewer.is_of_project)
+        rows = await lookup.load_tool_profiles(conn, session.agent, scope)
         lineage = await load_lineage(conn, session.id, session)
         latest = await read_lineage(conn, lineage, after=session.head - MAX_EVENTS_READ, upto=session.head)
     profiles = choose_profiles([ToolProfile.from_json(row.body) for row in rows])
@@ -90,9 +90,8 @@ def suggest_from_digest(profiles: dict[str, ToolProfile], digest: Digest, limit:
 async def suggest_after_calls(
     database: Database,
     calls: Sequence[Mapping[str, Any]],
+    scope: MemoryScope = MemoryScope(),
     *,
-    agent: str | None = None,
-    project: str | None = None,
     limit: int = 5,
     viewer: Viewer = OWNER,
 ) -> list[dict[str, Any]]:
@@ -104,13 +103,11 @@ async def suggest_after_calls(
     viewer.check_may("read")
     events = read_calls(calls)
     async with database.connection() as conn:
-        scope = await narrow_scope(conn, viewer, agent=agent, project=project, peer=None)
+        scope = await narrow_scope(conn, viewer, scope)
         name = scope.agent or await projects.find_latest_agent(conn, scope.project, but_channel=CHANNEL)
         if name is None:
             return []
-        rows = await lookup.load_tool_profiles(
-            conn, name, scope.project, scope.peer, project_alone=viewer.is_of_project
-        )
+        rows = await lookup.load_tool_profiles(conn, name, scope)
     profiles = choose_profiles([ToolProfile.from_json(row.body) for row in rows])
     return await asyncio.to_thread(suggest_from_events, profiles, events, limit)
 
@@ -118,18 +115,16 @@ async def suggest_after_calls(
 async def find_procedures_after_calls(
     database: Database,
     calls: Sequence[Mapping[str, Any]],
+    scope: MemoryScope = MemoryScope(),
     *,
-    agent: str | None = None,
-    project: str | None = None,
     viewer: Viewer = OWNER,
 ) -> list[ProcedureUnderWay]:
     """Return the procedures that recent calls, the latest last, are in the middle of; none after a failed call."""
     viewer.check_may("read")
     if calls[-1].get("failed"):
         return []
-    procedures = await list_procedures(
-        database, agent=agent, project=project, everything=True, limit=MAX_PROCEDURES_READ, viewer=viewer
-    )
+    filters = ProcedureFilter(scope.agent, scope.project, include_unworthy=True, limit=MAX_PROCEDURES_READ)
+    procedures = await list_procedures(database, filters, viewer=viewer)
     symbols = [tool_symbol(str(call.get("tool")), call.get("arguments")) for call in calls]
     return find_procedures_under_way(procedures, symbols)
 

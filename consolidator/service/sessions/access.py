@@ -8,7 +8,7 @@ from consolidator.database import Connection
 from consolidator.errors import NotFound, UsageError
 from consolidator.models.session import SessionRow
 from consolidator.service.viewer import Scope, Viewer
-from consolidator.store.facts.visibility import find_own_sessions
+from consolidator.store.facts.visibility import find_reached_sessions
 from consolidator.store.sessions import sessions
 
 
@@ -50,6 +50,6 @@ async def find_session(conn: Connection, viewer: Viewer, name: str, scope: Scope
 
 async def _reaches(conn: Connection, viewer: Viewer, session: SessionRow) -> bool:
     """Tell whether a session is within a viewer's reach; it is the person's who is the peer of its lineage's root."""
-    if viewer.peer is not None and not await find_own_sessions(conn, [session.id], viewer.peer):
+    if viewer.peer is not None and not await find_reached_sessions(conn, [session.id], peer=viewer.peer):
         return False
     return viewer.reaches(agent=session.agent, project=session.project, peer=viewer.peer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import itemgetter
 from typing import Literal, get_args
@@ -15,7 +15,7 @@ from consolidator.llm.prices import context_window
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.text.title import title_of
 from consolidator.models.principal import is_persons_word
-from consolidator.models.session import SessionRow
+from consolidator.models.session import SessionCursor, SessionFilter, SessionOrder, SessionRow, StoredStatus
 from consolidator.runtime.session.routing import compared_model
 from consolidator.service.agents.context import preview_context
 from consolidator.service.sessions.access import find_session, get_session
@@ -24,7 +24,6 @@ from consolidator.settings import Settings
 from consolidator.store.sessions import session_list
 from consolidator.store.sessions import sessions as session_store
 from consolidator.store.sessions.projects import resolve_project
-from consolidator.store.sessions.session_list import SessionCursor, SessionFilter, SessionOrder, StoredStatus
 
 __all__ = [
     "ContextUse",
@@ -82,7 +81,7 @@ class SessionDetails:
 
 async def list_sessions(
     database: Database,
-    wanted: SessionFilter | None = None,
+    filters: SessionFilter = SessionFilter(),
     *,
     order: SessionOrder = "latest",
     after: SessionCursor | None = None,
@@ -94,18 +93,14 @@ async def list_sessions(
     `order`: `latest` (what happened last first), `created` (the newest first), `runs` (the oldest first, as the runs of
     a thread came). Raises Forbidden, and UsageError where a project's name is not clear.
     """
-    wanted = wanted or SessionFilter()
     viewer.check_may("read")
-    reach = viewer.narrow(agent=wanted.agent, peer=wanted.peer)
+    reach, project = viewer.narrow(agent=filters.agent, peer=filters.peer), filters.project
     async with database.connection() as conn:
-        project = viewer.project or await resolve_project(conn, wanted.project, agent=reach.agent, peer=reach.peer)
-        if viewer.project is not None:
-            viewer.narrow(project=wanted.project)
+        if viewer.project is None:
+            project = await resolve_project(conn, project, agent=reach.agent, peer=reach.peer)
         rows = await session_list.list_page(
             conn,
-            wanted,
-            agent=reach.agent,
-            project=project,
+            replace(filters, agent=reach.agent, project=viewer.narrow(project=project).project),
             person=viewer.peer,
             order=order,
             after=after,

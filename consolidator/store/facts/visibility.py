@@ -20,21 +20,34 @@ MIN_PEOPLE = 3  # who must have said the same before everybody is told
 _PARAMETER = re.compile(r"%\((\w+)\)s")
 
 
-async def find_own_sessions(conn: Connection, ids: Iterable[str], peer: str) -> set[str]:
-    """Return which of some sessions are this person's."""
-    return set(await fetch_column(conn, _SQL["sessions_of"], {"ids": sorted(set(ids)), "peer": peer}))
+async def find_reached_sessions(
+    conn: Connection, ids: Iterable[str], *, peer: str | None = None, project: str | None = None
+) -> set[str]:
+    """Return which of some sessions are this person's, and of this project itself; None: of anybody, of any."""
+    return await _keep_reached(conn, ids, sessions_of=peer, sessions_of_project=project)
 
 
-async def find_visible_facts(conn: Connection, ids: Iterable[str], peer: str) -> set[str]:
-    """Return which of some facts this person may see."""
-    values = {"ids": sorted(set(ids)), "peer": peer, "min_people": MIN_PEOPLE}
-    return set(await fetch_column(conn, _SQL["facts_for"], values))
+async def find_reached_facts(
+    conn: Connection, ids: Iterable[str], *, peer: str | None = None, project: str | None = None
+) -> set[str]:
+    """Return which of some facts this person may see, and rest on sessions of this project alone; None as above."""
+    return await _keep_reached(conn, ids, facts_for=peer, facts_of_project=project)
+
+
+async def _keep_reached(conn: Connection, ids: Iterable[str], **names: str | None) -> set[str]:
+    """Return those of some ids that the query of each name leaves, where it is given a person or project."""
+    reached = set(ids)
+    for query, name in names.items():
+        if name is not None:
+            values = {"ids": sorted(reached), "peer": name, "project": name, "min_people": MIN_PEOPLE}
+            reached = set(await fetch_column(conn, _SQL[query], values))
+    return reached
 
 
 async def find_facts_of_others(conn: Connection, ids: Iterable[str]) -> set[str]:
     """Return which of some facts are not the owner's: somebody else's words, and too few people said the same."""
     others = set(await fetch_column(conn, _SQL["facts_of_others"], {"ids": sorted(set(ids))}))
-    return others - await find_visible_facts(conn, others, OWNER) if others else others
+    return others - await find_reached_facts(conn, others, peer=OWNER) if others else others
 
 
 async def list_statements(conn: Connection, ids: Iterable[str], extractors: Iterable[str]) -> list[tuple[str, str]]:
@@ -42,16 +55,6 @@ async def list_statements(conn: Connection, ids: Iterable[str], extractors: Iter
     values = {"ids": sorted(set(ids)), "extractors": sorted(extractors)}
     cursor = await conn.execute(_SQL["statements"], values)
     return [(row[0], row[1]) for row in await cursor.fetchall()]
-
-
-async def find_project_sessions(conn: Connection, ids: Iterable[str], project: str) -> set[str]:
-    """Return which of some sessions are of this project itself."""
-    return set(await fetch_column(conn, _SQL["sessions_of_project"], {"ids": sorted(set(ids)), "project": project}))
-
-
-async def find_project_facts(conn: Connection, ids: Iterable[str], project: str) -> set[str]:
-    """Return which of some facts rest on sessions of this project alone."""
-    return set(await fetch_column(conn, _SQL["facts_of_project"], {"ids": sorted(set(ids)), "project": project}))
 
 
 def fact_conditions(*, peer: str | None, project: str | None) -> list[TextClause]:

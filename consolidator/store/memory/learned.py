@@ -11,8 +11,8 @@ from typing import Any, LiteralString, TypeVar
 from psycopg.rows import kwargs_row
 
 from consolidator.database.partitions import Connection
-from consolidator.models.audience import audiences_for
 from consolidator.models.fact import FactRow
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
 from consolidator.models.steer import SteerCounts
@@ -31,7 +31,7 @@ class ChangedFactRow(FactRow):
     """A fact that replaced another one."""
 
     instead_of: str  # id of the fact that it replaced
-    before: str  # the replaced fact's sentence
+    before: str  # that fact's sentence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,36 +99,25 @@ async def save_failed_again(conn: Connection, run_id: str) -> None:
     await execute(conn, _SQL["save_failed_again"], {"run": run_id, "latest": MAX_RECORDS})
 
 
-async def load_learned(
-    conn: Connection,
-    since: datetime,
-    *,
-    agent: str | None = None,
-    project: str | None = None,
-    person: str | None = None,
-    project_alone: bool = False,
-    limit: int = 10,
-) -> LearnedNews:
+async def load_learned(conn: Connection, since: datetime, scope: MemoryScope, *, limit: int = 10) -> LearnedNews:
     """Return what was learned since a moment, of one agent or project if named.
 
-    For a person, what that person may see; with `project_alone`, what rests on that project's sessions alone. Neither
+    For a peer, what that person may see; with `project_alone`, what rests on that project's sessions alone. Neither
     is told what the nights saw of others, or what waits.
     """
     values = {
+        **scope.values(),
         "since": since,
-        "agent": agent or None,
-        "project": project if project_alone else project or None,
-        "project_alone": project_alone,
-        "of_project": project,
-        "person": person,
+        "of_project": scope.project,
+        "person": scope.peer,
         "min_people": MIN_PEOPLE,
-        "audiences": audiences_for(person),
         "limit": limit,
     }
-    is_cut = person is not None or project_alone
+    is_of_person = scope.peer is not None
+    is_cut = is_of_person or scope.project_alone
     aliases: tuple[LiteralString, LiteralString] = ("fact", "before")
     visible, before = (
-        fact_condition(alias, of_person=person is not None, of_project=project_alone) for alias in aliases
+        fact_condition(alias, of_person=is_of_person, of_project=scope.project_alone) for alias in aliases
     )
     facts_query, changed_query = (
         _SQL[name].replace("{fact_visible}", visible).replace("{before_visible}", before)
@@ -140,7 +129,11 @@ async def load_learned(
     solutions, more_solutions = await _fetch_best(conn, SolutionRow, _SQL["solutions"], values)
     again, more_again = ([], 0) if is_cut else await _fetch_best(conn, FailedAgainRow, _SQL["failed_again"], values)
     sums = None if is_cut else await fetch_one(conn, NightSumsRow, _SQL["night_sums"], values)
-    steers = None if is_cut else await steering.sum_since(conn, since, agent=agent or None, project=project or None)
+    steers = (
+        None
+        if is_cut
+        else await steering.sum_since(conn, since, agent=scope.agent or None, project=scope.project or None)
+    )
     waiting = None if is_cut else await fetch_one(conn, WaitingCountsRow, _SQL["waiting"])
     more = dict(zip(KINDS, (more_facts, more_changed, more_procedures, more_solutions, more_again), strict=True))
     return LearnedNews(since, sums, steers, facts, changed, procedures, solutions, again, limit, more, waiting)

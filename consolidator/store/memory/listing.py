@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +12,7 @@ from sqlmodel import and_, col, or_, select
 from consolidator.database.partitions import Connection
 from consolidator.models.audience import ALL, audiences_for
 from consolidator.models.fact import CandidateTable, FactRow, FactTable
+from consolidator.models.memory_filter import FactFilter, MemoryScope, ProcedureFilter, SolutionFilter
 from consolidator.models.page import Page
 from consolidator.models.procedure import MIN_SUCCESS, ProcedureRow, ProcedureTable
 from consolidator.models.solution import SolutionRow, SolutionTable
@@ -49,31 +49,19 @@ def _is_unused(since: datetime) -> Any:
 
 async def list_facts(
     conn: Connection,
+    filters: FactFilter,
     *,
-    query: str | None = None,
-    agent: str | None = None,
-    project: str | None = None,
-    peer: str | None = None,
-    kind: str | None = None,
-    trust: str | None = None,
-    superseded_too: bool = False,
-    flagged: bool = False,
-    as_of: datetime | None = None,
-    valid_at: datetime | None = None,
     unused_since: datetime | None = None,
     visible_to: str | None = None,
     of_project: str | None = None,
-    after: Sequence[Any] | None = None,
-    limit: int = 50,
 ) -> Page[FactRow]:
     """Return a page of facts, those that most sessions support first.
 
-    Those not used since `unused_since` come after the others. `as_of` selects what was believed at a time, in the words
-    it had then. `valid_at` selects what was true at a time, by what is known now (or at `as_of`). `flagged` selects
-    facts that were kept beside similar ones because neither code nor model could decide. `visible_to` selects what that
-    person may see, `of_project` what rests on that project's sessions alone. A position is [`unused_since`, *what
-    `fetch_page` says]. Raises InvalidCursor.
+    Those not used since `unused_since` come after the others. `visible_to` selects what that person may see,
+    `of_project` what rests on that project's sessions alone. A position is [`unused_since`, *what `fetch_page` says].
+    Raises InvalidCursor.
     """
+    after, as_of, valid_at = filters.after, filters.as_of, filters.valid_at
     if after is not None:  # what counts as unused stays the same from page to page
         unused_since = datetime.fromisoformat(after[0]) if after[0] else None
     statement, columns_as_of = _select_facts(as_of)
@@ -92,19 +80,12 @@ async def list_facts(
         # A fact that was merged into another one, or that another revision reads otherwise, is not known now.
         statement = statement.where(or_(superseded_at.is_(None), valid_to.is_not(None)))
         statement = statement.where(columns_as_of["superseded_reason"].is_distinct_from("revision"))
-    if not superseded_too and as_of is None and valid_at is None:
+    if not filters.include_superseded and as_of is None and valid_at is None:
         statement = statement.where(superseded_at.is_(None))
-    if agent:
-        statement = statement.where(FactTable.agent == agent)
-    if project:
-        statement = statement.where(FactTable.project == project)
-    if peer:
-        statement = statement.where(FactTable.peer == peer)
-    if kind:
-        statement = statement.where(FactTable.kind == kind)
-    if trust:
-        statement = statement.where(FactTable.trust == trust)
-    if flagged:
+    for name in ("agent", "project", "peer", "kind", "trust"):
+        if value := getattr(filters, name):
+            statement = statement.where(col(getattr(FactTable, name)) == value)
+    if filters.flagged:
         statement = statement.where(col(FactTable.flagged).is_not(None))
     for condition in fact_conditions(peer=visible_to, project=of_project):
         statement = statement.where(condition)
@@ -124,9 +105,7 @@ async def list_facts(
         ),
         parts=() if is_unused is None else (not_(is_unused), is_unused),
         searched=columns_as_of["sentence"],
-        query=query,
-        after=None if after is None else after[1:],
-        limit=limit,
+        filters=replace(filters, after=None if after is None else after[1:]),
     )
     if page.position is not None:
         page.position.insert(0, "" if unused_since is None else unused_since.isoformat())
@@ -155,91 +134,57 @@ def _select_facts(as_of: datetime | None) -> tuple[Any, dict[str, Any]]:
     return statement.outerjoin(version, true()), columns_as_of
 
 
-async def list_procedures(
-    conn: Connection,
-    *,
-    query: str | None = None,
-    agent: str | None = None,
-    project: str | None = None,
-    peer: str | None = None,
-    project_alone: bool = False,
-    everything: bool = False,
-    retired_too: bool = False,
-    after: Sequence[Any] | None = None,
-    limit: int = 50,
-) -> Page[ProcedureRow]:
-    """Return a page of the procedures that are worth telling, or `everything`: the best first, what mostly fails last.
+async def list_procedures(conn: Connection, filters: ProcedureFilter) -> Page[ProcedureRow]:
+    """Return a page of the procedures that are worth telling: the best first, what mostly fails last.
 
-    Those of an agent as a whole belong to each of its projects. `peer` selects what that person may see, here
-    and in the other lists; None is the owner of the machine, who sees what all sessions taught. So does
-    `project_alone`: it leaves out what an agent learned from several projects, or from sessions without one.
+    Those of an agent as a whole belong to each of its projects. Without a peer, here and in the other lists, they are
+    what all sessions taught: for the owner of the machine.
     """
-    statement: Any = select(ProcedureTable)
-    if not everything:
+    statement: Any = select(ProcedureTable).where(col(ProcedureTable.retired_at).is_(None))
+    if not filters.include_unworthy:
         statement = statement.where(col(ProcedureTable.worth) > 0)
-    if not retired_too:
-        statement = statement.where(col(ProcedureTable.retired_at).is_(None))
-    scoped = _in_scope(statement, ProcedureTable, agent, project, peer, project_alone)
     return await fetch_page(
         conn,
         ProcedureRow,
-        scoped,
+        _in_scope(statement, ProcedureTable, filters),
         SortKey(
             (_WORKS, col(ProcedureTable.worth), col(ProcedureTable.rank)),
             col(ProcedureTable.id),
             lambda row: (not row.mostly_fails, row.worth, row.rank),
         ),
         searched=col(ProcedureTable.title),
-        query=query,
-        after=after,
-        limit=limit,
+        filters=filters,
     )
 
 
-async def list_solutions(
-    conn: Connection,
-    *,
-    query: str | None = None,
-    agent: str | None = None,
-    project: str | None = None,
-    peer: str | None = None,
-    project_alone: bool = False,
-    unsolved_too: bool = False,
-    after: Sequence[Any] | None = None,
-    limit: int = 50,
-) -> Page[SolutionRow]:
+async def list_solutions(conn: Connection, filters: SolutionFilter) -> Page[SolutionRow]:
     """Return a page of solutions: confirmed ones first, then those of errors that most sessions met."""
     statement: Any = select(SolutionTable).where(col(SolutionTable.retired_at).is_(None))
-    if not unsolved_too:
+    if not filters.include_unsolved:
         body, length = col(SolutionTable.body), func.jsonb_array_length
         statement = statement.where(or_(length(body["fixes"]) > 0, length(body["withheld"]) > 0))
-    scoped = _in_scope(statement, SolutionTable, agent, project, peer, project_alone)
     return await fetch_page(
         conn,
         SolutionRow,
-        scoped,
+        _in_scope(statement, SolutionTable, filters),
         SortKey(
             (col(SolutionTable.confirmed), col(SolutionTable.sessions), col(SolutionTable.occurrences)),
             col(SolutionTable.id),
             lambda row: (row.confirmed, row.sessions, row.occurrences),
         ),
         searched=col(SolutionTable.search),
-        query=query,
-        after=after,
-        limit=limit,
+        filters=filters,
     )
 
 
-def _in_scope(
-    statement: Any, table: Any, agent: str | None, project: str | None, peer: str | None, project_alone: bool
-) -> Any:
-    audiences = audiences_for(peer)
+def _in_scope(statement: Any, table: Any, scope: MemoryScope) -> Any:
+    audiences = audiences_for(scope.peer)
     audience = col(table.audience)
     statement = statement.where(audience.startswith(ALL) if audiences is None else audience.in_(audiences))
-    if agent:
-        statement = statement.where(table.agent == agent)
-    if project_alone:
-        return statement.where(table.project == project)
-    if project:
-        statement = statement.where(or_(table.project.is_(None), table.project == project))
+    if scope.agent:
+        statement = statement.where(table.agent == scope.agent)
+    if scope.project_alone:
+        return statement.where(table.project == scope.project)
+    if scope.project:
+        statement = statement.where(or_(table.project.is_(None), table.project == scope.project))
     return statement

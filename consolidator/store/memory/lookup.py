@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from sqlmodel import col, or_, select
 
@@ -17,6 +16,7 @@ from consolidator.models.fact import (
     CitedCandidateRow,
     FactRow,
 )
+from consolidator.models.memory_filter import MemoryFilter, MemoryScope, SolutionFilter
 from consolidator.models.procedure import ProcedureRow, ToolProfileRow
 from consolidator.models.solution import SolutionRow
 from consolidator.store.queries import fetch_all, fetch_one, load
@@ -65,94 +65,46 @@ class FittingProcedureRow:
     success: float  # the expected share of its sessions or calls that work
 
 
-def _scope_values(agent: str | None, project: str | None, peer: str | None, project_alone: bool) -> dict[str, Any]:
-    """Return what the queries call a scope."""
-    return {
-        "agent": agent or None,
-        "project": project if project_alone else project or None,
-        "project_alone": project_alone,
-        "audiences": audiences_for(peer),
-    }
-
-
 async def find_solutions_for_error(
-    conn: Connection,
-    *,
-    fingerprint: str | None,
-    signature: str,
-    text: str,
-    agent: str | None = None,
-    project: str | None = None,
-    peer: str | None = None,
-    project_alone: bool = False,
-    unsolved_too: bool = False,
-    limit: int = 5,
+    conn: Connection, filters: SolutionFilter, *, fingerprint: str | None, signature: str, text: str
 ) -> list[SolutionRow]:
     """Return the solutions of an error: by its fingerprint or signature, else by the words it shares with others.
 
     An error that is known, but has no fix, is not answered by another error's.
     """
-    exact = None if fingerprint is None else escape(fingerprint)
-    values: dict[str, Any] = {
-        "fingerprint": exact,
+    values = {
+        **filters.values(),
+        "fingerprint": None if fingerprint is None else escape(fingerprint),
         "signature": escape(signature),
         "text": escape(text),
-        "limit": limit,
+        "include_unsolved": filters.include_unsolved,
+        "limit": filters.limit,
     }
-    values |= {"unsolved_too": unsolved_too, **_scope_values(agent, project, peer, project_alone)}
     by_fingerprint = await fetch_all(conn, SolutionRow, _SQL["solutions_by_fingerprint"], values)
     if not by_fingerprint:
         return await fetch_all(conn, SolutionRow, _SQL["solutions_by_headline"], values)
-    return [row for row in by_fingerprint if unsolved_too or row.body["fixes"]]
+    return [row for row in by_fingerprint if filters.include_unsolved or row.body["fixes"]]
 
 
 async def find_solutions_by_fingerprint(
-    conn: Connection,
-    fingerprint: str,
-    *,
-    any_tool: bool,
-    agent: str | None = None,
-    project: str | None = None,
-    peer: str | None = None,
-    project_alone: bool = False,
+    conn: Connection, scope: MemoryScope, fingerprint: str, *, any_tool: bool
 ) -> list[SolutionRow]:
     """Return the solutions of an error or a family, also without a fix; those of other tools only if asked for."""
     signature = fingerprint.partition("|")[2] if any_tool else fingerprint  # a whole fingerprint is nobody's signature
     values = {"fingerprint": escape(fingerprint), "signature": escape(signature), "limit": MAX_FITTING_SOLUTIONS}
-    values |= _scope_values(agent, project, peer, project_alone)
+    values |= scope.values()
     return await fetch_all(conn, SolutionRow, _SQL["solutions_by_fingerprint"], values)
 
 
-async def find_solutions_for_request(
-    conn: Connection,
-    text: str,
-    *,
-    agent: str | None = None,
-    project: str | None = None,
-    peer: str | None = None,
-    project_alone: bool = False,
-) -> list[SolutionRow]:
+async def find_solutions_for_request(conn: Connection, scope: MemoryScope, text: str) -> list[SolutionRow]:
     """Return solutions that may fit a request: those with a fix that share the most words with it."""
-    values = {
-        "text": escape(text),
-        "unsolved_too": False,
-        **_scope_values(agent, project, peer, project_alone),
-        "limit": MAX_FITTING_SOLUTIONS,
-    }
+    values = {**scope.values(), "text": escape(text), "include_unsolved": False, "limit": MAX_FITTING_SOLUTIONS}
     return await fetch_all(conn, SolutionRow, _SQL["solutions_by_shared_words"], values)
 
 
-async def find_procedures_for_request(
-    conn: Connection,
-    text: str,
-    *,
-    agent: str | None = None,
-    project: str | None = None,
-    peer: str | None = None,
-    project_alone: bool = False,
-) -> list[FittingProcedureRow]:
+async def find_procedures_for_request(conn: Connection, scope: MemoryScope, text: str) -> list[FittingProcedureRow]:
     """Return procedures that may fit a request, those whose tools it names first."""
-    values = {"text": escape(text), **_scope_values(agent, project, peer, project_alone)}
+    values = {**scope.values(), "text": escape(text)}
     return await fetch_all(conn, FittingProcedureRow, _SQL["procedures_for_request"], values)
 
 
@@ -185,29 +137,18 @@ async def load_cited_candidates(conn: Connection, ids: Sequence[str]) -> list[Ci
     return await fetch_all(conn, CitedCandidateRow, _SQL["cited_candidates"], {"ids": list(ids)})
 
 
-async def list_rejected(
-    conn: Connection,
-    *,
-    query: str | None = None,
-    agent: str | None = None,
-    project: str | None = None,
-    peer: str | None = None,
-    limit: int = 50,
-) -> list[CandidateRow]:
+async def list_rejected(conn: Connection, filters: MemoryFilter) -> list[CandidateRow]:
     """Return the candidates that may not become facts, the latest first."""
     statement = select(CandidateTable).where(col(CandidateTable.rejected).is_not(None))
     statement = statement.order_by(col(CandidateTable.occurred_at).desc(), col(CandidateTable.id))
-    if query:
-        query = escape(query)
+    if filters.query:
+        query = escape(filters.query)
         texts = (col(CandidateTable.sentence), col(CandidateTable.quote))
         statement = statement.where(or_(*(column.icontains(query, autoescape=True) for column in texts)))
-    if agent:
-        statement = statement.where(CandidateTable.agent == agent)
-    if project:
-        statement = statement.where(CandidateTable.project == project)
-    if peer:
-        statement = statement.where(CandidateTable.peer == peer)
-    return await fetch_selected(conn, CandidateRow, statement.limit(limit))
+    for name in ("agent", "project", "peer"):
+        if value := getattr(filters, name):
+            statement = statement.where(col(getattr(CandidateTable, name)) == value)
+    return await fetch_selected(conn, CandidateRow, statement.limit(filters.limit))
 
 
 async def count_rejections(conn: Connection, fact: FactRow) -> list[RejectionCountRow]:
@@ -230,17 +171,15 @@ async def load_session_origins(conn: Connection, ids: Sequence[str]) -> dict[str
     return {row.id: row for row in await fetch_all(conn, SessionOriginRow, _SQL["session_origins"], {"ids": list(ids)})}
 
 
-async def load_tool_profiles(
-    conn: Connection, agent: str, project: str | None, peer: str | None = None, *, project_alone: bool = False
-) -> list[ToolProfileRow]:
+async def load_tool_profiles(conn: Connection, agent: str, scope: MemoryScope) -> list[ToolProfileRow]:
     """Return an agent's tool profiles in a project; those of the agent as a whole where it has none there.
 
     Those of the agent as a whole are left out for `project_alone`.
 
     For a peer a tool may have two: of this person's sessions, and of what enough people share.
     """
-    query, values = _SQL["tool_profiles"], {"agent": agent, "audiences": audiences_for(peer)}
-    of_project = await fetch_all(conn, ToolProfileRow, query, {**values, "project": project or ""})
-    if of_project or project_alone:
+    query, values = _SQL["tool_profiles"], {"agent": agent, "audiences": audiences_for(scope.peer)}
+    of_project = await fetch_all(conn, ToolProfileRow, query, {**values, "project": scope.project or ""})
+    if of_project or scope.project_alone:
         return of_project
     return await fetch_all(conn, ToolProfileRow, query, {**values, "project": ""})

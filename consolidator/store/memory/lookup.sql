@@ -94,7 +94,7 @@ requested as (
 cross join lateral (
     select * from solution
     where id = ranked.id and not coalesce((body ->> 'names')::int, 0) > 0  -- a family needs a name
-      and (%(unsolved_too)s or jsonb_array_length(body -> 'fixes') > 0)
+      and (%(include_unsolved)s or jsonb_array_length(body -> 'fixes') > 0)
     offset 0
 ) as solution
 order by ranked.shared desc, ranked.confirmed desc, ranked.sessions desc, ranked.id limit %(limit)s

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from consolidator.database.partitions import Connection
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.store.queries import execute, fetch_all, load
 
 _SQL = load("search/scope_sizes")
@@ -112,20 +113,12 @@ async def compact_counts(conn: Connection, agent: str) -> None:
     await execute(conn, _SQL["compact_counts"], {"agent": agent})
 
 
-async def load_corpus(
-    conn: Connection, *, agent: str | None, project: str | None, peer: str | None, project_alone: bool = False
-) -> CorpusSums:
+async def load_corpus(conn: Connection, scope: MemoryScope) -> CorpusSums:
     """Return the scopes that a query may read, the largest first, and their size together.
 
     For `project_alone` no turns outside of the project; facts that belong to no project may be of its words, too.
     """
-    values = {
-        "agent": agent or None,
-        "project": project if project_alone else project or None,
-        "peer": peer,
-        "project_alone": project_alone,
-    }
-    sizes = await fetch_all(conn, ScopeSizeRow, _SQL["scopes"], values)
+    sizes = await fetch_all(conn, ScopeSizeRow, _SQL["scopes"], scope.values())
     with_turns = [size for size in sizes if size.has_turns]
     return CorpusSums(
         [size.scope for size in sizes],

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy import ColumnElement, and_, func, literal, or_, tuple_
 from sqlalchemy.dialects.postgresql import JSONB
@@ -14,39 +12,15 @@ from sqlmodel import col, select
 
 from consolidator.database.jsonb import dumps
 from consolidator.database.partitions import Connection
-from consolidator.models.session import SessionRow, SessionTable
+from consolidator.models.session import (
+    SessionCursor,
+    SessionFilter,
+    SessionOrder,
+    SessionRow,
+    SessionTable,
+    StoredStatus,
+)
 from consolidator.store.select import fetch_selected
-
-StoredStatus = Literal["open", "ended", "running", "waiting", "pending", "failed"]
-SessionOrder = Literal["latest", "created", "runs"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionFilter:
-    """Which sessions to list; None selects all."""
-
-    agent: str | None = None
-    project: str | None = None  # a path, or the last part of it
-    peer: str | None = None
-    status: StoredStatus | None = None
-    key: str | None = None
-    conversation: str | None = None
-    trigger_type: str | None = None
-    trigger_id: str | None = None
-    labels: Mapping[str, Any] | None = None  # all of these
-    parent: str | None = None  # its id
-    root: str | None = None  # of its lineage: the id
-    kind: str | None = None
-    since: datetime | None = None  # something happened in it since
-    hidden: bool = False  # also those that a person deleted
-
-
-@dataclass(frozen=True, slots=True)
-class SessionCursor:
-    """The last session of a page."""
-
-    at: datetime  # when the last thing happened in it, or when it was created, as the order is
-    id: str
 
 
 def cursor_of(session: SessionRow, order: SessionOrder) -> SessionCursor:
@@ -56,13 +30,11 @@ def cursor_of(session: SessionRow, order: SessionOrder) -> SessionCursor:
 
 async def list_page(
     conn: Connection,
-    wanted: SessionFilter,
+    filters: SessionFilter,
     *,
-    agent: str | None,
-    project: str | None,
-    person: str | None,
+    person: str | None = None,
     order: SessionOrder,
-    after: SessionCursor | None,
+    after: SessionCursor | None = None,
     limit: int,
     now: datetime,
 ) -> list[SessionRow]:
@@ -70,7 +42,7 @@ async def list_page(
     table = SessionTable
     moment = col(table.last_occurred_at) if order == "latest" else col(table.created_at)
     query = select(table).limit(limit)
-    for condition in _conditions(wanted, agent, project, now):
+    for condition in _conditions(filters, now):
         query = query.where(condition)
     if person is not None:
         root = aliased(SessionTable)
@@ -93,31 +65,29 @@ async def list_page(
     return await fetch_selected(conn, SessionRow, query.order_by(*ordered))
 
 
-def _conditions(
-    wanted: SessionFilter, agent: str | None, project: str | None, now: datetime
-) -> list[ColumnElement[bool]]:
+def _conditions(filters: SessionFilter, now: datetime) -> list[ColumnElement[bool]]:
     table = SessionTable
     equal = {
-        "agent": agent,
-        "project": project,
-        "peer": wanted.peer,
-        "key": wanted.key,
-        "conversation_id": wanted.conversation,
-        "trigger_type": wanted.trigger_type,
-        "trigger_id": wanted.trigger_id,
-        "parent_id": wanted.parent,
-        "kind": wanted.kind,
-        "root_id": wanted.root,
+        "agent": filters.agent,
+        "project": filters.project,
+        "peer": filters.peer,
+        "key": filters.key,
+        "conversation_id": filters.conversation,
+        "trigger_type": filters.trigger_type,
+        "trigger_id": filters.trigger_id,
+        "parent_id": filters.parent,
+        "kind": filters.kind,
+        "root_id": filters.root,
     }
     conditions = [col(getattr(table, name)) == value for name, value in equal.items() if value is not None]
-    if wanted.labels:
+    if filters.labels:
         conditions.append(col(table.labels) != literal("{}").cast(JSONB))  # as the index says
-        conditions.append(col(table.labels).op("@>")(literal(dumps(dict(wanted.labels))).cast(JSONB)))
-    if wanted.since is not None:
-        conditions.append(col(table.last_occurred_at) >= wanted.since)
-    if not wanted.hidden:
+        conditions.append(col(table.labels).op("@>")(literal(dumps(dict(filters.labels))).cast(JSONB)))
+    if filters.since is not None:
+        conditions.append(col(table.last_occurred_at) >= filters.since)
+    if not filters.hidden:
         conditions.append(col(table.hidden).is_(False))
-    return [*conditions, *_status_conditions(wanted.status, now)]
+    return [*conditions, *_status_conditions(filters.status, now)]
 
 
 def _status_conditions(status: StoredStatus | None, now: datetime) -> list[ColumnElement[bool]]:

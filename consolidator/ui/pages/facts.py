@@ -11,6 +11,7 @@ from starlette.routing import Route
 
 from consolidator.errors import UsageError
 from consolidator.models.fact import FactRow
+from consolidator.models.memory_filter import FactFilter
 from consolidator.service.memory import facts
 from consolidator.service.memory.daily import find_first_fact
 from consolidator.service.memory.explain import explain
@@ -19,10 +20,10 @@ from consolidator.service.memory.quoted_places import find_places
 from consolidator.ui import reviewing
 from consolidator.ui.fact_timeline import draw_timeline, list_rewordings
 from consolidator.ui.view import (
-    PAGE_SIZE,
     Entry,
     PageModule,
     list_values,
+    make_filter,
     read_cursor,
     read_filter,
     redirect,
@@ -31,6 +32,7 @@ from consolidator.ui.view import (
     viewer_of,
 )
 
+FILTERS = ("query", "agent", "project", "peer", "kind", "trust", "as_of", "valid_at", "include_superseded", "flagged")
 KINDS = ("preference", "profile", "environment", "project", "decision", "constraint", "relation")
 QUOTES = 100  # of one fact on its page
 STATEMENTS = 5  # that are shown of those that wait; the page Attention has all
@@ -40,29 +42,14 @@ TRUST = ("person", "user", "agent", "tool")
 async def show_facts(request: Request) -> Response:
     """List the facts that a filter lets through."""
     database, viewer = services_of(request).database, viewer_of(request)
-    filters = read_filter(
-        request, "query", "agent", "project", "peer", "kind", "trust", "as_of", "valid_at", "superseded", "flagged"
-    )
+    filters = read_filter(request, *FILTERS)
     for name, values in (("kind", KINDS), ("trust", TRUST)):
         if filters[name] not in (None, *values):
             raise UsageError(f"{name} is one of: {', '.join(values)}")
     of = f"facts {filters}"
-    rows = await facts.list_facts(
-        database,
-        query=filters["query"],
-        agent=filters["agent"],
-        project=filters["project"],
-        peer=filters["peer"],
-        kind=filters["kind"],
-        trust=filters["trust"],
-        superseded_too=filters["superseded"] is not None,
-        flagged=filters["flagged"] is not None,
-        as_of=_parse_day(filters["as_of"]),
-        valid_at=_parse_day(filters["valid_at"]),
-        after=read_cursor(request, of, *facts.FACT_POSITION),
-        limit=PAGE_SIZE,
-        viewer=viewer,
-    )
+    days = {name: _parse_day(filters[name]) for name in ("as_of", "valid_at")}
+    selected = make_filter(FactFilter, filters | days, read_cursor(request, of, *facts.FACT_POSITION))
+    rows = await facts.list_facts(database, selected, viewer=viewer)
     waiting = await facts.list_quarantined(database, limit=STATEMENTS, viewer=viewer)
     first = await find_first_fact(database, viewer=viewer)
     return show_page(

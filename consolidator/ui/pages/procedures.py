@@ -10,16 +10,17 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from consolidator.errors import NotFound
+from consolidator.models.memory_filter import ProcedureFilter
 from consolidator.models.procedure import ProcedureRow
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.procedures import PROCEDURE_POSITION, list_procedures, success_interval
 from consolidator.service.memory.quoted_places import find_places
 from consolidator.service.memory.skills import create_skill
 from consolidator.ui.view import (
-    PAGE_SIZE,
     Entry,
     PageModule,
     list_values,
+    make_filter,
     read_cursor,
     read_filter,
     services_of,
@@ -43,18 +44,10 @@ class Source:
 
 async def show_procedures(request: Request) -> Response:
     """List procedures, the best first."""
-    filters = read_filter(request, "query", "agent", "project", "everything")
+    filters = read_filter(request, "query", "agent", "project", "include_unworthy")
     of = f"procedures {filters}"
-    rows = await list_procedures(
-        services_of(request).database,
-        query=filters["query"],
-        agent=filters["agent"],
-        project=filters["project"],
-        everything=filters["everything"] is not None,
-        after=read_cursor(request, of, *PROCEDURE_POSITION),
-        limit=PAGE_SIZE,
-        viewer=viewer_of(request),
-    )
+    selected = make_filter(ProcedureFilter, filters, read_cursor(request, of, *PROCEDURE_POSITION))
+    rows = await list_procedures(services_of(request).database, selected, viewer=viewer_of(request))
     shown = [(row, success_interval(row)) for row in rows]
     return show_page(request, "procedures.html", filters=filters, **list_values(request, of, shown, rows.position))
 

@@ -7,6 +7,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from consolidator.errors import UsageError
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.memory import recall_reasons
 from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET
 from consolidator.ui.view import Entry, PageModule, read_filter, services_of, show_page, viewer_of
@@ -30,9 +31,7 @@ async def show_recall(request: Request) -> Response:
         answer = await recall_reasons.explain_recall(
             services.database,
             filters["query"],
-            agent=filters["agent"],
-            project=filters["project"],
-            peer=filters["peer"],
+            MemoryScope(filters["agent"], filters["project"], filters["peer"]),
             token_budget=_read_tokens(filters["tokens"]),
             settings=services.settings,
             viewer=viewer,

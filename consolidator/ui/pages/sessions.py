@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from consolidator.errors import UsageError
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.session import SessionRow
 from consolidator.runtime.turn.harness import waits_for_driver
 from consolidator.service.agents.context import rebuild_context
@@ -55,9 +56,7 @@ async def show_sessions(request: Request) -> Response:
         found = await answer_query(
             services.database,
             filters["query"],
-            agent=filters["agent"],
-            project=filters["project"],
-            peer=filters["peer"],
+            MemoryScope(filters["agent"], filters["project"], filters["peer"]),
             token_budget=6000,
             limit=PAGE_SIZE,
             settings=services.settings,

@@ -11,15 +11,16 @@ from starlette.routing import Route
 
 from consolidator.errors import NotFound
 from consolidator.models.event import parse_timestamp
+from consolidator.models.memory_filter import SolutionFilter
 from consolidator.models.solution import SolutionRow
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.quoted_places import find_places
 from consolidator.service.memory.solutions import SOLUTION_POSITION, list_solutions
 from consolidator.ui.view import (
-    PAGE_SIZE,
     Entry,
     PageModule,
     list_values,
+    make_filter,
     read_cursor,
     read_filter,
     services_of,
@@ -33,18 +34,10 @@ WIDTH, EDGE = 900, 20  # units of the line in time
 
 async def show_solutions(request: Request) -> Response:
     """List solutions, confirmed ones first."""
-    filters = read_filter(request, "query", "agent", "project", "unsolved")
+    filters = read_filter(request, "query", "agent", "project", "include_unsolved")
     of = f"solutions {filters}"
-    rows = await list_solutions(
-        services_of(request).database,
-        query=filters["query"],
-        agent=filters["agent"],
-        project=filters["project"],
-        unsolved_too=filters["unsolved"] is not None,
-        after=read_cursor(request, of, *SOLUTION_POSITION),
-        limit=PAGE_SIZE,
-        viewer=viewer_of(request),
-    )
+    selected = make_filter(SolutionFilter, filters, read_cursor(request, of, *SOLUTION_POSITION))
+    rows = await list_solutions(services_of(request).database, selected, viewer=viewer_of(request))
     return show_page(request, "solutions.html", filters=filters, **list_values(request, of, rows, rows.position))
 
 

@@ -19,6 +19,7 @@ from playwright.sync_api import Browser, Page
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.models.event import NewEvent
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.payload import EventType
 from consolidator.service.memory.remember import remember
 from consolidator.settings import Settings
@@ -100,8 +101,8 @@ def served(package_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             failure = {2: "facts: <b>it broke</b>"}
             await runs.add_dead_letters(conn, night.id, session=session_name("ada", 0), failures=failure, now=NOON)
         await log_events(database, "hostile", hostile_events(), agent="<b>coder</b>", origin="test:hostile")
-        await remember(database, MARKUP, agent="coder", project="/srv/shop")
-        await remember(database, "The release branch is called trunk.", agent="coder", project="/srv/shop")
+        await remember(database, MARKUP, MemoryScope(agent="coder", project="/srv/shop"))
+        await remember(database, "The release branch is called trunk.", MemoryScope(agent="coder", project="/srv/shop"))
 
     home = tmp_path_factory.mktemp("ui")
     ApiServer("", package_dsn, home, None, home).run(work, FrozenClock(NOON))  # type: ignore[arg-type]

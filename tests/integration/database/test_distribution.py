@@ -1,6 +1,6 @@
 """The log can be spread over machines by session: each of its tables has that key in its primary key and its queries.
 
-`docs/scale.md` says what that is for, and what becomes of memory, which is spread by agent.
+`docs/database.md` says what that is for, and what becomes of memory, which is spread by agent.
 """
 
 from __future__ import annotations

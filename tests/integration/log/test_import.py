@@ -24,6 +24,7 @@ from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.jobs.retention import prune
 from consolidator.models.audience import OWNER
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.hooks.answers import answer_hook
 from consolidator.service.hooks.payload import parse_hook
 from consolidator.service.log import erasure
@@ -315,7 +316,7 @@ async def test_nothing_of_a_log_from_another_person_is_the_owners(
     clock.advance(timedelta(hours=1))
     await run_job(database, settings)
     for person, is_told in (("ada", True), ("bob", False), (OWNER, False)):
-        told = await recall(database, "packages", agent="claude-code", project="/src/shop", peer=person)
+        told = await recall(database, "packages", MemoryScope("claude-code", "/src/shop", person))
         assert ("pnpm" in json.dumps(told.as_json())) is is_told
     payload = {"hook_event_name": "SessionStart", "session_id": "n", "cwd": "/src/shop", "source": "startup"}
     call = parse_hook("claude-code", "SessionStart", json.dumps(payload).encode(), "/src/shop")

@@ -16,6 +16,7 @@ from consolidator.errors import ImportRefused, InvalidEvent, UsageError
 from consolidator.formats.registry import FORMATS
 from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.source_files import ImportSource
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.runtime.session.creation import create_session, open_session
 from consolidator.runtime.session.session_request import SessionRequest
 from consolidator.service.log.items import ItemLog
@@ -80,7 +81,7 @@ async def test_a_session_key_with_controls_is_refused_at_every_door(
     with pytest.raises(UsageError, match="not a valid session key"):
         ItemLog(key, framework="test")
     with pytest.raises(UsageError, match="is no agent, project or person"):
-        await remember(database, "we use tabs", agent="main", peer=key)
+        await remember(database, "we use tabs", MemoryScope(agent="main", peer=key))
     said = {"type": "UserMessage", "seq": 1, "data": {"text": "hello"}, "created_at": "2026-03-01T09:00:00Z"}
     session = {"id": "s1", "agent": "main", "key": key}
     write_log(tmp_path / "own" / "a.jsonl", [json.dumps({"consolidator": 1, "session": session}), json.dumps(said)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import Any
 from unittest.mock import AsyncMock, patch
@@ -12,6 +12,7 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.database.partitions import Connection
+from consolidator.models.memory_filter import FactFilter
 from consolidator.store import select
 from consolidator.store.log import events
 from consolidator.store.memory import listing, rederive
@@ -239,10 +240,17 @@ async def test_facts_are_listed_in_the_order_of_an_index_as_they_were_at_a_time_
         )
         await conn.execute("analyze fact")
     now = clock.now()
-    for filters in ({}, {"unused_since": now}, {"as_of": now}, {"valid_at": now}, {"superseded_too": True}):
+    page = FactFilter(limit=20)
+    for filters, unused_since in (
+        (page, None),
+        (page, now),
+        (replace(page, as_of=now), None),
+        (replace(page, valid_at=now), None),
+        (replace(page, include_superseded=True), None),
+    ):
         with patch.object(select, "fetch_all", AsyncMock(return_value=[])) as fetch_all:
             async with database.connection() as conn:
-                await listing.list_facts(conn, limit=20, **filters)
+                await listing.list_facts(conn, filters, unused_since=unused_since)
         query, values = fetch_all.await_args_list[0].args[2:]
         async with database.connection() as conn:
             assert "fact_list" in indexes(await plan_of(conn, query, values)), filters

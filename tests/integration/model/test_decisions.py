@@ -15,6 +15,7 @@ from consolidator.jobs.consolidation.backfill import Backfill
 from consolidator.jobs.consolidation.manual_run import SessionFilter
 from consolidator.jobs.model import calls as calls_module
 from consolidator.memory.facts.reconcile import reconcile_candidates
+from consolidator.models.memory_filter import FactFilter
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory import recall
 from consolidator.service.memory.explain import explain
@@ -288,16 +289,18 @@ async def test_what_was_believed_then_is_told_in_the_words_of_then_and_goes_with
             clock.advance(HOUR)
     async with database.connection() as conn:
         for moment, words in zip(moments, sentences, strict=True):
-            assert [fact.sentence for fact in await listing.list_facts(conn, as_of=moment)] == [words]
-        assert [fact.sentence for fact in await listing.list_facts(conn, query="home", as_of=moments[0])] == sentences[
-            :1
-        ]
-        assert not await listing.list_facts(conn, query="river", as_of=moments[0])
-        assert not await listing.list_facts(conn, as_of=moments[0] - 2 * HOUR)
+            assert [fact.sentence for fact in await listing.list_facts(conn, FactFilter(as_of=moment))] == [words]
+        assert [
+            fact.sentence for fact in await listing.list_facts(conn, FactFilter(query="home", as_of=moments[0]))
+        ] == sentences[:1]
+        assert not await listing.list_facts(conn, FactFilter(query="river", as_of=moments[0]))
+        assert not await listing.list_facts(conn, FactFilter(as_of=moments[0] - 2 * HOUR))
     await erase_sessions(database, settings, await plan_erasure(database, session="s0"), reason="asked for")
     async with database.connection() as conn:
         assert not await fetch_dicts(conn, "select fact_id from fact_version")
-        assert sentences[0] not in [fact.sentence for fact in await listing.list_facts(conn, as_of=clock.now())]
+        assert sentences[0] not in [
+            fact.sentence for fact in await listing.list_facts(conn, FactFilter(as_of=clock.now()))
+        ]
 
 
 BAD: dict[str, Callable[[], ScriptedReply]] = {
@@ -484,4 +487,4 @@ async def test_what_is_over_is_recalled_and_explained_with_its_end(
     assert "true until 2020-01-01 00:00" in (await explain(database, only["id"]))["lines"]
     async with database.connection() as conn:
         for year, count in ((2019, 1), (2021, 0)):
-            assert len(await listing.list_facts(conn, valid_at=datetime(year, 1, 1, tzinfo=UTC))) == count
+            assert len(await listing.list_facts(conn, FactFilter(valid_at=datetime(year, 1, 1, tzinfo=UTC)))) == count

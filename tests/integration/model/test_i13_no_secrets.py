@@ -20,6 +20,7 @@ from consolidator.jobs.consolidation import learning, session_window
 from consolidator.llm.redaction.redact import find_credentials
 from consolidator.memory.procedures.digest import Digest
 from consolidator.models.event import Event, NewEvent
+from consolidator.models.memory_filter import FactFilter, MemoryFilter, ProcedureFilter
 from consolidator.service.json_encoding import encode_json
 from consolidator.service.log.export import export_sessions
 from consolidator.service.memory.explain import explain
@@ -144,14 +145,16 @@ async def _assert_answers_hide_secrets(database: Database, settings: Settings) -
     for session in SESSIONS:
         answers += [await summarize_session(database, session), await suggest_next_calls(database, session)]
     async with database.connection() as conn:
-        answers += [await listing.list_facts(conn), await lookup.list_rejected(conn)]
+        answers += [await listing.list_facts(conn, FactFilter()), await lookup.list_rejected(conn, MemoryFilter())]
     for text in CREDENTIALS.values():
         answers.append(await find_solutions(database, f"Error: cannot log in with {text}", tool="Bash"))
     assert not find_leaked_kinds(json.dumps(answers, default=encode_json, ensure_ascii=False))
 
 
 async def _assert_exports_hide_secrets(database: Database, tmp_path: Path) -> None:
-    skills = await export_skills(database, tmp_path, agent=None, project=None, everything=True, limit=100)
+    skills = await export_skills(
+        database, tmp_path, ProcedureFilter(agent=None, project=None, include_unworthy=True, limit=100)
+    )
     assert skills.files
     for file in skills.files:
         assert not find_leaked_kinds(file.name + file.read_text(encoding="utf-8"))

@@ -12,6 +12,7 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.models.event import NewEvent
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.memory.recall import recall
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
@@ -161,7 +162,7 @@ async def test_a_tools_fact_is_told_as_data_and_in_words_that_somebody_wrote(
     attack = Attack(talk, "staging server: db1", "staging server", "db1", sentence, predicate="is")
     async with ModelServer(fooled_model(attack, every_kind=False)) as server:
         await run_job(database, with_model(settings, server))
-    answer = await recall(database, "staging server", agent="coder", project="/src/shop", peer="mara")
+    answer = await recall(database, "staging server", MemoryScope("coder", "/src/shop", "mara"))
     assert 'told by a tool: "staging server: is db1"' in answer.block
     assert "passwords" not in answer.block
 

@@ -20,6 +20,7 @@ from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.model import calls as calls_module
 from consolidator.jobs.retention import prune
 from consolidator.models.event import NewEvent
+from consolidator.models.memory_filter import FactFilter
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory.facts import correct_fact, forget_fact
 from consolidator.settings import Settings
@@ -144,7 +145,7 @@ async def test_a_promoted_draft_is_believed_and_what_was_before_can_be_restored(
     await assert_invariants(database)
     async with database.connection() as conn:  # what was believed at each of these moments is still told
         for moment, facts in history:
-            assert {row.sentence for row in await listing.list_facts(conn, as_of=moment)} == facts
+            assert {row.sentence for row in await listing.list_facts(conn, FactFilter(as_of=moment))} == facts
 
 
 async def draft_without_facts(database: Database, clock: FrozenClock, settings: Settings) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.models.event import NewEvent
+from consolidator.models.memory_filter import MemoryScope, SolutionFilter
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory.recall import recall
 from consolidator.service.memory.solutions import find_solutions
@@ -29,7 +30,7 @@ def missing_module(name: str, fix: str = "pip install {}") -> list[NewEvent]:
 
 async def ask(database: Database, name: str) -> list[tuple[str, object]]:
     found = await find_solutions(
-        database, NO_MODULE.format(name), call=("Bash", {"command": "python x.py"}), agent="coder"
+        database, NO_MODULE.format(name), SolutionFilter(agent="coder"), call=("Bash", {"command": "python x.py"})
     )
     return [(answer.body["suggestion"]["text"], answer.body["suggestion"]["arguments"]) for answer in found]
 
@@ -46,12 +47,14 @@ async def test_a_new_module_is_answered_by_the_others(
     assert family["project"] is None
     described = "for other names, in 2 of 2 cases: first run `pip install ⟨name in the error⟩`"
     assert await ask(database, "httpx") == [(described, None)]  # which no session of the project installed
-    block = (await recall(database, NO_MODULE.format("httpx"), agent="coder")).block
+    block = (await recall(database, NO_MODULE.format("httpx"), MemoryScope(agent="coder"))).block
     assert described in block
     assert "requests" not in block
     first, *_ = await ask(database, "numpy")
     assert first == ("last time: ran `pip install numpy`; then the same call worked", None)
-    assert "pip install" not in (await recall(database, "Which modules are installed?", agent="coder")).block
+    assert (
+        "pip install" not in (await recall(database, "Which modules are installed?", MemoryScope(agent="coder"))).block
+    )
     await assert_invariants(database)
 
 

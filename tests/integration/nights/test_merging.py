@@ -15,6 +15,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Connection, Database
 from consolidator.jobs.merging import agent_merge, solution_merge
 from consolidator.models.error_record import ErrorRecordRow
+from consolidator.models.memory_filter import ProcedureFilter
 from consolidator.service.memory.procedures import list_procedures
 from consolidator.settings import Settings
 from consolidator.store.calls import error_records, scopes
@@ -209,4 +210,4 @@ async def test_a_night_counts_the_procedures_that_the_list_shows(
         retired += counts.get("retired", 0)
         assert listed == len(await list_procedures(database)), (night, report["memory"])
     assert (listed, retired) == (1, 1)
-    assert len(await list_procedures(database, everything=True)) > 1
+    assert len(await list_procedures(database, ProcedureFilter(include_unworthy=True))) > 1

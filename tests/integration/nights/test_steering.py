@@ -16,6 +16,7 @@ from consolidator.jobs.consolidation.manual_run import SessionFilter
 from consolidator.jobs.retention import prune
 from consolidator.memory.facts import rule_extraction
 from consolidator.models.event import NewEvent
+from consolidator.models.memory_filter import FactFilter
 from consolidator.models.payload import EventType
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory.explain import explain
@@ -42,7 +43,7 @@ def end(outcome: str = "success", task: str = "t1") -> NewEvent:
 
 async def count_steers(database: Database, sentence: str = "tabs") -> tuple[int, int, int]:
     """Return how many steers the one fact about something rests on, and after how many the task succeeded, failed."""
-    (fact,) = await list_facts(database, query=sentence)
+    (fact,) = await list_facts(database, FactFilter(query=sentence))
     return fact.steers, fact.steers_succeeded, fact.steers_failed
 
 
@@ -56,7 +57,7 @@ async def test_the_outcome_of_a_steer_is_known_when_its_task_ends_also_on_a_late
     await log_events(database, "s", [end()])
     await run_next_night(database, clock, settings)
     assert await count_steers(database) == (1, 1, 0)
-    (fact,) = await list_facts(database, query="tabs")
+    (fact,) = await list_facts(database, FactFilter(query="tabs"))
     explanation = await explain(database, fact.id)
     assert "steered once; the task after it: 1 succeeded" in explanation["lines"]
     assert [proof["steer"] for proof in explanation["evidence"]] == ["succeeded"]
@@ -90,7 +91,7 @@ async def test_a_failed_task_makes_no_constraint_of_a_person_unsaid(
     await log_events(database, "good", [start(), steer(text=spaces), end()], project="shop")
     await log_events(database, "bad", [start(), steer(), end("failure")], project="shop")
     await run_next_night(database, clock, settings)
-    facts = await list_facts(database, query="always")
+    facts = await list_facts(database, FactFilter(query="always"))
     assert [(fact.steers_succeeded, fact.steers_failed) for fact in facts] == [(1, 0), (0, 1)]
 
 

@@ -12,6 +12,7 @@ from consolidator.context.build import advance_history, build_context
 from consolidator.database import Database
 from consolidator.memory.text.recall_markers import RECALL_BEGIN, RECALL_END
 from consolidator.models.event import NewEvent
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
 from consolidator.runtime.agent import Consolidator
@@ -39,7 +40,9 @@ def create_recall(database: Database, settings: Settings) -> Callable[[SessionRo
     """Return what asks memory about each message."""
 
     async def recall_block(row: SessionRow, text: str) -> str | None:
-        return (await recall(database, text, agent=row.agent, peer=row.peer, settings=settings)).block or None
+        return (
+            await recall(database, text, MemoryScope(agent=row.agent, peer=row.peer), settings=settings)
+        ).block or None
 
     return recall_block
 
@@ -96,7 +99,7 @@ async def test_what_a_tool_recalled_is_not_learned_again(
     await log_events(database, "one", [user_message(RULE)], peer="ada")
     await run_next_night(database, clock, settings)
     before = await load_facts(database)
-    block = (await recall(database, "tabs for indentation", agent="coder")).block
+    block = (await recall(database, "tabs for indentation", MemoryScope(agent="coder"))).block
     assert "tabs" in block
 
     def extract(request: dict[str, Any]) -> dict[str, Any]:
@@ -209,4 +212,4 @@ async def test_whatever_is_said_is_answered_remembered_and_recalled_for(
             await session.end()
     done = await run_next_night(database, clock, settings)
     assert done["dead"] == 0
-    assert (await recall(database, text, agent="coder", settings=settings)) is not None
+    assert (await recall(database, text, MemoryScope(agent="coder"), settings=settings)) is not None

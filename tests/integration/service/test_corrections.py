@@ -11,6 +11,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import Forbidden, NotFound, UsageError
 from consolidator.models.fact import FactRow
+from consolidator.models.memory_filter import FactFilter, MemoryScope
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.facts import (
@@ -49,7 +50,9 @@ async def learn_from(database: Database, clock: FrozenClock, settings: Settings,
 
 
 async def package_managers(database: Database, **filters: Any) -> list[str]:
-    return [fact.value for fact in await list_facts(database, **filters) if fact.predicate == "package manager"]
+    return [
+        fact.value for fact in await list_facts(database, FactFilter(**filters)) if fact.predicate == "package manager"
+    ]
 
 
 async def single_fact(database: Database, predicate: str = "package manager") -> FactRow:
@@ -62,13 +65,15 @@ async def test_what_a_person_has_forgotten_is_not_learned_again(
 ) -> None:
     await learn_from(database, clock, settings, NPM)
     fact_id = (await single_fact(database)).id
-    assert "npm" in (await recall(database, "package manager", project="/shop")).block
+    assert "npm" in (await recall(database, "package manager", MemoryScope(project="/shop"))).block
     await forget_fact(database, fact_id)
     assert not await package_managers(database)
-    assert not [i for i in (await recall(database, "package manager", project="/shop")).items if i.kind == "fact"]
+    assert not [
+        i for i in (await recall(database, "package manager", MemoryScope(project="/shop"))).items if i.kind == "fact"
+    ]
     await learn_from(database, clock, settings, NPM)
     assert not await package_managers(database)
-    assert await package_managers(database, superseded_too=True) == ["npm"]
+    assert await package_managers(database, include_superseded=True) == ["npm"]
     assert (await explain(database, fact_id))["evidence"]
     await assert_invariants(database)
 
@@ -84,8 +89,8 @@ async def test_a_persons_word_outranks_what_is_said_later(
     await learn_from(database, clock, settings, NPM)
     await learn_from(database, clock, settings, PNPM)
     assert [fact.sentence for fact in await list_facts(database)] == ["The package manager is yarn."]
-    assert "yarn" in (await recall(database, "which package manager", project="/shop")).block
-    history = await list_facts(database, superseded_too=True)
+    assert "yarn" in (await recall(database, "which package manager", MemoryScope(project="/shop"))).block
+    history = await list_facts(database, FactFilter(include_superseded=True))
     assert {fact.value for fact in history} >= {"npm", "pnpm"}
     assert (await explain(database, new.id))["by"] == "by a person"
     again = await correct_fact(database, new.id, "The package manager is bun.")
@@ -118,9 +123,9 @@ async def test_an_undo_restores_the_same_fact(
         explained = await explain(database, fact.id)
         assert explained["evidence"] == quotes
         assert f"not believed from {meanwhile:%Y-%m-%d %H:%M} to" in "\n".join(explained["lines"])
-        assert "npm" in (await recall(database, "package manager", project="/shop")).block
+        assert "npm" in (await recall(database, "package manager", MemoryScope(project="/shop"))).block
         assert await query_number(database, "select count(*) from tombstone where fact_id = %s", fact.id) == 0
-        believed = [row.sentence for row in await list_facts(database, as_of=meanwhile)]
+        believed = [row.sentence for row in await list_facts(database, FactFilter(as_of=meanwhile))]
         assert believed == ([] if change == "forgotten" else ["We use yarn."])
         clock.advance(DAY)
         await run_job(database, settings)  # it reads of the forgetting and the undo
@@ -138,8 +143,8 @@ async def test_an_undo_holds_in_whatever_order_the_log_is_read(
 ) -> None:
     """Two people's words stand in two sessions; the one that took back is read first."""
     other = Viewer("laptop", frozenset({"write"}))
-    await remember(database, "we deploy on Mondays", agent="coder", viewer=other)
-    remembered = await remember(database, "we use tabs", agent="coder")
+    await remember(database, "we deploy on Mondays", MemoryScope(agent="coder"), viewer=other)
+    remembered = await remember(database, "we use tabs", MemoryScope(agent="coder"))
     clock.advance(DAY)
     await run_job(database, settings)
     await forget_fact(database, remembered.id)
@@ -253,5 +258,5 @@ async def test_a_fact_that_nobody_said_or_recalled_for_sixty_days_is_listed_last
     clock.advance(70 * DAY)
     await learn_from(database, clock, settings, "Our database is Postgres.")
     assert [fact.value for fact in await list_facts(database)] == ["Postgres", "npm"]
-    await recall(database, "package manager", project="/shop")
+    await recall(database, "package manager", MemoryScope(project="/shop"))
     assert [fact.value for fact in await list_facts(database)] == ["npm", "Postgres"]

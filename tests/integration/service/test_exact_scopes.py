@@ -9,6 +9,7 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import UsageError
+from consolidator.models.memory_filter import FactFilter, MemoryFilter, MemoryScope, ProcedureFilter, SolutionFilter
 from consolidator.service.json_encoding import encode_json
 from consolidator.service.memory.facts import list_facts, list_rejected
 from consolidator.service.memory.learned import load_learned
@@ -26,13 +27,13 @@ OTHERS = {name: f"agent{n}" for n, name in enumerate(PROJECTS)}
 async def ask_everything(database: Database, project: str) -> str:
     answers = [
         (await list_sessions(database, SessionFilter(project=project))).sessions,
-        await list_facts(database, project=project),
-        await list_rejected(database, project=project),
-        await list_procedures(database, project=project, everything=True),
-        await list_solutions(database, project=project, unsolved_too=True),
-        await find_solutions(database, "bash: pytets: command not found", tool="Bash", project=project),
-        (await recall(database, "tabs booking tests pytest", project=project)).as_json(),
-        await load_learned(database, project=project),
+        await list_facts(database, FactFilter(project=project)),
+        await list_rejected(database, MemoryFilter(project=project)),
+        await list_procedures(database, ProcedureFilter(project=project, include_unworthy=True)),
+        await list_solutions(database, SolutionFilter(project=project, include_unsolved=True)),
+        await find_solutions(database, "bash: pytets: command not found", SolutionFilter(project=project), tool="Bash"),
+        (await recall(database, "tabs booking tests pytest", MemoryScope(project=project))).as_json(),
+        await load_learned(database, scope=MemoryScope(project=project)),
     ]
     return json.dumps(answers, default=encode_json)
 
@@ -61,9 +62,9 @@ async def test_an_agent_is_meant_alone(database: Database, settings: Settings, c
     await log_workdays(database, 3, agent="agent0", peer="ada", project=None)
     await run_next_night(database, clock, settings)
     if name:
-        assert not (await recall(database, "tabs booking pytest", agent=name)).items
-        assert not await list_procedures(database, agent=name, everything=True)
+        assert not (await recall(database, "tabs booking pytest", MemoryScope(agent=name))).items
+        assert not await list_procedures(database, ProcedureFilter(agent=name, include_unworthy=True))
     for peer in ("ad", "ADA", "ada ", "%", "a_a", name):
-        assert not (await recall(database, "tabs booking pytest", agent="agent0", peer=peer)).items
-        assert not await list_solutions(database, agent="agent0", peer=peer, unsolved_too=True)
-    assert (await recall(database, "tabs booking pytest", agent="agent0", peer="ada")).items
+        assert not (await recall(database, "tabs booking pytest", MemoryScope(agent="agent0", peer=peer))).items
+        assert not await list_solutions(database, SolutionFilter(agent="agent0", peer=peer, include_unsolved=True))
+    assert (await recall(database, "tabs booking pytest", MemoryScope(agent="agent0", peer="ada"))).items

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
+from consolidator.models.memory_filter import FactFilter, MemoryScope
 from consolidator.service.memory.fact_chain import load_fact_chain
 from consolidator.service.memory.facts import correct_fact, forget_fact, list_facts
 from consolidator.service.memory.remember import remember
@@ -25,7 +26,7 @@ async def test_a_chain_leads_from_what_was_replaced_to_what_replaced_it(
     assert [each.sentence.split()[-1].strip(".") for each in chain.facts] == ["npm", "pnpm", "yarn"]
     assert [each.superseded_by for each in chain.facts] == [*(each.id for each in chain.facts[1:]), None]
     assert (chain.others, chain.is_cut) == ([], False)
-    (npm,) = [fact for fact in await list_facts(database, superseded_too=True) if fact.value == "npm"]
+    (npm,) = [fact for fact in await list_facts(database, FactFilter(include_superseded=True)) if fact.value == "npm"]
     assert [each.id for each in (await load_fact_chain(database, npm)).facts] == [each.id for each in chain.facts]
 
 
@@ -55,11 +56,11 @@ async def test_what_was_said_of_the_same_without_taking_a_place_stands_beside(
 async def test_what_was_forgotten_and_said_again_has_a_former_version(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    fact_id = (await remember(database, "The branch is trunk.", agent="coder", project="/shop")).id
+    fact_id = (await remember(database, "The branch is trunk.", MemoryScope(agent="coder", project="/shop"))).id
     clock.advance(timedelta(hours=1))
     await forget_fact(database, fact_id)
     clock.advance(timedelta(hours=1))
-    again = await remember(database, "The branch is trunk.", agent="coder", project="/shop")
+    again = await remember(database, "The branch is trunk.", MemoryScope(agent="coder", project="/shop"))
     (fact,) = await list_facts(database)
     assert fact.id == again.id
     chain = await load_fact_chain(database, fact)

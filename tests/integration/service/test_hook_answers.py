@@ -13,6 +13,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.memory.recall.block import estimate_tokens
 from consolidator.models.event import NewEvent
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.hooks.answers import FAILURE_TOKENS, PROMPT_TOKENS, START_TOKENS, answer_hook
 from consolidator.service.hooks.payload import HookCall, parse_hook
 from consolidator.service.memory.remember import remember
@@ -90,7 +91,7 @@ async def test_a_prompt_comes_with_what_somebody_had_remembered_about_it(
     database: Database, settings: Settings, statements: list[str], prompt: str, found: str
 ) -> None:
     for statement in statements:
-        await remember(database, statement, project=PROJECT, agent="claude-code")
+        await remember(database, statement, MemoryScope(project=PROJECT, agent="claude-code"))
     for _ in range(2):  # at once, and after a night
         shown = await ask_prompt(database, prompt)
         assert found in shown
@@ -139,7 +140,7 @@ async def test_however_much_is_known_a_hook_keeps_to_its_budget(
     for number in range(24):
         about = "heron service keeps its ledger in the vault" if number % 2 else "museum shows its paintings upstairs"
         statement = f"The {about} of hall {number}, " + f"behind door {number}-{number} and " * 10 + "nowhere else"
-        await remember(database, statement, project=PROJECT, agent="claude-code")
+        await remember(database, statement, MemoryScope(project=PROJECT, agent="claude-code"))
     for number in range(3):
         branch = "feature-" + f"{number}-of-a-long-name-" * 4
         fix = f"git push --set-upstream origin {branch}"
@@ -186,7 +187,7 @@ async def test_nothing_of_another_agent_person_or_project_arrives(
         await log_events(database, f"theirs-{number}", [user_message(said), *calls], **owner)
         clock.advance(DAY)
     remembered = owner if "peer" not in owner else {name: owner[name] for name in ("agent", "peer")}
-    await remember(database, "We use pnpm for packages", **remembered)
+    await remember(database, "We use pnpm for packages", MemoryScope(**remembered))
     await run_job(database, settings)
     prompt = "install the packages with pnpm please"
     assert await start(database) == ""
@@ -196,6 +197,8 @@ async def test_nothing_of_another_agent_person_or_project_arrives(
     )
     assert await ask(database, failed) == ""
 
-    await remember(database, "We use pnpm for packages", project=PROJECT, agent="claude-code")  # this would arrive
+    await remember(
+        database, "We use pnpm for packages", MemoryScope(project=PROJECT, agent="claude-code")
+    )  # this would arrive
     assert "pnpm" in await start(database)
     assert "pnpm" in await ask_prompt(database, prompt)

@@ -19,6 +19,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import NotFound
 from consolidator.models.event import NewEvent
+from consolidator.models.memory_filter import FactFilter, MemoryScope, ProcedureFilter, SolutionFilter
 from consolidator.models.payload import EventType
 from consolidator.service.json_encoding import encode_json
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
@@ -135,17 +136,38 @@ async def ask_everything(database: Database, tmp_path: Path, peer: str, names: I
     queries = [*QUERIES, *(f"q{name}zqstreet q{name}zqdebt q{name}zqgoal refund" for name in names)]
     for agent in (AGENT, None):
         for query in queries:
-            answers.append((await recall(database, query, agent=agent, peer=peer)).as_json())
-            answers.append(await find_solutions(database, query, agent=agent, peer=peer, unsolved_too=True, limit=50))
-            answers.append(await list_procedures(database, query=query, agent=agent, peer=peer, everything=True))
-            answers.append(await list_solutions(database, query=query, agent=agent, peer=peer, unsolved_too=True))
-        answers.append(await list_procedures(database, agent=agent, peer=peer, everything=True, limit=1000))
-        answers.append(await list_solutions(database, agent=agent, peer=peer, unsolved_too=True, limit=1000))
-        answers.append(await list_facts(database, agent=agent, peer=peer, superseded_too=True, limit=1000))
+            answers.append((await recall(database, query, MemoryScope(agent=agent, peer=peer))).as_json())
+            answers.append(
+                await find_solutions(
+                    database, query, SolutionFilter(agent=agent, peer=peer, include_unsolved=True, limit=50)
+                )
+            )
+            answers.append(
+                await list_procedures(
+                    database, ProcedureFilter(query=query, agent=agent, peer=peer, include_unworthy=True)
+                )
+            )
+            answers.append(
+                await list_solutions(
+                    database, SolutionFilter(query=query, agent=agent, peer=peer, include_unsolved=True)
+                )
+            )
+        answers.append(
+            await list_procedures(database, ProcedureFilter(agent=agent, peer=peer, include_unworthy=True, limit=1000))
+        )
+        answers.append(
+            await list_solutions(database, SolutionFilter(agent=agent, peer=peer, include_unsolved=True, limit=1000))
+        )
+        answers.append(
+            await list_facts(database, FactFilter(agent=agent, peer=peer, include_superseded=True, limit=1000))
+        )
     call = ("Bash", {"command": "git push --to trunk"})
     answers.append(
         await find_solutions(
-            database, "fatal: The current branch trunk has no upstream branch.", call=call, agent=AGENT, peer=peer
+            database,
+            "fatal: The current branch trunk has no upstream branch.",
+            SolutionFilter(agent=AGENT, peer=peer),
+            call=call,
         )
     )
     for table in ("fact", "candidate", "procedure", "solution"):
@@ -160,7 +182,7 @@ async def ask_everything(database: Database, tmp_path: Path, peer: str, names: I
         except NotFound:
             continue
     folder = tmp_path / f"skills-{peer}"
-    export = await export_skills(database, folder, agent=None, project=None, peer=peer, everything=True, limit=1000)
+    export = await export_skills(database, folder, ProcedureFilter(None, None, peer, include_unworthy=True, limit=1000))
     answers += [file.parent.name + file.read_text() for file in export.files]
     return json.dumps(answers, default=encode_json, ensure_ascii=False)
 
@@ -197,10 +219,10 @@ async def test_two_people_share_nothing_and_the_owner_sees_all(
         text = await ask_everything(database, tmp_path, asker, ["ada", "bob"])
         assert persons_in(text) == own
         assert ("get_order" in text) is bool(own)  # not even the tools' names are known to a stranger
-    listed = await list_procedures(database, agent=AGENT, everything=True)
+    listed = await list_procedures(database, ProcedureFilter(agent=AGENT, include_unworthy=True))
     (common, *_) = [procedure for procedure in listed if procedure.body["people"] == 2]
     assert "of 2 people" in str((await explain(database, common.id))["lines"])
-    block = (await recall(database, "whose dog lives where", agent=AGENT)).block
+    block = (await recall(database, "whose dog lives where", MemoryScope(agent=AGENT))).block
     assert persons_in(block) == {"ada", "bob"}
 
 
@@ -222,7 +244,7 @@ async def test_a_constant_is_shared_when_enough_people_give_it(
     for person in ("ada", "bob", "eve"):
         await log_person(database, person)
     await run_next_night(database, clock, settings)
-    listed = await list_procedures(database, agent=AGENT, peer=STRANGER, everything=True)
+    listed = await list_procedures(database, ProcedureFilter(agent=AGENT, peer=STRANGER, include_unworthy=True))
     shared = next(row for row in listed if any(step["tool"] == "get_user" for step in row.body["steps"]))
     arguments = {a["path"]: a for step in shared.body["steps"] for a in step["arguments"] if step["tool"] == "get_user"}
     assert arguments["locale"]["value"] == "en"
@@ -237,7 +259,7 @@ async def test_a_fix_is_bound_from_the_one_who_asks(database: Database, settings
     await run_next_night(database, clock, settings)
     call = ("Bash", {"command": "git push --to trunk"})
     error = "fatal: The current branch trunk has no upstream branch."
-    (answer, *_) = await find_solutions(database, error, call=call, agent=AGENT, peer=STRANGER)
+    (answer, *_) = await find_solutions(database, error, SolutionFilter(agent=AGENT, peer=STRANGER), call=call)
     assert answer.body["suggestion"]["arguments"] == {"command": "git push -u trunk"}
     assert persons_in(json.dumps(answer.body)) == set()
 
@@ -291,7 +313,7 @@ async def test_erasing_a_person_takes_the_derived_shares_along(
     for person in ("ada", "bob", "eve"):
         await log_person(database, person)
     await run_next_night(database, clock, settings)
-    assert await list_procedures(database, agent=AGENT, peer=STRANGER, everything=True)
+    assert await list_procedures(database, ProcedureFilter(agent=AGENT, peer=STRANGER, include_unworthy=True))
     await erase_sessions(database, settings, await plan_erasure(database, peer="ada"), reason="asked")
     for table in ("procedure", "solution", "tool_profile", "fact", "candidate", "episode", "error_record"):
         rows = await query_rows(database, f"select t::text as row from {table} t")
@@ -309,7 +331,7 @@ async def test_a_fact_that_enough_people_state_is_told_without_their_words(
         words = [user_message("We use pnpm."), user_message(f"We use {canary(person, 'brand')} for boxes.")]
         await log_events(database, f"{person}-1", words, agent=AGENT, peer=person, project="/srv/shop")
     await run_next_night(database, clock, settings)
-    items = (await recall(database, "do we use pnpm?", agent=AGENT, peer=STRANGER)).as_json()
+    items = (await recall(database, "do we use pnpm?", MemoryScope(agent=AGENT, peer=STRANGER))).as_json()
     assert persons_in(json.dumps(items)) == set()
     (fact,) = [item for item in items["items"] if item["kind"] == "fact"]
     assert "pnpm" in fact["text"]

@@ -8,6 +8,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import ConsolidatorError, NotFound, UsageError
 from consolidator.models.fact import FactRow
+from consolidator.models.memory_filter import FactFilter
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.facts import correct_fact, forget_fact, list_facts
 from consolidator.service.nights.runs import list_runs, load_run
@@ -43,7 +44,7 @@ async def test_a_prefix_of_several_lists_them_and_a_longer_one_names_one(
         with pytest.raises(NotFound):
             await explain(database, nothing)
     corrected = await correct_fact(database, facts["ada"].id[:9], "Ada lives in Bergen.")
-    assert (corrected.sentence, (await list_facts(database, peer="ada"))[0].id) == (
+    assert (corrected.sentence, (await list_facts(database, FactFilter(peer="ada")))[0].id) == (
         "Ada lives in Bergen.",
         corrected.id,
     )

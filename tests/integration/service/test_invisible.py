@@ -9,9 +9,9 @@ from typing import Any
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.mcp_server import to_json
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.models.event import NewEvent
+from consolidator.models.memory_filter import FactFilter, MemoryScope, ProcedureFilter, SolutionFilter
 from consolidator.models.payload import EventType
 from consolidator.service.log.events import read_events
 from consolidator.service.memory.facts import list_facts
@@ -19,6 +19,7 @@ from consolidator.service.memory.procedures import list_procedures
 from consolidator.service.memory.recall import recall
 from consolidator.service.memory.skills import export_skills
 from consolidator.service.memory.solutions import list_solutions
+from consolidator.service.visible_text import to_visible_json
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.databases import fetch_dicts
@@ -93,21 +94,23 @@ async def test_nothing_that_nobody_sees_is_remembered_or_told(
                 assert "\\u001b" not in text
                 assert "\\u009b" not in text
     answers = [
-        (await recall(database, "tea and tests", agent="coder", project="shop", peer="mara")).as_json(),
+        (await recall(database, "tea and tests", MemoryScope("coder", "shop", "mara"))).as_json(),
         await list_facts(database),
-        await list_procedures(database, everything=True),
-        await list_solutions(database, unsolved_too=True),
+        await list_procedures(database, ProcedureFilter(include_unworthy=True)),
+        await list_solutions(database, SolutionFilter(include_unsolved=True)),
     ]
     assert all(answers)
-    told = json.dumps(to_json(answers), ensure_ascii=False)
+    told = json.dumps(to_visible_json(answers), ensure_ascii=False)
     assert not find_hidden(told)
     assert "\\u001b" not in told
-    export = await export_skills(database, tmp_path, agent="coder", project="shop", everything=True, limit=5)
+    export = await export_skills(
+        database, tmp_path, ProcedureFilter(agent="coder", project="shop", include_unworthy=True, limit=5)
+    )
     for file in export.files:
         assert not find_hidden(file.read_text(encoding="utf-8"))
     logged = [event async for event in read_events(database, "s0")]
     assert any("\x1b" in str(event.data.get("text")) for event in logged if event.type is EventType.ASSISTANT_RESPONSE)
-    assert {fact.sentence for fact in await list_facts(database, query="tea")} >= {"The user drinks tea."}
+    assert {fact.sentence for fact in await list_facts(database, FactFilter(query="tea"))} >= {"The user drinks tea."}
 
 
 async def test_what_was_stored_before_is_told_without_it(
@@ -118,7 +121,7 @@ async def test_what_was_stored_before_is_told_without_it(
     await run_job(database, settings)
     async with database.transaction() as conn:
         await conn.execute("update fact set sentence = sentence || E'\\x1b[2J\\u200b'")
-    answer = await recall(database, "tabs", agent="coder", project="shop", peer="mara")
+    answer = await recall(database, "tabs", MemoryScope("coder", "shop", "mara"))
     assert "tabs" in answer.block
     assert not find_hidden(answer.block)
     assert not find_hidden(json.dumps(answer.as_json(), ensure_ascii=False))

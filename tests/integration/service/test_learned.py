@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
 
 import pytest
 
@@ -13,6 +12,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.jobs.retention import prune
 from consolidator.mcp_server.texts import learned_lines
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.steer import SteerCounts
 from consolidator.service.memory.learned import KINDS, LearnedNews, load_learned
 from consolidator.service.memory.learned_sections import list_sections
@@ -30,9 +30,11 @@ from tests.nights import (
 from tests.support import assistant_response, later, log_events, user_message
 
 
-async def load_news(database: Database, since: datetime | None = None, **filters: Any) -> LearnedNews:
+async def load_news(
+    database: Database, since: datetime | None = None, scope: MemoryScope = MemoryScope(), limit: int = 10
+) -> LearnedNews:
     """Return what was learned, by default since the latest night that learned something."""
-    news = await load_learned(database, since, **filters)
+    news = await load_learned(database, since, scope, limit=limit)
     assert news is not None
     return news
 
@@ -102,7 +104,7 @@ async def test_what_is_left_out_is_counted(database: Database, clock: FrozenCloc
     everything, best = await load_news(database, limit=1000), await load_news(database, limit=1)
     for kind in KINDS:
         assert len(getattr(best, kind)) + best.more[kind] == len(getattr(everything, kind))
-    assert {fact.agent for fact in (await load_news(database, agent="other")).facts} <= {"other"}
+    assert {fact.agent for fact in (await load_news(database, scope=MemoryScope("other"))).facts} <= {"other"}
 
 
 async def test_what_nights_came_to_is_told_when_their_units_are_forgotten(

@@ -10,6 +10,7 @@ from typing import Any
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
+from consolidator.models.memory_filter import FactFilter
 from consolidator.service.memory.facts import list_facts
 from consolidator.service.memory.learned import load_learned
 from consolidator.service.memory.recall import answer_query
@@ -42,7 +43,7 @@ ASKED: dict[str, tuple[Ask, set[str]]] = {
     "rules": (list_rules, {"fact_rule", "candidate_instruction"}),
     "the rules of a project": (lambda database: list_accepted_rules(database, project="/src"), {"candidate_accepted"}),
     "sessions": (list_sessions, {"session_last_day"}),
-    "the facts of a person": (lambda database: list_facts(database, peer="ada"), {"candidate_pkey"}),
+    "the facts of a person": (lambda database: list_facts(database, FactFilter(peer="ada")), {"candidate_pkey"}),
 }
 
 

@@ -12,6 +12,7 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import InvalidCursor
+from consolidator.models.memory_filter import FactFilter, ProcedureFilter, SolutionFilter
 from consolidator.models.page import Page
 from consolidator.service.cursors import decode_cursor, encode_cursor
 from consolidator.service.memory.facts import FACT_POSITION, list_facts, list_quarantined
@@ -79,22 +80,22 @@ async def read_pages(
 
 @pytest.mark.parametrize(
     "filters",
-    [{}, {"query": "builds by"}, {"query": "uil"}, {"superseded_too": True}, {"as_of": 1}, {"valid_at": 1}],
+    [{}, {"query": "builds by"}, {"query": "uil"}, {"include_superseded": True}, {"as_of": 1}, {"valid_at": 1}],
     ids=str,
 )
 async def test_facts_read_by_pages_are_the_list(
     database: Database, clock: FrozenClock, filters: dict[str, Any]
 ) -> None:
     await insert(database, FACTS)
-    moments = {name: clock.now() for name, value in filters.items() if value == 1 and name != "superseded_too"}
+    moments = {name: clock.now() for name, value in filters.items() if value == 1 and name != "include_superseded"}
     given = filters | moments
-    whole = [fact.id for fact in await list_facts(database, limit=100, **given)]
+    whole = [fact.id for fact in await list_facts(database, FactFilter(limit=100, **given))]
     assert len(whole) == (20 if "query" in filters and filters["query"] == "builds by" else 40)
 
     async def read(after: list[Any] | None) -> Page[Any]:
         if after is not None:
             clock.advance(timedelta(days=1))  # what counts as unused is the same on every page
-        return await list_facts(database, limit=7, after=after, **given)
+        return await list_facts(database, FactFilter(limit=7, after=after, **given))
 
     assert await read_pages(read, FACT_POSITION) == whole
 
@@ -102,14 +103,14 @@ async def test_facts_read_by_pages_are_the_list(
 async def test_procedures_solutions_and_runs_read_by_pages_are_the_list(database: Database) -> None:
     await insert(database, PROCEDURES, SOLUTIONS, RUNS)
     lists: list[tuple[Any, Sequence[type], int]] = [
-        (list_procedures, PROCEDURE_POSITION, 23),
-        (list_solutions, SOLUTION_POSITION, 23),
-        (list_runs, (str, str), 13),
+        (lambda **page: list_procedures(database, ProcedureFilter(**page)), PROCEDURE_POSITION, 23),
+        (lambda **page: list_solutions(database, SolutionFilter(**page)), SOLUTION_POSITION, 23),
+        (lambda **page: list_runs(database, **page), (str, str), 13),
     ]
     for listed, kinds, count in lists:
-        whole = [row.id for row in await listed(database, limit=100)]
+        whole = [row.id for row in await listed(limit=100)]
         assert len(whole) == count
-        paged = await read_pages(lambda after, listed=listed: listed(database, limit=5, after=after), kinds)  # type: ignore[misc]
+        paged = await read_pages(lambda after, listed=listed: listed(limit=5, after=after), kinds)  # type: ignore[misc]
         assert paged == whole, listed
 
 
@@ -130,8 +131,8 @@ async def test_rules_and_statements_read_by_pages_are_the_list(database: Databas
 
 async def test_a_position_of_another_list_is_refused(database: Database) -> None:
     await insert(database, FACTS)
-    page = await list_facts(database, query="uil", limit=5)
+    page = await list_facts(database, FactFilter(query="uil", limit=5))
     assert page.position is not None
     json.dumps(page.position)
     with pytest.raises(InvalidCursor):
-        await list_facts(database, limit=5, after=page.position)
+        await list_facts(database, FactFilter(limit=5, after=page.position))

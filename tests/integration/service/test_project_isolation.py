@@ -7,20 +7,28 @@ owner's, so that what keeps them apart is the project alone.
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp.server.mcpserver.exceptions import ToolError
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.mcp_server import MemoryQueries
+from consolidator.errors import ConsolidatorError
+from consolidator.models.memory_filter import FactFilter, MemoryScope, ProcedureFilter, SolutionFilter
 from consolidator.service.credentials import create_credential, find_viewer
 from consolidator.service.json_encoding import encode_json
+from consolidator.service.memory.explain import explain
 from consolidator.service.memory.facts import correct_fact, list_facts
+from consolidator.service.memory.procedures import list_procedures
+from consolidator.service.memory.recall import recall
 from consolidator.service.memory.skills import export_skills
+from consolidator.service.memory.solutions import find_solutions
+from consolidator.service.memory.suggestions import suggest_next_calls
 from consolidator.service.viewer import Viewer
+from consolidator.service.visible_text import to_visible_json
 from consolidator.settings import Settings
 from tests.integration.service.test_i16_isolation import AGENT, QUERIES, canary, persons_in, planted_events
 from tests.nights import query_rows, run_next_night
@@ -46,48 +54,58 @@ async def log_projects(
             await log_events(database, f"{name}-{number}", events, agent=AGENT, peer=None, project=project)
 
 
-def tools_of(database: Database, settings: Settings, **narrowed: Any) -> MemoryQueries:
-    """Return the tools of a credential that reads."""
-    viewer = Viewer("shop", frozenset({"read"}), **narrowed)
-    return MemoryQueries(database, settings, lambda: viewer)
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """A credential, and what the service answers it, as JSON."""
+
+    database: Database
+    settings: Settings
+    viewer: Viewer
+
+    async def ask(self, function: Callable[..., Awaitable[Any]], *args: Any, **options: Any) -> Any:
+        """Return what a function of the service answers."""
+        return to_visible_json(await function(self.database, *args, **options, viewer=self.viewer))
+
+    async def explain(self, memory_id: str) -> Any:
+        """Return an explanation; nothing where there is none."""
+        try:
+            return await self.ask(explain, memory_id)
+        except ConsolidatorError:
+            return {}
 
 
-async def ask_all_tools(tools: MemoryQueries, names: list[str], **arguments: Any) -> str:
-    """Return all that the tools answer, in one text; errors are answers, too."""
+def asker_of(database: Database, settings: Settings, **narrowed: Any) -> Asker:
+    """Return a credential that reads."""
+    return Asker(database, settings, Viewer("shop", frozenset({"read"}), **narrowed))
+
+
+async def ask_everything(asker: Asker, names: list[str], **scope: Any) -> str:
+    """Return all that the service answers, in one text; errors are answers, too."""
     answers: list[Any] = []
 
-    async def ask(work: Any) -> None:
+    async def ask(function: Callable[..., Awaitable[Any]], *args: Any, **options: Any) -> None:
         try:
-            answers.append(await work)
-        except ToolError as error:
+            answers.append(await asker.ask(function, *args, **options))
+        except ConsolidatorError as error:
             answers.append(str(error))
 
     planted = [f"q{name}zqstreet q{name}zqdebt q{name}zqgoal q{name}zqdog refund" for name in names]
+    procedures = ProcedureFilter(include_unworthy=True, limit=100, **scope)
     for query in [*QUERIES, *planted]:
-        await ask(tools.recall(query, token_budget=50_000, **arguments))
-        await ask(tools.list_procedures(query, everything=True, limit=100, **arguments))
+        await ask(recall, query, MemoryScope(**scope), token_budget=50_000, settings=asker.settings)
+        await ask(list_procedures, replace(procedures, query=query))
+    solutions = SolutionFilter(limit=100, **scope)
     for error in [*ERRORS, *planted]:
-        await ask(tools.lookup_error(error, limit=100, **arguments))
-        await ask(tools.lookup_error(error, "Bash", {"command": "git push --to trunk"}, limit=100, **arguments))
-        await ask(tools.lookup_error(error, "unlock", limit=100, **arguments))
-    await ask(tools.list_procedures(everything=True, limit=100, **arguments))
+        await ask(find_solutions, error, solutions)
+        await ask(find_solutions, error, solutions, call=("Bash", {"command": "git push --to trunk"}))
+        await ask(find_solutions, error, solutions, tool="unlock")
+    await ask(list_procedures, procedures)
     for table in ("fact", "candidate", "procedure", "solution"):
-        for row in await query_rows(tools.database, f"select id from {table}"):
-            answers.append(await explain_or_nothing(tools, row["id"]))
-    for row in await query_rows(tools.database, "select id from session"):
-        try:
-            answers.append(await tools.suggest_next(row["id"], limit=50))
-        except ToolError as error:
-            answers.append(str(error))
+        for row in await query_rows(asker.database, f"select id from {table}"):
+            answers.append(await asker.explain(row["id"]))
+    for row in await query_rows(asker.database, "select id from session"):
+        await ask(suggest_next_calls, row["id"], limit=50)
     return json.dumps(answers, ensure_ascii=False)
-
-
-async def explain_or_nothing(tools: MemoryQueries, memory_id: str) -> dict[str, Any]:
-    """Return an explanation; nothing where there is none."""
-    try:
-        return await tools.explain(memory_id)
-    except ToolError:
-        return {}
 
 
 def sessions_in(text: str) -> set[str]:
@@ -104,19 +122,19 @@ async def test_a_credential_of_a_project_is_shown_that_project_alone(
     for name, project in PROJECTS.items():
         if project is None:
             continue
-        tools = tools_of(database, settings, agent=AGENT, project=project)
-        text = await ask_all_tools(tools, list(PROJECTS))
+        asker = asker_of(database, settings, agent=AGENT, project=project)
+        text = await ask_everything(asker, list(PROJECTS))
         assert persons_in(text) == {name}
         assert sessions_in(text) == {name}
         folder = tmp_path / name
-        viewer = tools.viewer()
-        listed = await list_facts(database, superseded_too=True, limit=1000, viewer=viewer)
+        viewer = asker.viewer
+        listed = await list_facts(database, FactFilter(include_superseded=True, limit=1000), viewer=viewer)
         assert persons_in(json.dumps(listed, default=encode_json)) == {name}
         export = await export_skills(
-            database, folder, agent=None, project=None, everything=True, limit=100, viewer=viewer
+            database, folder, ProcedureFilter(agent=None, project=None, include_unworthy=True, limit=100), viewer=viewer
         )
         assert persons_in("".join(file.read_text() for file in export.files)) <= {name}
-    everything = await ask_all_tools(tools_of(database, settings), list(PROJECTS))
+    everything = await ask_everything(asker_of(database, settings), list(PROJECTS))
     assert persons_in(everything) == set(PROJECTS)
 
 
@@ -143,7 +161,7 @@ async def test_other_ways_to_narrow(
     await log_projects(database, count=2)
     await run_next_night(database, clock, settings)
     is_bobs = narrowed.get("project") == "/srv/bob" and narrowed.get("agent") != "other" and "peer" not in narrowed
-    text = await ask_all_tools(tools_of(database, settings, **narrowed), list(PROJECTS))
+    text = await ask_everything(asker_of(database, settings, **narrowed), list(PROJECTS))
     seen = {"none"} if narrowed.get("project") == "" else {"bob"} if is_bobs else set()
     assert persons_in(text) <= seen
     assert bool(persons_in(text)) is is_bobs or narrowed.get("project") == ""
@@ -167,10 +185,10 @@ async def test_a_fact_that_several_projects_support_is_none_of_one(
     assert {"peer"} <= {fact["level"] for fact in facts}
     told = {}
     for name in ("ada", "bob"):
-        tools = tools_of(database, settings, agent=AGENT, project=PROJECTS[name])
-        told[name] = {fact["sentence"] for fact in facts if await explain_or_nothing(tools, fact["id"])}
+        asker = asker_of(database, settings, agent=AGENT, project=PROJECTS[name])
+        told[name] = {fact["sentence"] for fact in facts if await asker.explain(fact["id"])}
         questions = ("where does Quentin live?", "which dog?", "allergic to what?")
-        recalled = json.dumps([await tools.recall(question, peer=None) for question in questions])
+        recalled = json.dumps([await asker.ask(recall, question, settings=settings) for question in questions])
         assert ("peanuts" in recalled) is (name == "bob")
         assert ("Bergen" in recalled) is (name == "ada")
     assert any("Bergen" in sentence for sentence in told["ada"])
@@ -186,8 +204,8 @@ async def test_what_a_person_put_right_is_told_where_it_belongs_to_the_project(
     await run_next_night(database, clock, settings)
     for fact in await query_rows(database, "select id, level, sentence from fact where superseded_at is null"):
         corrected = await correct_fact(database, fact["id"], f"{fact['sentence'].rstrip('.')} for good.")
-        tools = tools_of(database, settings, agent=AGENT, project="/srv/ada")
-        assert bool(await explain_or_nothing(tools, corrected.id)) is (fact["level"] == "project")
+        asker = asker_of(database, settings, agent=AGENT, project="/srv/ada")
+        assert bool(await asker.explain(corrected.id)) is (fact["level"] == "project")
 
 
 async def test_suggestions_and_explanations_are_within_agent_and_project(
@@ -208,12 +226,12 @@ async def test_suggestions_and_explanations_are_within_agent_and_project(
         ({"agent": "other"}, "eve"),
         ({"agent": "other", "project": "/srv/ada"}, "eve"),
     ):
-        tools = tools_of(database, settings, **narrowed)
+        asker = asker_of(database, settings, **narrowed)
         refusals: list[str] = []
         for session in ("ada-0", "bob-1", "eve-2", "ada", "b", "eve", ""):
             try:
-                answer = await tools.suggest_next(session, limit=50)
-            except ToolError as error:
+                answer = await asker.ask(suggest_next_calls, session, limit=50)
+            except ConsolidatorError as error:
                 refusals.append(str(error).replace(repr(session), ""))
                 continue
             assert session.startswith(name)
@@ -221,12 +239,12 @@ async def test_suggestions_and_explanations_are_within_agent_and_project(
         assert not any(f"{other}-" in refusal for refusal in refusals for other in PROJECTS)
         for table, learned in rows.items():
             for row in learned:
-                explained = await explain_or_nothing(tools, row["id"])
+                explained = await asker.explain(row["id"])
                 if explained:
                     assert row["agent"] == narrowed["agent"], table
                     assert row["project"] in (narrowed.get("project"), None, "/srv/ada"), table
                     assert persons_in(json.dumps(explained)) <= {name}
-        explained_at_all = [await explain_or_nothing(tools, row["id"]) for row in rows["candidate"]]
+        explained_at_all = [await asker.explain(row["id"]) for row in rows["candidate"]]
         assert any(explained_at_all)
 
 
@@ -236,9 +254,9 @@ async def test_a_project_without_profiles_of_its_own_is_suggested_nothing(
     await log_projects(database, {"ada": "/srv/ada", "bob": "/srv/bob"})
     await run_next_night(database, clock, settings)
     await log_events(database, "new-1", planted_events("new", 1), agent=AGENT, peer=None, project="/srv/new")
-    tools = tools_of(database, settings, agent=AGENT, project="/srv/new")
-    assert await tools.suggest_next("new-1") == {"suggestions": []}
-    assert (await tools_of(database, settings, agent=AGENT).suggest_next("new-1"))["suggestions"]
+    asker = asker_of(database, settings, agent=AGENT, project="/srv/new")
+    assert await asker.ask(suggest_next_calls, "new-1") == []
+    assert await asker_of(database, settings, agent=AGENT).ask(suggest_next_calls, "new-1")
 
 
 @pytest.mark.parametrize("project", ["shop", "/srv/shop/", "SHOP", "/srv"])
@@ -246,11 +264,11 @@ async def test_a_credentials_project_is_what_it_says_whatever_comes_later(
     database: Database, settings: Settings, clock: FrozenClock, project: str
 ) -> None:
     shops: dict[str, str | None] = {"ada": "/srv/shop", "bob": "/home/bob/shop"}
-    tools = tools_of(database, settings, agent=AGENT, project=project)
+    asker = asker_of(database, settings, agent=AGENT, project=project)
     for name, path in shops.items():
         await log_projects(database, {name: path})
         await run_next_night(database, clock, settings)
-        text = await ask_all_tools(tools, list(shops))
+        text = await ask_everything(asker, list(shops))
         assert persons_in(text) == set()
         assert "/srv/shop" not in text.replace(project, "")
         assert "/home" not in text
@@ -265,8 +283,8 @@ async def test_a_credential_is_made_for_the_path_of_a_project(
     assert viewer.project == "/srv/shop"
     await log_projects(database, {"bob": "/home/bob/shop", "eve": "shop"})
     await run_next_night(database, clock, settings)
-    tools = MemoryQueries(database, settings, lambda: viewer)
-    assert persons_in(await ask_all_tools(tools, ["ada", "bob", "eve"])) == {"ada"}
+    asker = Asker(database, settings, viewer)
+    assert persons_in(await ask_everything(asker, ["ada", "bob", "eve"])) == {"ada"}
 
 
 async def test_an_argument_names_only_projects_that_the_credential_reaches(
@@ -281,12 +299,12 @@ async def test_an_argument_names_only_projects_that_the_credential_reaches(
     ):
         await log_events(database, name, planted_events("bob", 1), agent=agent, peer=peer, project=project)
     await run_next_night(database, clock, settings)
-    tools = tools_of(database, settings, agent=AGENT, peer="")
-    text = await ask_all_tools(tools, ["ada", "bob"], project="shop")
+    asker = asker_of(database, settings, agent=AGENT, peer="")
+    text = await ask_everything(asker, ["ada", "bob"], project="shop")
     assert "ada" in persons_in(text)
     assert "/home/mara" not in text
     assert "/x/shop" not in text
-    with pytest.raises(ToolError, match="several projects") as refused:
-        await tools_of(database, settings, agent=AGENT).recall("refund", project="shop")
+    with pytest.raises(ConsolidatorError, match="several projects") as refused:
+        await asker_of(database, settings, agent=AGENT).ask(recall, "refund", MemoryScope(project="shop"))
     assert "/x/shop" not in str(refused.value)
     assert canary("ada", "street") in text

@@ -12,6 +12,7 @@ from consolidator.jobs.retention import prune
 from consolidator.memory.recall.block import estimate_tokens
 from consolidator.memory.text.recall_markers import RECALL_BEGIN, RECALL_END
 from consolidator.models.event import NewEvent
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory.recall import recall
 from consolidator.service.memory.solutions import find_solutions
@@ -37,7 +38,7 @@ async def test_what_was_said_is_found_with_the_place_where_it_was_said(
     )
     await log_events(database, "two", [user_message("The parser drops the last column of every table.")])
     await run_next_night(database, clock, settings)
-    result = await recall(database, "who plays cello?", agent="coder")
+    result = await recall(database, "who plays cello?", MemoryScope(agent="coder"))
     assert result.items[0].citation == "[one:1]"
     assert "Milena plays the cello" in result.block
     assert result.block.startswith(RECALL_BEGIN)
@@ -60,7 +61,7 @@ async def test_a_fact_stands_beside_the_turn_that_proves_it_and_its_use_is_count
 ) -> None:
     await log_events(database, "one", [user_message("From now on, always use tabs for indentation.")], project="shop")
     await run_next_night(database, clock, settings)
-    item, turn = (await recall(database, "tabs or spaces for indentation", agent="coder")).items
+    item, turn = (await recall(database, "tabs or spaces for indentation", MemoryScope(agent="coder"))).items
     (fact,) = await query_rows(database, "select id, recalled, last_recalled_at from fact")
     assert turn.citation == "[one:1]"
     assert item.citation == f"[fact:{fact['id']}]"
@@ -82,7 +83,7 @@ async def test_facts_of_one_turn_hide_neither_one_another_nor_its_words(
     async with ModelServer([ScriptedReply.json({"facts": facts})]) as server:
         with_model = settings.model_copy(update={"model": "scripted", "openai_base_url": server.url})
         await run_next_night(database, clock, with_model)
-    block = (await recall(database, "Has she visited Rome or Paris?", agent="coder")).block
+    block = (await recall(database, "Has she visited Rome or Paris?", MemoryScope(agent="coder"))).block
     assert all(sentence in block for sentence in sentences.values())
     assert text in block
 
@@ -94,7 +95,7 @@ async def test_a_fact_is_found_by_its_predicate_and_kind(
     await run_next_night(database, clock, settings)
     (fact,) = await query_rows(database, "select predicate, kind from fact")
     for query in (fact["predicate"], fact["kind"]):
-        assert "fact" in {item.kind for item in (await recall(database, query, agent="coder")).items}
+        assert "fact" in {item.kind for item in (await recall(database, query, MemoryScope(agent="coder"))).items}
 
 
 async def test_a_block_fills_its_budget_with_what_is_relevant(
@@ -104,7 +105,7 @@ async def test_a_block_fills_its_budget_with_what_is_relevant(
         database, "one", [user_message(f"Lighthouse number {n} of the coast was painted red.") for n in range(60)]
     )
     await run_next_night(database, clock, settings)
-    result = await recall(database, "red lighthouse", agent="coder", token_budget=1500)
+    result = await recall(database, "red lighthouse", MemoryScope(agent="coder"), token_budget=1500)
     assert estimate_tokens(result.block) > 1400
 
 
@@ -115,9 +116,9 @@ async def test_nothing_is_known_of_what_the_log_does_not_answer(
         database, "one", [user_message("Heron, the staging server, runs PostgreSQL 15."), user_message("Push it.")]
     )
     await run_next_night(database, clock, settings)
-    assert (await recall(database, "which PostgreSQL does the staging server run?", agent="coder")).items
+    assert (await recall(database, "which PostgreSQL does the staging server run?", MemoryScope(agent="coder"))).items
     for question in ("which bank runs the payroll?", "who signed the lease of the server room in Oslo?"):
-        assert (await recall(database, question, agent="coder")).as_json() == {"block": "", "items": []}
+        assert (await recall(database, question, MemoryScope(agent="coder"))).as_json() == {"block": "", "items": []}
 
 
 async def test_what_a_picture_shows_is_found_and_is_nothing_that_a_person_said(
@@ -125,7 +126,7 @@ async def test_what_a_picture_shows_is_found_and_is_nothing_that_a_person_said(
 ) -> None:
     await log_events(database, "one", [user_message("Look at this!", speaker="Ada", caption="I live in a lighthouse")])
     await run_next_night(database, clock, settings)
-    (item,) = (await recall(database, "lighthouse", agent="coder")).items
+    (item,) = (await recall(database, "lighthouse", MemoryScope(agent="coder"))).items
     assert 'Ada said: "Look at this! [picture: I live in a lighthouse]"' in item.line
     assert await query_number(database, "select count(*) from candidate") == 0
 
@@ -137,7 +138,7 @@ async def test_a_fact_that_another_holds_locked_is_recalled_all_the_same(
     await run_next_night(database, clock, settings)
     async with database.transaction() as conn:
         await conn.execute("select from fact for update")
-        assert (await recall(database, "tabs", agent="coder")).items
+        assert (await recall(database, "tabs", MemoryScope(agent="coder"))).items
     assert await query_number(database, "select recalled from fact") == 0
 
 
@@ -146,10 +147,10 @@ async def test_a_fact_that_is_superseded_is_recalled_no_more(
 ) -> None:
     await log_events(database, "one", [user_message("My favourite editor is Emacs.")], peer="ada")
     await run_next_night(database, clock, settings)
-    before = (await recall(database, "which editor does the user like", agent="coder")).items
+    before = (await recall(database, "which editor does the user like", MemoryScope(agent="coder"))).items
     await log_events(database, "two", [user_message("My favourite editor is Helix.")], peer="ada")
     await run_next_night(database, clock, settings, days=2)
-    after = (await recall(database, "which editor does the user like", agent="coder")).items
+    after = (await recall(database, "which editor does the user like", MemoryScope(agent="coder"))).items
     assert [item.data["text"] for item in before if item.kind == "fact" and "Emacs" in item.data["text"]]
     assert not [item for item in after if item.kind == "fact" and "Emacs" in item.data["text"]]
     assert [item for item in after if item.kind == "fact" and "Helix" in item.data["text"]]
@@ -172,7 +173,7 @@ async def test_any_language_is_found(
     await log_events(database, "one", [user_message(text)])
     await log_events(database, "two", [user_message("Something else entirely.")])
     await run_next_night(database, clock, settings)
-    result = await recall(database, query, agent="coder")
+    result = await recall(database, query, MemoryScope(agent="coder"))
     assert [item.citation for item in result.items] == ["[one:1]"]
     assert text in result.block
 
@@ -182,7 +183,7 @@ async def test_a_peer_is_told_nothing_of_another(database: Database, clock: Froz
         await log_events(database, f"of-{peer}", [user_message(f"My account at the bank ends in {peer}.")], peer=peer)
     await log_events(database, "elsewhere", [user_message("The bank account of the team is empty.")], agent="other")
     await run_next_night(database, clock, settings)
-    result = await recall(database, "bank account", agent="coder", peer="ada")
+    result = await recall(database, "bank account", MemoryScope(agent="coder", peer="ada"))
     assert {place for item in result.items for place in item.events} == {("of-ada", 1)}
 
 
@@ -192,7 +193,7 @@ async def test_a_block_keeps_to_its_budget(database: Database, clock: FrozenCloc
     )
     await run_next_night(database, clock, settings)
     for budget in (100, 300, 1000):
-        result = await recall(database, "lighthouse", agent="coder", token_budget=budget)
+        result = await recall(database, "lighthouse", MemoryScope(agent="coder"), token_budget=budget)
         assert result.items
         assert estimate_tokens(result.block) <= budget
         assert all(item.citation in result.block for item in result.items)
@@ -236,7 +237,7 @@ async def test_an_error_is_answered_first_by_what_mended_it(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     await log_resolved_errors(database, clock, settings)
-    result = await recall(database, "bash: pytets: command not found", agent="coder")
+    result = await recall(database, "bash: pytets: command not found", MemoryScope(agent="coder"))
     assert result.items[0].kind == "solution"
     assert result.items[0].citation in result.block
 
@@ -245,13 +246,19 @@ async def test_a_fix_is_found_by_what_it_is_about_and_by_nothing_less(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     await log_resolved_errors(database, clock, settings)
-    result = await recall(database, "how does one run the pytets command in bash?", agent="coder")
+    result = await recall(database, "how does one run the pytets command in bash?", MemoryScope(agent="coder"))
     assert [item.kind for item in result.items[:2]].count("solution") == 1
     unknown_error = "why was the pytets command refused by bash?"  # it reads like an error, but like none that is known
-    assert "solution" in {item.kind for item in (await recall(database, unknown_error, agent="coder")).items}
+    assert "solution" in {
+        item.kind for item in (await recall(database, unknown_error, MemoryScope(agent="coder"))).items
+    }
     for unrelated in ("what is the command for this?", "how do we bake bread with a command?"):
-        assert "solution" not in {item.kind for item in (await recall(database, unrelated, agent="coder")).items}
-    assert "solution" not in {item.kind for item in (await recall(database, "bash pytets", agent="other")).items}
+        assert "solution" not in {
+            item.kind for item in (await recall(database, unrelated, MemoryScope(agent="coder"))).items
+        }
+    assert "solution" not in {
+        item.kind for item in (await recall(database, "bash pytets", MemoryScope(agent="other"))).items
+    }
 
 
 async def test_an_error_is_never_answered_by_what_mended_another(
@@ -269,15 +276,20 @@ async def test_an_error_is_never_answered_by_what_mended_another(
         formatted = commit(number, "[FORMAT] Code is not formatted.", "mix format")
         await log_events(database, f"s{number}", formatted, project="shop")
     await run_next_night(database, clock, settings)
-    known = await recall(database, "Pre-commit validation failed:\n[FORMAT] Code is not formatted.", agent="coder")
+    known = await recall(
+        database, "Pre-commit validation failed:\n[FORMAT] Code is not formatted.", MemoryScope(agent="coder")
+    )
     assert "mix format" in known.items[0].line
     for other in (
         "[DIALYZER]\nlib/a.ex:3:no_return\nFunction x/1 has no local return.",
         "[SOBELOW] XSS in a template.",
     ):
-        result = await recall(database, f"Pre-commit validation failed:\n{other}", agent="coder")
+        result = await recall(database, f"Pre-commit validation failed:\n{other}", MemoryScope(agent="coder"))
         assert "solution" not in {item.kind for item in result.items}
-    assert "mix format" in (await recall(database, "why did the pre-commit validation fail?", agent="coder")).block
+    assert (
+        "mix format"
+        in (await recall(database, "why did the pre-commit validation fail?", MemoryScope(agent="coder"))).block
+    )
 
 
 @pytest.mark.parametrize(
@@ -287,7 +299,7 @@ async def test_a_question_may_hold_anything(
     database: Database, clock: FrozenClock, settings: Settings, query: str
 ) -> None:
     await log_resolved_errors(database, clock, settings)
-    assert "solution" in {item.kind for item in (await recall(database, query, agent="coder")).items}
+    assert "solution" in {item.kind for item in (await recall(database, query, MemoryScope(agent="coder"))).items}
     assert await find_solutions(database, f"{query}: command not found", tool=query) is not None
 
 
@@ -299,7 +311,7 @@ async def test_a_procedure_is_found_by_its_goal_and_by_its_tools(
         await log_events(database, f"other{number}", cancelled_booking_events(number), project="shop")
     await run_next_night(database, clock, settings)
     for query in ("please move a booking", "get_user and move_booking"):
-        assert (await recall(database, query, agent="coder")).items[0].kind == "procedure"
+        assert (await recall(database, query, MemoryScope(agent="coder"))).items[0].kind == "procedure"
     assert "procedure" not in {item.kind for item in (await recall(database, "the weather tomorrow")).items}
 
 
@@ -345,5 +357,5 @@ async def test_many_scopes_are_searched_at_once(database: Database, clock: Froze
             database, f"s{number}", [user_message(f"The otter number{number} swims.")], peer=f"peer-{number}"
         )
     await run_next_night(database, clock, settings)
-    result = await recall(database, "otter number69", agent="coder")
+    result = await recall(database, "otter number69", MemoryScope(agent="coder"))
     assert result.items[0].citation == "[s69:1]"

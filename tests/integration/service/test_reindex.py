@@ -13,6 +13,7 @@ from consolidator.database import Connection, Database
 from consolidator.errors import Interrupted
 from consolidator.jobs.indexing import indexer
 from consolidator.jobs.indexing.reindex import Reindexing
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory.recall import recall
 from consolidator.settings import Settings
@@ -160,9 +161,9 @@ async def test_turns_that_belong_to_another_scope_now_are_found_there(
     await log_sayings(database, "one")
     await run_next_night(database, clock, settings)
     await query_rows(database, "update session set peer = 'ben' returning id")
-    assert not (await recall(database, "heron", peer="ben", settings=settings)).items
+    assert not (await recall(database, "heron", MemoryScope(peer="ben"), settings=settings)).items
     await create_reindexing(database, settings).run()
-    assert (await recall(database, "heron", peer="ben", settings=settings)).items
+    assert (await recall(database, "heron", MemoryScope(peer="ben"), settings=settings)).items
     await erase_sessions(database, settings, await plan_erasure(database, session="one"), reason="asked to")
     assert await query_number(database, "select count(*) from posting") == 0
 

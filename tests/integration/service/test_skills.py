@@ -8,6 +8,7 @@ from typing import Any
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
+from consolidator.models.memory_filter import MemoryScope, ProcedureFilter
 from consolidator.models.procedure import ProcedureRow
 from consolidator.service.memory.procedures import list_procedures
 from consolidator.service.memory.recall import recall
@@ -53,7 +54,7 @@ async def test_a_skill_is_called_by_the_goals_of_its_sessions_and_what_mostly_fa
     database: Database, clock: FrozenClock, tmp_path: Path
 ) -> None:
     await add_procedures(database, clock)
-    export = await export_skills(database, tmp_path, agent="coder", project=PROJECT, limit=20)
+    export = await export_skills(database, tmp_path, ProcedureFilter(agent="coder", project=PROJECT, limit=20))
     assert [procedure.id for procedure in export.failing] == ["p_2"]
     (file,) = export.files
     assert file.parent.name == "release-the-shop-please-1"
@@ -64,14 +65,16 @@ async def test_a_skill_is_called_by_the_goals_of_its_sessions_and_what_mostly_fa
     ) in text
     assert "# Release the shop, please\n\nbuild → check → publish\n" in text
     assert "/home" not in text
-    everything = await export_skills(database, tmp_path, agent="coder", project=PROJECT, everything=True, limit=20)
+    everything = await export_skills(
+        database, tmp_path, ProcedureFilter(agent="coder", project=PROJECT, include_unworthy=True, limit=20)
+    )
     assert len(everything.files) == 2
 
 
 async def test_what_mostly_fails_comes_last(database: Database, clock: FrozenClock) -> None:
     await add_procedures(database, clock)
-    assert [row.id for row in await list_procedures(database, agent="coder")] == ["p_1", "p_2"]
-    told = (await recall(database, "publish, check and build", agent="coder", project=PROJECT)).block
+    assert [row.id for row in await list_procedures(database, ProcedureFilter(agent="coder"))] == ["p_1", "p_2"]
+    told = (await recall(database, "publish, check and build", MemoryScope(agent="coder", project=PROJECT))).block
     assert "procedure:p_1" in told
     assert "procedure:p_2" not in told.partition("procedure:p_1")[0]
 
@@ -93,8 +96,8 @@ async def test_steps_that_are_always_the_same_are_listed_searched_recalled_and_e
         await run_next_night(database, clock, settings)
     (listed,) = await list_procedures(database)
     assert (listed.title, listed.support) == ("pg_dump → gzip → aws s3 ls → post_message", 6)
-    assert [row.id for row in await list_procedures(database, query="pg_dump")] == [listed.id]
+    assert [row.id for row in await list_procedures(database, ProcedureFilter(query="pg_dump"))] == [listed.id]
     for question in ("how is the weekly backup of the ledger done?", "which steps belong to pg_dump and gzip?"):
-        assert f"[procedure:{listed.id}]" in (await recall(database, question, agent="cron")).block
-    (file,) = (await export_skills(database, tmp_path, agent="cron", project=None, limit=20)).files
+        assert f"[procedure:{listed.id}]" in (await recall(database, question, MemoryScope(agent="cron"))).block
+    (file,) = (await export_skills(database, tmp_path, ProcedureFilter(agent="cron", project=None, limit=20))).files
     assert "1. shell: pg_dump" in file.read_text(encoding="utf-8")

@@ -9,6 +9,7 @@ import pytest
 
 from consolidator.database import Database
 from consolidator.errors import UsageError
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.hooks.answers import answer_hook
 from consolidator.service.hooks.payload import parse_hook
 from consolidator.service.log.working_directory import find_named_project, find_project
@@ -45,7 +46,7 @@ async def test_a_session_that_starts_in_a_subfolder_is_told_what_holds_in_its_pr
 ) -> None:
     project = await find_project(database, shop)
     await log_events(database, "s", [user_message("hello")], agent="codex", project=str(shop))
-    await remember(database, "we indent with tabs", project=project, agent="codex")
+    await remember(database, "we indent with tabs", MemoryScope(project=project, agent="codex"))
     payload = {"hook_event_name": "SessionStart", "session_id": "x1", "cwd": str(shop / "src"), "source": "startup"}
     call = parse_hook("codex", "SessionStart", json.dumps(payload).encode(), "")
     assert call is not None
@@ -55,8 +56,8 @@ async def test_a_session_that_starts_in_a_subfolder_is_told_what_holds_in_its_pr
 
 
 async def test_a_client_without_a_history_is_told_what_was_remembered_for_it(database: Database, shop: Path) -> None:
-    await remember(database, "we indent with tabs", project=str(shop), agent="cursor")
-    await remember(database, "we indent with spaces", project=str(shop), agent="codex")
+    await remember(database, "we indent with tabs", MemoryScope(project=str(shop), agent="cursor"))
+    await remember(database, "we indent with spaces", MemoryScope(project=str(shop), agent="codex"))
     payload = {"hook_event_name": "sessionStart", "conversation_id": "x1", "session_id": "x1"}
     call = parse_hook("cursor", "sessionStart", json.dumps({**payload, "workspace_roots": [str(shop)]}).encode(), "")
     assert call is not None

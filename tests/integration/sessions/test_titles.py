@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from consolidator.database import Database
 from consolidator.models.event import NewEvent
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.payload import EventType
 from consolidator.service.memory.remember import remember
 from consolidator.service.sessions.listing import SessionFilter, list_sessions, show_session
@@ -35,7 +36,7 @@ async def test_a_long_log_is_not_read_for_its_title(database: Database) -> None:
 
 
 async def test_what_memory_was_told_is_the_title_of_its_session(database: Database) -> None:
-    told = await remember(database, "we use tabs", agent="coder")
-    await remember(database, "we deploy on Mondays", agent="coder")
+    told = await remember(database, "we use tabs", MemoryScope(agent="coder"))
+    await remember(database, "we deploy on Mondays", MemoryScope(agent="coder"))
     page = await list_sessions(database)
     assert page.titles == {told.session: "said: we use tabs"}

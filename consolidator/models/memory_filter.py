@@ -1,0 +1,73 @@
+"""Whose memory a question is about, and what the lists of memory select: what every front end and layer takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from consolidator.models.audience import audiences_for
+
+OLD_NAMES = {
+    "superseded": "include_superseded",
+    "superseded_too": "include_superseded",
+    "unsolved": "include_unsolved",
+    "unsolved_too": "include_unsolved",
+    "everything": "include_unworthy",
+}  # of options, which HTTP, MCP and the library still accept
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryScope:
+    """Whose memory a question is about; None is everybody's."""
+
+    agent: str | None = None
+    project: str | None = None  # its path, or the last part of it
+    peer: str | None = None  # what this person may see; of facts, those about this person
+    project_alone: bool = False  # for a viewer of one project: nothing that sessions outside of it taught
+
+    def values(self) -> dict[str, Any]:
+        """Return it as a query's parameters; an agent or project that is "" is none."""
+        return {
+            "agent": self.agent or None,
+            "project": self.project if self.project_alone else self.project or None,
+            "project_alone": self.project_alone,
+            "peer": self.peer,
+            "audiences": audiences_for(self.peer),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryFilter(MemoryScope):
+    """What every list of memory takes."""
+
+    query: str | None = None  # words to look for
+    after: Sequence[Any] | None = None  # the position of the page before
+    limit: int = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactFilter(MemoryFilter):
+    """Which facts to list: those in use and with most sessions come first."""
+
+    kind: str | None = None
+    trust: str | None = None
+    include_superseded: bool = False  # also those that are believed no more
+    flagged: bool = False  # only those kept beside similar ones because neither code nor model could decide
+    as_of: datetime | None = None  # what was believed then, in the words it had then
+    valid_at: datetime | None = None  # what was true then, by what is known now (or at `as_of`)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcedureFilter(MemoryFilter):
+    """Which procedures to list: the best come first, what mostly fails last."""
+
+    include_unworthy: bool = False  # also those that are not worth telling, such as pairs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SolutionFilter(MemoryFilter):
+    """Which solutions to list: confirmed ones come first."""
+
+    include_unsolved: bool = False  # also errors without a known fix

@@ -1,0 +1,28 @@
+"""Answers are made from rows: types from the row, descriptions from the comments on its columns and fields."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from consolidator.api.schemas.memory import Fact, RememberedFact, Solution
+from consolidator.api.schemas.session import Session
+from consolidator.service.database import describe_columns
+
+
+def described(answer: Any) -> dict[str, str | None]:
+    return {name: field.get("description") for name, field in answer.model_json_schema()["properties"].items()}
+
+
+def test_a_field_is_described_by_the_comment_on_its_column() -> None:
+    assert described(Fact)["level"] == "peer | project | agent: whom it belongs to"
+    assert described(RememberedFact)["known"] == "whether memory believed it before"
+
+
+def test_a_comment_may_stand_on_the_line_before_its_column() -> None:
+    assert describe_columns("session")["settled_to"].startswith("nothing up to here is open")
+    assert described(Session)["settled_to"] == describe_columns("session")["settled_to"]
+
+
+def test_what_only_people_are_shown_is_no_field_of_an_answer() -> None:
+    assert "withheld" not in described(Solution)
+    assert "body" in described(Solution)
