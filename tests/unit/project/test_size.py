@@ -1,0 +1,54 @@
+"""How large the package is: each figure may fall, and rises only where somebody changes the number here on purpose."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[3] / "consolidator"
+FILES = sorted(PACKAGE.rglob("*.py"))
+MAX_LINES = 88_000  # of Python; 72,000 is what the package is to come down to
+MAX_ENTRIES = 36  # of a folder, which is models'; 22 is what a reader takes in at once
+MAX_PARAMETERS = 8  # of a function; more are a value with a name
+LONG_FUNCTIONS = 16  # that take more parameters: most are commands, and the doors of the log and the context
+IMPORTS = {  # modules of ours that are loaded with one: what a change of any of them may break
+    "consolidator.service.memory.recall": 150,
+    "consolidator.jobs.consolidation.pipeline": 240,
+}
+
+
+def test_the_package_does_not_grow() -> None:
+    assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in FILES) <= MAX_LINES
+
+
+def test_a_folder_can_be_taken_in() -> None:
+    folders = {path.parent for path in PACKAGE.rglob("*") if "__pycache__" not in path.parts}
+    entries = {folder: [path for path in folder.iterdir() if path.name != "__pycache__"] for folder in folders}
+    assert {str(folder): len(paths) for folder, paths in entries.items() if len(paths) > MAX_ENTRIES} == {}
+
+
+def functions() -> Iterator[tuple[str, int]]:
+    """Yield each function with the number of its parameters."""
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                arguments = node.args
+                count = len(arguments.posonlyargs) + len(arguments.args) + len(arguments.kwonlyargs)
+                yield f"{path.relative_to(PACKAGE)}:{node.name}", count
+
+
+def test_functions_take_few_parameters() -> None:
+    long = [name for name, count in functions() if count > MAX_PARAMETERS]
+    assert len(long) <= LONG_FUNCTIONS, long
+
+
+@pytest.mark.parametrize("module", IMPORTS)
+def test_a_module_loads_few_others(module: str) -> None:
+    code = f"import sys, {module}; print(sum(name.startswith('consolidator') for name in sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert int(loaded) <= IMPORTS[module]
