@@ -12,8 +12,8 @@ where c.predicate = 'instruction' and c.rejected is null and c.quarantined is nu
 group by c.agent, c.level, c.owner, c.subject, c.predicate, c.value
 having count(distinct s.root_id) filter (where c.extractor <> 'accepted:1') >= %(min_sessions)s
   and not bool_or(c.extractor = 'accepted:1')
-  -- What other people than the owner of the machine asked for alone is theirs, until several of them ask for it.
-  and (c.level = 'peer' or bool_or(s.peer is null) or count(distinct s.peer) > 1)
+  -- What the imported logs of one other person repeat is that person's, until somebody else asks for it, too.
+  and (c.level = 'peer' or bool_or(s.peer is null or s.origin is null) or count(distinct s.peer) > 1)
   and not exists (  -- accepted for every project
       select from candidate a where a.predicate = 'instruction' and a.rejected is null and a.agent = c.agent
         and a.level = 'agent' and a.owner = '' and a.subject = c.subject and a.value = c.value

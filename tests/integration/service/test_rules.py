@@ -73,11 +73,11 @@ async def test_three_sessions_make_a_proposal_and_a_person_a_rule(
     assert await list_rules(database) == []
 
 
-async def test_what_one_other_person_repeats_is_no_rule_for_the_project(
+async def test_what_the_imported_logs_of_one_other_person_repeat_is_no_rule_for_the_project(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     for number, text in enumerate(READ):
-        await say(database, f"s{number}", text, peer="ada")
+        await say(database, f"s{number}", text, peer="ada", origin=f"elsewhere:{number}")
     await night(database, clock, settings)
     assert [rule for rule in await list_rules(database) if rule.peer != "ada"] == []
     await say(database, "s3", READ[0], peer="bob")
