@@ -1,7 +1,7 @@
 """The roles of a database: its owner upgrades it, the writer runs the service, the reader answers queries.
 
 What the writer may not do is not granted to it: it cannot change, delete or stamp an event but through the owner's
-functions, which check it (migration 0018). Roles belong to a server, grants to a database.
+functions, which check it (`migrations/functions.sql`). Roles belong to a server, grants to a database.
 """
 
 from __future__ import annotations

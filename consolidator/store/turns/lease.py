@@ -58,7 +58,7 @@ class AttentionRow:
 async def acquire(
     conn: Connection, session_id: str, owner: str, *, now: datetime, until: datetime, dead_owner: str | None = None
 ) -> SessionRow | None:
-    """Acquire a session and return it; None if it does not exist or another owner than `gone` holds it."""
+    """Acquire a session and return it; None if it does not exist or an owner other than `dead_owner` holds it."""
     values = {"id": session_id, "owner": owner, "now": now, "until": until, "gone": dead_owner}
     return await fetch_one(conn, SessionRow, _SQL["acquire"], values)
 
