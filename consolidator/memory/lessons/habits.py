@@ -8,368 +8,328 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from consolidator.memory.lessons.history import History, TracedSession, code, folder, segment_purpose
+from consolidator.memory.calls.shell_programs import word_set
+from consolidator.memory.lessons.history import (
+    Cases,
+    History,
+    TracedSession,
+    code,
+    folder,
+    most_common,
+    segment_purpose,
+)
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.trace import TracedCall
 
 MIN_SESSIONS = 3
 MIN_CONFIDENCE, MIN_LIFT = 0.6, 2.0
 MAX_UNIT_FILES = 60  # edited between two commits; more say nothing of what belongs together
+MAX_HUB_SHARE = 0.3  # of the units that a file is changed in: one that is changed with everything
 MAX_TOGETHER = 12
-MAX_EVIDENCE = 5
+MAX_INDEX = 400  # files that are known by their names
+MIN_CONSTANT_SHARE, MIN_CONSTANT_SESSIONS = 0.8, 2
 _NO_FOLDER = re.compile(
-    r"node_modules|dist|build|\.git|target|vendor|\.venv|site-packages|lib/python|packages?/|https?|a/|b/"
+    r"(?:node_modules|dist|build|target|vendor|site-packages|packages?|https?|a|b|lib)/|\.(?:git|venv)"
 )
-_NO_TWIN = frozenset(
-    [
-        "index",
-        "main",
-        "types",
-        "mod",
-        "lib",
-        "init",
-        "__init__",
-        "readme",
-        "package",
-        "setup",
-        "config",
-        "utils",
-        "test",
-        "styles",
-    ]
-)
+_NO_TWIN = word_set("index main types mod lib init __init__ readme package setup config utils test styles")
 _NO_PAIR = re.compile(
-    r"(?:^|/)(?:tests?|__tests__|docs?|spec)/|\.(?:test|spec)\.|changelog|readme|\.md$|lock|package\.json",
-    re.IGNORECASE,
+    r"(?:^|/)(?:tests?|__tests__|docs?|spec)/|\.(?:test|spec)\.|changelog|readme|lock|package\.json", re.IGNORECASE
 )
 
 
 def learn_habits(history: History) -> list[Lesson]:
     """Return the lessons of files and of the harness."""
-    return [*_harness(history), *_foreign_folders(history), *_moved(history), *_constants(history), *_changes(history)]
+    return [*_harness(history), *_foreign_folders(history), *_index(history), *_constants(history), *_changes(history)]
 
 
 def _harness(history: History) -> Iterator[Lesson]:
     """Yield how the agent's own tools behave, in our words, with counts from the log."""
-    cancelled: list[tuple[TracedSession, TracedCall]] = []
-    unmatched: list[tuple[TracedSession, TracedCall]] = []
+    cancelled, unmatched = Cases(), Cases()
     indents: Counter[str] = Counter()
     for session, call in history.calls():
         if call.reason == "cascade":
-            cancelled.append((session, call))
-        if call.kind == "edit":
-            if call.ok and call.value:
-                indents[call.value] += 1
-            elif call.ok is False and any(
-                "not found in file" in h.key or "to replace not found" in h.key for h in call.headlines
-            ):
-                unmatched.append((session, call))
-    if len({session.root for session, _ in cancelled}) >= MIN_SESSIONS:
-        yield _counted(
+            cancelled.add(session, call)
+        if call.kind == "edit" and call.ok and call.value:
+            indents[call.value] += 1
+        elif call.kind == "edit" and any("to replace not found" in headline.key for headline in call.headlines):
+            unmatched.add(session, call)
+    if len(cancelled.roots) >= MIN_SESSIONS:
+        yield cancelled.build_lesson(
             "harness",
             "cancelled calls",
-            f"Of calls sent together, one failure cancels the others (“Sibling tool call errored”, {len(cancelled)} times): chain "
-            "checks in one command, or send them one after another.",
-            1.2,
-            cancelled,
+            "Of calls that are sent together, one failure cancels the others (“Sibling tool call errored”, "
+            f"{len(cancelled)} times): chain checks in one command, or send them one after another.",
+            1.2 * len(cancelled.roots),
+            failures=len(cancelled),
         )
-    if len({session.root for session, _ in unmatched}) >= MIN_SESSIONS and indents["tab"] > 0.6 * indents.total():
-        yield _counted(
+    if len(unmatched.roots) >= MIN_SESSIONS and indents["tab"] > 0.6 * indents.total():
+        yield unmatched.build_lesson(
             "harness",
             "tabs",
-            f"Sources are indented with tabs here: edits whose old text has other white space fail (“String to replace not "
-            f"found”, {len(unmatched)} times); copy the tabs.",
-            1.5,
-            unmatched,
+            "Sources are indented with tabs here: edits whose old text has other white space fail (“String to replace "
+            f"not found”, {len(unmatched)} times); copy the tabs.",
+            1.5 * len(unmatched.roots),
+            failures=len(unmatched),
         )
-
-
-def _counted(kind: str, key: str, line: str, weight: float, cases: list[tuple[TracedSession, TracedCall]]) -> Lesson:
-    roots = {session.root for session, _ in cases}
-    latest = sorted(cases, key=lambda case: (case[1].at, case[0].session_id, case[1].seq), reverse=True)
-    return Lesson(
-        kind=kind,  # type: ignore[arg-type]
-        key=key,
-        line=line,
-        score=weight * len(roots),
-        sessions=len(roots),
-        failures=len(cases),
-        match={},
-        last_at=latest[0][1].at,
-        agents=tuple(sorted({session.agent for session, _ in cases})),
-        evidence=tuple((session.session_id, call.seq) for session, call in latest[:MAX_EVIDENCE]),
-    )
 
 
 def _foreign_folders(history: History) -> Iterator[Lesson]:
     """Yield the folders that failing checks name and nobody edits, such as leftovers whose tests are picked up."""
-    failing: dict[str, list[tuple[TracedSession, TracedCall]]] = defaultdict(list)
+    failing: dict[str, Cases] = defaultdict(Cases)
     passing: Counter[str] = Counter()
     edited: set[str] = set()
-    removed: dict[str, Counter[str]] = defaultdict(Counter)
+    removed: set[str] = set()
     for session, call in history.calls():
         if call.kind == "edit" and call.path:
-            edited.add("/".join((session.relative(call.path) or "").split("/")[:2]))
-        purposes = {segment_purpose(segment) for segment in call.segments}
-        is_check = "test" in purposes or any(s.operation == "git commit" for s in call.segments)
+            edited.add(_two_levels(session, call.path))
+        is_check = any(segment_purpose(s) == "test" or s.operation == "git commit" for s in call.segments)
         for name in set(call.folders) if is_check else ():
             if call.ok is False:
-                failing[name].append((session, call))
+                failing[name].add(session, call)
             elif call.ok:
                 passing[name] += 1
-        for segment in call.segments:
-            if segment.program == "rm" and segment.ok:
-                for path in segment.paths:
-                    relative = session.relative(path) or ""
-                    removed["/".join(relative.split("/")[:2])][session.root] += 1
+        removed.update(
+            _two_levels(session, path) for s in call.segments if s.program == "rm" and s.ok for path in s.paths
+        )
     for name, cases in sorted(failing.items()):
-        roots = {session.root for session, _ in cases}
-        if len(roots) < MIN_SESSIONS or name in edited or _NO_FOLDER.match(name) or len(cases) < 2 * passing[name]:
+        if (
+            len(cases.roots) < MIN_SESSIONS
+            or name in edited
+            or _NO_FOLDER.match(name)
+            or len(cases) < 2 * passing[name]
+        ):
             continue
-        helped = "; removing what is left over there helped" if removed[name] else ""
-        lesson = _counted(
+        helped = "; removing what is left over there helped" if name in removed else ""
+        yield cases.build_lesson(
             "foreign_folder",
             name,
-            f"Failing tests and commits name files in {folder(name)}, which nobody edits here ({len(roots)} sessions): look "
-            f"there first{helped}.",
-            2.0,
-            cases,
+            f"Failing tests and commits name files in {folder(name)}, which nobody edits here "
+            f"({len(cases.roots)} sessions): look there first{helped}.",
+            2.0 * len(cases.roots),
+            failures=len(cases),
+            match={"folder": name},
         )
-        yield Lesson(**{**_fields(lesson), "match": {"folder": name}})
 
 
-def _moved(history: History) -> Iterator[Lesson]:
-    """Yield files that were looked for where they are not, with the place that other sessions used."""
-    used: dict[str, Counter[str]] = defaultdict(Counter)  # base name -> path -> sessions
+def _two_levels(session: TracedSession, path: str) -> str:
+    return "/".join((session.relative(path) or "").split("/")[:2])
+
+
+def _index(history: History) -> Iterator[Lesson]:
+    """Yield where the files are that sessions used, by name: for those that are looked for elsewhere."""
+    used: dict[str, Counter[str]] = defaultdict(Counter)  # name -> path -> sessions
     seen: set[tuple[str, str]] = set()
-    missed: dict[str, list[tuple[TracedSession, TracedCall]]] = defaultdict(list)
     for session, call in history.calls():
-        path = session.relative(call.path) if call.kind in ("read", "edit") else None
-        if not path or path.startswith("/"):
-            continue
-        if call.ok:
-            if (session.root, path) not in seen:
-                seen.add((session.root, path))
-                used[path.rsplit("/", 1)[-1]][path] += 1
-        elif call.ok is False and any("not exist" in h.text or "No such file" in h.text for h in call.headlines):
-            missed[path].append((session, call))
-    names = sorted(used)
-    index = {name: place for name in names if (place := _only_place(used[name])) is not None}
-    if index:
-        yield Lesson(
-            kind="file_moved",
-            key="index",
-            line=f"{len(index)} files are known by their names.",
-            score=0.0,
-            sessions=len(history.sessions),
-            match={"index": dict(sorted(index.items(), key=lambda item: (-used[item[0]][item[1]], item[0]))[:400])},
+        path = session.relative(call.path) if call.kind in ("read", "edit") and call.ok else None
+        if path and not path.startswith("/") and (session.root, path) not in seen:
+            seen.add((session.root, path))
+            used[path.rsplit("/", 1)[-1]][path] += 1
+    places = {}
+    for name, paths in used.items():
+        best = most_common(paths)
+        if paths[best] >= 2 * (paths.total() - paths[best]):
+            places[name] = best
+    ranked = sorted(places, key=lambda name: (-used[name].total(), name))[:MAX_INDEX]
+    if ranked:
+        yield Cases().build_lesson(
+            "file_moved",
+            "index",
+            f"{len(ranked)} files are known by their names.",
+            0.0,
+            sessions=len({root for root, _ in seen}),
+            match={"index": {name: places[name] for name in sorted(ranked)}},
             starts=False,
         )
 
 
-def _only_place(places: Counter[str]) -> str | None:
-    """Return where a file of a name is, if it is at one place, or mostly."""
-    ranked = sorted(places.items(), key=lambda item: (-item[1], item[0]))
-    return ranked[0][0] if len(ranked) == 1 or ranked[0][1] >= 2 * ranked[1][1] else None
-
-
 def _constants(history: History) -> Iterator[Lesson]:
     """Yield the repository that nearly all successful `gh` calls name."""
-    values: Counter[str] = Counter()
-    roots: dict[str, set[str]] = defaultdict(set)
-    cases: dict[str, list[tuple[TracedSession, TracedCall]]] = defaultdict(list)
+    cases: dict[str, Cases] = defaultdict(Cases)
     for session, call in history.calls():
         if call.kind == "shell" and call.ok and call.value:
-            values[call.value] += 1
-            roots[call.value].add(session.root)
-            cases[call.value].append((session, call))
-    if not values:
+            cases[call.value].add(session, call)
+    counts = Counter({value: len(members) for value, members in cases.items()})
+    best = most_common(counts) if counts else None
+    if best is None or len(cases[best].roots) < MIN_CONSTANT_SESSIONS:
         return
-    best = min(values, key=lambda value: (-values[value], value))
-    if len(roots[best]) >= 2 and values[best] >= 0.8 * values.total():
-        lesson = _counted(
-            "constant", "gh repository", f"This project's GitHub repository is {code(best)}.", 1.0, cases[best]
+    if counts[best] >= MIN_CONSTANT_SHARE * counts.total():
+        yield cases[best].build_lesson(
+            "constant",
+            "gh repository",
+            f"This project's GitHub repository is {code(best)}.",
+            1.0 * len(cases[best].roots),
+            successes=counts[best],
+            instead=best,
         )
-        yield Lesson(
-            **{**_fields(lesson), "failures": 0, "successes": values[best], "instead": best, "match": {"program": "gh"}}
-        )
-
-
-def _fields(lesson: Lesson) -> dict[str, object]:
-    return {name: getattr(lesson, name) for name in lesson.__dataclass_fields__}
 
 
 @dataclass(slots=True)
 class _Unit:
     """What was edited and run between two commits of a session."""
 
-    root: str
     session: TracedSession
     files: set[str] = field(default_factory=set)
     commands: set[str] = field(default_factory=set)
-    last: TracedCall | None = None
+    last: TracedCall | None = None  # edit
 
 
-def _units(history: History) -> list[_Unit]:
+@dataclass(frozen=True, slots=True)
+class _Units:
+    """All units, by number."""
+
+    members: list[_Unit]
+
+    def roots(self, numbers: set[int]) -> set[str]:
+        return {self.members[number].session.root for number in numbers}
+
+    def cases(self, numbers: set[int]) -> Cases:
+        units = (self.members[number] for number in sorted(numbers))
+        return Cases([(unit.session, unit.last) for unit in units if unit.last is not None])
+
+
+def _collect_units(history: History) -> _Units:
     units: list[_Unit] = []
     for session in history.sessions:
-        unit = _Unit(session.root, session)
+        unit = _Unit(session)
         for call in session.calls:
             path = session.relative(call.path) if call.kind == "edit" and call.ok else None
             if path and not path.startswith(("/", "~")):
                 unit.files.add(path)
                 unit.last = call
-            for segment in call.segments:
-                if segment.ok and _follows(segment_purpose(segment), segment.operation) and unit.files:
+            for segment in call.segments if unit.files else ():
+                if segment.ok and _may_follow(segment_purpose(segment), segment.operation):
                     unit.commands.add(segment.operation)
                 if segment.ok and segment.operation == "git commit" and unit.files:
                     units.append(unit)
-                    unit = _Unit(session.root, session)
+                    unit = _Unit(session)
         if unit.files:
             units.append(unit)
-    return [unit for unit in units if len(unit.files) <= MAX_UNIT_FILES]
+    return _Units([unit for unit in units if len(unit.files) <= MAX_UNIT_FILES])
 
 
-def _follows(purpose: str | None, operation: str) -> bool:
+def _may_follow(purpose: str | None, operation: str) -> bool:
+    """Whether an operation makes something of changed files; checks and formatters run after any change."""
     return purpose in ("generate", "install", "migrate") or (purpose == "build" and " " in operation)
 
 
 def _changes(history: History) -> Iterator[Lesson]:
-    """Yield commands that follow a change of some files, files kept alike in two folders, and files changed together."""
-    units = _units(history)
-    by_pattern: dict[str, set[int]] = defaultdict(set)
-    by_command: dict[str, set[int]] = defaultdict(set)
+    """Yield commands that follow a change of some files, files that are kept alike, and files changed together."""
+    units = _collect_units(history)
     by_file: dict[str, set[int]] = defaultdict(set)
-    for number, unit in enumerate(units):
+    for number, unit in enumerate(units.members):
         for path in unit.files:
             by_file[path].add(number)
-            for pattern in _patterns(path):
-                by_pattern[pattern].add(number)
-        for command in unit.commands:
-            by_command[command].add(number)
-    yield from _follow_ups(history, units, by_pattern, by_command)
+    yield from _follow_ups(units, by_file)
     twins = list(_twins(units, by_file))
     yield from twins
     yield from _together(units, by_file, {tuple(lesson.match["folders"]) for lesson in twins})
 
 
-def _patterns(path: str) -> Iterator[str]:
-    yield path
+def _follow_ups(units: _Units, by_file: dict[str, set[int]]) -> Iterator[Lesson]:
+    by_pattern: dict[str, set[int]] = defaultdict(set)
+    for path, numbers in by_file.items():
+        for pattern in (path, _wildcard(path), _wildcard(path, with_folder=False)):
+            if pattern:
+                by_pattern[pattern] |= numbers
+    by_command: dict[str, set[int]] = defaultdict(set)
+    for number, unit in enumerate(units.members):
+        for command in unit.commands:
+            by_command[command].add(number)
+    for command, ran in sorted(by_command.items()):
+        needed = 2 if "gen" in command else MIN_SESSIONS
+        ranked = []
+        for pattern, edited in by_pattern.items():
+            both = edited & ran
+            confidence = len(both) / len(edited)
+            lift = confidence * len(units.members) / len(ran)
+            if len(units.roots(both)) >= needed and confidence >= MIN_CONFIDENCE and lift >= MIN_LIFT:
+                ranked.append((-round(confidence, 3), -len(both), pattern))
+        if ranked:
+            pattern = min(ranked)[2]
+            both = by_pattern[pattern] & ran
+            yield units.cases(both).build_lesson(
+                "follow_up",
+                command,
+                f"After a change of {code(pattern)} {code(command)} is run ({len(both)} of {len(by_pattern[pattern])} "
+                "times).",
+                1.5 * len(units.roots(both)),
+            )
+
+
+def _wildcard(path: str, *, with_folder: bool = True) -> str | None:
+    """Return the pattern of a path's kind: "styles/*.css", or "*.css"; None for a file without an extension."""
     directory, _, name = path.rpartition("/")
     extension = name.rpartition(".")[2] if "." in name else ""
-    if extension:
-        yield f"{directory}/*.{extension}" if directory else f"*.{extension}"
-        yield f"*.{extension}"
+    if not extension:
+        return None
+    return f"{directory}/*.{extension}" if directory and with_folder else f"*.{extension}"
 
 
-def _roots(units: list[_Unit], numbers: set[int]) -> set[str]:
-    return {units[number].root for number in numbers}
-
-
-def _follow_ups(
-    history: History, units: list[_Unit], by_pattern: dict[str, set[int]], by_command: dict[str, set[int]]
-) -> Iterator[Lesson]:
-    for command, ran in sorted(by_command.items()):
-        best: tuple[float, int, str] | None = None
-        for pattern, edited in sorted(by_pattern.items()):
-            both = edited & ran
-            needed = 2 if command.endswith("generate") or ":gen" in command else MIN_SESSIONS
-            if len(_roots(units, both)) < needed:
-                continue
-            confidence = len(both) / len(edited)
-            lift = confidence / (len(ran) / len(units))
-            if confidence >= MIN_CONFIDENCE and lift >= MIN_LIFT:
-                rank = (round(confidence, 3), len(both), pattern)
-                if best is None or rank[:2] > best[:2]:
-                    best = rank
-        if best is None:
-            continue
-        both = by_pattern[best[2]] & ran
-        cases = [(units[n].session, last) for n in sorted(both) if (last := units[n].last) is not None]
-        yield _counted(
-            "follow_up",
-            command,
-            f"After a change of {code(best[2])} {code(command)} is run ({len(both)} of {len(by_pattern[best[2]])} times).",
-            1.5,
-            cases,
-        )
-
-
-def _twins(units: list[_Unit], by_file: dict[str, set[int]]) -> Iterator[Lesson]:
+def _twins(units: _Units, by_file: dict[str, set[int]]) -> Iterator[Lesson]:
     """Yield folders of the same last name whose files of the same name are changed together."""
-    pairs: dict[tuple[str, str], set[int]] = defaultdict(set)
-    names: dict[tuple[str, str], set[str]] = defaultdict(set)
     by_name: dict[str, list[str]] = defaultdict(list)
-    for path in by_file:
-        by_name[path.rsplit("/", 1)[-1]].append(path)
-    for name, paths in by_name.items():
-        if name.partition(".")[0].lower() in _NO_TWIN:
-            continue
-        for first, second in combinations(sorted(paths), 2):
+    for path in sorted(by_file):
+        if path.rsplit("/", 1)[-1].partition(".")[0].lower() not in _NO_TWIN:
+            by_name[path.rsplit("/", 1)[-1]].append(path)
+    changed: dict[tuple[str, str], set[int]] = defaultdict(set)
+    names: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for name, paths in sorted(by_name.items()):
+        for first, second in combinations(paths, 2):
             one, other = first.rpartition("/")[0], second.rpartition("/")[0]
-            if one.rsplit("/", 1)[-1] == other.rsplit("/", 1)[-1] and one and other:
-                pairs[one, other] |= by_file[first] & by_file[second]
-                if by_file[first] & by_file[second]:
-                    names[one, other].add(name)
-    for (one, other), numbers in sorted(pairs.items()):
-        if len(_roots(units, numbers)) < MIN_SESSIONS:
-            continue
-        cases = [(units[n].session, last) for n in sorted(numbers) if (last := units[n].last) is not None]
-        shown = ", ".join(code(name) for name in sorted(names[one, other])[:3])
-        lesson = _counted(
-            "together",
-            f"{one} {other}",
-            f"{folder(one)} and {folder(other)} hold files of the same names that are kept alike ({shown}): change both.",
-            2.0,
-            cases,
-        )
-        yield Lesson(**{**_fields(lesson), "failures": 0, "match": {"folders": [one, other]}})
+            both = by_file[first] & by_file[second]
+            if one and other and both and one.rsplit("/", 1)[-1] == other.rsplit("/", 1)[-1]:
+                changed[one, other] |= both
+                names[one, other].append(name)
+    for (one, other), numbers in sorted(changed.items()):
+        if len(units.roots(numbers)) >= MIN_SESSIONS:
+            yield units.cases(numbers).build_lesson(
+                "together",
+                f"{one} {other}",
+                f"{folder(one)} and {folder(other)} hold files of the same names that are kept alike "
+                f"({', '.join(map(code, names[one, other][:3]))}): change both.",
+                2.0 * len(units.roots(numbers)),
+                match={"folders": [one, other]},
+            )
 
 
-def _together(units: list[_Unit], by_file: dict[str, set[int]], twins: set[tuple[str, ...]]) -> Iterator[Lesson]:
+def _together(units: _Units, by_file: dict[str, set[int]], twins: set[tuple[str, ...]]) -> Iterator[Lesson]:
     """Yield pairs of files, or of a file and a folder's files, in different folders that are changed together."""
-    hubs = {path for path, numbers in by_file.items() if len(numbers) > 0.3 * len(units)}
     items: dict[str, set[int]] = defaultdict(set)
     for path, numbers in by_file.items():
-        if path in hubs or (_NO_PAIR.search(path) and not path.endswith(".md")):
+        if len(numbers) > MAX_HUB_SHARE * len(units.members) or _NO_PAIR.search(path):
             continue
-        if not _NO_PAIR.search(path):
+        pattern = _wildcard(path)
+        if not path.endswith(".md"):
             items[path] |= numbers
-        directory, _, name = path.rpartition("/")
-        extension = name.rpartition(".")[2]
-        if directory and extension not in ("", name) and not re.search(r"changelog|readme", name, re.IGNORECASE):
-            items[f"{directory}/*.{extension}"] |= numbers
-    eligible = [item for item, numbers in items.items() if len(_roots(units, numbers)) >= MIN_SESSIONS]
-    ranked: list[tuple[float, str, str, set[int]]] = []
-    for first, second in combinations(sorted(eligible), 2):
-        if ("*" in first and "*" in second) or not _apart(first, second):
+        if pattern and "/" in pattern:
+            items[pattern] |= numbers
+    eligible = sorted(item for item, numbers in items.items() if len(units.roots(numbers)) >= MIN_SESSIONS)
+    ranked = []
+    for first, second in combinations(eligible, 2):
+        if ("*" in first and "*" in second) or not _are_apart(first, second):
             continue
         both = items[first] & items[second]
-        if len(_roots(units, both)) < MIN_SESSIONS:
-            continue
         confidence = max(len(both) / len(items[first]), len(both) / len(items[second]))
-        lift = len(both) * len(units) / (len(items[first]) * len(items[second]))
-        if confidence >= MIN_CONFIDENCE and lift >= MIN_LIFT:
-            ranked.append((confidence * len(_roots(units, both)), first, second, both))
-    used: set[tuple[str, str]] = set()
-    for _, first, second, both in sorted(ranked, key=lambda entry: (-entry[0], entry[1], entry[2])):
+        lift = len(both) * len(units.members) / (len(items[first]) * len(items[second]))
+        if confidence >= MIN_CONFIDENCE and lift >= MIN_LIFT and len(units.roots(both)) >= MIN_SESSIONS:
+            ranked.append((-confidence * len(units.roots(both)), first, second))
+    used = set(twins)
+    for _, first, second in sorted(ranked):
         folders = tuple(sorted((first.rpartition("/")[0], second.rpartition("/")[0])))
-        if folders in used or folders in twins or len(used) >= MAX_TOGETHER:
+        if folders in used or len(used) - len(twins) >= MAX_TOGETHER:
             continue
-        used.add(folders)  # type: ignore[arg-type]
-        cases = [(units[n].session, last) for n in sorted(both) if (last := units[n].last) is not None]
+        used.add(folders)
+        both = items[first] & items[second]
         total = min(len(items[first]), len(items[second]))
-        lesson = _counted(
+        yield units.cases(both).build_lesson(
             "together",
             f"{first} {second}",
             f"{code(first)} and {code(second)} are changed together ({len(both)} of {total} times).",
-            1.2,
-            cases,
+            1.2 * len(units.roots(both)),
         )
-        yield Lesson(**{**_fields(lesson), "failures": 0})
 
 
-def _apart(first: str, second: str) -> bool:
+def _are_apart(first: str, second: str) -> bool:
     """Whether two patterns lie in different folders of which none contains the other."""
-    one, other = first.rpartition("/")[0], second.rpartition("/")[0]
-    return one != other and not (one + "/").startswith(other + "/") and not (other + "/").startswith(one + "/")
+    one, other = first.rpartition("/")[0] + "/", second.rpartition("/")[0] + "/"
+    return not one.startswith(other) and not other.startswith(one)

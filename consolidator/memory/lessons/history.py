@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
-from consolidator.memory.lessons.headlines import Headline, line_hash
+from consolidator.memory.lessons.headlines import STRONG, Headline, line_hash
+from consolidator.memory.lessons.lesson import Lesson, LessonKind
 from consolidator.memory.lessons.segments import Segment, purpose_of
 from consolidator.memory.lessons.trace import Trace, TracedCall
 
+MAX_EVIDENCE = 5  # calls that a lesson cites
 MIN_PRINTED_SESSIONS = 2  # successful sessions that print a line: it is no reason of a failure
 _ACTING = ("shell", "edit", "skill", "tool")
 
@@ -87,6 +90,49 @@ class History:
         """Return the lines that say why a call failed, without those that successful calls print, too."""
         return [headline for headline in call.headlines if line_hash(headline.text) not in self.harmless][:3]
 
+    def did_not_run(self, call: TracedCall) -> bool:
+        """Whether a call failed because something is not there or not understood: it says nothing of what it checks."""
+        return any(STRONG.search(headline.text) for headline in self.reasons(call)[:1])
+
+
+@dataclass(slots=True)
+class Cases:
+    """The calls that a lesson rests on."""
+
+    members: list[tuple[TracedSession, TracedCall]] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def add(self, session: TracedSession, call: TracedCall) -> None:
+        """Add a call; a call that failed and one that worked are both evidence."""
+        self.members.append((session, call))
+
+    @property
+    def roots(self) -> set[str]:
+        """The lineage roots of the calls' sessions."""
+        return {session.root for session, _ in self.members}
+
+    def build_lesson(self, kind: LessonKind, key: str, line: str, score: float, **values: Any) -> Lesson:
+        """Return the lesson that these calls teach, with the latest as its evidence."""
+        latest = sorted(self.members, key=lambda case: (case[1].at, case[0].session_id, case[1].seq), reverse=True)
+        return Lesson(
+            kind=kind,
+            key=key,
+            line=line,
+            score=round(score, 2),
+            sessions=values.pop("sessions", len(self.roots)),
+            last_at=latest[0][1].at if latest else "",
+            agents=tuple(sorted({session.agent for session, _ in self.members})),
+            evidence=tuple((session.session_id, call.seq) for session, call in latest[:MAX_EVIDENCE]),
+            **values,
+        )
+
+
+def most_common(counts: Counter[str]) -> str:
+    """Return the most frequent text; of several the first in alphabetical order."""
+    return min(counts, key=lambda text: (-counts[text], text))
+
 
 def failed_segment(call: TracedCall) -> Segment | None:
     """Return the segment that made a shell call fail."""
@@ -101,6 +147,12 @@ def segment_purpose(segment: Segment) -> str | None:
 def code(text: str) -> str:
     """Return a call or path as a code span, whatever it holds."""
     return f"`{text.replace('`', chr(39))}`"
+
+
+def shorten(text: str, limit: int) -> str:
+    """Return an error's line for a sentence."""
+    text = text.removeprefix("error: ").removeprefix("Error: ")
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def folder(directory: str) -> str:

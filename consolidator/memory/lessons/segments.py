@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from consolidator.memory.calls import shell, shell_programs, tool_kinds
 from consolidator.memory.calls.directory import line_directory
@@ -20,7 +21,9 @@ MAX_CALL = 160  # characters of a segment as it is shown
 TRIVIAL_PROGRAMS = (
     tool_kinds.INSPECTING_PROGRAMS | shell_programs.MINOR_PROGRAMS | shell_programs.PIPE_FILTERS | {"mkdir", "curl"}
 ) - {"python", "node", "perl", "ruby"}
+TRANSPARENT_WRAPPERS = frozenset({"time", "timeout", "gtimeout", "env", "nohup", "sudo"})  # a failure is the program's
 TASK_RUNNERS = frozenset({"npm", "pnpm", "yarn", "bun", "deno", "mise", "uv", "make", "just", "task", "nox", "tox"})
+_SILENT_WRAPPERS = ("command", "exec", "builtin")
 _KNOWN = (shell_programs.SUBCOMMAND_PROGRAMS | shell_programs.PLAIN_PROGRAMS) - shell_programs.MINOR_PROGRAMS
 _NOT_FOUND = re.compile(
     r"(?:command not found: |: line \d+: |sh: (?:\d+: )?|^)([\w./+-]+)(?:: (?:command )?not found$|$)", re.M
@@ -30,24 +33,20 @@ _BLAMED = re.compile(
 )
 _UNKNOWN_SUBCOMMAND = re.compile(r"unrecogni[sz]ed subcommand '([\w.-]+)'")
 _ECHOED = re.compile(r"^(?:\$|>) (\S.*)$", re.MULTILINE)
-_PURPOSES: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("format", re.compile(r"\b(?:fmt|format|prettier|black|lint:fix|fix|lint-fix|format:\w+)$|^ruff format|^gofmt")),
-    ("typecheck", re.compile(r"\b(?:type-?check|check-types|types|tsc|mypy|pyright|tsgo)(?::\S+)?$|^cargo check")),
-    (
-        "lint",
-        re.compile(
-            r"\blint(?:[:_-]\S+)?$|^(?:eslint|flake8|pylint|golangci-lint|shellcheck|oxlint)\b|"
-            r"^(?:ruff|biome) (?:check|lint)|clippy$"
-        ),
-    ),
-    ("test", re.compile(r"\b(?:tests?|spec|e2e)(?:[:_-]\S+)?$|^(?:pytest|jest|vitest|mocha|rspec|phpunit|tox|nox)\b")),
-    ("generate", re.compile(r"\b(?:generate|codegen|gen)\b|:(?:generate|gen|types)$")),
-    ("migrate", re.compile(r"\bmigrat\w+\b|^alembic\b")),
-    ("deploy", re.compile(r"\b(?:deploy|publish|release)\b")),
-    ("build", re.compile(r"(?:\b|:)(?:build|compile|bundle)\b")),
-    ("install", re.compile(r"\b(?:install|sync|ci)$")),
-    ("run", re.compile(r"\b(?:dev|start|serve|up)$")),
-)
+_PURPOSES = {  # the first that an operation matches
+    "format": r"\b(?:fmt|format|prettier|black|(?:lint[:-])?fix|format:\w+)$|^ruff format|^gofmt",
+    "typecheck": r"\b(?:type-?check|check-types|types|tsc|mypy|pyright|tsgo)(?::\S+)?$|^cargo check",
+    "lint": r"\blint(?:[:_-]\S+)?$|^(?:eslint|flake8|pylint|golangci-lint|shellcheck|oxlint)\b"
+    r"|^(?:ruff|biome) (?:check|lint)|(?:clippy|credo)$",
+    "test": r"\b(?:tests?|spec|e2e)(?:[:_-]\S+)?$|^(?:pytest|jest|vitest|mocha|rspec|phpunit|tox|nox)\b",
+    "generate": r"\b(?:generate|codegen|gen)\b|:(?:generate|gen|types)$",
+    "migrate": r"\bmigrat\w+\b|^alembic\b",
+    "deploy": r"\b(?:deploy|publish|release)\b",
+    "build": r"(?:\b|:)(?:build|compile|bundle)\b",
+    "install": r"\binstall$|^(?:uv|poetry) sync$|^(?:npm|pnpm) ci$|^mix deps\.get$",
+    "run": r"\b(?:dev|start|serve)$",
+}
+_PURPOSE_PATTERNS = {purpose: re.compile(pattern) for purpose, pattern in _PURPOSES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +63,12 @@ class Segment:
     piped: bool = False  # its exit status does not decide the call's
     ok: bool | None = None  # None: it did not run, or nothing tells
 
+    @classmethod
+    def from_json(cls, values: Sequence[Any]) -> Segment:
+        """Read a segment whose values are stored in order."""
+        values = [tuple(value) if isinstance(value, list) else value for value in values]
+        return cls(*values)
+
     @property
     def is_trivial(self) -> bool:
         """Whether it only looks at something: never a fix, and for no purpose."""
@@ -72,7 +77,7 @@ class Segment:
 
 def purpose_of(operation: str) -> str | None:
     """Return what an operation is for: test, lint, format, typecheck, build, ...; None for anything else."""
-    return next((purpose for purpose, pattern in _PURPOSES if pattern.search(operation)), None)
+    return next((purpose for purpose, pattern in _PURPOSE_PATTERNS.items() if pattern.search(operation)), None)
 
 
 def split_line(line: str, directory: str | None) -> tuple[list[Segment], str | None]:
@@ -146,7 +151,7 @@ def _segment(command: Command, piped: bool) -> Segment:
         program=command.program,
         operation=command.name,
         call=" ".join([command.program, *words])[:MAX_CALL],
-        wrappers=tuple(wrapper for wrapper in command.wrappers if wrapper not in ("command", "exec", "builtin")),
+        wrappers=tuple(wrapper for wrapper in command.wrappers if wrapper not in _SILENT_WRAPPERS),
         options=tuple(option.partition("=")[0][:40] for option in command.options[:12]),
         paths=tuple(word for word in command.operands if _is_path(word))[:8],
         link=command.link,
@@ -165,17 +170,7 @@ def _unwrap_unknown(command: Command) -> Command:
         return command
     inner = shell.build_command(words, command.redirections, command.link)
     wrappers = (*command.wrappers, command.program, *inner.wrappers)
-    return Command(
-        inner.program,
-        inner.subcommand,
-        inner.operands,
-        inner.options,
-        inner.redirections,
-        inner.words,
-        command.assignments,
-        inner.link,
-        wrappers,
-    )
+    return replace(inner, assignments=command.assignments, wrappers=wrappers)
 
 
 def _is_path(word: str) -> bool:

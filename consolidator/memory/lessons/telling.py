@@ -71,9 +71,9 @@ def _answers_of_shell(
             yield Told(lesson, lesson.line, _instead(lesson, failed))
     for lesson in lessons:
         home = lesson.match.get("home")
-        if lesson.kind == "command" and home is not None and lesson.match["operation"] == failed.operation:
-            if directory is not None and directory != home and STRONG.search(error):
-                yield Told(lesson, f"Run {code(failed.call)} in {folder(home)}.", failed.call)
+        is_its_home = lesson.kind == "command" and home is not None and lesson.match["operation"] == failed.operation
+        if is_its_home and directory not in (None, home) and STRONG.search(error):
+            yield Told(lesson, f"Run {code(failed.call)} in {folder(str(home))}.", failed.call)
     fixes = [lesson for lesson in lessons if lesson.kind == "fix" and lesson.match["headline"] in keys]
     for lesson in sorted(fixes, key=lambda lesson: (-lesson.match["share"], -lesson.sessions, lesson.key)):
         if lesson.instead != failed.call or lesson.directory not in (None, directory):
@@ -116,18 +116,19 @@ def _answers_of_path(lessons: list[Lesson], paths: list[str], error: str) -> Ite
 def _matches(lesson: Lesson, segment: Segment, directory: str | None) -> bool:
     """Whether a call's segment has the key of an always-failing lesson."""
     match = lesson.match
-    kind = match["kind"]
-    if kind == "wrapper":
-        return segment.program == match["program"] and match["wrapper"] in segment.wrappers
-    if kind == "program":
-        return segment.program == match["program"]
-    if kind == "flag":
-        return segment.program == match["program"] and match["option"] in segment.options
-    if kind == "place":
-        return segment.operation == match["operation"] and directory == match["directory"]
-    if kind == "argument":
-        return segment.program == match["program"] and any(path.endswith(match["path"]) for path in segment.paths)
-    return False
+    values = {
+        "program": segment.program,
+        "operation": segment.operation,
+        "directory": directory,
+    }
+    is_same = all(match[name] == value for name, value in values.items() if name in match)
+    return (
+        match["kind"] not in ("skill", "path")
+        and is_same
+        and match.get("wrapper") in (None, *segment.wrappers)
+        and match.get("option") in (None, *segment.options)
+        and ("path" not in match or any(path.endswith(match["path"]) for path in segment.paths))
+    )
 
 
 def _instead(lesson: Lesson, segment: Segment) -> str | None:

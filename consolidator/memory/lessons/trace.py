@@ -9,7 +9,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -17,7 +17,7 @@ from consolidator.memory.calls import tool_kinds
 from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
 from consolidator.memory.calls.directory import call_directory
 from consolidator.memory.calls.symbols import shell_command
-from consolidator.memory.lessons.headlines import Headline, find_headlines, shows_failure, success_keys
+from consolidator.memory.lessons.headlines import Headline, find_headlines, hash_printed, shows_failure
 from consolidator.memory.lessons.segments import Segment, blamed_segment, judge_segments, split_line
 from consolidator.models.event import Event, parse_timestamp
 from consolidator.models.payload import EventType
@@ -27,6 +27,7 @@ MAX_CALLS = 3000  # of a session: the latest
 MAX_LINE = 240  # characters of a command line
 MAX_FOLDERS = 12
 MAX_CHECKS = 10
+MAX_SCANNED = 60_000  # characters of an output that are searched for folders and checks
 _REDACTED = 60_000  # characters of a failed output that are redacted before it is read
 _BOOKKEEPING = re.compile(
     r"todo_?(?:write|read)|task(?:create|update|list|get|output|stop)?|agent|exit_?plan_?mode|enter_?plan_?mode|"
@@ -72,9 +73,7 @@ class TracedCall:
     def from_json(cls, values: list[Any]) -> TracedCall:
         """Read what `to_json` returned."""
         call = cls(*values)
-        call.segments = [
-            Segment(*[tuple(value) if isinstance(value, list) else value for value in row]) for row in values[7]
-        ]
+        call.segments = [Segment.from_json(row) for row in values[7]]
         call.headlines = [Headline(*row) for row in values[9]]
         return call
 
@@ -159,10 +158,8 @@ class TraceFold:
         if traced.ok is not None:
             outcomes = judge_segments(segments, call.ok, text, masked)
             segments = [
-                Segment(
-                    **{**{f.name: getattr(s, f.name) for f in fields(s)}, "ok": outcome, "call": self._redact(s.call)}
-                )
-                for s, outcome in zip(segments, outcomes, strict=True)
+                replace(segment, ok=outcome, call=self._redact(segment.call))
+                for segment, outcome in zip(segments, outcomes, strict=True)
             ]
         traced.segments = segments
         acting = [segment for segment in segments if not segment.is_trivial]
@@ -171,7 +168,7 @@ class TraceFold:
             failed = next((segment for segment in segments if segment.ok is False), None)
             traced.headlines = find_headlines(text, failed.program if failed else name_of(segments))
         elif traced.ok and acting:
-            traced.printed = success_keys(text)
+            traced.printed = hash_printed(text)
         if acting and traced.ok is not None:
             self._trace_output(traced, acting, text)
         if any(segment.operation.startswith("gh") for segment in segments) and traced.ok is not None:
@@ -209,9 +206,6 @@ class TraceFold:
             traced.headlines = find_headlines(self._redact(call.result_text[:4000]), name)
 
 
-MAX_SCANNED = 60_000  # characters of an output that are searched for folders and checks
-
-
 def skill_name(arguments: Mapping[str, Any], tool: str) -> str:
     """Return which skill a call asks for."""
     skill = arguments.get("skill") or arguments.get("command") or arguments.get("name")
@@ -228,9 +222,8 @@ def _indentation(arguments: Mapping[str, Any]) -> str | None:
 
 def name_of(segments: list[Segment]) -> str:
     """Return the program that a call with these segments is about."""
-    return next(
-        (segment.program for segment in segments if not segment.is_trivial), segments[0].program if segments else "sh"
-    )
+    acting = [segment for segment in segments if not segment.is_trivial] or segments
+    return acting[0].program if acting else "sh"
 
 
 def _unpack(packed: bytes) -> dict[str, Any]:
