@@ -124,7 +124,7 @@ class _ClaudeCodeReader:
 
     def _read_line(self, line: dict[str, Any], number: int) -> Iterator[Item]:
         if line["type"] == "progress":
-            line = _subagent_line(line) or line
+            line = self._subagent_line(line) or line
         kind = line["type"]
         body = line.get("message")
         if kind in ("user", "assistant") and not isinstance(body, dict):
@@ -162,6 +162,21 @@ class _ClaudeCodeReader:
         if origin not in self._sessions:
             self._sessions[origin] = _ClaudeCodeSession(origin, ItemKeys(f"{NAME}/{origin}"))
         return self._sessions[origin]
+
+    def _subagent_line(self, line: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return a sub-agent's line that a progress line holds, if it stands in no file of its own; else None."""
+        data = line.get("data")
+        inner = data.get("message") if isinstance(data, Mapping) and data.get("type") == "agent_progress" else None
+        if not isinstance(inner, Mapping) or inner.get("type") not in ("user", "assistant"):
+            return None
+        agent = data.get("agentId")  # type: ignore[union-attr]
+        places = (self._path.parent, self._path.with_suffix("") / "subagents")
+        if not isinstance(agent, str) or any((place / f"agent-{agent}.jsonl").exists() for place in places):
+            return None
+        shared = {
+            name: line[name] for name in ("sessionId", "cwd", "version", "gitBranch", "timestamp") if name in line
+        }
+        return {**shared, **inner, "isSidechain": True, "agentId": agent}
 
     def _moved_to(self, line: Mapping[str, Any], session: _ClaudeCodeSession) -> str | None:
         """Return where a line's calls run, where the shell has left the folder in which the session began."""
@@ -218,16 +233,6 @@ def _find_first_model(path: Path) -> str | None:
         if number >= _MODEL_LOOKAHEAD_LINES:
             break
     return None
-
-
-def _subagent_line(line: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the line of a sub-agent that a progress line of its parent holds; None for other progress."""
-    data = line.get("data")
-    inner = data.get("message") if isinstance(data, Mapping) and data.get("type") == "agent_progress" else None
-    if not isinstance(inner, Mapping) or inner.get("type") not in ("user", "assistant"):
-        return None
-    shared = {name: line[name] for name in ("sessionId", "cwd", "version", "gitBranch", "timestamp") if name in line}
-    return {**shared, **inner, "isSidechain": True, "agentId": data.get("agentId")}  # type: ignore[union-attr]
 
 
 def _make_key(line: Mapping[str, Any], session: _ClaudeCodeSession) -> str:

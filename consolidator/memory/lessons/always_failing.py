@@ -6,6 +6,7 @@ not there or not understood, explains its failures. Only keys without a success 
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -21,11 +22,13 @@ MIN_FAILURES, MIN_DECISIVE_FAILURES, MIN_SESSIONS = 3, 2, 2
 MIN_SAME_HEADLINE = 0.6  # of the failures
 MIN_INSTEAD, MIN_INSTEAD_OF_FLAG = 0.34, 0.2  # of the failures, after which the other call worked
 MAX_REASON = 90  # characters
+MIN_PATH_SESSIONS = 3  # that looked for a path: one or two guesses are nobody's habit
+_OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 _KINDS = ("wrapper", "program", "skill", "flag", "place", "argument", "path")  # what explains more comes first
 _FIELDS = {
     "wrapper": ("wrapper", "program"),
     "program": ("program",),
-    "flag": ("program", "option"),
+    "flag": ("operation", "option"),
     "place": ("operation", "directory"),
     "argument": ("program", "path"),
     "skill": ("skill",),
@@ -58,7 +61,7 @@ def keys_of(session: TracedSession, call: TracedCall, segment: Segment | None) -
             yield "wrapper", wrapper, segment.program
         yield "program", segment.program
         for option in segment.options:
-            yield "flag", segment.program, option
+            yield "flag", segment.operation, option
         directory = session.relative(call.directory)
         if directory is not None and not segment.is_trivial:
             yield "place", segment.operation, directory
@@ -107,7 +110,8 @@ def _collect(history: History) -> dict[Key, _Uses]:
 def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Failure]) -> str | None:
     """Return the headline with which a key always fails (of flags: mostly); None if it does not."""
     allowed = len(failures) if key[0] == "flag" else 0
-    if uses.successes > allowed or len({failure.session.root for failure in failures}) < MIN_SESSIONS:
+    needed_sessions = MIN_PATH_SESSIONS if key[0] == "path" else MIN_SESSIONS
+    if uses.successes > allowed or len({failure.session.root for failure in failures}) < needed_sessions:
         return None
     counts: Counter[str] = Counter()
     for failure in failures:
@@ -115,6 +119,9 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
     if not counts:
         return None
     headline = most_common(counts)
+    options = _OPTION.findall(headline)
+    if key[0] == "flag" and options and key[-1] not in options:
+        return None  # it was another option's
     needed = MIN_DECISIVE_FAILURES if DECISIVE.search(headline) else MIN_FAILURES
     return headline if counts[headline] >= max(needed, MIN_SAME_HEADLINE * len(failures)) else None
 

@@ -3,12 +3,13 @@ commit runs, and what one check finds that another does not."""
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from consolidator.memory.lessons.headlines import is_lint_rule
+from consolidator.memory.lessons.headlines import DECISIVE, is_lint_rule
 from consolidator.memory.lessons.history import (
     Cases,
     History,
@@ -28,6 +29,7 @@ MIN_HOME_USES, HOME_SHARE = 5, 0.9
 MIN_SHOWN_SECONDS = 20
 MAX_USUAL_CALL = 60  # characters
 MENDED_WITHIN = 4  # acting calls
+_FILE = re.compile(r"\S/\S|\s[\w-]+\.\w{1,5}\b")  # one call's own
 _TITLES = {
     "test": "Tests",
     "lint": "Lint",
@@ -66,7 +68,8 @@ class _Command:
     def usual_call(self, operation: str) -> str:
         """Return the call that is mostly made; the operation alone where calls differ."""
         call = most_common(self.calls)
-        return call if self.calls[call] >= 0.5 * self.calls.total() and len(call) <= MAX_USUAL_CALL else operation
+        is_usual = self.calls[call] >= 0.5 * self.calls.total() and len(call) <= MAX_USUAL_CALL
+        return call if is_usual and not _FILE.search(call) else operation
 
 
 def learn_commands(history: History) -> list[Lesson]:
@@ -99,7 +102,7 @@ def _collect(history: History) -> dict[str, _Command]:
                     command.seconds.append(call.seconds)
             elif TRANSPARENT_WRAPPERS.issuperset(segment.wrappers):
                 command.failed += 1
-                if history.did_not_run(call):
+                if any(DECISIVE.search(headline.text) for headline in history.reasons(call)):
                     command.lost.add(session, call)
     return commands
 
@@ -144,7 +147,7 @@ def _homes(history: History, commands: dict[str, _Command]) -> Iterator[Lesson]:
     """Yield the operations that work in one folder, and failed in another as something was not there."""
     for operation, command in sorted(commands.items()):
         home = command.home
-        lost = Cases([case for case in command.lost.members if case[0].relative(case[1].directory) not in (home, None)])
+        lost = Cases([case for case in command.lost.members if _is_below(case[0].relative(case[1].directory), home)])
         if home is None or len(command.worked) < MIN_HOME_USES or not lost:
             continue
         places = sorted({session.relative(call.directory) or "" for session, call in lost.members})
@@ -161,6 +164,11 @@ def _homes(history: History, commands: dict[str, _Command]) -> Iterator[Lesson]:
             match={"operation": operation, "home": home},
             directory=home,
         )
+
+
+def _is_below(place: str | None, home: str | None) -> bool:
+    """Whether a place is another folder of the project than where an operation works."""
+    return place is not None and place != home and not place.startswith(("/", "~", ".."))
 
 
 def _first_runs(history: History) -> Iterator[Lesson]:
@@ -278,17 +286,19 @@ def _finds_more(history: History) -> Iterator[Lesson]:
         )
     main_test = most_common(tests) if tests else None
     for session in history.sessions:
-        passed: set[str] = set()
+        passed: dict[str, str] = {}  # operation -> purpose
         for call in session.calls:
             if call.kind == "edit":
                 passed.clear()
             for segment in call.segments:
                 purpose, operation = segment_purpose(segment), segment.operation
                 if segment.ok and purpose in ("lint", "test", "typecheck"):
-                    passed.add(operation)
+                    passed[operation] = purpose
+                # A type check is held against all others, a test against other tests alone.
+                others = {name for name in passed if name != operation and purpose in ("typecheck", passed[name])}
                 finds = purpose == "typecheck" or (purpose == "test" and operation != main_test)
-                if segment.ok is False and finds and passed - {operation} and not history.did_not_run(call):
-                    passed_before[operation].update(passed - {operation})
+                if segment.ok is False and finds and others and not history.did_not_run(call):
+                    passed_before[operation].update(others)
                     cases[operation].add(session, call)
     for operation, found in sorted(cases.items()):
         if len(found.roots) < MIN_SESSIONS:

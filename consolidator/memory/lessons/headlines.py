@@ -27,7 +27,7 @@ def any_of(alternatives: str) -> str:
 
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-_BULLET = re.compile(r"^[×✖✗⨯*] ")
+_BULLET = re.compile(r"^(?:[×✖✗⨯*]|\[[\w:.-]+\]) ")  # also the task that a line is of
 _RULE_CODE = re.compile(
     r"\blint/\w+/\w+|\berror\[E\d{4}\]|(?i:formatter would have printed)"
     r"|\b(?:MD|SC|RUF|UP|PLR|PLW|PLC|ANN|PTH|SIM|TRY|DTZ|ERA|BLE|FBT|N|E|F|W|B|C|D|I|S)\d{3,4}\b"
@@ -73,7 +73,8 @@ _IGNORED = re.compile(
         r"""
         \$ |> |❯|✓|✔|√|✗ |× \d|\[?STARTED|=+ |-{3,}|_{3,}
         (?:hint|help|note|info|usage|tip|warning): ?|warn\b|npm notice|\[[\w ]+\] (?:warning|warn|info|debug)\b
-        exit code \d|error: script \S+ exited|ERROR: "?\w+"? exited|Command failed|error Command failed|ELIFECYCLE
+        exit code \d|error: script \S+ exited|ERROR: "?\w+"? exited|ERROR task failed|ELIFECYCLE
+        Command failed|error Command failed
         ok\b|PASS\b|FAIL\b|--- FAIL|\((?:fail|pass)\)|Test(?: Files|s)\b|Skipped|Duration|Ran \d|Found \d+|Checked \d+
         \d+ (?:pass|fail|error|warning|problem|test|skip|expect)
         \w+: \d+ errors?\b|Some errors were emitted|The number of diagnostics|husky - |pre-commit script failed
@@ -109,7 +110,7 @@ _NO_FAILURE = re.compile(
 _NOT_UNDERSTOOD = r"""
     unrecogni[sz]ed subcommand
     (?:unknown|illegal|invalid) (?:option|flag|command|skill)
-    script not found|missing script|command not found|does not exist
+    script not found|missing script|no task \S+ found|command not found|does not exist
     """
 DECISIVE = re.compile(any_of(_NOT_UNDERSTOOD), re.IGNORECASE)  # two such failures say as much as three others
 STRONG = re.compile(  # says that something is not there, or not understood

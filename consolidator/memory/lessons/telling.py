@@ -15,7 +15,6 @@ from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import Segment, judge_segments, split_line
 from consolidator.memory.lessons.trace import SKILL_TOOLS, name_of, skill_name
 
-MIN_TELLING_NAME = 14  # characters of a file name; a shorter one may be another file of a folder that is known
 _MISSING_FILE = re.compile(r"does not exist|no such file|not found|ENOENT|cannot find", re.IGNORECASE)
 _MISSING_REPOSITORY = re.compile(r"not found|could not resolve", re.IGNORECASE)
 
@@ -84,9 +83,15 @@ def _answers_of_shell(
                 yield Told(lesson, lesson.line)
     if failed.program == "gh" and _MISSING_REPOSITORY.search(error):
         for lesson in lessons:
-            if lesson.kind == "constant" and lesson.instead and lesson.instead not in failed.call:
+            if lesson.kind == "constant" and lesson.instead and _is_mistaken(failed.call, lesson.instead):
                 yield Told(lesson, lesson.line, lesson.instead)
     yield from _answers_of_path(lessons, [path for path in failed.paths if path in error], error)
+
+
+def _is_mistaken(call: str, repository: str) -> bool:
+    """Whether a call names another repository with the owner or the name of the project's own."""
+    owner, _, name = repository.partition("/")
+    return repository not in call and (f"{owner}/" in call or f"/{name}" in call)
 
 
 def _answers_of_tool(lessons: list[Lesson], tool: str, arguments: Any, error: str) -> Iterator[Told]:
@@ -108,8 +113,9 @@ def _answers_of_path(lessons: list[Lesson], paths: list[str], error: str) -> Ite
         for path in paths:
             parent, _, name = path.rstrip("/").rpartition("/")
             place = index.get(name)
-            is_known = any(parent.endswith(other.rpartition("/")[0]) for other in index.values() if "/" in other)
-            if place is not None and not path.endswith(place) and not (is_known and len(name) < MIN_TELLING_NAME):
+            folders = {other.rpartition("/")[0] for other in index.values() if "/" in other}
+            is_guess = any(parent == known or parent.endswith("/" + known) for known in folders)
+            if place is not None and not path.endswith(place) and not is_guess:
                 yield Told(lesson, f"{code(path.rsplit('/', 1)[-1])} is at {code(place)} in this project.", place)
 
 
