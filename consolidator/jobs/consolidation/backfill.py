@@ -24,6 +24,8 @@ from consolidator.jobs.consolidation.session_window import learn_windows
 from consolidator.jobs.ledger import Ledger, Unit, manual_run, no_events_left, record_progress, session_title
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.merging.deciding import CandidateDecider
+from consolidator.jobs.merging.lesson_merge import lock_lessons
+from consolidator.jobs.merging.warning_file import write_warnings
 from consolidator.settings import Settings
 from consolidator.store.calls import agent_locks, digests, scopes
 from consolidator.store.calls.published import PublishedItem, load_published
@@ -82,7 +84,9 @@ class Backfill:
                 events += step.learned + step.nothing + step.dead
                 if self.progress:
                     self.progress(session_title(session.agent, session.project))
-            for agent in sorted(agents.intersection(await scopes.list_agents_with_news(conn))):
+            with_news = sorted(agents.intersection(await scopes.list_agents_with_news(conn)))
+            await lock_lessons(conn, with_news)
+            for agent in with_news:
                 await merge_agent(conn, agent, run_id="rehearsal", now=now, settings=self.settings)
                 await rederive.delete_unsupported(conn, agent)
             after = await load_published(conn)
@@ -122,6 +126,7 @@ class Backfill:
 
         await ledger.run_phase(SESSIONS, derive, no_events_left)
         await merge_agents(ledger, CandidateDecider(self.database), delete_unsupported=True)
+        await write_warnings(self.database, self.settings.home)
         return await ledger.finish(await load_memory_report(ledger))
 
     async def _derive(self, conn: Connection, name: str, salt: bytes, *, run_id: str, again: bool) -> UnitProgress:
