@@ -94,6 +94,7 @@ MEMORY = {
     "procedure": "select id, title, support, rank, body, audience from procedure where retired_at is null order by id",
     "tool_profile": "select agent, project, audience, tool, body from tool_profile order by 1, 2, 3, 4",
     "solution": "select id, project, confirmed, sessions, occurrences, body, audience from solution order by id",
+    "lesson": "select id, person, project, line, score, body from lesson where retired_at is null order by id",
     "fact": (
         "select id, sentence, valid_from, valid_to, superseded_by, superseded_reason, sessions, evidence, "
         "steers, steers_succeeded, steers_failed from fact order by id"

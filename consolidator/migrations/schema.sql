@@ -553,12 +553,14 @@ create table digest (
     summary jsonb not null default '{}',  -- the fold of the session's summary
     version text not null,  -- of what is counted
     goal bytea not null default '',  -- int64: hashes of the words of what the session was asked to do
-    peer text not null default ''  -- of its lineage root: whose session it is; "" for the owner of the machine
+    peer text not null default '',  -- of its lineage root: whose session it is; "" for the owner of the machine
+    trace bytea not null default ''  -- what lessons are learned from: `memory.lessons.trace` reads it
 );
 comment on table digest is 'All that is kept of a session''s calls once its events are pruned.';
 create index digest_latest on digest (agent, last_at desc, session_id desc);
 create index digest_latest_of_person on digest (agent, peer, last_at desc, session_id desc);
 create index digest_latest_of_project on digest (agent, coalesce(project, ''), last_at desc, session_id desc);
+create index digest_latest_of_any_agent on digest (project, peer, last_at desc, session_id desc);
 
 create table merged_agent (
     agent text primary key,
@@ -688,6 +690,27 @@ create index solution_fingerprint on solution (fingerprint);
 create index solution_scope on solution (agent, project);
 create index solution_search on solution using gin (to_tsvector('simple', search));
 create index solution_signature on solution (substr(fingerprint, (strpos(fingerprint, '|') + 1)));
+
+create table lesson (
+    id text primary key,  -- a hash of person, project, kind and key
+    person text not null,  -- the peer of the lineage roots that showed it; "" for the owner of the machine
+    project text not null,
+    kind text not null,
+    key text not null,  -- what it is about, unique within its kind
+    line text not null,
+    score double precision not null default 0,  -- how much it helps at a session's start
+    body jsonb not null default '{}',  -- the Lesson
+    learned_at timestamptz not null,
+    updated_at timestamptz not null,
+    retired_at timestamptz,
+    forgotten_at timestamptz,  -- a person wants none of it: its texts are gone, and it is not learned again
+    run_id text,  -- the run that wrote it, if the cause is a run
+    cause text not null default 'run',  -- run | person | review | erasure
+    constraint lesson_cause check (cause in ('run', 'person', 'review', 'erasure')),
+    constraint lesson_run check ((run_id is not null) = (cause = 'run'))
+);
+comment on table lesson is 'What a person''s sessions in a project showed, whichever agents worked there.';
+create index lesson_scope on lesson (project, person, score desc);
 
 create table failed_again (
     run_id text not null,
@@ -888,7 +911,7 @@ create table injection (
     session_id text not null,  -- the session as it is called once it is imported
     agent text not null,
     project text,
-    moment text not null,  -- session_start | prompt | failure
+    moment text not null,  -- session_start | prompt | before_call | failure
     cited text[] not null default '{}',  -- citations, such as "fact:f_1"
     tokens integer not null default 0,
     call_id text,  -- of a failure: the call that failed

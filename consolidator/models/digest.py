@@ -27,3 +27,4 @@ class DigestRow:
     summary: dict[str, Any]
     version: str
     goal: bytes = b""
+    trace: bytes = b""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-Moment = Literal["session_start", "prompt", "failure"]
+Moment = Literal["session_start", "prompt", "before_call", "failure"]
 FixOutcome = Literal["worked", "failed", "not_tried"]
 
 

@@ -71,3 +71,10 @@ class SolutionFilter(MemoryFilter):
     """Which solutions to list: confirmed ones come first."""
 
     include_unsolved: bool = False  # also errors without a known fix
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LessonFilter(MemoryFilter):
+    """Which lessons to list: the most helpful come first. An agent's are those that its sessions showed, too."""
+
+    kinds: Sequence[str] | None = None  # of `memory.lessons.lesson.LessonKind`; None: all

@@ -24,6 +24,7 @@ from consolidator.jobs.consolidation.session_window import learn_windows
 from consolidator.jobs.ledger import Ledger, Unit, manual_run, no_events_left, record_progress, session_title
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.merging.deciding import CandidateDecider
+from consolidator.jobs.merging.lesson_merge import lock_lessons
 from consolidator.settings import Settings
 from consolidator.store.calls import agent_locks, digests, scopes
 from consolidator.store.calls.published import PublishedItem, load_published
@@ -82,7 +83,9 @@ class Backfill:
                 events += step.learned + step.nothing + step.dead
                 if self.progress:
                     self.progress(session_title(session.agent, session.project))
-            for agent in sorted(agents.intersection(await scopes.list_agents_with_news(conn))):
+            with_news = sorted(agents.intersection(await scopes.list_agents_with_news(conn)))
+            await lock_lessons(conn, with_news)
+            for agent in with_news:
                 await merge_agent(conn, agent, run_id="rehearsal", now=now, settings=self.settings)
                 await rederive.delete_unsupported(conn, agent)
             after = await load_published(conn)

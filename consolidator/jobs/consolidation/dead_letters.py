@@ -17,10 +17,11 @@ from consolidator.jobs.consolidation.persistence import lock_for_rederiving, sav
 from consolidator.jobs.consolidation.session_window import learn_windows
 from consolidator.jobs.ledger import Ledger, manual_run
 from consolidator.jobs.merging.agent_merge import merge_agent
+from consolidator.jobs.merging.lesson_merge import lock_lessons
 from consolidator.jobs.model.extraction import FactReader, ReadResult
 from consolidator.models.session import SessionRow
 from consolidator.settings import Settings
-from consolidator.store.calls import digests, scopes
+from consolidator.store.calls import agent_locks, digests, scopes
 from consolidator.store.log import events
 from consolidator.store.memory import rederive
 from consolidator.store.nights import runs
@@ -59,7 +60,10 @@ async def _retry_letters(ledger: Ledger, run_or_letter_id: str | None, *, discar
     report = {"settled": settled, "remaining": len(tried) - settled}
     now = database.clock.now()
     async with database.transaction() as conn:
-        for agent in await scopes.list_agents_with_news(conn):
+        agents = await scopes.list_agents_with_news(conn)
+        await agent_locks.lock_agents(conn, agents)
+        await lock_lessons(conn, agents)
+        for agent in agents:
             await merge_agent(conn, agent, run_id=ledger.run_id, now=now, settings=settings)
             await rederive.delete_unsupported(conn, agent)
     await ledger.finish(report)

@@ -18,6 +18,7 @@ from consolidator.memory.facts.candidates import Candidate, RejectedCandidate, S
 from consolidator.memory.facts.remembered import read_forgetting
 from consolidator.memory.facts.rule_extraction import propose_candidates
 from consolidator.memory.facts.steering import Steer, TaskOutcome, read_steering
+from consolidator.memory.lessons.trace import TraceFold
 from consolidator.memory.procedures.digest import Digest, PackedDigest
 from consolidator.memory.recall.episodes import Episode, extract_episode
 from consolidator.memory.solutions.error_records import ErrorRecord
@@ -39,6 +40,7 @@ class FoldStates:
     digest: PackedDigest | None = None
     errors: dict[str, Any] | None = None
     summary: dict[str, Any] | None = None
+    trace: bytes = b""
 
 
 @dataclass(slots=True)
@@ -96,6 +98,7 @@ def _fold_events(context: SessionContext, folds: FoldStates, events: Sequence[Ev
     errors = ErrorTracker.from_json(folds.errors, redact) if folds.errors else ErrorTracker(redact)
     digest = Digest(redact, salt, call_listener=errors, packed=folds.digest)
     summary = SummaryFold.from_json(folds.summary) if folds.summary else SummaryFold()
+    trace = TraceFold(redact, folds.trace)
     result = WindowResult(folds)
     for unredacted in events:
         if unredacted.unreadable is not None:
@@ -104,6 +107,7 @@ def _fold_events(context: SessionContext, folds: FoldStates, events: Sequence[Ev
         _feed(event, "digest", digest.feed)
         if event.type in (EventType.TOOL_CALL, EventType.TASK_END) or digest.completed_calls > calls_before:
             result.sources.add(event.seq)
+        _feed(event, "trace", trace.feed)
         _feed(event, "summary", summary.feed)
         _feed(event, "facts", lambda event: _add_candidates(event, context, result))
         _feed(event, "episode", lambda event: _add_episode(event, context, result))
@@ -111,7 +115,7 @@ def _fold_events(context: SessionContext, folds: FoldStates, events: Sequence[Ev
         {**redact_json({**call, "arguments": None}), "arguments": call["arguments"]} for call in digest.pairer.pending
     ]
     result.errors = errors.take_changed()
-    result.folds = FoldStates(digest.pack(), errors.to_json(), summary.to_json())
+    result.folds = FoldStates(digest.pack(), errors.to_json(), summary.to_json(), trace.pack())
     result.last_at = max((event.occurred_at for event in events), default=None)
     return result
 

@@ -149,6 +149,7 @@ def _digest_row(session: SessionRow, result: WindowResult, packed: PackedDigest)
         last_at=result.last_at or session.last_event_at,
         error_state=_pack_json(result.folds.errors),
         summary=result.folds.summary or {},
+        trace=result.folds.trace,
         **row_values(packed),
     )
 
@@ -190,7 +191,7 @@ def unpack_folds(row: DigestRow | None) -> FoldStates:
         version=row.version,
         goal=row.goal,
     )
-    return FoldStates(packed, _unpack_json(row.error_state), row.summary)
+    return FoldStates(packed, _unpack_json(row.error_state), row.summary, row.trace)
 
 
 async def lock_for_rederiving(conn: Connection, session: str) -> bool:

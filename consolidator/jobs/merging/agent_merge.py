@@ -1,4 +1,4 @@
-"""Merges an agent: publishes what its sessions taught as procedures, solutions and facts.
+"""Merges an agent: publishes what its sessions taught as procedures, solutions, lessons and facts.
 
 It is made from digests, records and candidates, so their order does not matter and a merge can be repeated.
 What several projects share belongs to the agent.
@@ -10,6 +10,7 @@ from datetime import datetime
 
 from consolidator.database import Connection
 from consolidator.jobs.merging.changes import Changes
+from consolidator.jobs.merging.lesson_merge import merge_lessons
 from consolidator.jobs.merging.procedure_merge import merge_procedures
 from consolidator.jobs.merging.reconciling import reconcile_agent
 from consolidator.jobs.merging.solution_merge import merge_solutions
@@ -25,7 +26,8 @@ async def merge_agent(
     await agent_locks.lock_agent(conn, agent)
     changes = Changes()
     provenance = Provenance(run_id, cause, now)
-    await merge_procedures(conn, agent, provenance, changes, min_support=settings.min_support)
+    published = await merge_procedures(conn, agent, provenance, changes, min_support=settings.min_support)
     await merge_solutions(conn, agent, provenance, changes, min_support=settings.min_support)
     await reconcile_agent(conn, agent, provenance, changes)
+    await merge_lessons(conn, published, provenance, changes)
     return changes

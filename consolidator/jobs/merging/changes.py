@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Changes:
-    """How many facts, solutions and procedures worth telling were added, changed, reinforced or retired."""
+    """How many facts, solutions, lessons, and procedures worth telling were added, changed, reinforced or retired."""
 
     counts: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))  # by kind and outcome
 

@@ -24,6 +24,7 @@ from consolidator.jobs.merging.scope_learning import (
     learn_scope,
     load_digests,
 )
+from consolidator.memory.lessons.learning import LEARNING_VERSION
 from consolidator.memory.procedures.digest import unpack_quotes
 from consolidator.memory.procedures.key_counts import encode_json
 from consolidator.memory.procedures.key_sums import MIN_RECURRING_ROOTS
@@ -34,6 +35,7 @@ from consolidator.memory.text.invisible import strip_invisible, strip_invisible_
 from consolidator.models.audience import ALL, OWNER, SHARED, audience_of_only, own_audience
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.provenance import Provenance
+from consolidator.models.scope import ScopeRow
 from consolidator.store.calls import digests, procedures, scope_digests, scopes
 
 VERSION = "latest-3"  # of how scopes are learned and published; an agent of another version is published again
@@ -45,16 +47,20 @@ SharedSymbols = Mapping[tuple[str, ...], bool]  # by the steps of what is shared
 
 async def merge_procedures(
     conn: Connection, agent: str, provenance: Provenance, changes: Changes, *, min_support: int
-) -> None:
-    """Publish what changed of an agent since it was merged, in the caller's transaction that holds its lock."""
+) -> Sequence[ScopeRow]:
+    """Publish what changed of an agent since it was merged, in the caller's transaction that holds its lock.
+
+    Return which of its scopes these were.
+    """
     changed = await scopes.list_changed(conn, agent)
     if not changed:
-        return
+        return []
     people = await scope_digests.list_people(conn, agent, limit=max(2, min_support))
-    form = encode_json([VERSION, min_support, people if len(people) <= 1 else len(people)])
+    form = encode_json([VERSION, LEARNING_VERSION, min_support, people if len(people) <= 1 else len(people)])
     is_republished = await scopes.get_form(conn, agent) != form
     news: dict[str, set[str]] = defaultdict(set)  # projects by person
-    for scope in await scopes.list_of_agent(conn, agent) if is_republished else changed:
+    published = await scopes.list_of_agent(conn, agent) if is_republished else changed
+    for scope in published:
         news[scope.peer].add(scope.project)
     if is_republished:
         await scopes.forget_states(conn, agent)
@@ -68,6 +74,7 @@ async def merge_procedures(
                 await _merge_person(conn, agent, person, news[person], writer, min_support)
     await scopes.save_form(conn, agent, form)
     await scopes.mark_merged(conn, changed)
+    return published
 
 
 def _audiences_of_all(people: Sequence[str], min_support: int) -> list[Audience]:

@@ -17,6 +17,7 @@ import numpy as np
 from consolidator.memory.calls.argument_summary import summarize_arguments
 from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
 from consolidator.memory.calls.symbols import call_symbol, tool_symbol
+from consolidator.memory.lessons.trace import TRACE_VERSION
 from consolidator.memory.procedures.bindings import BindingFold
 from consolidator.memory.procedures.goals import GoalFold
 from consolidator.memory.procedures.key_counts import Ints, KeyCounts, hash_text
@@ -26,7 +27,7 @@ from consolidator.memory.text.recall_markers import strip_recalled
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
-DIGEST_VERSION = "d6"  # of what is counted; digests of another version are derived again
+DIGEST_VERSION = f"d7-{TRACE_VERSION}"  # of what is kept; digests of another version are derived again
 SAME_TOOL, SAME_CALL = "same tool", "same call"  # what may follow any call
 START = "^"  # the symbol before the first call
 MAX_SAID_SHAPES = 4

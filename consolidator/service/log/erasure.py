@@ -12,11 +12,12 @@ from consolidator.database import Database
 from consolidator.errors import NotFound
 from consolidator.jobs.indexing.indexer import forget_turns, index_facts
 from consolidator.jobs.merging.agent_merge import merge_agent
+from consolidator.jobs.merging.lesson_merge import lock_lessons
 from consolidator.models.source import ErasureRow
 from consolidator.runtime.turn.sub_agents import cancel_sub_agent
 from consolidator.settings import Settings
 from consolidator.store.calls import agent_locks, scopes
-from consolidator.store.memory import erasures, rederive, store_items
+from consolidator.store.memory import erasures, lessons, rederive, store_items
 from consolidator.store.memory.erasures import FamilyMember
 from consolidator.store.sessions import lineage, sessions
 
@@ -78,11 +79,14 @@ async def erase_sessions(database: Database, settings: Settings, plan: ErasurePl
         if plan.peer:
             await erasures.erase_corrections(conn, plan.peer)
             items = await store_items.erase_label(conn, plan.peer)
+        await lock_lessons(conn, agents)
         for agent in agents:
             await merge_agent(conn, agent, run_id=None, cause="erasure", now=now, settings=settings)
             await erasures.erase_retired_procedures(conn, agent)
             await rederive.delete_unsupported(conn, agent)
             await index_facts(conn, agent)
+        for scope in changed:
+            await lessons.delete_retired(conn, scope.peer, scope.project)
     return {"sessions": len(family), "events": erased_events, "store_items": items}
 
 

@@ -9,9 +9,12 @@ from typing import Any, TypeVar
 
 from consolidator.database import Connection, Database
 from consolidator.errors import NotFound
+from consolidator.memory.calls.harm_in_text import text_harm
 from consolidator.memory.facts.corrections import is_correction
 from consolidator.memory.facts.reconcile import UNKNOWN_START
 from consolidator.memory.facts.steering import count_steers
+from consolidator.memory.procedures.digest import unpack_quotes
+from consolidator.memory.solutions.fix_harm import quote_harm
 from consolidator.memory.solutions.solution import count_support
 from consolidator.models.audience import describe_peer
 from consolidator.models.fact import CitedCandidateRow, FactRow
@@ -19,25 +22,28 @@ from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
 from consolidator.models.supersession import FactVersionRow
 from consolidator.service.memory.ids import MEMORY, resolve_id
+from consolidator.service.memory.lessons import is_reached, read_lesson
 from consolidator.service.memory.procedures import describe_purpose
 from consolidator.service.memory.withheld import find_withheld_facts
 from consolidator.service.viewer import OWNER, Viewer
+from consolidator.store.calls import digests
 from consolidator.store.facts import supersession
 from consolidator.store.facts.visibility import find_reached_facts, find_reached_sessions
-from consolidator.store.memory import lookup
+from consolidator.store.memory import lessons, lookup
+from consolidator.store.memory.lessons import LessonRow
 from consolidator.store.memory.lookup import SessionOriginRow
 from consolidator.store.sessions import sessions as session_store
 
 Cut = TypeVar("Cut", FactRow, CitedCandidateRow)
 
-_NOTHING = "nothing learned has the id {!r}; `facts`, `procedures` and `solutions` list them"
+_NOTHING = "nothing learned has the id {!r}; `facts`, `commands`, `procedures` and `solutions` list them"
 _BY_CAUSE = {"person": "by a person", "review": "after a review", "erasure": "after an erasure"}
 
 
 async def explain(
     database: Database, memory_id: str, *, peer: str | None = None, viewer: Viewer = OWNER
 ) -> dict[str, Any]:
-    """Return the title, lines and evidence of a fact, procedure, solution or candidate; raise NotFound for none.
+    """Return the title, lines and evidence of something learned or of a candidate; raise NotFound for none.
 
     `memory_id` may be the beginning of an id; raises UsageError where it begins several that the viewer reaches.
     For a peer there is none, too, where it may not see it; for a viewer where it lies outside its reach.
@@ -45,10 +51,10 @@ async def explain(
     scope = viewer.narrow(peer=peer)
     async with database.connection() as conn:
 
-        async def is_reached(whole_id: str) -> bool:
+        async def is_explained(whole_id: str) -> bool:
             return await _explain_reached(conn, whole_id, scope, viewer) is not None
 
-        whole_id = await resolve_id(conn, memory_id, MEMORY, is_reached)
+        whole_id = await resolve_id(conn, memory_id, MEMORY, is_explained)
         explanation = await _explain_reached(conn, whole_id, scope, viewer)
     if explanation is None:
         raise NotFound(_NOTHING.format(memory_id))
@@ -58,6 +64,8 @@ async def explain(
 async def _explain_reached(conn: Connection, memory_id: str, scope: Viewer, viewer: Viewer) -> dict[str, Any] | None:
     """Return an explanation; None where nothing has the id, or nothing that the viewer reaches within this scope."""
     row = await lookup.load_by_id(conn, memory_id, scope.peer)
+    if row is None and (lesson := await lessons.load_lesson(conn, memory_id, scope.peer or "")) is not None:
+        return await _explain_lesson(conn, lesson) if is_reached(lesson, scope) else None
     if row is None or not _is_of_scope(row, viewer) or not await _is_visible(conn, row, scope):
         return None
     explanation = await _explain(conn, row, scope)
@@ -258,6 +266,36 @@ async def _explain_procedure(conn: Connection, procedure: ProcedureRow) -> dict[
         "learned_at": procedure.learned_at,
         "run_id": procedure.run_id,
         "row": procedure,
+    }
+
+
+async def _explain_lesson(conn: Connection, row: LessonRow) -> dict[str, Any]:
+    lesson = read_lesson(row)
+    quotes: dict[tuple[str, int], str] = {}
+    for packed in await digests.get_quotes(conn, sorted({session_id for session_id, _ in lesson.evidence})):
+        seqs = memoryview(packed.seqs).cast("q").tolist()
+        quotes |= zip(((packed.session_id, seq) for seq in seqs), unpack_quotes(packed.quotes), strict=True)
+    origins = await lookup.load_session_origins(conn, [session_id for session_id, _ in lesson.evidence])
+    harm = text_harm(lesson.line)
+    return {
+        "kind": "lesson",
+        "title": lesson.line,
+        "lines": [
+            *([f"hostile: told to no agent, since it {harm}"] if harm else []),
+            f"{lesson.kind.replace('_', ' ')} in {row.project}, shown by sessions of {', '.join(lesson.agents) or '-'}",
+            f"in {lesson.sessions} session{'s' if lesson.sessions != 1 else ''}: "
+            f"worked {lesson.successes} times, failed {lesson.failures} times",
+            *([f"instead: {lesson.instead}"] if lesson.instead else []),
+            *([f"retired on {row.retired_at:%Y-%m-%d}"] if row.retired_at else []),
+        ],
+        "evidence": [
+            _proof(origins, *call, "" if quote_harm(quote := quotes.get(call, "")) else quote, None)
+            for call in lesson.evidence
+        ],
+        "learned_at": row.learned_at,
+        "run_id": row.run_id,
+        "by": _BY_CAUSE.get(row.cause, f"by run {row.run_id}"),
+        "row": row,
     }
 
 

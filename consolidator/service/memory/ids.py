@@ -10,8 +10,8 @@ from consolidator.database import Connection
 from consolidator.errors import UsageError
 from consolidator.store.memory import lookup
 
-Kind = Literal["fact", "procedure", "solution", "candidate", "run", "dead_letter"]
-MEMORY: tuple[Kind, ...] = ("fact", "procedure", "solution", "candidate")
+Kind = Literal["fact", "procedure", "solution", "lesson", "candidate", "run", "dead_letter"]
+MEMORY: tuple[Kind, ...] = ("fact", "procedure", "solution", "lesson", "candidate")
 MIN_PREFIX = 4  # characters of an id, its kind's letters such as "sol_" aside: fewer name too much
 _MAX_READ = 50  # ids of a kind that begin alike, of which those are looked for that a viewer reaches
 _MAX_LISTED = 8

@@ -27,6 +27,7 @@ from consolidator.models.provenance import Provenance
 from consolidator.models.session_key import has_controls
 from consolidator.service.memory.decision_log import CHANNEL, MemoryOwner, log_decision
 from consolidator.service.memory.facts import forget_fact, list_facts
+from consolidator.service.memory.lessons import LESSON_PREFIX, forget_lesson
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.calls import agent_locks
@@ -106,7 +107,7 @@ async def forget(
     *,
     viewer: Viewer = OWNER,
 ) -> Remembered:
-    """Stop believing the fact of an id, of the beginning of one, or the only one that has these words.
+    """Stop believing the fact of an id, of the beginning of one, or the only one that has these words; or a lesson.
 
     Raises NotFound where there is none, UsageError that lists them where there are several, and Forbidden where the
     viewer may not: a person's word takes the scope `write`.
@@ -115,6 +116,10 @@ async def forget(
     wanted = " ".join(words.split())
     if not wanted:
         raise UsageError("name what to forget: a fact's id, or its words; `consolidator facts` lists them")
+    if wanted.startswith(LESSON_PREFIX):
+        lesson = await forget_lesson(database, wanted, viewer=viewer)
+        agent = next(iter(lesson.body["agents"]), DEFAULT_AGENT)
+        return Remembered(lesson.id, lesson.line, "project", agent, lesson.project, lesson.person or None, known=True)
     fact_id = await _find_fact_id(database, wanted, scope, viewer)
     return _remembered(await forget_fact(database, fact_id, viewer=viewer), known=True)
 

@@ -9,12 +9,12 @@ from consolidator.database.partitions import Connection
 from consolidator.store.queries import fetch_all, load
 
 _SQL = load("calls/published")
-KINDS = ("facts", "procedures", "solutions")
+KINDS = ("facts", "procedures", "solutions", "lessons")
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedItem:
-    """A fact, procedure or solution; two with the same id are equal if nothing that matters has changed."""
+    """A fact, procedure, solution or lesson; two with the same id are equal if nothing that matters has changed."""
 
     id: str
     line: str  # for people

@@ -9,3 +9,6 @@ where retired_at is null and starts_with(audience, 'all') order by id
 -- name: solutions
 select id, agent || ': ' || (body ->> 'line') as line, body as content from solution
 where retired_at is null and starts_with(audience, 'all') order by id
+
+-- name: lessons
+select id, project || ': ' || line as line, body as content from lesson where retired_at is null order by id

@@ -68,7 +68,8 @@ select erase_session(%(session)s, %(id)s, %(derived)s, %(reason)s, %(now)s)
 
 -- name: erase_corrections
 -- Corrections of a peer's facts by a person.
-with tombstones as (delete from tombstone where peer = %(peer)s)
+with tombstones as (delete from tombstone where peer = %(peer)s),
+     forgotten as (delete from lesson where person = %(peer)s and forgotten_at is not null)
 delete from fact where peer = %(peer)s and trust = 'person'
 
 -- name: erase_retired_procedures

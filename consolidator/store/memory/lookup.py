@@ -39,7 +39,7 @@ class RejectionCountRow:
 class NamedRow:
     """Something that has an id, and what names it to a person."""
 
-    kind: str  # fact, procedure, solution, candidate, run or dead_letter
+    kind: str  # fact, procedure, solution, lesson, candidate, run or dead_letter
     id: str
     title: str
 

@@ -46,6 +46,10 @@ union all
 (select 'solution', id, headline from solution
  where 'solution' = any(%(kinds)s) and id between %(first)s and %(last)s and starts_with(id, %(first)s) order by id limit %(limit)s)
 union all
+(select 'lesson', id, line from lesson
+ where 'lesson' = any(%(kinds)s) and id between %(first)s and %(last)s and starts_with(id, %(first)s) and forgotten_at is null
+ order by id limit %(limit)s)
+union all
 (select 'candidate', id, sentence from candidate
  where 'candidate' = any(%(kinds)s) and id between %(first)s and %(last)s and starts_with(id, %(first)s) order by id limit %(limit)s)
 union all

@@ -1,4 +1,4 @@
-"""What came into memory while a run worked: facts, procedures and solutions, the best of each kind."""
+"""What came into memory while a run worked: facts, procedures, solutions and lessons, the best of each kind."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from consolidator.database.partitions import Connection
 from consolidator.store.queries import fetch_all, load
 
 _SQL = load("memory/run_memory")
-MemoryKind = Literal["facts", "procedures", "solutions"]
-KINDS: tuple[MemoryKind, ...] = ("facts", "procedures", "solutions")
+MemoryKind = Literal["facts", "procedures", "solutions", "lessons"]
+KINDS: tuple[MemoryKind, ...] = ("facts", "procedures", "solutions", "lessons")
 
 
 @dataclass(frozen=True, slots=True)

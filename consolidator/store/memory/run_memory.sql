@@ -11,3 +11,7 @@ where learned_at between %(begin)s and %(end)s and worth > 0 order by worth desc
 select id, headline as title, retired_at is not null as is_over, count(*) over () as total from solution
 where learned_at between %(begin)s and %(end)s and jsonb_array_length(body -> 'fixes') > 0
 order by confirmed desc, sessions desc, occurrences desc, id limit %(limit)s
+
+-- name: lessons
+select id, line as title, retired_at is not null as is_over, count(*) over () as total from lesson
+where learned_at between %(begin)s and %(end)s and forgotten_at is null order by score desc, id limit %(limit)s

@@ -1,0 +1,73 @@
+"""Publishes the lessons of the projects that have news: of each person, over all agents that worked there.
+
+Several agents' merges meet in a project, so each locks it; what it learns is a function of the traces alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from consolidator.database import Connection
+from consolidator.jobs.merging.changes import Changes
+from consolidator.memory.lessons import learning
+from consolidator.memory.lessons.lesson import Lesson
+from consolidator.memory.lessons.trace import Trace
+from consolidator.memory.text.invisible import strip_invisible, strip_invisible_in
+from consolidator.models.provenance import Provenance
+from consolidator.models.scope import ScopeRow
+from consolidator.store.calls import scopes
+from consolidator.store.memory import lessons
+from consolidator.store.memory.lessons import LessonRow, TraceRow, lesson_id
+
+
+async def lock_lessons(conn: Connection, agents: Iterable[str]) -> None:
+    """Lock the projects that have news for some agents: for a transaction that merges several, before the first."""
+    await _lock(conn, [row for agent in agents for row in await scopes.list_changed(conn, agent)])
+
+
+async def merge_lessons(
+    conn: Connection, changed: Sequence[ScopeRow], provenance: Provenance, changes: Changes
+) -> None:
+    """Learn the lessons of some scopes again, in the caller's transaction that holds the agent's lock."""
+    for person, project in await _lock(conn, changed):
+        rows = await lessons.list_traces(conn, person, project, limit=learning.MAX_TRACES)
+        learned = await asyncio.to_thread(_learn, rows)
+        published = [_lesson_row(lesson, person, project, provenance) for lesson in learned]
+        for outcome in await lessons.save_each(conn, published):
+            changes.add("lessons", outcome)
+        keep = [row.id for row in published]
+        retired = await lessons.retire_others(conn, person, project, keep=keep, provenance=provenance)
+        changes.add("lessons", "retired", retired)
+
+
+async def _lock(conn: Connection, changed: Iterable[ScopeRow]) -> list[tuple[str, str]]:
+    """Lock the people's projects of some scopes, always in the same order; return them."""
+    places = sorted({(row.peer, row.project) for row in changed if row.project})
+    for person, project in places:
+        await lessons.lock_scope(conn, person, project)
+    return places
+
+
+def _learn(rows: Sequence[TraceRow]) -> list[Lesson]:
+    traces = [Trace.unpack(row.session_id, row.root_id, row.agent, row.trace) for row in rows]
+    return learning.learn_lessons(traces)
+
+
+def _lesson_row(lesson: Lesson, person: str, project: str, provenance: Provenance) -> LessonRow:
+    return LessonRow(
+        id=lesson_id(person, project, lesson.kind, lesson.key),
+        person=person,
+        project=project,
+        kind=lesson.kind,
+        key=strip_invisible(lesson.key),
+        line=strip_invisible(lesson.line),
+        score=lesson.score,
+        body=strip_invisible_in(lesson.to_json()),
+        learned_at=provenance.now,
+        updated_at=provenance.now,
+        retired_at=None,
+        forgotten_at=None,
+        run_id=provenance.run_id,
+        cause=provenance.cause,
+    )

@@ -1,0 +1,108 @@
+"""Lessons of a person's projects: how commands are run, what always fails, and what then works; of all agents."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from consolidator.database import Database
+from consolidator.errors import NotFound
+from consolidator.memory.lessons.lesson import Lesson
+from consolidator.models.memory_filter import LessonFilter
+from consolidator.service.memory.ids import resolve_id
+from consolidator.service.scope import narrow_scope
+from consolidator.service.viewer import OWNER, Viewer
+from consolidator.store.memory import lessons
+from consolidator.store.memory.lessons import LESSON_PREFIX, LessonRow
+
+__all__ = [
+    "LESSON_PREFIX",
+    "LessonRow",
+    "forget_lesson",
+    "list_commands",
+    "list_friction",
+    "list_lessons",
+    "read_lesson",
+]
+__all__ = [
+    "LESSON_PREFIX",
+    "LessonRow",
+    "forget_lesson",
+    "list_commands",
+    "list_friction",
+    "list_lessons",
+    "read_lesson",
+]
+COMMAND_KINDS = ("command", "always_fails")
+FRICTION_KINDS = ("always_fails", "fix", "first_run_fails", "harness")
+MIN_FRICTION_SESSIONS = 3  # in which something failed, before it counts as friction
+_ALL = 100_000
+
+
+def read_lesson(row: LessonRow) -> Lesson:
+    """Return what a row holds."""
+    return Lesson.from_json(row.body)
+
+
+async def list_lessons(
+    database: Database, filters: LessonFilter = LessonFilter(), *, viewer: Viewer = OWNER
+) -> list[LessonRow]:
+    """Return lessons, the most helpful first: of the peer that is named, else of the owner of the machine.
+
+    A viewer of one agent gets those that no other agent's sessions had a part in.
+    """
+    async with database.connection() as conn:
+        scope = await narrow_scope(conn, viewer, filters)
+        return await lessons.list_lessons(
+            conn,
+            scope.peer or "",
+            scope.project or None,
+            kinds=scope.kinds,
+            agent=scope.agent,
+            agent_alone=viewer.agent,
+            query=scope.query,
+            limit=scope.limit,
+        )
+
+
+async def list_commands(
+    database: Database, filters: LessonFilter = LessonFilter(), *, viewer: Viewer = OWNER
+) -> list[LessonRow]:
+    """Return how commands are run here, and which calls always fail."""
+    return await list_lessons(database, replace(filters, kinds=COMMAND_KINDS), viewer=viewer)
+
+
+async def list_friction(
+    database: Database, filters: LessonFilter = LessonFilter(), *, viewer: Viewer = OWNER
+) -> list[LessonRow]:
+    """Return what failed in several sessions, what failed in most of them first."""
+    wanted = replace(filters, kinds=FRICTION_KINDS, limit=_ALL)
+    rows = await list_lessons(database, wanted, viewer=viewer)
+    failing = [row for row in rows if row.body["failures"] and row.body["sessions"] >= MIN_FRICTION_SESSIONS]
+    failing.sort(key=lambda row: (-row.body["sessions"], -row.body["failures"], row.id))
+    return failing[: filters.limit]
+
+
+async def forget_lesson(database: Database, lesson_id: str, *, viewer: Viewer = OWNER) -> LessonRow:
+    """Forget a lesson for good: it is not learned again. Return it as it was; raise NotFound where there is none.
+
+    `lesson_id` may be the beginning of an id.
+    """
+    viewer.check_may("write")
+    async with database.transaction() as conn:
+        lesson_id = await resolve_id(conn, lesson_id, ("lesson",))
+        row = await lessons.load_lesson(conn, lesson_id, viewer.peer or "")
+        if row is None or not is_reached(row, viewer):
+            raise NotFound(f"there is no lesson {lesson_id!r}")
+        await lessons.lock_scope(conn, row.person, row.project)
+        await lessons.forget(conn, row.id, now=database.clock.now())
+    return row
+
+
+def is_reached(row: LessonRow, viewer: Viewer) -> bool:
+    """Tell whether a viewer sees a lesson: that of its person and project, which only its agent's sessions showed."""
+    agents = set(row.body.get("agents", ()))
+    return (
+        (viewer.peer or "") == row.person
+        and viewer.project in (None, row.project)
+        and (viewer.agent is None or agents == {viewer.agent})
+    )

@@ -1,0 +1,132 @@
+"""Lessons of a person's projects, as the nights write them, and the traces that they are learned from."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg.rows import class_row
+
+from consolidator.database.jsonb import as_jsonb, escape
+from consolidator.database.partitions import Connection
+from consolidator.models.provenance import Provenance
+from consolidator.store.calls.upserts import Outcome, upsert_each
+from consolidator.store.queries import execute, fetch_all, fetch_column, fetch_one, fetch_value, load, row_values
+
+_SQL = load("memory/lessons")
+LESSON_PREFIX = "les_"  # of an id
+
+
+@dataclass(frozen=True, slots=True)
+class LessonRow:
+    """A published lesson; `body` is its `Lesson` as JSON."""
+
+    id: str
+    person: str  # "" is the owner of the machine
+    project: str
+    kind: str
+    key: str
+    line: str
+    score: float
+    body: dict[str, Any]
+    learned_at: datetime
+    updated_at: datetime
+    retired_at: datetime | None
+    forgotten_at: datetime | None
+    run_id: str | None
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class TraceRow:
+    """What a session left for lessons."""
+
+    session_id: str
+    root_id: str
+    agent: str
+    trace: bytes
+
+
+def lesson_id(person: str, project: str, kind: str, key: str) -> str:
+    """Return the id of a lesson."""
+    identity = "\x1f".join((person, project, kind, key))
+    return LESSON_PREFIX + hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+async def lock_scope(conn: Connection, person: str, project: str) -> None:
+    """Keep other merges away from the lessons of a person's project until the transaction ends."""
+    await execute(conn, _SQL["lock"], {"person": person, "project": project})
+
+
+async def list_traces(conn: Connection, person: str, project: str, *, limit: int) -> list[TraceRow]:
+    """Return the traces of a person's latest sessions in a project, of all agents; none of dry runs."""
+    async with conn.cursor(binary=True, row_factory=class_row(TraceRow)) as cursor:
+        await cursor.execute(_SQL["traces"], {"person": person, "project": project, "limit": limit})
+        return await cursor.fetchall()
+
+
+async def save_each(conn: Connection, rows: Sequence[LessonRow]) -> list[Outcome | None]:
+    """Publish lessons; return what was done to each, None if it was so before or a person has forgotten it."""
+    values = [
+        row_values(row) | {"key": escape(row.key), "line": escape(row.line), "body": as_jsonb(row.body)} for row in rows
+    ]
+    return await upsert_each(conn, _SQL["save"], sorted(values, key=lambda row: str(row["id"])))
+
+
+async def retire_others(
+    conn: Connection, person: str, project: str, *, keep: Sequence[str], provenance: Provenance
+) -> int:
+    """Retire the lessons of a person's project but those to `keep`, by id; return how many that were."""
+    values = {"person": person, "project": project, "kept": list(keep), **row_values(provenance)}
+    return int(await fetch_value(conn, _SQL["retire_others"], values))
+
+
+async def delete_retired(conn: Connection, person: str, project: str) -> None:
+    """Delete the retired lessons of a person's project, but not the mark of what a person has forgotten."""
+    await execute(conn, _SQL["delete_retired"], {"person": person, "project": project})
+
+
+async def list_lessons(
+    conn: Connection,
+    person: str,
+    project: str | None,
+    *,
+    kinds: Sequence[str] | None = None,
+    agent: str | None = None,
+    agent_alone: str | None = None,
+    query: str | None = None,
+    limit: int,
+) -> list[LessonRow]:
+    """Return a person's lessons, the most helpful first; of an `agent` those that its sessions showed, too.
+
+    With `agent_alone` those that no other agent's sessions had a part in.
+    """
+    words = escape(query or "").replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    values = {
+        "person": person,
+        "project": project,
+        "kinds": None if kinds is None else list(kinds),
+        "agent": agent,
+        "agent_alone": agent_alone,
+        "pattern": f"%{words}%" if words else None,
+        "limit": limit,
+    }
+    return await fetch_all(conn, LessonRow, _SQL["listing"], values)
+
+
+async def load_lesson(conn: Connection, lesson_id: str, person: str) -> LessonRow | None:
+    """Return a person's lesson, retired or not; None where there is none."""
+    return await fetch_one(conn, LessonRow, _SQL["by_id"], {"id": lesson_id, "person": person})
+
+
+async def forget(conn: Connection, lesson_id: str, *, now: datetime) -> None:
+    """Leave nothing of a lesson but a mark that it is not to be learned again."""
+    await execute(conn, _SQL["forget"], {"id": lesson_id, "now": now})
+
+
+async def list_projects(conn: Connection, person: str) -> list[str]:
+    """Return the projects in which a person has lessons."""
+    return await fetch_column(conn, _SQL["projects"], {"person": person})

@@ -1,0 +1,54 @@
+-- name: lock
+-- One merge at a time learns about a person's project, whichever agents' merges meet there.
+select pg_advisory_xact_lock(hashtextextended('consolidator.lessons:' || %(project)s || chr(31) || %(person)s, 0))
+
+-- name: traces
+-- What a person's latest sessions in a project left, of all agents.
+select d.session_id, s.root_id, d.agent, d.trace
+from digest d join session s on s.id = d.session_id and not s.simulated
+where d.project = %(project)s and d.peer = %(person)s and d.trace <> ''
+order by d.last_at desc, d.session_id desc limit %(limit)s
+
+-- name: save
+insert into lesson (id, person, project, kind, key, line, score, body, learned_at, updated_at, run_id, cause)
+values (%(id)s, %(person)s, %(project)s, %(kind)s, %(key)s, %(line)s, %(score)s, %(body)s, %(learned_at)s,
+        %(updated_at)s, %(run_id)s, %(cause)s)
+on conflict (id) do update
+set line = excluded.line, score = excluded.score, body = excluded.body, updated_at = excluded.updated_at,
+    retired_at = null, run_id = excluded.run_id, cause = excluded.cause
+where lesson.forgotten_at is null and (lesson.retired_at is not null or lesson.body is distinct from excluded.body)
+returning (xmax = 0) as added
+
+-- name: retire_others
+with retired as (
+    update lesson set retired_at = %(now)s, updated_at = %(now)s, run_id = %(run_id)s, cause = %(cause)s
+    where project = %(project)s and person = %(person)s and retired_at is null and not id = any(%(kept)s)
+    returning id
+)
+select count(*) from retired
+
+-- name: delete_retired
+-- They are not made again from what is left, and may still quote what was erased; what a person forgot holds no text.
+delete from lesson where project = %(project)s and person = %(person)s and retired_at is not null and forgotten_at is null
+
+-- name: listing
+select * from lesson
+where person = %(person)s and retired_at is null and (%(project)s::text is null or project = %(project)s)
+  and (%(kinds)s::text[] is null or kind = any(%(kinds)s))
+  and (%(agent)s::text is null or body -> 'agents' ? %(agent)s)
+  and (%(agent_alone)s::text is null or body -> 'agents' <@ jsonb_build_array(%(agent_alone)s::text))
+  and (%(pattern)s::text is null or line ilike %(pattern)s or key ilike %(pattern)s)
+order by score desc, id limit %(limit)s
+
+-- name: by_id
+select * from lesson where id = %(id)s and forgotten_at is null
+  and person = %(person)s
+
+-- name: forget
+update lesson
+set line = '', key = '', body = '{}', score = 0, retired_at = %(now)s, updated_at = %(now)s, forgotten_at = %(now)s,
+    run_id = null, cause = 'person'
+where id = %(id)s
+
+-- name: projects
+select distinct project from lesson where person = %(person)s and retired_at is null order by project
