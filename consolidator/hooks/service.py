@@ -27,9 +27,10 @@ from consolidator.hooks.nights import QUIET_SECONDS, IdleNights
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
 from consolidator.service.clients.registry import CLIENTS
 from consolidator.service.database import Database, open_database
-from consolidator.service.hooks.answers import HookAnswer, answer_hook, load_shown
+from consolidator.service.hooks.answers import answer_hook, load_shown
 from consolidator.service.hooks.payload import HookCall, parse_hook
 from consolidator.service.hooks.usage import count_injection
+from consolidator.service.memory.brief import Brief
 from consolidator.settings import load_settings
 
 ANSWER_SECONDS = 0.22  # a hook waits no longer
@@ -165,7 +166,7 @@ class HookService:
             self._shown.popitem(last=False)
 
 
-def render_answer(call: HookCall, answer: HookAnswer) -> bytes:
+def render_answer(call: HookCall, answer: Brief) -> bytes:
     """Return what a hook prints: the block as additional context, in the agent's form."""
     output = CLIENTS[call.agent].render(call.event, answer.block.text)
     return json.dumps(output, ensure_ascii=False).encode("utf-8", "replace") + b"\n"

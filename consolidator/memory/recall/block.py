@@ -32,7 +32,7 @@ _ROUND = str.maketrans("[]", "()")
 class RecallItem:
     """One line of an answer; `events` are the turns behind it."""
 
-    kind: str  # solution | procedure | fact | episode
+    kind: str  # solution | procedure | lesson | fact | episode
     citation: str
     line: str
     score: float = 0.0
@@ -95,6 +95,13 @@ def quoted_item(kind: str, identity: str, text: str, score: float = 0.0) -> Reca
     label = {"solution": "a known error and what mended it", "procedure": "how it was done before"}[kind]
     line = f"- {label}: {_quoted(text)} {citation}"
     return RecallItem(kind, citation, line, score, (), {"id": identity, "text": text})
+
+
+def lesson_item(identity: str, text: str, score: float = 0.0) -> RecallItem:
+    """Return the item of a lesson: a sentence that we made, with the calls and paths in it in code marks."""
+    citation = f"[lesson:{identity}]"
+    data = {"id": identity, "text": text}
+    return RecallItem("lesson", citation, f"- {_one_line(text)} {citation}", score, (), data)
 
 
 def render_block(items: Sequence[RecallItem], token_budget: int) -> tuple[str, list[RecallItem]]:

@@ -23,6 +23,7 @@ class HookCall:
     moment: HookMoment
     agent: str  # the client's name, which is that of its logs' format, too
     project: str
+    directory: str | None  # where the agent works just then
     session_id: str  # as the session is called once it is imported
     transcript: str | None  # the path of the session's log
     text: str  # the prompt, or the error
@@ -57,6 +58,7 @@ def parse_hook(client_name: str, event: str, payload: bytes, project_directory: 
         moment=hook.moment,
         agent=client.name,
         project=project,
+        directory=body["cwd"] if isinstance(body.get("cwd"), str) else None,
         session_id=imported_session_id(client.name, session),
         transcript=transcript if isinstance(transcript, str) else None,
         text=text[:MAX_TEXT] if isinstance(text, str) else "",

@@ -11,15 +11,15 @@ from ulid import ULID
 from consolidator.database import Database
 from consolidator.memory.solutions.fix_outcome import judge_fix
 from consolidator.models.injection import InjectionRow
-from consolidator.service.hooks.answers import HookAnswer
 from consolidator.service.hooks.payload import HookCall
+from consolidator.service.memory.brief import Brief
 from consolidator.store.log import events
 from consolidator.store.memory import injections
 
 MAX_EVENTS_JUDGED = 200  # of a session, from the failed call on
 
 
-async def count_injection(database: Database, call: HookCall, answer: HookAnswer) -> None:
+async def count_injection(database: Database, call: HookCall, answer: Brief) -> None:
     """Count an answer that was shown."""
     row = InjectionRow(
         id=str(ULID()),

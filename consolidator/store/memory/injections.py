@@ -84,10 +84,3 @@ async def list_confirmed_fixes(conn: Connection, agent: str, project: str, *, li
     """Return a project's solutions that worked in several sessions of its owner, those of most sessions first."""
     values = {"agent": agent, "project": escape(project), "audiences": audiences_for(OWNER), "limit": limit}
     return await fetch_all(conn, SolutionRow, _SQL["confirmed_fixes"], values)
-
-
-async def find_latest_end(conn: Connection, agent: str, project: str, *, but: str) -> datetime | None:
-    """Return when the latest session of a project ended, other than the one of this id; None if there was none."""
-    values = {"agent": agent, "project": escape(project), "session": but}
-    end: datetime | None = await fetch_value(conn, _SQL["latest_end"], values)
-    return end

@@ -46,8 +46,3 @@ select * from solution
 where agent = %(agent)s and project = %(project)s and confirmed and retired_at is null and audience = any(%(audiences)s)
   and coalesce((body #>> '{fixes,0,transfers}')::boolean, true)
 order by sessions desc, occurrences desc, id limit %(limit)s
-
--- name: latest_end
--- When the session before this one of a project ended.
-select max(last_occurred_at) from session
-where agent = %(agent)s and project = %(project)s and kind = 'root' and id <> %(session)s

@@ -17,7 +17,7 @@ from consolidator.store.calls.upserts import Outcome, upsert_each
 from consolidator.store.queries import execute, fetch_all, fetch_column, fetch_one, fetch_value, load, row_values
 
 _SQL = load("memory/lessons")
-LESSON_PREFIX = "les_"  # of an id
+LESSON_PREFIX = "l_"  # of an id
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class TraceRow:
 def lesson_id(person: str, project: str, kind: str, key: str) -> str:
     """Return the id of a lesson."""
     identity = "\x1f".join((person, project, kind, key))
-    return LESSON_PREFIX + hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return LESSON_PREFIX + hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=5).hexdigest()
 
 
 async def lock_scope(conn: Connection, person: str, project: str) -> None:

@@ -4,7 +4,7 @@ select pg_advisory_xact_lock(hashtextextended('consolidator.lessons:' || %(proje
 
 -- name: traces
 -- What a person's latest sessions in a project left, of all agents.
-select d.session_id, s.root_id, d.agent, d.trace
+select d.session_id, s.root_id, s.agent, d.trace
 from digest d join session s on s.id = d.session_id and not s.simulated
 where d.project = %(project)s and d.peer = %(person)s and d.trace <> ''
 order by d.last_at desc, d.session_id desc limit %(limit)s

@@ -14,8 +14,9 @@ from consolidator.database import Database
 from consolidator.memory.recall.block import estimate_tokens
 from consolidator.models.event import NewEvent
 from consolidator.models.memory_filter import MemoryScope
-from consolidator.service.hooks.answers import FAILURE_TOKENS, PROMPT_TOKENS, START_TOKENS, answer_hook
+from consolidator.service.hooks.answers import answer_hook
 from consolidator.service.hooks.payload import HookCall, parse_hook
+from consolidator.service.memory.brief import FAILURE_TOKENS, PROMPT_TOKENS, START_TOKENS
 from consolidator.service.memory.remember import remember
 from consolidator.settings import Settings
 from tests.support import call_and_result, log_events, run_job, user_message
@@ -112,26 +113,17 @@ async def test_a_prompt_comes_with_what_was_learned_from_what_people_said(
     assert [other for other in PROMPTS_ABOUT_OTHER_THINGS if await ask_prompt(database, other)] == []
 
 
-async def test_what_a_night_learned_since_the_last_session_is_said_to_be_new(
+async def test_a_session_begins_with_the_persons_wishes_under_a_heading_that_says_so(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     for number, said in enumerate(("always use tabs for indentation", "never deploy to the vault on Fridays")):
         await log_session(database, f"earlier-{number}", [user_message(f"From now on, {said}.")])
         clock.advance(DAY)
-        await run_job(database, settings)
-        clock.advance(DAY)
-    title, new, standing, rule = (await start(database)).splitlines()[2:-1]
-    assert title == "New since the last session:"
-    assert "Fridays" in new
-    assert standing == "Rules and decisions:"
-    assert "tabs" in rule
-
-    await log_session(database, "seen", [user_message("Hello.")])  # the session that began with it
-    clock.advance(DAY)
     await run_job(database, settings)
-    later = await start(database)
-    assert "Fridays" in later
-    assert "New since" not in later
+    title, *wishes = (await start(database)).splitlines()[2:-1]
+    assert title == "The person's standing wishes:"
+    assert len(wishes) == 2
+    assert {"tabs", "Fridays"} <= set(" ".join(wishes).replace(".", " ").split())
 
 
 async def test_however_much_is_known_a_hook_keeps_to_its_budget(
@@ -153,7 +145,7 @@ async def test_however_much_is_known_a_hook_keeps_to_its_budget(
     await run_job(database, settings)
 
     brief = await start(database)
-    assert START_TOKENS / 2 < estimate_tokens(brief) <= START_TOKENS == 1000
+    assert START_TOKENS / 2 < estimate_tokens(brief) <= START_TOKENS == 600
     about_prompt = await ask_prompt(database, "where does the heron service keep its ledger, in the vault?")
     assert PROMPT_TOKENS / 2 < estimate_tokens(about_prompt) <= PROMPT_TOKENS == 400
     failed: dict[str, Any] = {"tool_name": "Bash", "tool_input": {"command": "git push"}, "tool_use_id": "toolu_1"}
