@@ -16,7 +16,7 @@ import json
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -30,8 +30,10 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.formats.registry import get_format
 from consolidator.memory.calls.symbols import shell_command
-from consolidator.service.hooks.answers import HookAnswer, answer_hook
+from consolidator.service.clients.client import HookMoment
+from consolidator.service.hooks.answers import answer_hook
 from consolidator.service.hooks.payload import parse_hook
+from consolidator.service.memory.brief import Brief
 from consolidator.store.sessions.sessions import imported_session_id
 
 Moment = Literal["start", "prompt", "call", "failure", "masked failure"]
@@ -108,8 +110,10 @@ class _SessionReplay:
             elif self._session.calls[step.call].failed:
                 await self._ask_after(step)
 
-    async def _ask(self, event: str, fields: Mapping[str, Any], directory: str) -> HookAnswer | None:
-        """Call the functions that answer a hook; None too for an event without a hook."""
+    async def _ask(
+        self, event: str, fields: Mapping[str, Any], directory: str, moment: HookMoment | None = None
+    ) -> Brief | None:
+        """Call the functions that answer a hook; of another `moment` than the event's, if one is named."""
         body = {
             "session_id": self._session.origin,
             "transcript_path": str(self._session.path),
@@ -120,13 +124,13 @@ class _SessionReplay:
         call = parse_hook(FORMAT, event, json.dumps(body).encode(), self._session.directory)
         if call is None:
             return None
-        answer = await answer_hook(self._database, call, self._shown)
+        answer = await answer_hook(self._database, replace(call, moment=moment or call.moment), self._shown)
         self._shown |= set() if answer is None else set(answer.shown)
         return answer
 
     async def _ask_before(self, step: Step) -> None:
         call = self._session.calls[step.call]
-        answer = await self._ask("PreToolUse", _describe_call(call), step.directory)
+        answer = await self._ask("PostToolUseFailure", _describe_call(call), step.directory, "before_call")
         verdict = None
         if answer is not None:
             verdict = judge_warning(_told_calls(answer, call), self._session, step.call)
@@ -146,7 +150,7 @@ class _SessionReplay:
         if suggested is not None:
             self._result.baseline.append((moment, judge_failure([suggested], self._session, step.call)))
 
-    def _note(self, moment: Moment, about: str, answer: HookAnswer | None, verdict: str | None = None) -> None:
+    def _note(self, moment: Moment, about: str, answer: Brief | None, verdict: str | None = None) -> None:
         self._result.asked[moment] += 1
         if answer is not None:
             block = answer.block
@@ -162,7 +166,7 @@ def _about(call: Call) -> str:
     return call.command or f"{call.tool} {json.dumps(call.arguments)}"
 
 
-def _told_calls(answer: HookAnswer, call: Call) -> list[str]:
+def _told_calls(answer: Brief, call: Call) -> list[str]:
     """Return the calls that an answer tells to make: the one that it carries, else those in its text."""
     carried = answer.fix.get("call")
     if carried is None and isinstance(answer.fix.get("tool"), str):

@@ -24,8 +24,9 @@ from benchmarks.quality import help as replays
 from benchmarks.quality import product_runs
 from consolidator.database import Database
 from consolidator.memory.text.recall_markers import RECALL_BEGIN, RECALL_END
-from consolidator.models.memory_filter import FactFilter, MemoryScope, ProcedureFilter, SolutionFilter
+from consolidator.models.memory_filter import FactFilter, LessonFilter, MemoryScope, ProcedureFilter, SolutionFilter
 from consolidator.service.memory.facts import list_facts
+from consolidator.service.memory.lessons import list_lessons
 from consolidator.service.memory.procedures import list_procedures
 from consolidator.service.memory.recall import recall
 from consolidator.service.memory.solutions import list_solutions
@@ -82,11 +83,13 @@ def block_lines(text: str) -> list[str]:
 
 
 async def list_memory_lines(database: Database) -> list[str]:
-    """Return every line that memory holds: facts, procedures and solutions, also those that are not told."""
+    """Return every line that memory holds: lessons, facts, procedures and solutions, also those that are not told."""
+    lessons = await list_lessons(database, LessonFilter(limit=MAX_ROWS))
     facts = await list_facts(database, FactFilter(limit=MAX_ROWS))
     solutions = await list_solutions(database, SolutionFilter(limit=MAX_ROWS, include_unsolved=True))
     procedures = await list_procedures(database, ProcedureFilter(limit=MAX_ROWS, include_unworthy=True))
     return [
+        *(row.line for row in lessons),
         *(fact.sentence for fact in facts),
         *(str(row.body.get("line") or row.headline) for row in solutions),
         *(row.title for row in procedures),
