@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
@@ -24,7 +24,14 @@ from typing import Any, Literal
 from benchmarks.harness.report import Report
 from benchmarks.harness.server import BenchmarkServer, open_server
 from benchmarks.quality import product_runs
-from benchmarks.quality.help_outcomes import VERDICTS, Baseline, judge_failure, judge_warning, named_calls
+from benchmarks.quality.help_outcomes import (
+    VERDICTS,
+    Baseline,
+    judge_failure,
+    judge_warning,
+    named_calls,
+    named_directory,
+)
 from benchmarks.quality.replayed_sessions import FORMAT, Call, ReplayedSession, Step, read_sessions
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
@@ -50,6 +57,7 @@ class Telling:
     text: str
     tokens: int
     verdict: str | None = None  # of a call and a failure
+    calls: tuple[str, ...] = ()  # that were told to make
 
 
 @dataclass(slots=True)
@@ -131,10 +139,8 @@ class _SessionReplay:
     async def _ask_before(self, step: Step) -> None:
         call = self._session.calls[step.call]
         answer = await self._ask("PostToolUseFailure", _describe_call(call), step.directory, "before_call")
-        verdict = None
-        if answer is not None:
-            verdict = judge_warning(_told_calls(answer, call), self._session, step.call)
-        self._note("call", _about(call), answer, verdict)
+        told = [] if answer is None else self._read_calls(answer, call)
+        self._note("call", _about(call), answer, judge_warning(told, self._session, step.call), told)
 
     async def _ask_after(self, step: Step) -> None:
         """Ask of a failed call; of one whose exit code hides it, as if the client had seen that."""
@@ -142,20 +148,30 @@ class _SessionReplay:
         moment: Moment = "failure" if call.outcome == "failed" else "masked failure"
         fields = {**_describe_call(call), "error": call.text, "is_interrupt": False}
         answer = await self._ask("PostToolUseFailure", fields, step.directory)
-        verdict = None
-        if answer is not None:
-            verdict = judge_failure(_told_calls(answer, call), self._session, step.call)
-        self._note(moment, _about(call), answer, verdict)
+        told = [] if answer is None else self._read_calls(answer, call)
+        self._note(moment, _about(call), answer, judge_failure(told, self._session, step.call), told)
         suggested = self._baseline.answer(call)
         if suggested is not None:
             self._result.baseline.append((moment, judge_failure([suggested], self._session, step.call)))
 
-    def _note(self, moment: Moment, about: str, answer: Brief | None, verdict: str | None = None) -> None:
+    def _read_calls(self, answer: Brief, call: Call) -> list[str]:
+        """Return the calls that an answer tells to make: the one that it carries, else those in its text."""
+        carried = answer.fix.get("call")
+        if carried is None and isinstance(answer.fix.get("tool"), str):
+            carried = shell_command(answer.fix["tool"], answer.fix.get("arguments"))
+        calls = [str(carried)] if carried else named_calls(answer.block.text, call)
+        place = named_directory(answer.block.text, self._session.directory)
+        return [line if place is None or "cd " in line else f"cd {place} && {line}" for line in calls]
+
+    def _note(
+        self, moment: Moment, about: str, answer: Brief | None, verdict: str | None = None, calls: Sequence[str] = ()
+    ) -> None:
         self._result.asked[moment] += 1
         if answer is not None:
             block = answer.block
-            telling = Telling(self._session.origin, moment, about[:300], block.text, block.tokens, verdict)
-            self._result.tellings.append(telling)
+            self._result.tellings.append(
+                Telling(self._session.origin, moment, about[:300], block.text, block.tokens, verdict, tuple(calls))
+            )
 
 
 def _describe_call(call: Call) -> dict[str, Any]:
@@ -164,14 +180,6 @@ def _describe_call(call: Call) -> dict[str, Any]:
 
 def _about(call: Call) -> str:
     return call.command or f"{call.tool} {json.dumps(call.arguments)}"
-
-
-def _told_calls(answer: Brief, call: Call) -> list[str]:
-    """Return the calls that an answer tells to make: the one that it carries, else those in its text."""
-    carried = answer.fix.get("call")
-    if carried is None and isinstance(answer.fix.get("tool"), str):
-        carried = shell_command(answer.fix["tool"], answer.fix.get("arguments"))
-    return [str(carried)] if carried else named_calls(answer.block.text, call)
 
 
 def build_report(result: Replay, *, show: bool = False) -> Report:
@@ -197,7 +205,8 @@ def build_report(result: Replay, *, show: bool = False) -> Report:
     report.details["told"] = [asdict(telling) for telling in result.tellings]
     if show:
         report.notes += [
-            f"{telling.moment} {telling.verdict or ''} {telling.about!r}: {telling.text}" for telling in result.tellings
+            f"{telling.moment} {telling.verdict or ''} {telling.about!r} {telling.calls}: {telling.text}"
+            for telling in result.tellings
         ]
     return report
 

@@ -19,6 +19,7 @@ LATER_CALLS = 12  # after a failure, among which is what worked
 MIN_SESSIONS = 2  # in which the baseline met an error
 MIN_SHARED = 0.5  # of a failed call's words that its resolver has, for the baseline
 _SPAN = re.compile(r"`([^`\n]+)`")
+_PLACE = re.compile(r"`[^`]+ [^`]+` (?:in|from) (?:`([\w./-]+?)/?`|the project's (?:root|folder))")
 _PLACEHOLDER = re.compile(r"^(?:\.\.\.|…|<.*>|\{.*\}|[A-Z][A-Z_]+)$")
 _MASKS = (
     (re.compile(r"\x1b\[[0-9;]*m"), ""),
@@ -47,6 +48,12 @@ def named_calls(text: str, failed: Call) -> list[str]:
     """Return the commands and paths that a text names in backticks, but for the failed call itself."""
     spans = [span.strip() for span in _SPAN.findall(text)]
     return [span for span in dict.fromkeys(spans) if span and not _is_failed_call(span, failed)]
+
+
+def named_directory(text: str, project: str) -> str | None:
+    """Return where a text says that a call runs: "in `web/`", "in the project's root"; None for nowhere."""
+    match = _PLACE.search(text)
+    return None if match is None else match[1] or project
 
 
 def _is_failed_call(span: str, failed: Call) -> bool:

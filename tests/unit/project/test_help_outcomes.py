@@ -9,7 +9,14 @@ import pytest
 
 from benchmarks.quality.help import Replay, Telling
 from benchmarks.quality.help import build_report as build_help_report
-from benchmarks.quality.help_outcomes import Baseline, judge_failure, judge_warning, masked_line, named_calls
+from benchmarks.quality.help_outcomes import (
+    Baseline,
+    judge_failure,
+    judge_warning,
+    masked_line,
+    named_calls,
+    named_directory,
+)
 from benchmarks.quality.lessons import Coverage, ReferenceLesson, build_report
 from benchmarks.quality.replayed_sessions import Call, Outcome, ReplayedSession, classify_outcome, read_sessions
 
@@ -62,6 +69,13 @@ def test_a_directory_that_is_told_must_be_the_one_where_it_worked() -> None:
     mended = session(failed, call("cd /srv/app && pnpm run lint", directory="/srv/app/web"))
     assert judge_failure(["cd /srv/app && pnpm run lint"], mended, 0) == "right"
     assert judge_failure(["cd /srv/app/api && pnpm run lint"], mended, 0) == "wrong"
+
+
+def test_the_directory_that_a_text_names_is_that_of_the_call() -> None:
+    assert named_directory("Run `pnpm run lint` in the project's root.", "/srv/app") == "/srv/app"
+    assert named_directory("Build: `pnpm run css` in `web/` (worked 5 of 5).", "/srv/app") == "web"
+    assert named_directory("Failing tests name files in `tmp/old/`, which nobody edits.", "/srv") is None
+    assert named_directory("`pnpm run lint:fix` helped.", "/srv/app") is None
 
 
 def test_a_flag_that_is_told_must_have_been_used() -> None:
