@@ -10,7 +10,14 @@ from typing import Annotated, Any, TypeVar
 from fastapi import Depends, Query
 from pydantic import AwareDatetime
 
-from consolidator.models.memory_filter import OLD_NAMES, FactFilter, MemoryScope, ProcedureFilter, SolutionFilter
+from consolidator.models.memory_filter import (
+    OLD_NAMES,
+    FactFilter,
+    LessonFilter,
+    MemoryScope,
+    ProcedureFilter,
+    SolutionFilter,
+)
 from consolidator.models.session import SessionFilter, StoredStatus
 
 T = TypeVar("T")
@@ -82,6 +89,7 @@ _UNWORTHY = _flag("also those that are not worth telling, such as pairs")
 Procedures = Annotated[ProcedureFilter, Depends(_read(ProcedureFilter, _LIST | {"include_unworthy": _UNWORTHY}))]
 _UNSOLVED = _flag("also errors without a known fix")
 Solutions = Annotated[SolutionFilter, Depends(_read(SolutionFilter, _LIST | {"include_unsolved": _UNSOLVED}))]
+Lessons = Annotated[LessonFilter, Depends(_read(LessonFilter, _LIST))]
 _SESSION_NAMES = ("agent", "project", "peer", "key", "conversation", "trigger_type", "trigger_id", "parent")
 Sessions = Annotated[
     SessionFilter,

@@ -113,6 +113,7 @@ def build_server(
         for reading in (
             tools.recall,
             tools.lookup_error,
+            tools.how,
             tools.suggest_next,
             tools.list_procedures,
             tools.learned,

@@ -82,6 +82,12 @@ def procedure_lines(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     return [NOTE, *lines] if lines else ["nothing known: no procedure fits"]
 
 
+def lesson_lines(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return lessons by their sentences."""
+    lines = [_cite(row["line"], f"[lesson:{row['id']}]") for row in rows]
+    return [NOTE, *lines] if lines else ["nothing known: no lesson fits"]
+
+
 def learned_lines(news: Mapping[str, Any]) -> list[str]:
     """Return what is new: facts, changed ones, procedures, solutions."""
     if not news:

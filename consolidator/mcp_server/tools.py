@@ -12,12 +12,14 @@ from pydantic import Field
 
 from consolidator.mcp_server import texts
 from consolidator.mcp_server.client_project import ClientProject
-from consolidator.models.memory_filter import MemoryScope, ProcedureFilter, SolutionFilter
+from consolidator.models.memory_filter import LessonFilter, MemoryScope, ProcedureFilter, SolutionFilter
 from consolidator.service.bounded_text import fit_lines
 from consolidator.service.database import Database
 from consolidator.service.log.record import MAX_EVENTS, record_events
+from consolidator.service.memory.brief import tellable_lesson
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.learned import load_learned
+from consolidator.service.memory.lessons import find_lessons_about
 from consolidator.service.memory.procedures import list_procedures
 from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET, NOTHING_KNOWN, recall
 from consolidator.service.memory.remember import MAX_STATEMENT_CHARS, forget, remember
@@ -103,6 +105,27 @@ class MemoryTools:
             rows = await find_solutions(self.database, error, filters, tool=tool, call=call, viewer=viewer)
         return fit_lines(texts.solution_lines(to_visible_json(rows), from_elsewhere=is_elsewhere), token_budget)
 
+    async def how(
+        self,
+        words: Annotated[
+            str | None, Field(max_length=1000, description="a purpose (test, lint, build, deploy) or other words")
+        ] = None,
+        agent: Agent = None,
+        project: Project = None,
+        everywhere: Everywhere = False,
+        limit: Limit = 10,
+        token_budget: Budget = 600,
+    ) -> str:
+        """Tell how things are run here: the call that works for a purpose, where, and which variants always fail.
+
+        Call it before the first test, lint, build or deploy of a session, unless you were told already. Not for an
+        error that just came (lookup_error), and not for what people decided (recall).
+        """
+        filters = LessonFilter(agent, await self._find_project(project, everywhere), limit=limit)
+        rows = await find_lessons_about(self.database, words, filters, viewer=self.viewer())
+        tellable = [row for row in rows if tellable_lesson(row) is not None]
+        return fit_lines(texts.lesson_lines(to_visible_json(tellable)), token_budget)
+
     async def suggest_next(
         self,
         recent_calls: Annotated[
@@ -181,7 +204,9 @@ class MemoryTools:
 
     async def explain(
         self,
-        id: Annotated[str, Field(max_length=200, description="of a fact, procedure or solution, as it is cited")],
+        id: Annotated[
+            str, Field(max_length=200, description="of a fact, lesson, procedure or solution, as it is cited")
+        ],
         token_budget: Budget = 2000,
     ) -> str:
         """Explain something learned: the quotes, sessions and run it rests on, and its history.

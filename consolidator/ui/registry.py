@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from consolidator.ui.pages import (
     attention,
+    brief,
     compare,
     facts,
     nights,
@@ -19,6 +20,7 @@ from consolidator.ui.view import Entry, PageModule
 
 PAGES: tuple[PageModule, ...] = (
     today.PAGE,
+    brief.PAGE,
     facts.PAGE,
     rules.PAGE,
     procedures.PAGE,

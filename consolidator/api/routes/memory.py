@@ -1,4 +1,4 @@
-"""/v1/facts, procedures, solutions, recall, next and explain: what was learned, and what a person tells memory."""
+"""/v1/facts, procedures, solutions, lessons, recall, next and explain: what was learned, and what a person tells it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from pydantic import AwareDatetime
 from starlette.responses import Response
 
 from consolidator.api.call import Reading, Writing, operation, to_answer
-from consolidator.api.parameters import Agent, Facts, Limit, Procedures, Project, Scoped, Solutions
+from consolidator.api.parameters import Agent, Facts, Lessons, Limit, Procedures, Project, Scoped, Solutions
 from consolidator.api.replies import reply
 from consolidator.api.schemas.memory import (
     Acceptance,
+    BriefAnswer,
     CandidateList,
     Correction,
     ErrorLookup,
@@ -22,6 +23,7 @@ from consolidator.api.schemas.memory import (
     FactList,
     Forgetting,
     LearnedNews,
+    LessonList,
     MemoryId,
     ProcedureList,
     RecallAnswer,
@@ -33,11 +35,16 @@ from consolidator.api.schemas.memory import (
     SuggestionList,
 )
 from consolidator.models.fact import CandidateRow, FactRow
+from consolidator.models.injection import Moment
 from consolidator.models.memory_filter import MemoryScope, SolutionFilter
 from consolidator.service.memory import facts, rules
 from consolidator.service.memory import remember as remembering
+from consolidator.service.memory.brief import Situation, tellable_lesson
+from consolidator.service.memory.brief_preview import preview_brief
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.learned import KINDS, load_learned
+from consolidator.service.memory.lessons import LessonRow, list_friction
+from consolidator.service.memory.lessons import list_commands as load_commands
 from consolidator.service.memory.procedures import list_procedures as load_procedures
 from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET
 from consolidator.service.memory.recall import recall as recall_memory
@@ -165,6 +172,43 @@ async def lookup_solutions(call: Writing, body: ErrorLookup) -> Response:
         viewer=call.viewer,
     )
     return reply(to_visible_json({"solutions": rows}))
+
+
+@router.get("/commands", **operation("read", LessonList))
+async def list_commands(call: Reading, filters: Lessons) -> Response:
+    """List how commands are run in a project, and which never work, the most helpful first; of all agents."""
+    return _show_lessons(await load_commands(call.database, filters, viewer=call.viewer))
+
+
+@router.get("/friction", **operation("read", LessonList))
+async def show_friction(call: Reading, filters: Lessons) -> Response:
+    """List what failed in three sessions or more, and what then worked: what failed in most sessions first."""
+    return _show_lessons(await list_friction(call.database, filters, viewer=call.viewer))
+
+
+def _show_lessons(rows: list[LessonRow]) -> Response:
+    """Answer with lessons, but for hostile ones."""
+    return reply(to_visible_json({"lessons": [row for row in rows if tellable_lesson(row) is not None]}))
+
+
+@router.get("/brief", **operation("read", BriefAnswer))
+async def show_brief(
+    call: Reading,
+    agent: Agent = None,
+    project: Project = None,
+    moment: Annotated[Moment, Query()] = "session_start",
+    text: Annotated[str, Query(max_length=8000, description="the prompt, or the error")] = "",
+    command: Annotated[
+        str | None, Query(max_length=8000, description="the command about to run, or that failed")
+    ] = None,
+) -> Response:
+    """Show what the next session would be told, with the tokens of each line; for a credential that is not narrowed."""
+    called: dict[str, Any] = (
+        {} if command is None else {"tool": "Bash", "arguments": {"command": command}, "directory": ""}
+    )
+    situation = Situation(text=text, **called)
+    preview = await preview_brief(call.database, moment, MemoryScope(agent, project), situation, viewer=call.viewer)
+    return reply(to_visible_json(preview.as_json()))
 
 
 @router.get("/learned", **operation("read", LearnedNews))

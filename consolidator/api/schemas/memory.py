@@ -14,8 +14,11 @@ from consolidator.models.fact import CandidateRow, FactRow
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
 from consolidator.models.steer import SteerCounts
+from consolidator.service.memory.brief_preview import BriefLine as BriefLineRow
+from consolidator.service.memory.brief_preview import BriefPreview
 from consolidator.service.memory.facts import MAX_CORRECTION_LENGTH
 from consolidator.service.memory.learned import ChangedFactRow, FailedAgainRow, WaitingCountsRow
+from consolidator.service.memory.lessons import LessonRow
 from consolidator.service.memory.remember import MAX_STATEMENT_CHARS, Remembered
 from consolidator.service.memory.rules import RuleProposal as RuleProposalRow
 from consolidator.service.memory.rules import RuleQuoteRow
@@ -64,6 +67,26 @@ class Solution(BaseModel):
 
 
 SolutionList = create_model("SolutionList", __doc__="Solutions, the best first.", solutions=(list[Solution], ...))
+
+
+@of_row(LessonRow, "lesson", only="id person project kind key line score body learned_at updated_at")
+class Lesson(BaseModel):
+    """What sessions of a project showed of its commands, failures or files."""
+
+
+LessonList = create_model("LessonList", __doc__="Lessons, the most helpful first.", lessons=(list[Lesson], ...))
+
+
+@of_row(BriefLineRow)
+class BriefLine(BaseModel):
+    """A line that an agent is told."""
+
+
+@of_row(BriefPreview)
+class BriefAnswer(BaseModel):
+    """What an agent would be told at a moment."""
+
+    lines: list[BriefLine]
 
 
 @of_row(ChangedFactRow)
@@ -127,7 +150,7 @@ class Explanation(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    kind: Literal["fact", "procedure", "solution", "candidate"]
+    kind: Literal["fact", "procedure", "solution", "lesson", "candidate"]
     title: str
     lines: list[str]
     evidence: list[dict[str, Any]]

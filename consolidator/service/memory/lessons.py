@@ -7,6 +7,7 @@ from dataclasses import replace
 from consolidator.database import Database
 from consolidator.errors import NotFound
 from consolidator.memory.lessons.lesson import Lesson
+from consolidator.memory.text.words import query_words
 from consolidator.models.memory_filter import LessonFilter
 from consolidator.service.memory.ids import resolve_id
 from consolidator.service.scope import narrow_scope
@@ -17,18 +18,11 @@ from consolidator.store.memory.lessons import LESSON_PREFIX, LessonRow
 __all__ = [
     "LESSON_PREFIX",
     "LessonRow",
+    "find_lessons_about",
     "forget_lesson",
     "list_commands",
     "list_friction",
-    "list_lessons",
-    "read_lesson",
-]
-__all__ = [
-    "LESSON_PREFIX",
-    "LessonRow",
-    "forget_lesson",
-    "list_commands",
-    "list_friction",
+    "list_lesson_projects",
     "list_lessons",
     "read_lesson",
 ]
@@ -106,3 +100,29 @@ def is_reached(row: LessonRow, viewer: Viewer) -> bool:
         and viewer.project in (None, row.project)
         and (viewer.agent is None or agents == {viewer.agent})
     )
+
+
+async def find_lessons_about(
+    database: Database, words: str | None, filters: LessonFilter = LessonFilter(), *, viewer: Viewer = OWNER
+) -> list[LessonRow]:
+    """Return the lessons about a purpose ("test") or other words, those with most of the words first.
+
+    Without words how commands are run here.
+    """
+    asked = set(query_words(words or ""))
+    if not asked:
+        return await list_commands(database, filters, viewer=viewer)
+    rows = await list_lessons(database, replace(filters, query=None, limit=_ALL), viewer=viewer)
+    shared = {
+        row.id: len(asked & set(query_words(f"{row.body.get('purpose') or ''} {row.key} {row.line}"))) for row in rows
+    }
+    rows = [row for row in rows if shared[row.id]]
+    rows.sort(key=lambda row: (-shared[row.id], set(query_words(row.body.get("purpose") or "")).isdisjoint(asked)))
+    return rows[: filters.limit]
+
+
+async def list_lesson_projects(database: Database, *, viewer: Viewer = OWNER) -> list[str]:
+    """Return the projects in which a viewer's person has lessons; for a viewer of one project that at most."""
+    async with database.connection() as conn:
+        known = await lessons.list_projects(conn, viewer.peer or "")
+    return [project for project in known if viewer.project in (None, project)]

@@ -1,0 +1,193 @@
+"""Judge what an agent was told of a call by what its session then did, and answer failures as a baseline would.
+
+Pure. What was told is right if the call that it names is among those that worked next; the judge reads operations by
+rules of its own, so that it does not share the mistakes of what it judges.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from benchmarks.quality.replayed_sessions import Call, ReplayedSession, Segment, is_path, parse_segments
+
+Verdict = Literal["right", "another error", "wrong", "too late", "names no call"]
+VERDICTS: tuple[Verdict, ...] = ("right", "too late", "another error", "wrong", "names no call")
+LATER_CALLS = 12  # after a failure, among which is what worked
+MIN_SESSIONS = 2  # in which the baseline met an error
+MIN_SHARED = 0.5  # of a failed call's words that its resolver has, for the baseline
+_SPAN = re.compile(r"`([^`\n]+)`")
+_PLACE = re.compile(r"`[^`]+ [^`]+` (?:in|from) (?:`([\w./-]+?)/?`|the project's (?:root|folder))")
+_PLACEHOLDER = re.compile(r"^(?:\.\.\.|…|<.*>|\{.*\}|[A-Z][A-Z_]+)$")
+_MASKS = (
+    (re.compile(r"\x1b\[[0-9;]*m"), ""),
+    (re.compile(r"https?://\S+"), "URL"),
+    (re.compile(r"(?:[\w@.~-]*/)+[\w@.-]+"), "PATH"),
+    (re.compile(r"\b[\w-]+\.(?:tsx?|jsx?|py|json|md|css|sql|sh|go|rs|toml|ya?ml)\b"), "FILE"),
+    (re.compile(r"\b[0-9a-f]{7,40}\b"), "HASH"),
+    (re.compile(r"\d+"), "0"),
+)
+_NO_ERROR = re.compile(r"^(?:Exit code \d+|\$ .*|Usage: .*|For more information.*|)$")
+_READS_AS_ERROR = re.compile(
+    r"error|fail|not found|cannot|can't|unable|invalid|illegal|no such|denied|unrecognized", re.I
+)
+
+
+def masked_line(text: str) -> str:
+    """Return the first line of an error that reads like one, without what differs each time; "" for none."""
+    lines = [line.strip() for line in text.splitlines() if not _NO_ERROR.match(line.strip())]
+    line = next((line for line in lines if _READS_AS_ERROR.search(line)), lines[0] if lines else "")
+    for pattern, mask in _MASKS:
+        line = pattern.sub(mask, line)
+    return line[:200]
+
+
+def named_calls(text: str, failed: Call) -> list[str]:
+    """Return the commands and paths that a text names in backticks, but for the failed call itself."""
+    spans = [span.strip() for span in _SPAN.findall(text)]
+    return [span for span in dict.fromkeys(spans) if span and not _is_failed_call(span, failed)]
+
+
+def named_directory(text: str, project: str) -> str | None:
+    """Return where a text says that a call runs: "in `web/`", "in the project's root"; None for nowhere."""
+    match = _PLACE.search(text)
+    return None if match is None else match[1] or project
+
+
+def _is_failed_call(span: str, failed: Call) -> bool:
+    """Whether a span is what failed: the same program behind the same wrapper, with the same flags."""
+    if failed.command is None:
+        return span in str(failed.arguments)
+    if "…" in span or "..." in span:
+        return True  # `wrapper program …`: a kind of call, none to make
+    for segment in parse_segments(span, failed.directory):
+        for other in failed.segments:
+            if _describe(segment) == _describe(other) and segment.paths <= other.paths:
+                return True
+    return False
+
+
+def _describe(segment: Segment) -> tuple[object, ...]:
+    return segment.operation, segment.wrappers, segment.flags, segment.directory
+
+
+def judge_failure(told: Sequence[str], session: ReplayedSession, position: int) -> Verdict:
+    """Judge the calls that were told after a failure: right if one of them is what then worked.
+
+    One that was made next and led to another error is counted apart. To make the failed call again is no help.
+    """
+    if not told:
+        return "names no call"
+    failed = session.calls[position]
+    told = [span for span in told if not _is_failed_call(span, failed)]
+    later = session.calls[position + 1 : position + 1 + LATER_CALLS]
+    made = [call for call in later if any(_is_told(span, call, failed) for span in told)]
+    if any(call.outcome == "ok" for call in made):
+        return "too late" if _was_mended(told, session, position) else "right"
+    error = masked_line(failed.text)
+    return "another error" if any(call.failed and masked_line(call.text) != error for call in made) else "wrong"
+
+
+def judge_warning(told: Sequence[str], session: ReplayedSession, position: int) -> Verdict | None:
+    """Judge a warning before a call: wrong if the call worked; None if nobody knows, as it was not run."""
+    call = session.calls[position]
+    if call.outcome == "ignored":
+        return None
+    if not call.failed:
+        return "wrong"
+    return "too late" if _was_mended(told, session, position) else "right"
+
+
+def _was_mended(told: Sequence[str], session: ReplayedSession, position: int) -> bool:
+    """Whether the session had met this failure before, and then done what is told now."""
+    failed = session.calls[position]
+    error = masked_line(failed.text)
+    for index, call in enumerate(session.calls[:position]):
+        if call.failed and call.tool == failed.tool and masked_line(call.text) == error:
+            after = session.calls[index + 1 : position]
+            if any(other.outcome == "ok" and _is_told(span, other, call) for span in told for other in after):
+                return True
+    return False
+
+
+def _is_told(span: str, call: Call, failed: Call) -> bool:
+    """Whether a call is the one that was told: its operation, and the directory, path or flag that it names."""
+    if is_path(span) and " " not in span:
+        return _has_path(span, call)
+    if span == call.tool:
+        return True
+    segments = parse_segments(span, "")
+    return bool(segments) and all(
+        any(_is_same(segment, other, failed) for other in call.segments) for segment in segments
+    )
+
+
+def _has_path(path: str, call: Call) -> bool:
+    texts = list(call.arguments.values()) if isinstance(call.arguments, dict) else [call.arguments]
+    end = path.strip("/").removeprefix("./")
+    return any(
+        isinstance(text, str) and re.search(rf"(?:^|[\s/'\"=]){re.escape(end)}(?:$|[\s/'\":])", text) for text in texts
+    )
+
+
+def _is_same(told: Segment, made: Segment, failed: Call) -> bool:
+    if told.operation != made.operation or not _is_below(made.directory, told.directory):
+        return False
+    made_text = " ".join(made.words)
+    paths = [path for path in told.paths if not _PLACEHOLDER.match(path)]
+    if not all(path.strip("/").removeprefix("./") in made_text for path in paths):
+        return False
+    for other in failed.segments:  # what is told of the operation that failed is its difference
+        if other.operation == told.operation:
+            dropped = (other.flags - told.flags) | (set(other.wrappers) - set(told.wrappers))
+            added = (told.flags - other.flags) | (set(told.wrappers) - set(other.wrappers))
+            used = made.flags | set(made.wrappers)
+            if not added <= used or (not added and dropped and dropped <= used):
+                return False
+    return True
+
+
+def _is_below(made: str | None, told: str | None) -> bool:
+    """Whether a call ran in the directory that was told; one that names none may run anywhere."""
+    if not told:
+        return True
+    return f"/{(made or '').strip('/')}".endswith(f"/{told.strip('/')}")
+
+
+class Baseline:
+    """What thirty lines without a night answer: the same masked error line in two sessions, and what worked next."""
+
+    def __init__(self, sessions: Iterable[ReplayedSession]) -> None:
+        """Learn from sessions."""
+        self._met: dict[str, set[str]] = defaultdict(set)
+        self._mended: dict[str, Counter[str]] = defaultdict(Counter)
+        for session in sessions:
+            for position, call in enumerate(session.calls):
+                if call.failed and (line := masked_line(call.text)):
+                    self._met[line].add(session.origin)
+                    resolver = find_resolver(session.calls, position)
+                    if resolver is not None:
+                        self._mended[line][resolver] += 1
+
+    def answer(self, call: Call) -> str | None:
+        """Return the call that mostly worked after such an error; None for an error that is not known."""
+        line = masked_line(call.text)
+        if len(self._met.get(line, ())) < MIN_SESSIONS or not self._mended[line]:
+            return None
+        return self._mended[line].most_common(1)[0][0]
+
+
+def find_resolver(calls: Sequence[Call], position: int) -> str | None:
+    """Return the next successful call of the same tool that shares half of a failed call's words."""
+    words = _call_words(calls[position])
+    for call in calls[position + 1 :]:
+        shared = len(words & _call_words(call))
+        if call.outcome == "ok" and call.tool == calls[position].tool and 0 < MIN_SHARED * len(words) <= shared:
+            return call.command if call.command is not None else str(call.arguments)
+    return None
+
+
+def _call_words(call: Call) -> set[str]:
+    return set(re.findall(r"[\w./:-]+", call.command if call.command is not None else str(call.arguments)))

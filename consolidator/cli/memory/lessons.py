@@ -1,0 +1,121 @@
+"""consolidator commands, friction and brief: how things are run, what keeps failing, what agents are told of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from consolidator.cli.common import run
+from consolidator.cli.options import OwnerOptions
+from consolidator.cli.output import (
+    OUT,
+    AgentOption,
+    AsJson,
+    Limit,
+    Table,
+    emit,
+    owner_name,
+    pluralize,
+    print_entry,
+    print_line,
+    short_id,
+)
+from consolidator.errors import UsageError
+from consolidator.models.injection import Moment
+from consolidator.models.memory_filter import LessonFilter, MemoryScope
+from consolidator.service.database import Database
+from consolidator.service.log.working_directory import find_project
+from consolidator.service.memory.brief import Situation, tellable_lesson
+from consolidator.service.memory.brief_preview import BriefPreview, preview_brief
+from consolidator.service.memory.lessons import LessonRow, find_lessons_about, list_friction
+from consolidator.settings import Settings
+
+MOMENTS: dict[str, Moment] = {"start": "session_start", "prompt": "prompt", "call": "before_call", "failure": "failure"}
+_COLUMNS: dict[str, Any] = {
+    "id": lambda row: short_id(row.id),
+    "lesson": lambda row: _line(row),
+    "sessions": lambda row: row.body["sessions"],
+    "worked": lambda row: row.body["successes"],
+    "failed": lambda row: row.body["failures"],
+    "agents": lambda row: ", ".join(row.body["agents"]),
+    "of": lambda row: owner_name(row.project),
+}
+_NUMBERS = ("sessions", "worked", "failed")
+_COMMANDS = Table("commands", _COLUMNS, right=_NUMBERS, main="lesson")
+_FRICTION = Table("friction", _COLUMNS, right=_NUMBERS, nothing="nothing failed in three sessions", main="lesson")
+
+
+def commands_command(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[WORDS]", help="A purpose (test, lint, build) or other words.")
+    ] = None,
+    *,
+    owner: OwnerOptions,
+    limit: Limit = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List how commands are run here, and which never work: of all agents of a person, the most helpful first."""
+    filters = LessonFilter(**owner.values(), limit=limit)
+    rows = run(lambda database, _: find_lessons_about(database, " ".join(words or []), filters))
+    emit(rows, _print_entries if rows and OUT.is_terminal else _COMMANDS, as_json=as_json)
+
+
+def friction_command(*, owner: OwnerOptions, limit: Limit = 20, as_json: AsJson = False) -> None:
+    """List what failed in three sessions or more, and what then worked: what failed in most sessions first."""
+    rows = run(lambda database, _: list_friction(database, LessonFilter(**owner.values(), limit=limit)))
+    emit(rows, _print_entries if rows and OUT.is_terminal else _FRICTION, as_json=as_json)
+
+
+def _print_entries(rows: list[LessonRow]) -> None:
+    for row in rows:
+        sessions, agents = pluralize(row.body["sessions"], "session"), ", ".join(row.body["agents"])
+        counts = f"worked {row.body['successes']}, failed {row.body['failures']}"
+        print_entry(_line(row), sessions, counts, agents, owner_name(row.project), short_id(row.id))
+
+
+def _line(row: LessonRow) -> str:
+    """Return a lesson, and what only a person is shown of it."""
+    return row.line if tellable_lesson(row) is not None else f"{row.line} [hostile: told to no agent]"
+
+
+def brief_command(
+    text: Annotated[
+        str | None, typer.Argument(metavar="[TEXT]", help="The prompt, the command about to run, or the error.")
+    ] = None,
+    *,
+    moment: Annotated[str, typer.Option(help="start, prompt, call or failure.")] = "start",
+    command: Annotated[str | None, typer.Option(help="With --moment failure: the command that failed.")] = None,
+    project: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A project: its path or its last part; by default the working directory's."),
+    ] = None,
+    agent: AgentOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what the next session is told: at its start, with a prompt, before a call, after a failure.
+
+    `forget` takes the id of a line: a fact or a lesson is not told again.
+    """
+    if moment not in MOMENTS:
+        raise UsageError(f"--moment takes {', '.join(MOMENTS)}, not {moment!r}")
+    if moment != "start" and not text:
+        raise UsageError(f"--moment {moment} takes a text: the prompt, the command, or the error")
+    line = text if moment == "call" else command
+    called: dict[str, Any] = {} if line is None else {"tool": "Bash", "arguments": {"command": line}, "directory": ""}
+    situation = Situation(text="" if moment == "call" else text or "", **called)
+
+    async def load(database: Database, _: Settings) -> BriefPreview:
+        scope = MemoryScope(agent, project or await find_project(database, Path.cwd()))
+        return await preview_brief(database, MOMENTS[moment], scope, situation)
+
+    emit(run(load), _show_brief, as_json=as_json)
+
+
+def _show_brief(preview: BriefPreview) -> None:
+    if not preview.text:
+        print_line(f"nothing is told{f' in the project {preview.project}' if preview.project else ''}")
+        return
+    print_line(preview.text)
+    print_line(f"{pluralize(len(preview.lines), 'line')}, about {preview.tokens} tokens", style="dim")
