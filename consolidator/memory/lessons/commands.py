@@ -198,8 +198,8 @@ def _first_runs(history: History) -> Iterator[Lesson]:
         yield cases.build_lesson(
             "first_run_fails",
             operation,
-            f"The first {code(operation)} of a session fails in {len(cases)} of {len(runs[operation])}: after editing "
-            f"run {code(cure)}, which mends formatting and the like.",
+            f"The first {code(operation)} of a session fails in {len(cases)} of {len(runs[operation])}; run "
+            f"{code(cure)} after editing.",
             2.0 * len(cases),
             failures=len(cases),
             successes=len(runs[operation]) - len(cases),
@@ -237,7 +237,7 @@ def _unmended(history: History) -> Iterator[Lesson]:
             yield cases.build_lesson(
                 "first_run_fails",
                 f"{formatter} leaves",
-                f"{code(formatter)} does not mend {names}: these lint errors are fixed by hand.",
+                f"{code(formatter)} leaves the lint errors {names}: fix them by hand.",
                 2.0 * len(cases.roots),
                 failures=len(cases),
             )
@@ -267,8 +267,8 @@ def _commit_checks(history: History) -> Iterator[Lesson]:
         yield cases.build_lesson(
             "commit_check",
             "git commit",
-            f"A commit first runs {', '.join(map(code, checks[:4]))} in a hook ({outcomes[False]} of "
-            f"{outcomes.total()} commits were refused): run them before it.",
+            f"A commit's hook runs {', '.join(map(code, checks[:4]))} ({outcomes[False]} of {outcomes.total()} "
+            "commits were refused).",
             1.5 * len(roots[checks[0]]),
             failures=outcomes[False],
             successes=outcomes[True],
@@ -307,8 +307,8 @@ def _finds_more(history: History) -> Iterator[Lesson]:
         yield found.build_lesson(
             "finds_more",
             operation,
-            f"{code(operation)} fails though {' and '.join(map(code, names))} passed ({len(found.roots)} sessions): it "
-            "finds what they do not; run it, too.",
+            f"{code(operation)} fails though {' and '.join(map(code, names))} passed "
+            f"({len(found.roots)} sessions): run it, too.",
             2.5 * len(found.roots),
             failures=len(found),
             instead=operation,

@@ -58,8 +58,8 @@ def _harness(history: History) -> Iterator[Lesson]:
         yield cancelled.build_lesson(
             "harness",
             "cancelled calls",
-            "Of calls that are sent together, one failure cancels the others (“Sibling tool call errored”, "
-            f"{len(cancelled)} times): chain checks in one command, or send them one after another.",
+            f"Of parallel calls one failure cancels the others (“Sibling tool call errored”, {len(cancelled)} times): "
+            "chain checks in one command.",
             1.2 * len(cancelled.roots),
             failures=len(cancelled),
         )
@@ -67,8 +67,8 @@ def _harness(history: History) -> Iterator[Lesson]:
         yield unmatched.build_lesson(
             "harness",
             "tabs",
-            "Sources are indented with tabs here: edits whose old text has other white space fail (“String to replace "
-            f"not found”, {len(unmatched)} times); copy the tabs.",
+            "Sources are indented with tabs: edits whose old text has spaces fail (“String to replace not found”, "
+            f"{len(unmatched)} times).",
             1.5 * len(unmatched.roots),
             failures=len(unmatched),
         )
@@ -104,8 +104,8 @@ def _foreign_folders(history: History) -> Iterator[Lesson]:
         yield cases.build_lesson(
             "foreign_folder",
             name,
-            f"Failing tests and commits name files in {folder(name)}, which nobody edits here "
-            f"({len(cases.roots)} sessions): look there first{helped}.",
+            f"Failing tests and commits name files in {folder(name)}, which nobody edits ({len(cases.roots)} "
+            f"sessions): look there first{helped}.",
             2.0 * len(cases.roots),
             failures=len(cases),
             match={"folder": name},
@@ -287,7 +287,7 @@ def _twins(units: _Units, by_file: dict[str, set[int]]) -> Iterator[Lesson]:
             yield units.cases(numbers).build_lesson(
                 "together",
                 f"{one} {other}",
-                f"{folder(one)} and {folder(other)} hold files of the same names that are kept alike "
+                f"{folder(one)} and {folder(other)} keep the same files "
                 f"({', '.join(map(code, names[one, other][:3]))}): change both.",
                 2.0 * len(units.roots(numbers)),
                 match={"folders": [one, other]},
@@ -326,7 +326,7 @@ def _together(units: _Units, by_file: dict[str, set[int]], twins: set[tuple[str,
         yield units.cases(both).build_lesson(
             "together",
             f"{first} {second}",
-            f"{code(first)} and {code(second)} are changed together ({len(both)} of {total} times).",
+            f"{code(first)} and {code(second)} change together ({len(both)} of {total} times).",
             1.2 * len(units.roots(both)),
         )
 

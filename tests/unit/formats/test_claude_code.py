@@ -491,7 +491,7 @@ def test_real_sessions_leave_no_line_unexplained() -> None:
     assert (log.types().count("ToolCall"), log.types().count("ToolResult")) == (570, 570)
     assert results_follow_calls(log)
     assert len(set(log.keys())) == len(log.keys())
-    assert sum(data["status"] == "error" for data in log.payloads(EventType.TOOL_RESULT)) == 30
+    assert sum(data["status"] == "error" for data in log.payloads(EventType.TOOL_RESULT)) == 33
     assert {session.project for session in log.sessions.values()} == {
         "/home/USER/projects/spotter",
         "/home/marco/projects/spotter",

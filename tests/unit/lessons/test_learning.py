@@ -130,7 +130,7 @@ def test_an_error_is_answered_with_the_command_that_helped() -> None:
 def test_a_check_whose_first_run_fails_is_told_with_what_mends_it() -> None:
     line = of_kind(learn(4, lint_then_fix), "first_run_fails")[0].line
     assert line.startswith(
-        "The first `pnpm run lint` of a session fails in 4 of 4: after editing run `pnpm run lint:fix`"
+        "The first `pnpm run lint` of a session fails in 4 of 4; run `pnpm run lint:fix` after editing."
     )
 
 
@@ -170,7 +170,7 @@ def test_what_a_commit_runs_is_read_from_its_output() -> None:
         )
 
     line = of_kind(learn(3, write), "commit_check")[0].line
-    assert line.startswith("A commit first runs `pnpm run test`, `mypy` in a hook (0 of 3 commits were refused)")
+    assert line.startswith("A commit's hook runs `pnpm run test`, `mypy` (0 of 3 commits were refused)")
 
 
 def test_a_check_that_finds_what_others_do_not_is_told() -> None:
@@ -187,10 +187,7 @@ def test_twins_and_follow_ups_of_a_change_are_told() -> None:
         log.edit("api/server.ts").run("git commit -m c", "[main 3] c")
 
     lines = [lesson.line for lesson in learn(3, write)]
-    assert (
-        "`api/types/` and `web/types/` hold files of the same names that are kept alike (`order.ts`): change both."
-        in lines
-    )
+    assert "`api/types/` and `web/types/` keep the same files (`order.ts`): change both." in lines
     assert "After a change of `*.css` `pnpm run css:build` is run (3 of 3 times)." in lines
 
 
