@@ -267,7 +267,7 @@ def _commit_checks(history: History) -> Iterator[Lesson]:
         yield cases.build_lesson(
             "commit_check",
             "git commit",
-            f"A commit's hook runs {', '.join(map(code, checks[:4]))} ({outcomes[False]} of {outcomes.total()} "
+            f"The commit hook runs {', '.join(map(code, checks[:4]))} ({outcomes[False]} of {outcomes.total()} "
             "commits were refused).",
             1.5 * len(roots[checks[0]]),
             failures=outcomes[False],
@@ -307,8 +307,8 @@ def _finds_more(history: History) -> Iterator[Lesson]:
         yield found.build_lesson(
             "finds_more",
             operation,
-            f"{code(operation)} fails though {' and '.join(map(code, names))} passed "
-            f"({len(found.roots)} sessions): run it, too.",
+            f"{' and '.join(map(code, names))} do not catch what {code(operation)} finds ({len(found.roots)} sessions): "
+            "run it, too.",
             2.5 * len(found.roots),
             failures=len(found),
             instead=operation,

@@ -170,14 +170,14 @@ def test_what_a_commit_runs_is_read_from_its_output() -> None:
         )
 
     line = of_kind(learn(3, write), "commit_check")[0].line
-    assert line.startswith("A commit's hook runs `pnpm run test`, `mypy` (0 of 3 commits were refused)")
+    assert line.startswith("The commit hook runs `pnpm run test`, `mypy` (0 of 3 commits were refused)")
 
 
 def test_a_check_that_finds_what_others_do_not_is_told() -> None:
     def write(log: CallLog) -> None:
         log.edit("src/cart.ts").run("pnpm run test", "ok").fail("pnpm run typecheck", "cart.ts(3,1): wrong type")
 
-    assert "`pnpm run typecheck` fails though `pnpm run test` passed" in of_kind(learn(2, write), "finds_more")[0].line
+    assert "`pnpm run test` do not catch what `pnpm run typecheck` finds" in of_kind(learn(2, write), "finds_more")[0].line
 
 
 def test_twins_and_follow_ups_of_a_change_are_told() -> None:
