@@ -87,6 +87,7 @@ def concerns(match: dict[str, str], project: str, body: dict[str, object]) -> bo
 
 def _is_match(match: dict[str, str], words: list[str], place: str) -> bool:
     kind, program = match.get("kind"), match.get("program")
+    operation = str(match.get("operation")).split()
     if kind == "wrapper":
         wrapper = str(match.get("wrapper")).split()
         rest = words[len(wrapper) :]
@@ -97,9 +98,9 @@ def _is_match(match: dict[str, str], words: list[str], place: str) -> bool:
         return words[0] == program
     if kind == "flag":
         options = words[1 : words.index("--") if "--" in words else None]
-        return words[0] == program and match.get("option") in [word.partition("=")[0] for word in options]
+        named = [word.partition("=")[0] for word in options]
+        return words[: len(operation)] == operation and match.get("option") in named
     if kind == "place":
-        operation = str(match.get("operation")).split()
         is_here = not any(word.partition("=")[0] in _ELSEWHERE for word in words)
         return is_here and words[: len(operation)] == operation and place == _plain(str(match.get("directory")))
     return False

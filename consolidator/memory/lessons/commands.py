@@ -68,7 +68,7 @@ class _Command:
     def usual_call(self, operation: str) -> str:
         """Return the call that is mostly made; the operation alone where calls differ."""
         call = most_common(self.calls)
-        is_usual = self.calls[call] >= 0.5 * self.calls.total() and len(call) <= MAX_USUAL_CALL
+        is_usual = self.calls[call] >= max(3, 0.5 * self.calls.total()) and len(call) <= MAX_USUAL_CALL
         return call if is_usual and not _FILE.search(call) else operation
 
 
@@ -307,8 +307,8 @@ def _finds_more(history: History) -> Iterator[Lesson]:
         yield found.build_lesson(
             "finds_more",
             operation,
-            f"{' and '.join(map(code, names))} do not catch what {code(operation)} finds ({len(found.roots)} sessions): "
-            "run it, too.",
+            f"{' and '.join(map(code, names))} do not catch what {code(operation)} finds ({len(found.roots)} "
+            "sessions): run it, too.",
             2.5 * len(found.roots),
             failures=len(found),
             instead=operation,

@@ -19,7 +19,6 @@ from consolidator.memory.lessons.history import (
     segment_purpose,
 )
 from consolidator.memory.lessons.lesson import Lesson
-from consolidator.memory.lessons.segments import TASK_RUNNERS
 from consolidator.memory.lessons.trace import TracedCall
 
 MIN_SESSIONS = 3
@@ -210,8 +209,7 @@ def _collect_units(history: History) -> _Units:
 
 def _may_follow(purpose: str | None, operation: str) -> bool:
     """Whether an operation makes something of changed files; checks and formatters run after any change."""
-    is_task = operation.split(" ", 1)[0] in TASK_RUNNERS
-    return purpose in ("generate", "install", "migrate") or (purpose == "build" and is_task)
+    return purpose in ("generate", "install", "migrate") or (purpose == "build" and ":" in operation)
 
 
 def _changes(history: History) -> Iterator[Lesson]:

@@ -36,7 +36,7 @@ _BOOKKEEPING = re.compile(
 SKILL_TOOLS = ("skill", "slashcommand")
 _FOLDER = re.compile(r"(?<![\w/.@:-])(?:\./)?([A-Za-z_][\w-]*/[\w@.-]+)/[\w@./-]*\w\.\w{1,5}\b")
 _CHECK = re.compile(
-    r"^(?:\$ (?P<echo>\S.*)|\[STARTED\] (?P<staged>(?!Running|Preparing|Applying|Cleaning|Backing)\S.*)"
+    r"^(?:\$ (?P<echo>\S.*)|\[STARTED\] (?P<staged>(?!Running|Preparing|Applying|Cleaning|Backing|[*.\w/{]*\*)\S.*)"
     r"|(?P<hook>[\w .:/()-]{2,60}?)\.{4,}\s?(?:Passed|Failed))$",
     re.MULTILINE,
 )
