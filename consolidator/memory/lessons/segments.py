@@ -33,6 +33,7 @@ _BLAMED = re.compile(
 )
 _UNKNOWN_SUBCOMMAND = re.compile(r"unrecogni[sz]ed subcommand '([\w.-]+)'")
 _ECHOED = re.compile(r"^(?:\$|>) (\S.*)$", re.MULTILINE)
+_NO_TASKS = frozenset({"git", "gh", "glab", "hg", "docker", "kubectl"})  # whose subcommands are no project's tasks
 _PURPOSES = {  # the first that an operation matches
     "format": r"\b(?:fmt|format|prettier|black|(?:lint[:-])?fix|format:\w+)$|^ruff format|^gofmt",
     "typecheck": r"\b(?:type-?check|check-types|types|tsc|mypy|pyright|tsgo)(?::\S+)?$|^cargo check",
@@ -77,6 +78,8 @@ class Segment:
 
 def purpose_of(operation: str) -> str | None:
     """Return what an operation is for: test, lint, format, typecheck, build, ...; None for anything else."""
+    if operation.split(" ", 1)[0] in _NO_TASKS:
+        return None
     return next((purpose for purpose, pattern in _PURPOSE_PATTERNS.items() if pattern.search(operation)), None)
 
 
