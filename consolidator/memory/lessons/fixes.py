@@ -123,7 +123,7 @@ def _build_lesson(key: str, cases: list[_Case]) -> Lesson | None:
     return supporting.build_lesson(
         "fix",
         key,
-        f"“{headline}”: {helped} ({len(supporting.roots)} of {len(met)} sessions).",
+        f'"{headline}": {helped} ({len(supporting.roots)} of {len(met)} sessions).',
         2.0 * len(supporting.roots),
         sessions=len(met),
         failures=len(cases),

@@ -57,7 +57,7 @@ def _harness(history: History) -> Iterator[Lesson]:
         yield cancelled.build_lesson(
             "harness",
             "cancelled calls",
-            f"Of parallel calls one failure cancels the others (“Sibling tool call errored”, {len(cancelled)} times): "
+            f'Of parallel calls one failure cancels the others ("Sibling tool call errored", {len(cancelled)} times): '
             "chain checks in one command.",
             1.2 * len(cancelled.roots),
             failures=len(cancelled),
@@ -66,7 +66,7 @@ def _harness(history: History) -> Iterator[Lesson]:
         yield unmatched.build_lesson(
             "harness",
             "tabs",
-            "Sources are indented with tabs: edits whose old text has spaces fail (“String to replace not found”, "
+            'Sources are indented with tabs: edits whose old text has spaces fail ("String to replace not found", '
             f"{len(unmatched)} times).",
             1.5 * len(unmatched.roots),
             failures=len(unmatched),
