@@ -202,8 +202,8 @@ def build_report(result: Replay, *, show: bool = False) -> Report:
             report.add(f"{moment}: baseline told", len(answered), share)
             for name in VERDICTS[:-1]:
                 report.add(f"{moment}: baseline {name}", answered.count(name))
-    report.details["told"] = [asdict(telling) for telling in result.tellings]
     if show:
+        report.details["told"] = [asdict(telling) for telling in result.tellings]
         report.notes += [
             f"{telling.moment} {telling.verdict or ''} {telling.about!r} {telling.calls}: {telling.text}"
             for telling in result.tellings
