@@ -197,9 +197,9 @@ async def show_brief(
     agent: Agent = None,
     project: Project = None,
     moment: Annotated[Moment, Query()] = "session_start",
-    text: Annotated[str, Query(max_length=8000, description="the prompt, or the error")] = "",
+    text: Annotated[str, Query(max_length=2000, description="the prompt, or the error")] = "",
     command: Annotated[
-        str | None, Query(max_length=8000, description="the command about to run, or that failed")
+        str | None, Query(max_length=2000, description="the command about to run, or that failed")
     ] = None,
 ) -> Response:
     """Show what the next session would be told, with the tokens of each line; for a credential that is not narrowed."""

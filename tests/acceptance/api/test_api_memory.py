@@ -152,7 +152,8 @@ def test_lessons_and_the_brief_are_told_within_a_credentials_reach(
         assert 0 < sum(line["tokens"] for line in brief["lines"]) <= brief["tokens"] <= 600
         assert owner.get("/brief", params={**here, "moment": "never"}).status_code == 422
         assert owner.get(f"/explain/{ids['test']}").json()["kind"] == "lesson"
-    for narrowed in ({"peer": "ada"}, {"project": "/srv/shop"}, {"agent": "codex"}):
+    credentials: list[dict[str, Any]] = [{"peer": "ada"}, {"project": "/srv/shop"}, {"agent": "codex"}]
+    for narrowed in credentials:
         with api.client(api.make_token(f"brief-{next(iter(narrowed))}", "read", **narrowed)) as client:
             assert client.get("/brief").status_code == 403
             assert "rtk pnpm" not in client.get("/commands").text
