@@ -29,7 +29,7 @@ from consolidator.service.clients.registry import CLIENTS
 from consolidator.service.database import Database, open_database
 from consolidator.service.hooks.answers import answer_hook, load_shown
 from consolidator.service.hooks.payload import HookCall, parse_hook
-from consolidator.service.hooks.usage import count_injection
+from consolidator.service.hooks.usage import count_injection, exchange_warnings
 from consolidator.service.memory.brief import Brief
 from consolidator.settings import load_settings
 
@@ -54,14 +54,17 @@ class HookService:
         requests: Database,
         imports: TranscriptImports,
         nights: IdleNights,
+        home: Path,
         idle_seconds: float,
     ) -> None:
         self._database = database
         self._requests = requests
         self._imports = imports
         self._nights = nights
+        self._home = home
         self._idle_seconds = idle_seconds
         self._shown: OrderedDict[str, set[str]] = OrderedDict()
+        self._exchange: asyncio.Future[None]
         self._active = 0
         self._last_request = time.monotonic()
         self._answered = asyncio.Event()
@@ -72,6 +75,7 @@ class HookService:
         code = os.stat(program.__file__).st_mtime_ns
         server = await asyncio.start_unix_server(self._handle, sock=connection)
         importing = asyncio.create_task(self._imports.run())
+        self._exchange = asyncio.create_task(self._exchange_warnings())
         try:
             async with server:
                 while not stop.is_set() and not self._may_end() and _is_unchanged(address, code):
@@ -85,6 +89,7 @@ class HookService:
             await self._nights.close()
             await self._imports.close()
             await importing
+            await self._exchange
 
     def _may_end(self) -> bool:
         """Tell whether nobody needs the service; before that is so, it learns from the sessions that it imported."""
@@ -133,7 +138,10 @@ class HookService:
             return
         if call.moment == "import":
             self._imports.add(call)
+            self._start_exchange()
             return
+        if call.moment == "session_start":
+            self._start_exchange()
         async with asyncio.timeout(ANSWER_SECONDS):
             shown, was_briefed = await self._load_shown(call)
             answer = await answer_hook(self._requests, call, shown, was_briefed=was_briefed)
@@ -149,6 +157,17 @@ class HookService:
             if was_briefed or call.moment == "prompt":
                 self._keep_shown(call, shown | set(answer.shown))
             await count_injection(self._database, call, answer)
+
+    def _start_exchange(self) -> None:
+        """Leave the hook before calls what it is to say, and count what it has said; no hook waits for that."""
+        if self._exchange.done():
+            self._exchange = asyncio.create_task(self._exchange_warnings())
+
+    async def _exchange_warnings(self) -> None:
+        try:
+            await exchange_warnings(self._database, self._home)
+        except Exception as error:  # noqa: BLE001 - the edge: the next hook is answered
+            log.error("warnings could not be exchanged: %s", format_redacted_traceback(error))
 
     async def _load_shown(self, call: HookCall) -> tuple[set[str], bool]:
         """Return what a session has been shown, and whether its start was answered; its context may begin anew."""
@@ -193,7 +212,7 @@ async def run(home: Path, order: bytes) -> None:
         connection = _listen()
         log.info("answering the hooks of %s", home)
         try:
-            service = HookService(database, requests, imports, nights, settings.hook_idle_minutes * 60)
+            service = HookService(database, requests, imports, nights, home, settings.hook_idle_minutes * 60)
             await service.serve(connection, stop)
         finally:
             os.unlink(program.SOCKET)

@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
-from consolidator.hooks import program
+from consolidator.hooks import program, warn
 from consolidator.hooks.client import is_running, stop_service
+from consolidator.jobs.merging import warning_file
+from consolidator.memory.lessons.lesson import Lesson
 from tests.acceptance.claude_home import NO_UPSTREAM, PROJECT, ClaudeCode, ClaudeSession, push_session, wait_for
 from tests.support import run_cli
 
@@ -128,9 +130,45 @@ def test_the_private_socket_is_its_owners_alone(claude: ClaudeCode) -> None:
     assert claude.run("SessionStart", source="resume") == ""
 
 
-def run_program(environment: Mapping[str, str], *arguments: str, payload: bytes) -> subprocess.CompletedProcess[bytes]:
-    """Run the hook program."""
-    command = [sys.executable, "-I", "-S", program.__file__, *arguments]
+def test_a_call_that_never_worked_is_warned_of_before_it_runs(
+    claude: ClaudeCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = Path(claude.environment["CONSOLIDATOR_HOME"]) / warn.DIRECTORY
+    run = {"tool_name": "Bash", "tool_input": {"command": "cd src && rtk bun run test | tail -5"}, "tool_use_id": "t9"}
+    assert claude.run("PreToolUse", **run) == ""  # nothing is known, not even a directory; and no service is started
+    assert not is_running(Path(claude.environment["CONSOLIDATOR_HOME"]))
+
+    line = "`rtk bun …` always fails (40 of 40); without `rtk` it works: `bun run test`."
+    match = {"kind": "wrapper", "wrapper": "rtk", "program": "bun"}
+    lesson = Lesson("always_fails", "wrapper rtk bun", line, 9.0, 28, match=match, warns=True)
+    monkeypatch.setattr(warning_file, "warning_words", lambda lesson: ("rtk", "bun"))
+    directory.mkdir(mode=0o700, exist_ok=True)
+    file = directory / warn.WARNINGS
+    file.touch(mode=0o600)
+    file.write_text(warning_file.render_warnings([("l_1", PROJECT, lesson)]))
+    warned = claude.run("PreToolUse", **run)
+    assert warned.splitlines()[-2] == f"- {line} [lesson:l_1]"
+    assert warned.startswith("<recalled-memory>")
+    quoted = {**run, "tool_input": {"command": "git commit -m 'no rtk bun'"}}
+    assert claude.run("PreToolUse", **quoted) == ""
+    elsewhere = ClaudeCode(claude.environment, claude.home, "else", "/work/museum")
+    assert elsewhere.run("PreToolUse", **run) == ""
+    file.chmod(0o644)  # somebody else might have written it
+    assert claude.run("PreToolUse", **run) == ""
+
+    claude.run_until_answered("SessionStart", source="resume")  # the service counts what was said
+    times = wait_for(lambda: read_status(claude)["injections"].get("before_call"))
+    assert (times["times"], times["sessions"]) == (1, 1)
+    assert file.stat().st_mode & 0o777 == 0o600  # it left what it knows, which is nothing
+    file.chmod(0o600)
+    assert claude.run("PreToolUse", **run) == ""
+
+
+def run_program(
+    environment: Mapping[str, str], *arguments: str, payload: bytes, path: str = program.__file__
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a hook program."""
+    command = [sys.executable, "-I", "-S", path, *arguments]
     return subprocess.run(command, input=payload, env=dict(environment), capture_output=True, check=False)
 
 
@@ -138,9 +176,18 @@ def run_program(environment: Mapping[str, str], *arguments: str, payload: bytes)
 def test_whatever_a_hook_is_given_it_ends_well_and_says_nothing(
     environment: Mapping[str, str], tmp_path: Path, payload: bytes
 ) -> None:
-    for arguments in ([str(tmp_path / "nowhere"), "SessionStart"], [], ["a", "b", "c"]):
-        done = run_program(environment, *arguments, payload=payload)
-        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    directory = tmp_path / "somewhere" / warn.DIRECTORY
+    directory.mkdir(mode=0o700, parents=True)
+    (directory / warn.WARNINGS).touch(mode=0o600)
+    (directory / warn.WARNINGS).write_bytes(warn.HEADER + b"\nP\nWnonsense\t\t{\nP[]\nW\t\t3\n")
+    for path in (program.__file__, warn.__file__):
+        for arguments in ([str(tmp_path / "nowhere"), "SessionStart"], [], ["a", "b", "c"]):
+            done = run_program(environment, *arguments, payload=payload, path=path)
+            assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    done = run_program(
+        environment, str(tmp_path / "somewhere"), "PreToolUse", "codex", payload=payload, path=warn.__file__
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
 def test_a_service_that_does_not_answer_is_not_waited_for(environment: Mapping[str, str], tmp_path: Path) -> None:

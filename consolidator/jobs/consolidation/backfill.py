@@ -25,6 +25,7 @@ from consolidator.jobs.ledger import Ledger, Unit, manual_run, no_events_left, r
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.merging.deciding import CandidateDecider
 from consolidator.jobs.merging.lesson_merge import lock_lessons
+from consolidator.jobs.merging.warning_file import write_warnings
 from consolidator.settings import Settings
 from consolidator.store.calls import agent_locks, digests, scopes
 from consolidator.store.calls.published import PublishedItem, load_published
@@ -125,6 +126,7 @@ class Backfill:
 
         await ledger.run_phase(SESSIONS, derive, no_events_left)
         await merge_agents(ledger, CandidateDecider(self.database), delete_unsupported=True)
+        await write_warnings(self.database, self.settings.home)
         return await ledger.finish(await load_memory_report(ledger))
 
     async def _derive(self, conn: Connection, name: str, salt: bytes, *, run_id: str, again: bool) -> UnitProgress:

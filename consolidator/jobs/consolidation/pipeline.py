@@ -20,6 +20,7 @@ from consolidator.jobs.indexing.embeddings import embed_missing
 from consolidator.jobs.ledger import CountUnlearned, Ledger, Unit, Work, no_events_left, record_progress
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.merging.deciding import CandidateDecider
+from consolidator.jobs.merging.warning_file import write_warnings
 from consolidator.jobs.model.batches import open_batches
 from consolidator.jobs.model.calls import ModelCalls, extraction_model
 from consolidator.jobs.model.extraction import FactReader
@@ -110,6 +111,7 @@ class Night:
         ledger, calls = self.ledger, self.calls
         database, settings = ledger.database, ledger.settings
         report = await load_memory_report(ledger)
+        await write_warnings(database, settings.home)
         if settings.batch and calls:
             async with open_batches(database, settings) as batches:
                 await batches.submit()

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from consolidator.errors import UsageError
 from consolidator.service.clients import changes
-from consolidator.service.clients.hooks_text import has_hooks
-from consolidator.service.clients.installation import PROGRAM, Place
+from consolidator.service.clients.client import Hook
+from consolidator.service.clients.hooks_text import has_hooks, hook_command
+from consolidator.service.clients.installation import PROGRAMS, Place
 from consolidator.settings import Settings
 
 HOOK_SECONDS = 5
@@ -43,7 +44,8 @@ def run_checks(settings: Settings, places: Sequence[Place], *, asks_service: boo
         checks.append(Check("coding agents", False, "memory is installed in none", advice))
     for place in places:
         checks += _check_settings(place)
-        checks.append(_check_program(place, settings.home if asks_service else None))
+        hooks = {hook.moment == "before_call": hook for hook in reversed(place.client.hooks)}  # one of each program
+        checks += [_check_program(place, hook, settings.home if asks_service else None) for hook in hooks.values()]
     return checks
 
 
@@ -70,12 +72,11 @@ def _check_settings(place: Place) -> list[Check]:
         return [Check("settings", False, str(error), "put the file right, then run install again")]
 
 
-def _check_program(place: Place, home: Path | None) -> Check:
+def _check_program(place: Place, hook: Hook, home: Path | None) -> Check:
     """Run the hook as the agent would, with a payload that nothing is to be said about and that counts for nothing.
 
     Without the home of a service that runs it gets a path that is none, so that a check starts nothing.
     """
-    event = place.client.hooks[0].event
     payload = {
         "session_id": "doctor",
         "transcript_path": "",
@@ -84,7 +85,8 @@ def _check_program(place: Place, home: Path | None) -> Check:
         "source": "startup",
     }
     asked = os.devnull if home is None else str(home.absolute())  # which is no directory
-    command = [sys.executable, "-I", "-S", str(PROGRAM), asked, event, place.client.name]
+    command = hook_command(hook, sys.executable, PROGRAMS, asked, place.client.name)
+    name = "hook before calls" if hook.moment == "before_call" else "hook program"
     try:
         done = subprocess.run(
             command,
@@ -95,7 +97,7 @@ def _check_program(place: Place, home: Path | None) -> Check:
             env={**os.environ, "CLAUDE_PROJECT_DIR": payload["cwd"]},
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Check("hook program", False, str(error), "reinstall consolidator, then run install again")
+        return Check(name, False, str(error), "reinstall consolidator, then run install again")
     passed = done.returncode == 0 and not done.stdout and not done.stderr
     quiet = "ends with 0 and is silent" + (", run by itself: no service was asked" if home is None else "")
-    return Check("hook program", passed, quiet if passed else "it says something", "see the log")
+    return Check(name, passed, quiet if passed else "it says something", "see the log")

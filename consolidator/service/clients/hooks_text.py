@@ -15,12 +15,13 @@ from consolidator.service.clients import json_text
 from consolidator.service.clients.client import Client, Hook
 
 TIMEOUT_SECONDS = 2  # after which a client ends a hook; ours ends itself long before
-_PROGRAM = os.path.join("consolidator", "hooks", "program.py")  # the end of the path by which a hook is known as ours
+_PROGRAM, _WARNING = "program.py", "warn.py"  # of all hooks but those before a call, and of these
+_OURS = tuple(os.path.join(os.sep, "consolidator", "hooks", name) for name in (_PROGRAM, _WARNING))  # how paths end
 
 
-def add_hooks(client: Client, text: str, python: str, program: Path, data_home: Path) -> str:
+def add_hooks(client: Client, text: str, python: str, folder: Path, data_home: Path) -> str:
     """Return a file with our hooks, each once; an earlier version's give way to them."""
-    wanted = {hook.event: _entry(client, hook, python, program, data_home) for hook in client.hooks}
+    wanted = {hook.event: _entry(client, hook, python, folder, data_home) for hook in client.hooks}
     current = _list_ours(client, json_text.parse(text).to_json())
     if {event: [entry for _, entry in entries] for event, entries in current.items()} == {
         event: [entry] for event, entry in wanted.items()
@@ -53,8 +54,14 @@ def has_hooks(client: Client, text: str) -> bool:
     return all(hook.event in ours for hook in client.hooks)
 
 
-def _entry(client: Client, hook: Hook, python: str, program: Path, data_home: Path) -> dict[str, Any]:
-    command = shlex.join([python, "-I", "-S", str(program), str(data_home), hook.event, client.name])
+def hook_command(hook: Hook, python: str, folder: Path, home: str, client: str) -> list[str]:
+    """Return the words of the command that a client runs at an event; `folder` is that of our programs."""
+    program = folder / (_WARNING if hook.moment == "before_call" else _PROGRAM)
+    return [python, "-I", "-S", str(program), home, hook.event, client]
+
+
+def _entry(client: Client, hook: Hook, python: str, folder: Path, data_home: Path) -> dict[str, Any]:
+    command = shlex.join(hook_command(hook, python, folder, str(data_home), client.name))
     kind = {"type": "command"} if client.groups_hooks else {}
     return {**kind, "command": command, "timeout": TIMEOUT_SECONDS}
 
@@ -86,4 +93,4 @@ def _is_ours(command: Any) -> bool:
         words = shlex.split(command) if isinstance(command, str) else []
     except ValueError:
         return False
-    return any(word.endswith(os.sep + _PROGRAM) for word in words)
+    return any(word.endswith(_OURS) for word in words)

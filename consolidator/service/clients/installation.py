@@ -29,7 +29,7 @@ from consolidator.service.clients.servers_text import SERVER_ARGUMENTS
 from consolidator.service.nights.imports import import_logs
 from consolidator.settings import Settings
 
-PROGRAM = Path(consolidator.__file__).parent / "hooks" / "program.py"
+PROGRAMS = Path(consolidator.__file__).parent / "hooks"  # the folder of what hooks run
 INSTALL, BACKUPS = "install", "install/backups"  # below the home
 _MODELS = ("model", "strong_model", "cheap_model", "extract_model", "embed_model")
 
@@ -113,7 +113,7 @@ def plan_install(place: Place, settings: Settings) -> list[FileChange]:
         _change(
             place.settings,
             client.new_hooks_file,
-            lambda text: add_hooks(client, text, sys.executable, PROGRAM, home),
+            lambda text: add_hooks(client, text, sys.executable, PROGRAMS, home),
         ),
         _change(
             place.servers,

@@ -33,6 +33,7 @@ CLAUDE_CODE = Client(
     hooks=(
         Hook("SessionStart", "session_start"),
         Hook("UserPromptSubmit", "prompt"),
+        Hook("PreToolUse", "before_call", matcher="Bash|Skill"),
         Hook("PostToolUseFailure", "failure"),
         Hook("PreCompact", "import"),
         Hook("SessionEnd", "import"),
@@ -52,6 +53,7 @@ CODEX = Client(
     hooks=(
         Hook("SessionStart", "session_start"),
         Hook("UserPromptSubmit", "prompt"),
+        Hook("PreToolUse", "before_call", matcher="^Bash$"),
         Hook("PostToolUse", "failure", matcher="^Bash$"),
         Hook("PreCompact", "import"),
         Hook("SessionEnd", "import"),

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from ulid import ULID
 
 from consolidator.database import Database
+from consolidator.jobs.merging.warning_file import DIRECTORY, WARNED, write_warnings
 from consolidator.memory.solutions.fix_outcome import judge_fix
 from consolidator.models.injection import InjectionRow
 from consolidator.service.hooks.payload import HookCall
 from consolidator.service.memory.brief import Brief
 from consolidator.store.log import events
 from consolidator.store.memory import injections
+from consolidator.store.sessions.sessions import imported_session_id
 
 MAX_EVENTS_JUDGED = 200  # of a session, from the failed call on
 
@@ -36,6 +41,52 @@ async def count_injection(database: Database, call: HookCall, answer: Brief) -> 
     )
     async with database.transaction(flushed=False) as conn:
         await injections.add(conn, row)
+
+
+async def exchange_warnings(database: Database, home: Path) -> None:
+    """Leave the hook before calls what it is to say, and count what it has said."""
+    await write_warnings(database, home)
+    await count_warnings(database, home)
+
+
+async def count_warnings(database: Database, home: Path) -> int:
+    """Count what the hook before calls has said since the last time; return how often that was."""
+    path = home / DIRECTORY / WARNED
+    taken = path.with_name(f"{WARNED}.taken")
+    with suppress(FileNotFoundError):
+        path.rename(taken)  # what is said from now on begins a new file
+    try:
+        lines = taken.read_text("utf-8", "replace").splitlines()
+    except FileNotFoundError:
+        return 0
+    rows = [row for line in lines if (row := _read_warning(line, database.clock.now())) is not None]
+    async with database.transaction(flushed=False) as conn:
+        for row in rows:
+            await injections.add(conn, row)
+    taken.unlink()
+    return len(rows)
+
+
+def _read_warning(line: str, now: datetime) -> InjectionRow | None:
+    """Return what a line of the hook says; None for one that is broken."""
+    try:
+        said = json.loads(line)
+        client, session, call_id = str(said["client"]), str(said["session_id"]), said.get("tool_use_id")
+        return InjectionRow(
+            id=str(ULID()),
+            session_id=imported_session_id(client, session),
+            agent=client,
+            project=str(said["project"]),
+            moment="before_call",
+            cited=[f"lesson:{said['id']}"],
+            tokens=int(said["tokens"]),
+            call_id=call_id if isinstance(call_id, str) else None,
+            fix={},
+            outcome=None,
+            created_at=now,
+        )
+    except (ValueError, TypeError, KeyError):
+        return None
 
 
 async def judge_fixes(database: Database, session_id: str) -> int:

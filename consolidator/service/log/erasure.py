@@ -13,6 +13,7 @@ from consolidator.errors import NotFound
 from consolidator.jobs.indexing.indexer import forget_turns, index_facts
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.merging.lesson_merge import lock_lessons
+from consolidator.jobs.merging.warning_file import write_warnings
 from consolidator.models.source import ErasureRow
 from consolidator.runtime.turn.sub_agents import cancel_sub_agent
 from consolidator.settings import Settings
@@ -87,6 +88,7 @@ async def erase_sessions(database: Database, settings: Settings, plan: ErasurePl
             await index_facts(conn, agent)
         for scope in changed:
             await lessons.delete_retired(conn, scope.peer, scope.project)
+    await write_warnings(database, settings.home)
     return {"sessions": len(family), "events": erased_events, "store_items": items}
 
 

@@ -14,7 +14,7 @@ from consolidator.database.jsonb import as_jsonb, escape
 from consolidator.database.partitions import Connection
 from consolidator.models.provenance import Provenance
 from consolidator.store.calls.upserts import Outcome, upsert_each
-from consolidator.store.queries import execute, fetch_all, fetch_column, fetch_one, fetch_value, load, row_values
+from consolidator.store.queries import execute, fetch_all, fetch_one, fetch_value, load, row_values
 
 _SQL = load("memory/lessons")
 LESSON_PREFIX = "l_"  # of an id
@@ -117,6 +117,11 @@ async def list_lessons(
     return await fetch_all(conn, LessonRow, _SQL["listing"], values)
 
 
+async def list_warnings(conn: Connection, person: str, *, limit: int) -> list[LessonRow]:
+    """Return what warns a person's agents before a call, in all projects, the most helpful first."""
+    return await fetch_all(conn, LessonRow, _SQL["warnings"], {"person": person, "limit": limit})
+
+
 async def load_lesson(conn: Connection, lesson_id: str, person: str) -> LessonRow | None:
     """Return a person's lesson, retired or not; None where there is none."""
     return await fetch_one(conn, LessonRow, _SQL["by_id"], {"id": lesson_id, "person": person})
@@ -125,8 +130,3 @@ async def load_lesson(conn: Connection, lesson_id: str, person: str) -> LessonRo
 async def forget(conn: Connection, lesson_id: str, *, now: datetime) -> None:
     """Leave nothing of a lesson but a mark that it is not to be learned again."""
     await execute(conn, _SQL["forget"], {"id": lesson_id, "now": now})
-
-
-async def list_projects(conn: Connection, person: str) -> list[str]:
-    """Return the projects in which a person has lessons."""
-    return await fetch_column(conn, _SQL["projects"], {"person": person})

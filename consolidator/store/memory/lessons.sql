@@ -40,15 +40,15 @@ where person = %(person)s and retired_at is null and (%(project)s::text is null 
   and (%(pattern)s::text is null or line ilike %(pattern)s or key ilike %(pattern)s)
 order by score desc, id limit %(limit)s
 
+-- name: warnings
+select * from lesson where person = %(person)s and retired_at is null and (body ->> 'warns')::boolean
+order by score desc, id limit %(limit)s
+
 -- name: by_id
-select * from lesson where id = %(id)s and forgotten_at is null
-  and person = %(person)s
+select * from lesson where id = %(id)s and person = %(person)s and forgotten_at is null
 
 -- name: forget
 update lesson
 set line = '', key = '', body = '{}', score = 0, retired_at = %(now)s, updated_at = %(now)s, forgotten_at = %(now)s,
     run_id = null, cause = 'person'
 where id = %(id)s
-
--- name: projects
-select distinct project from lesson where person = %(person)s and retired_at is null order by project

@@ -15,7 +15,7 @@ from consolidator.service.clients.hooks_text import add_hooks, has_hooks, remove
 from consolidator.service.clients.registry import CLAUDE_CODE, CLIENTS, CODEX, CURSOR
 from consolidator.service.clients.servers_text import SERVER_ARGUMENTS
 
-PROGRAM = Path("/site/consolidator/hooks/program.py")
+PROGRAMS = Path("/site/consolidator/hooks")
 HOME = Path("/data home/c")
 SERVER = {"command": "/venv/bin/python", "args": SERVER_ARGUMENTS, "env": {}}
 SERVER_OF_HOME = {**SERVER, "env": {"CONSOLIDATOR_HOME": "/data home/c"}}
@@ -32,9 +32,9 @@ OTHERS_OF_CURSOR = '{\n  "version": 1,\n  "hooks": {\n    "sessionStart": [{"com
 grouped = pytest.mark.parametrize("client", [CLAUDE_CODE, CODEX])
 
 
-def add(text: str, program: Path = PROGRAM, client: Any = CLAUDE_CODE) -> str:
+def add(text: str, folder: Path = PROGRAMS, client: Any = CLAUDE_CODE) -> str:
     """Settings with our hooks."""
-    return add_hooks(client, text, "/venv/bin/python", program, HOME)
+    return add_hooks(client, text, "/venv/bin/python", folder, HOME)
 
 
 @grouped
@@ -61,11 +61,12 @@ def test_a_hook_is_a_command_that_the_shell_reads_as_one_program() -> None:
     settings = json.loads(add("{}\n"))
     commands = {event: groups[-1]["hooks"][0]["command"] for event, groups in settings["hooks"].items()}
     assert set(commands) == {hook.event for hook in CLAUDE_CODE.hooks}
-    assert commands["SessionEnd"] == f"/venv/bin/python -I -S {PROGRAM} '{HOME}' SessionEnd claude-code"
+    assert commands["SessionEnd"] == f"/venv/bin/python -I -S {PROGRAMS}/program.py '{HOME}' SessionEnd claude-code"
+    assert commands["PreToolUse"] == f"/venv/bin/python -I -S {PROGRAMS}/warn.py '{HOME}' PreToolUse claude-code"
 
 
 def test_the_hooks_of_another_version_give_way() -> None:
-    moved = add(add(OTHERS, Path("/old/consolidator/hooks/program.py")))
+    moved = add(add(OTHERS, Path("/old/consolidator/hooks")))
     assert moved == add(OTHERS)
 
 

@@ -1,0 +1,217 @@
+"""What a coding agent runs before a call: says that such a call never worked in this project, and what works instead.
+
+Run as a file of its own: `python -I -S warn.py HOME EVENT CLIENT`, with the hook's payload on standard input. It runs
+at every call of the shell, so it asks nobody and starts nothing: the nights leave it a small file of the project's
+warnings, `hooks/warnings`. Only where all words of one stand in the payload the payload is read, and the call decided
+upon: its program has to stand where a command begins, not in quotes, a here-document or after `echo`. It never blocks a
+call, ends with 0 whatever happens, and leaves a line in `hooks/warned` of what it said, which the service counts.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+DEADLINE_SECONDS = 0.25
+MAX_PAYLOAD = 4 << 20  # bytes
+MAX_FILE = 64 << 10  # bytes of the warnings, and of what was said
+DIRECTORY, WARNINGS, WARNED = "hooks", "warnings", "warned"
+HEADER = b"consolidator warnings 1"
+_BEFORE_COMMANDS: tuple[str, ...] = ("!", "{", "if", "then", "else", "elif", "while", "until", "do")
+_BEFORE_COMMANDS += ("time", "sudo", "nohup", "command", "exec", "env")
+_ELSEWHERE = ("-C", "--cwd", "--prefix", "--dir", "--directory", "--filter", "--workspace", "--project", "-w", "-F")
+_NO_PLACE = "\0"  # a directory that is not known
+
+
+def main(arguments: list[str]) -> None:
+    """Warn of one call: `arguments` are the consolidator's home, the name of the event, and the agent's."""
+    signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
+    signal.setitimer(signal.ITIMER_REAL, DEADLINE_SECONDS)
+    home, event, client = arguments
+    payload = _read(0, MAX_PAYLOAD + 1)
+    directory = os.path.join(home, DIRECTORY)
+    if len(payload) > MAX_PAYLOAD or not (candidates := _find_candidates(_load(directory), payload)):
+        return
+    import json  # only here, since it takes time
+
+    body = json.loads(payload)
+    for project, line in candidates:
+        warning = json.loads(line)
+        if not concerns(warning["match"], json.loads(b'"%s"' % project), body):
+            continue
+        answer = {"hookSpecificOutput": {"hookEventName": event, "additionalContext": warning["block"]}}
+        os.write(1, json.dumps(answer).encode() + b"\n")
+        note = {name: body.get(name) for name in ("session_id", "tool_use_id", "cwd")}
+        note |= {name: warning[name] for name in ("id", "tokens", "project")}
+        _append(directory, json.dumps({**note, "client": client}).encode() + b"\n")
+        return
+
+
+def _find_candidates(warnings: bytes, payload: bytes) -> list[tuple[bytes, bytes]]:
+    """Return the project and the JSON of each warning of which all words stand in a payload."""
+    candidates, project = [], b""
+    for line in warnings.split(b"\n"):
+        if line[:1] == b"P":
+            project = line[1:] if line[1:] in payload else b""
+        elif project and line[:1] == b"W":
+            words, _, warning = line[1:].partition(b"\t\t")
+            if all(word in payload for word in words.split(b"\t")):
+                candidates.append((project, warning))
+    return candidates
+
+
+def concerns(match: dict[str, str], project: str, body: dict[str, object]) -> bool:
+    """Tell whether a call is one that never worked. `match` is that of the lesson; what is not sure is not."""
+    cwd, given = body.get("cwd"), body.get("tool_input")
+    if not isinstance(cwd, str) or not isinstance(given, dict):
+        return False
+    place = _below(project, cwd)
+    if place is None:
+        return False
+    if match.get("kind") == "skill":
+        named = given.get("skill", given.get("command"))
+        return body.get("tool_name") == "Skill" and named == match.get("skill")
+    line = given.get("command")
+    if isinstance(line, list) and line:
+        line = line[-1]  # ["bash", "-lc", ...]
+    if body.get("tool_name") not in ("Bash", "shell") or not isinstance(line, str):
+        return False
+    for words in split_commands(line):
+        if words[0] in ("cd", "pushd", "popd"):
+            place = _move(project, place, words)
+        elif _is_match(match, words, place):
+            return True
+    return False
+
+
+def _is_match(match: dict[str, str], words: list[str], place: str) -> bool:
+    kind, program = match.get("kind"), match.get("program")
+    if kind == "wrapper":
+        wrapper = str(match.get("wrapper")).split()
+        rest = words[len(wrapper) :]
+        while rest and rest[0] in ("proxy", "--"):
+            rest = rest[1:]
+        return words[: len(wrapper)] == wrapper and rest[:1] == [program]
+    if kind == "program":
+        return words[0] == program
+    if kind == "flag":
+        options = words[1 : words.index("--") if "--" in words else None]
+        return words[0] == program and match.get("option") in [word.partition("=")[0] for word in options]
+    if kind == "place":
+        operation = str(match.get("operation")).split()
+        is_here = not any(word.partition("=")[0] in _ELSEWHERE for word in words)
+        return is_here and words[: len(operation)] == operation and place == _plain(str(match.get("directory")))
+    return False
+
+
+def split_commands(line: str) -> list[list[str]]:
+    """Return the words of each command of a shell line, from its program on; a quoted word is no word to compare.
+
+    What follows a here-document's beginning is left out, and so is all of a line that is not understood.
+    """
+    commands: list[list[str]] = [[]]
+    word, has_word, is_quoted, at = "", False, False, 0
+    line = line.partition("<<")[0] + "\n"
+    while at < len(line):
+        char = line[at]
+        after = line[at + 1 : at + 2]
+        at += 1
+        if char == "\\":
+            if after != "\n":
+                word, has_word, is_quoted = word + after, True, True
+            at += 1
+        elif char in "'\"":
+            end = at
+            while end < len(line) and line[end] != char:
+                end += 2 if char == '"' and line[end] == "\\" else 1
+            if end >= len(line):
+                return []
+            word, has_word, is_quoted, at = word + line[at:end], True, True, end + 1
+        elif char == "#" and not has_word:
+            at = line.index("\n", at)
+        elif char == "&" and (word[-1:] in (">", "<") or after == ">"):
+            word, has_word = word + char, True
+        elif char in " \t\n;&|()`":
+            if char == "(" and word[-1:] == "=":
+                return []  # an array
+            if has_word:
+                commands[-1].append(f'"{word}"' if is_quoted else word)
+            word, has_word, is_quoted = "", False, False
+            if char not in " \t":
+                commands.append([])
+        else:
+            word, has_word = word + char, True
+    return [words for each in commands if (words := _without_prefix(each))]
+
+
+def _without_prefix(words: list[str]) -> list[str]:
+    """Return a command from its program on: without assignments, keywords, and programs that run what follows them."""
+    while words:
+        name, sign, _ = words[0].partition("=")
+        if words[0] in _BEFORE_COMMANDS or (sign and name.isidentifier()) or words[0] == "$":
+            words = words[1:]
+        elif words[0] == "timeout" and len(words) > 1 and words[1][:1].isdigit():
+            words = words[2:]
+        else:
+            break
+    return words
+
+
+def _below(project: str, directory: str) -> str | None:
+    """Return where a directory lies below a project; `_NO_PLACE` in a worktree of it, None elsewhere."""
+    if directory.startswith((project + "-worktrees/", project + ".worktrees/")):
+        return _NO_PLACE
+    if not (directory + "/").startswith(project + "/"):
+        return None
+    place = _plain(directory[len(project) :])
+    return _NO_PLACE if "worktrees/" in place else place
+
+
+def _move(project: str, place: str, words: list[str]) -> str:
+    """Return where a `cd` leads; `_NO_PLACE` where that is not sure."""
+    if words[0] != "cd" or len(words) != 2 or place == _NO_PLACE or set(words[1]) & set("$~*?\"'{") or words[1] == "-":
+        return _NO_PLACE
+    below = _below(project, os.path.normpath(os.path.join(project, place, words[1])))
+    return _NO_PLACE if below is None else below
+
+
+def _plain(path: str) -> str:
+    path = os.path.normpath(path).lstrip("/")
+    return "" if path == "." else path
+
+
+def _load(directory: str) -> bytes:
+    """Return the warnings; nothing where there are none, or where the file or its directory is not ours alone."""
+    try:
+        source = os.open(os.path.join(directory, WARNINGS), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        for status in (os.stat(directory), os.fstat(source)):
+            if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+                return b""
+    except OSError:
+        return b""
+    warnings = _read(source, MAX_FILE + 1)
+    return warnings if warnings.startswith(HEADER) and len(warnings) <= MAX_FILE else b""
+
+
+def _append(directory: str, line: bytes) -> None:
+    """Add a line to what was said, as far as there is room."""
+    target = os.open(os.path.join(directory, WARNED), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    if os.fstat(target).st_size + len(line) <= MAX_FILE:
+        os.write(target, line)
+
+
+def _read(source: int, limit: int) -> bytes:
+    """Return what a file holds, up to a limit in bytes."""
+    parts = []
+    while limit > 0 and (part := os.read(source, min(limit, 1 << 16))):
+        parts.append(part)
+        limit -= len(part)
+    return b"".join(parts)
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    finally:
+        os._exit(0)  # also after an error: whatever went wrong here is nothing to the agent

@@ -1,0 +1,108 @@
+"""The hook before calls warns of what stands where a command begins, and of nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from consolidator.hooks.warn import concerns, split_commands
+
+SHOP = "/work/shop"
+WRAPPER = {"kind": "wrapper", "wrapper": "rtk", "program": "bun"}
+PROGRAM = {"kind": "program", "program": "gmake"}
+FLAG = {"kind": "flag", "program": "cat", "option": "-A"}
+PLACE = {"kind": "place", "operation": "bun run css:build", "directory": ""}
+SKILL = {"kind": "skill", "skill": "commit"}
+
+
+def is_warned(match: dict[str, str], command: str, cwd: str = SHOP, tool: str = "Bash") -> bool:
+    return concerns(match, SHOP, {"tool_name": tool, "tool_input": {"command": command}, "cwd": cwd})
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rtk bun run test",
+        "cd frontend && rtk bun run test 2>&1 | tail -20",
+        "CI=1 rtk bun test",
+        "git status; rtk proxy bun run lint",
+        "if true; then rtk bun test; fi",
+        "timeout 60 rtk bun test\nls",
+        "(rtk bun test)",
+        "echo start && rtk bun test # see",
+        "rtk \\\n  bun test",
+    ],
+)
+def test_a_wrapper_that_cannot_run_a_program_is_warned_of_wherever_a_command_begins(command: str) -> None:
+    assert is_warned(WRAPPER, command)
+    assert is_warned(WRAPPER, command, cwd=f"{SHOP}/src")
+    assert is_warned(WRAPPER, command, cwd=f"{SHOP}-worktrees/x")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "bun run test",
+        "rtk cargo test",
+        "echo rtk bun test",
+        "echo 'never run rtk bun'",
+        'git commit -m "stop: rtk bun test fails; rtk bun lint, too"',
+        "git commit -m 'x\nrtk bun test\n'",
+        "cat <<EOF\nrtk bun test\nEOF",
+        "cat > notes.md <<'EOF'\nfirst\nrtk bun test\nEOF\nls",
+        "grep -rn rtk bun.lock",
+        "# rtk bun test",
+        "ls # then rtk bun test",
+        "a=(rtk bun)",
+        "rtkbun bun",
+        "which rtk; bun test",
+        "echo rtk\\; rtk\\ bun",
+        "echo 'it''s; rtk bun test",
+        "rtk 'bun' test",
+    ],
+)
+def test_words_in_quotes_documents_comments_and_arguments_are_no_call(command: str) -> None:
+    assert not is_warned(WRAPPER, command)
+
+
+def test_only_the_project_and_the_tool_of_a_warning_are_meant() -> None:
+    assert not is_warned(WRAPPER, "rtk bun test", cwd="/work/shopping")
+    assert not is_warned(WRAPPER, "rtk bun test", cwd="/work")
+    assert not is_warned(WRAPPER, "rtk bun test", tool="Write")
+    nothing: list[Any] = [{}, {"tool_name": "Bash", "tool_input": "rtk bun", "cwd": SHOP}, {"cwd": 3}]
+    assert not any(concerns(WRAPPER, SHOP, body) for body in nothing)
+    assert not is_warned({"kind": "argument", "program": "rtk"}, "rtk bun test")  # of a kind that is not known here
+    listed = {"tool_name": "shell", "tool_input": {"command": ["bash", "-lc", "rtk bun test"]}, "cwd": SHOP}
+    assert concerns(WRAPPER, SHOP, listed)
+
+
+def test_programs_flags_places_and_skills() -> None:
+    assert is_warned(PROGRAM, "ls && gmake all")
+    assert not is_warned(PROGRAM, "which gmake")
+    assert is_warned(FLAG, "git diff | cat -A")
+    assert is_warned(FLAG, "cat -n -A x")
+    assert not is_warned(FLAG, "cat -- -A")
+    assert not is_warned(FLAG, "grep -A 3 x; cat y")
+    assert is_warned(PLACE, "bun run css:build")
+    assert is_warned(PLACE, "cd .. && bun run css:build", cwd=f"{SHOP}/frontend")
+    assert not is_warned(PLACE, "bun run css:build", cwd=f"{SHOP}/frontend")
+    assert not is_warned(PLACE, "cd frontend && bun run css:build")
+    assert not is_warned(PLACE, "cd $HOME; bun run css:build")
+    assert not is_warned(PLACE, "bun run css:build --cwd frontend")
+    assert not is_warned(PLACE, "bun run css:build", cwd=f"{SHOP}/.claude/worktrees/x")
+    assert not is_warned(PLACE, "bun run css:watch")
+    assert concerns(SKILL, SHOP, {"tool_name": "Skill", "tool_input": {"skill": "commit"}, "cwd": SHOP})
+    assert not concerns(SKILL, SHOP, {"tool_name": "Skill", "tool_input": {"skill": "commits"}, "cwd": SHOP})
+    assert not is_warned(SKILL, "commit")
+
+
+def test_a_line_is_split_outside_of_quotes() -> None:
+    assert split_commands(r"a 'b; c' && d\ e | f 2>&1; g &> h & i") == [
+        ["a", '"b; c"'],
+        ['"d e"'],
+        ["f", "2>&1"],
+        ["g", "&>", "h"],
+        ["i"],
+    ]
+    assert split_commands("echo 'unfinished") == []
