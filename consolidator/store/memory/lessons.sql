@@ -52,3 +52,6 @@ update lesson
 set line = '', key = '', body = '{}', score = 0, retired_at = %(now)s, updated_at = %(now)s, forgotten_at = %(now)s,
     run_id = null, cause = 'person'
 where id = %(id)s
+
+-- name: projects
+select distinct project from lesson where person = %(person)s and retired_at is null order by project
