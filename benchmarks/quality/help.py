@@ -3,10 +3,10 @@
     python -m benchmarks.quality.help FOLDER --train N [--show]
 
 The first N sessions in time are imported and learned from in one night, as the day after the last of them. The others
-are then replayed event by event: each start, prompt, call and failure is handed to the functions that answer hooks, in
-the client's own form, and each call of a shell to the program that warns before calls. What they tell is judged by what the session then did (`help_outcomes`), beside a baseline of
-thirty lines. A failure that its exit code hides is reported to no hook for failures; what would have been told of it is
-counted apart.
+are then replayed event by event: each start, prompt and failure is handed to the functions that answer hooks, in the
+client's own form, and each call of a shell to the program that warns before calls. What they tell is judged by what the
+session then did (`help_outcomes`), beside a baseline of thirty lines. A failure that its exit code hides is reported to
+no hook for failures; what would have been told of it is counted apart.
 """
 
 from __future__ import annotations
