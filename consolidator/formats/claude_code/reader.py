@@ -96,6 +96,7 @@ class _ClaudeCodeSession:
     usage_message_id: str | None = None  # the last message whose usage was recorded
     denial_recorded: bool = False  # since the model's last message
     started: bool = False
+    began_in: str | None = None  # the folder of its first line that names one
     follows: ItemName | None = None  # the last item before its own ones, of the session that it resumed
     last_item: ItemName | None = None
 
@@ -122,6 +123,8 @@ class _ClaudeCodeReader:
                 yield from guard_line(self._read_line(line, number), number)
 
     def _read_line(self, line: dict[str, Any], number: int) -> Iterator[Item]:
+        if line["type"] == "progress":
+            line = self._subagent_line(line) or line
         kind = line["type"]
         body = line.get("message")
         if kind in ("user", "assistant") and not isinstance(body, dict):
@@ -138,7 +141,10 @@ class _ClaudeCodeReader:
         base = _make_key(line, session)
         content = _hash_words(line)
         time_field = occurred_at_field(line.get("timestamp"))
+        place = self._moved_to(line, session)
         for draft in drafts:
+            if place is not None and draft.type is EventType.TOOL_CALL:
+                draft.data["cwd"] = place
             data = fit_payload(draft.type, {**time_field, **draft.data})
             key = f"{base}/{draft.part}"
             session.last_item = key, content
@@ -156,6 +162,29 @@ class _ClaudeCodeReader:
         if origin not in self._sessions:
             self._sessions[origin] = _ClaudeCodeSession(origin, ItemKeys(f"{NAME}/{origin}"))
         return self._sessions[origin]
+
+    def _subagent_line(self, line: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return a sub-agent's line that a progress line holds, if it stands in no file of its own; else None."""
+        data = line.get("data")
+        inner = data.get("message") if isinstance(data, Mapping) and data.get("type") == "agent_progress" else None
+        if not isinstance(inner, Mapping) or inner.get("type") not in ("user", "assistant"):
+            return None
+        agent = data.get("agentId")  # type: ignore[union-attr]
+        places = (self._path.parent, self._path.with_suffix("") / "subagents")
+        if not isinstance(agent, str) or any((place / f"agent-{agent}.jsonl").exists() for place in places):
+            return None
+        shared = {
+            name: line[name] for name in ("sessionId", "cwd", "version", "gitBranch", "timestamp") if name in line
+        }
+        return {**shared, **inner, "isSidechain": True, "agentId": agent}
+
+    def _moved_to(self, line: Mapping[str, Any], session: _ClaudeCodeSession) -> str | None:
+        """Return where a line's calls run, where the shell has left the folder in which the session began."""
+        cwd = line.get("cwd")
+        if not isinstance(cwd, str):
+            return None
+        session.began_in = session.began_in or cwd
+        return cwd if cwd != session.began_in else None
 
     def _announce_session(self, session: _ClaudeCodeSession, line: Mapping[str, Any], number: int) -> Iterator[Item]:
         """Yield the session when it changes, and its start event the first time."""

@@ -103,7 +103,7 @@ def _fold_events(context: SessionContext, folds: FoldStates, events: Sequence[Ev
     for unredacted in events:
         if unredacted.unreadable is not None:
             raise _ExtractorFailed(unredacted.seq, f"log: {unredacted.unreadable}")
-        event, calls_before = _redact_call(unredacted), digest.completed_calls
+        event, calls_before = redact_call(unredacted), digest.completed_calls
         _feed(event, "digest", digest.feed)
         if event.type in (EventType.TOOL_CALL, EventType.TASK_END) or digest.completed_calls > calls_before:
             result.sources.add(event.seq)
@@ -120,7 +120,7 @@ def _fold_events(context: SessionContext, folds: FoldStates, events: Sequence[Ev
     return result
 
 
-def _redact_call(event: Event) -> Event:
+def redact_call(event: Event) -> Event:
     """Return a call with redacted arguments: the folds keep them while the call waits for its result.
 
     They are redacted as memory reads them, since characters that nobody sees can hide a credential.

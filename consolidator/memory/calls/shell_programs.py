@@ -63,6 +63,7 @@ SUBCOMMAND_VERBS = word_set(
 # (program, subcommand) pairs whose next bare word belongs to the subcommand; "*" is any subcommand.
 NESTED_SUBCOMMANDS = frozenset(
     {("gh", "*"), ("glab", "*"), ("aws", "*"), ("gcloud", "*"), ("az", "*"), ("npm", "run"), ("pnpm", "run")}
+    | {("mise", "run"), ("deno", "task"), ("cargo", "xtask"), ("task", "run"), ("poe", "run")}
     | {("yarn", "run"), ("bun", "run"), ("npm", "run-script"), ("docker", "compose"), ("docker", "image")}
     | {("docker", "container"), ("docker", "volume"), ("docker", "network"), ("podman", "compose"), ("git", "stash")}
     | {("git", "remote"), ("git", "worktree"), ("git", "submodule"), ("git", "bisect"), ("git", "lfs"), ("go", "mod")}

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from consolidator.memory.calls.harm import line_harm
+from consolidator.memory.calls.harm_in_text import text_harm
+from consolidator.memory.lessons.always_failing import learn_always_failing
+from consolidator.memory.lessons.commands import learn_commands
+from consolidator.memory.lessons.fixes import learn_fixes
+from consolidator.memory.lessons.habits import learn_habits
+from consolidator.memory.lessons.history import History
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.trace import Trace
 
@@ -13,4 +20,13 @@ MAX_TRACES = 300  # sessions that lessons are learned from, the latest
 
 def learn_lessons(traces: Sequence[Trace]) -> list[Lesson]:
     """Return the lessons of a project, the best first; `traces` may come in any order."""
-    return []
+    history = History.of(traces)
+    failing, explained = learn_always_failing(history)
+    lessons = [*failing, *learn_fixes(history, explained), *learn_commands(history), *learn_habits(history)]
+    lessons = [lesson for lesson in lessons if not _is_hostile(lesson)]
+    return sorted(lessons, key=lambda lesson: (-lesson.score, lesson.kind, lesson.key))
+
+
+def _is_hostile(lesson: Lesson) -> bool:
+    """Whether a lesson would repeat a hostile command, in its sentence or as the call to use instead."""
+    return text_harm(lesson.line) is not None or (lesson.instead is not None and line_harm(lesson.instead) is not None)

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from consolidator.memory.calls import tool_kinds
+from consolidator.memory.calls.symbols import shell_command
+from consolidator.memory.lessons.headlines import STRONG, find_headlines
+from consolidator.memory.lessons.history import code, folder, segment_purpose
 from consolidator.memory.lessons.lesson import Lesson
+from consolidator.memory.lessons.segments import Segment, judge_segments, split_line
+from consolidator.memory.lessons.trace import SKILL_TOOLS, name_of, skill_name
+
+_MISSING_FILE = re.compile(r"does not exist|no such file|not found|ENOENT|cannot find", re.IGNORECASE)
+_MISSING_REPOSITORY = re.compile(r"not found|could not resolve", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +33,15 @@ def warn_before(lessons: Iterable[Lesson], tool: str, arguments: Any, directory:
 
     `directory` is where it runs, below the project's folder ("" for the folder itself); None where that is unknown.
     """
+    line = shell_command(tool, arguments)
+    segments, place = ([], None) if line is None else split_line(line, directory)
+    for lesson in lessons:
+        if lesson.warns and lesson.kind == "always_fails":
+            for segment in segments:
+                if _matches(lesson, segment, place):
+                    return Told(lesson, lesson.line, _instead(lesson, segment))
+            if "skill" in lesson.match and lesson.match["skill"] == _skill(tool, arguments):
+                return Told(lesson, lesson.line)
     return None
 
 
@@ -30,9 +49,113 @@ def answer_failure(
     lessons: Iterable[Lesson], tool: str, arguments: Any, error: str, directory: str | None = None
 ) -> Told | None:
     """Return what worked after such a failure in earlier sessions; None where nothing is known well enough."""
-    return None
+    known = list(lessons)
+    line = shell_command(tool, arguments)
+    if line is None:
+        return next(_answers_of_tool(known, tool, arguments, error), None)
+    segments, place = split_line(line, directory)
+    outcomes = judge_segments(segments, False, error, False)
+    failed = next((s for s, outcome in zip(segments, outcomes, strict=True) if outcome is False), None)
+    if failed is None:
+        return None
+    keys = {headline.key for headline in find_headlines(error, failed.program or name_of(segments))}
+    return next(_answers_of_shell(known, failed, place, keys, error), None)
+
+
+def _answers_of_shell(
+    lessons: list[Lesson], failed: Segment, directory: str | None, keys: set[str], error: str
+) -> Iterator[Told]:
+    for lesson in lessons:
+        if lesson.kind == "always_fails" and lesson.match["headline"] in keys and _matches(lesson, failed, directory):
+            yield Told(lesson, lesson.line, _instead(lesson, failed))
+    for lesson in lessons:
+        home = lesson.match.get("home")
+        is_its_home = lesson.kind == "command" and home is not None and lesson.match["operation"] == failed.operation
+        if is_its_home and directory not in (None, home) and STRONG.search(error):
+            yield Told(lesson, f"Run {code(failed.call)} in {folder(str(home))}.", failed.call)
+    fixes = [lesson for lesson in lessons if lesson.kind == "fix" and lesson.match["headline"] in keys]
+    for lesson in sorted(fixes, key=lambda lesson: (-lesson.match["share"], -lesson.sessions, lesson.key)):
+        if lesson.instead != failed.call or lesson.directory not in (None, directory):
+            yield Told(lesson, lesson.line, lesson.instead)
+    if segment_purpose(failed) == "test" or failed.operation == "git commit":
+        for lesson in lessons:
+            if lesson.kind == "foreign_folder" and f"{lesson.match['folder']}/" in error:
+                yield Told(lesson, lesson.line)
+    if failed.program == "gh" and _MISSING_REPOSITORY.search(error):
+        for lesson in lessons:
+            if lesson.kind == "constant" and lesson.instead and _is_mistaken(failed.call, lesson.instead):
+                yield Told(lesson, lesson.line, lesson.instead)
+    yield from _answers_of_path(lessons, [path for path in failed.paths if path in error], error)
+
+
+def _is_mistaken(call: str, repository: str) -> bool:
+    """Whether a call names another repository with the owner or the name of the project's own."""
+    owner, _, name = repository.partition("/")
+    return repository not in call and (f"{owner}/" in call or f"/{name}" in call)
+
+
+def _answers_of_tool(lessons: list[Lesson], tool: str, arguments: Any, error: str) -> Iterator[Told]:
+    skill = _skill(tool, arguments)
+    for lesson in lessons:
+        if lesson.kind == "always_fails" and skill is not None and lesson.match.get("skill") == skill:
+            yield Told(lesson, lesson.line)
+    if isinstance(arguments, dict):
+        paths = [arguments[key] for key in tool_kinds.PATH_KEYS if isinstance(arguments.get(key), str)]
+        yield from _answers_of_path(lessons, paths[:1], error)
+
+
+def _answers_of_path(lessons: list[Lesson], paths: list[str], error: str) -> Iterator[Told]:
+    """Yield where a file is that was looked for elsewhere."""
+    if not paths or not _MISSING_FILE.search(error):
+        return
+    for lesson in lessons:
+        index = lesson.match.get("index", {})
+        for path in paths:
+            parent, _, name = path.rstrip("/").rpartition("/")
+            place = index.get(name)
+            folders = {other.rpartition("/")[0] for other in index.values() if "/" in other}
+            is_guess = any(parent == known or parent.endswith("/" + known) for known in folders)
+            if place is not None and not path.endswith(place) and not is_guess:
+                yield Told(lesson, f"{code(path.rsplit('/', 1)[-1])} is at {code(place)} in this project.", place)
+
+
+def _matches(lesson: Lesson, segment: Segment, directory: str | None) -> bool:
+    """Whether a call's segment has the key of an always-failing lesson."""
+    match = lesson.match
+    values = {
+        "program": segment.program,
+        "operation": segment.operation,
+        "directory": directory,
+    }
+    is_same = all(match[name] == value for name, value in values.items() if name in match)
+    return (
+        match["kind"] not in ("skill", "path")
+        and is_same
+        and match.get("wrapper") in (None, *segment.wrappers)
+        and match.get("option") in (None, *segment.options)
+        and ("path" not in match or any(path.endswith(match["path"]) for path in segment.paths))
+    )
+
+
+def _instead(lesson: Lesson, segment: Segment) -> str | None:
+    return segment.call if lesson.match["kind"] == "wrapper" else lesson.instead
+
+
+def _skill(tool: str, arguments: Any) -> str | None:
+    name = tool_kinds.tool_base_name(tool)
+    return skill_name(arguments, name) if name in SKILL_TOOLS and isinstance(arguments, dict) else None
 
 
 def warning_words(lesson: Lesson) -> tuple[str, ...]:
     """Return literal words of which a call that the lesson warns of must hold all: a filter before any parsing."""
-    return ()
+    match = lesson.match
+    kind = match.get("kind")
+    if not lesson.warns:
+        return ()
+    if kind == "wrapper":
+        return match["wrapper"], match["program"]
+    if kind == "flag":
+        return match["program"], match["option"]
+    if kind == "place":
+        return tuple(match["operation"].split())
+    return (match[kind],) if kind in ("program", "skill") else ()

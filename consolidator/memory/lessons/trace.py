@@ -5,13 +5,83 @@ A left fold: however a session is cut into nights, the trace is the same. It is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import json
+import re
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
 from typing import Any
 
-from consolidator.models.event import Event
+from consolidator.memory.calls import tool_kinds
+from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
+from consolidator.memory.calls.directory import call_directory
+from consolidator.memory.calls.symbols import shell_command
+from consolidator.memory.lessons.headlines import Headline, find_headlines, hash_printed, shows_failure
+from consolidator.memory.lessons.segments import Segment, blamed_segment, judge_segments, split_line
+from consolidator.models.event import Event, parse_timestamp
+from consolidator.models.payload import EventType
 
 TRACE_VERSION = "t1"
+MAX_CALLS = 3000  # of a session: the latest
+MAX_LINE = 240  # characters of a command line
+MAX_FOLDERS = 12
+MAX_CHECKS = 10
+MAX_SCANNED = 60_000  # characters of an output that are searched for folders and checks
+_REDACTED = 60_000  # characters of a failed output that are redacted before it is read
+_BOOKKEEPING = re.compile(
+    r"todo_?(?:write|read)|task(?:create|update|list|get|output|stop)?|agent|exit_?plan_?mode|enter_?plan_?mode|"
+    r"ask_?user_?question|tool_?search|update_plan|write_stdin|bash_?output|kill_?shell|web_?(?:fetch|search)"
+)
+SKILL_TOOLS = ("skill", "slashcommand")
+_FOLDER = re.compile(r"(?<![\w/.@:-])(?:\./)?([A-Za-z_][\w-]*/[\w@.-]+)/[\w@./-]*\w\.\w{1,5}\b")
+_CHECK = re.compile(
+    r"^(?:\$ (?P<echo>\S.*)|\[STARTED\] (?P<staged>(?!Running|Preparing|Applying|Cleaning|Backing)\S.*)"
+    r"|(?P<hook>[\w .:/()-]{2,60}?)\.{4,}\s?(?:Passed|Failed))$",
+    re.MULTILINE,
+)
+_GH_VALUE = re.compile(r"repos/([\w.-]+/[\w.-]+)|(?:--repo|-R)[ =]([\w.-]+/[\w.-]+)")
+
+
+@dataclass(slots=True)
+class TracedCall:
+    """One call of a session; how it is stored is `to_json`."""
+
+    seq: int
+    kind: str  # shell | read | edit | search | skill | tool
+    ok: bool | None  # None: neither a success nor a failure (rejected, cancelled, nothing to tell)
+    name: str = ""  # the tool; of a skill, which one
+    reason: str | None = None  # cascade | rejected | aborted | timeout
+    directory: str | None = None  # absolute, where known
+    line: str = ""  # of a shell call, redacted and cut
+    segments: list[Segment] = field(default_factory=list)
+    path: str | None = None  # of a file tool
+    headlines: list[Headline] = field(default_factory=list)  # of a failure
+    printed: list[str] = field(default_factory=list)  # hashes of error-like lines of a success
+    folders: list[str] = field(default_factory=list)  # that the output of a check or commit names
+    checks: list[str] = field(default_factory=list)  # commands that a commit ran
+    echoed: str | None = None  # what a task runner printed that it runs
+    value: str | None = None  # of `gh`: the repository; of an edit: "tab" or "space", how its lines are indented
+    at: str = ""  # ISO 8601
+    seconds: float | None = None
+
+    def to_json(self) -> list[Any]:
+        """Return the call as JSON: its values in order."""
+        return [_plain(getattr(self, column.name)) for column in fields(self)]
+
+    @classmethod
+    def from_json(cls, values: list[Any]) -> TracedCall:
+        """Read what `to_json` returned."""
+        call = cls(*values)
+        call.segments = [Segment.from_json(row) for row in values[7]]
+        call.headlines = [Headline(*row) for row in values[9]]
+        return call
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list) and value and isinstance(value[0], (Segment, Headline)):
+        return [[getattr(item, column.name) for column in fields(item)] for item in value]
+    return value
 
 
 class TraceFold:
@@ -19,13 +89,148 @@ class TraceFold:
 
     def __init__(self, redact: Callable[[str], str], packed: bytes = b"") -> None:
         self._redact = redact
+        state = _unpack(packed)
+        self._start: str | None = state.get("start")
+        self._pairer = CallPairer(state.get("count", 0), state.get("pending", []))
+        self._places: dict[int, str | None] = {int(seq): place for seq, place in state.get("places", {}).items()}
+        self._calls: list[Any] = state.get("calls", [])  # as JSON: old ones are never read again
 
     def feed(self, event: Event) -> None:
         """Take the next event."""
+        if event.type is EventType.SESSION_START and self._start is None:
+            cwd = event.data.get("cwd")
+            self._start = self._redact(cwd)[:300] if isinstance(cwd, str) else None
+        elif event.type is EventType.TOOL_CALL:
+            cwd = event.data.get("cwd")
+            self._places[event.seq] = self._redact(cwd)[:300] if isinstance(cwd, str) else self._start
+        completed = self._pairer.feed(event)
+        if completed is not None:
+            place = self._places.pop(completed.seq, self._start)
+            call = self._trace(completed, place, event.occurred_at)
+            if call is not None:
+                self._calls.append(call.to_json())
+                del self._calls[:-MAX_CALLS]
 
     def pack(self) -> bytes:
         """Return the trace with the state of the fold, compressed; `TraceFold` and `Trace.unpack` read it."""
-        return b""
+        pending = {entry["seq"] for entry in self._pairer.pending}
+        state = {
+            "version": TRACE_VERSION,
+            "start": self._start,
+            "count": self._pairer.count,
+            "pending": self._pairer.pending,
+            "places": {str(seq): place for seq, place in sorted(self._places.items()) if seq in pending},
+            "calls": self._calls,
+        }
+        return zlib.compress(json.dumps(state, ensure_ascii=True, separators=(",", ":")).encode(), 3)
+
+    def _trace(self, call: CompletedCall, place: str | None, ended: datetime) -> TracedCall | None:
+        line = shell_command(call.tool, call.arguments)
+        name = tool_kinds.tool_base_name(call.tool)
+        if line is None and _BOOKKEEPING.fullmatch(name):
+            return None
+        ok: bool | None = call.ok
+        if not call.ok and call.reason in ("rejected", "aborted", "cascade"):
+            ok = None
+        traced = TracedCall(call.seq, "tool", ok, name=call.tool[:80], reason=call.reason, at=call.occurred_at)
+        started = parse_timestamp(call.occurred_at)
+        traced.seconds = round((ended - started).total_seconds(), 1) if started is not None else None
+        if line is not None:
+            self._trace_shell(traced, call, line, place)
+        else:
+            self._trace_tool(traced, call, name, place)
+        return traced
+
+    def _trace_shell(self, traced: TracedCall, call: CompletedCall, line: str, place: str | None) -> None:
+        traced.kind = "shell"
+        given = call_directory(call.tool, call.arguments) if isinstance(call.arguments, Mapping) else None
+        start = given if given and given.startswith("/") and not line.lstrip().startswith("cd ") else place
+        segments, directory = split_line(line, start)
+        traced.directory = directory
+        traced.line = " ".join(self._redact(line[:2000]).split())[:MAX_LINE]
+        text = call.result_text
+        hidden = [segment for segment in segments if segment.piped]
+        masked = call.ok and bool(hidden) and blamed_segment(segments, text) is not None
+        if call.ok and any(not segment.is_trivial for segment in hidden):
+            masked = masked or shows_failure(text)
+        if masked:
+            traced.ok = False
+        if traced.ok is not None:
+            outcomes = judge_segments(segments, call.ok, text, masked)
+            segments = [
+                replace(segment, ok=outcome, call=self._redact(segment.call))
+                for segment, outcome in zip(segments, outcomes, strict=True)
+            ]
+        traced.segments = segments
+        acting = [segment for segment in segments if not segment.is_trivial]
+        if traced.ok is False:
+            text = self._redact(text[: _REDACTED // 2] + text[-_REDACTED // 2 :] if len(text) > _REDACTED else text)
+            failed = next((segment for segment in segments if segment.ok is False), None)
+            traced.headlines = find_headlines(text, failed.program if failed else name_of(segments))
+        elif traced.ok and acting:
+            traced.printed = hash_printed(text)
+        if acting and traced.ok is not None:
+            self._trace_output(traced, acting, text)
+        if any(segment.operation.startswith("gh") for segment in segments) and traced.ok is not None:
+            match = _GH_VALUE.search(line)
+            traced.value = self._redact(match[1] or match[2]) if match else None
+
+    def _trace_output(self, traced: TracedCall, acting: list[Segment], text: str) -> None:
+        folders = dict.fromkeys(match[1] for match in _FOLDER.finditer(text[:MAX_SCANNED]))
+        traced.folders = [self._redact(folder) for folder in list(folders)[:MAX_FOLDERS]]
+        echoes = [self._redact(match["echo"])[:120] for match in _CHECK.finditer(text[:MAX_SCANNED]) if match["echo"]]
+        if any(segment.operation == "git commit" for segment in acting):
+            named = [m["staged"] or m["hook"] for m in _CHECK.finditer(text[:MAX_SCANNED]) if not m["echo"]]
+            traced.checks = [*echoes, *(self._redact(name).strip()[:80] for name in named)][:MAX_CHECKS]
+        elif echoes and len(acting) == 1:
+            traced.echoed = echoes[0]
+
+    def _trace_tool(self, traced: TracedCall, call: CompletedCall, name: str, place: str | None) -> None:
+        traced.directory = place
+        arguments = call.arguments if isinstance(call.arguments, Mapping) else {}
+        path = next((arguments[key] for key in tool_kinds.PATH_KEYS if isinstance(arguments.get(key), str)), None)
+        traced.path = path[:300] if path else None
+        if name in SKILL_TOOLS:
+            traced.kind = "skill"
+            traced.name = skill_name(arguments, name)
+        elif tool_kinds.SEARCHING_TOOLS.fullmatch(name):
+            traced.kind = "search"
+            if traced.ok and re.match(r"(?:No (?:files|matches) found|Found 0)", call.result_text):
+                traced.ok = None
+        elif path and tool_kinds.READING_TOOLS.fullmatch(name):
+            traced.kind = "read"
+        elif path and tool_kinds.EDITING_TOOLS.fullmatch(name):
+            traced.kind = "edit"
+            traced.value = _indentation(arguments)
+        if traced.ok is False:
+            traced.headlines = find_headlines(self._redact(call.result_text[:4000]), name)
+
+
+def skill_name(arguments: Mapping[str, Any], tool: str) -> str:
+    """Return which skill a call asks for."""
+    skill = arguments.get("skill") or arguments.get("command") or arguments.get("name")
+    return str(skill)[:80].lstrip("/").split(" ")[0] if skill else tool
+
+
+def _indentation(arguments: Mapping[str, Any]) -> str | None:
+    """Return how the lines that an edit replaces or writes are indented."""
+    texts = (arguments.get(key) for key in ("old_string", "new_string", "content"))
+    text = "\n".join(text[:4000] for text in texts if isinstance(text, str))
+    tabs, spaces = len(re.findall(r"(?m)^\t", text)), len(re.findall(r"(?m)^  +\S", text))
+    return None if tabs == spaces == 0 else "tab" if tabs > spaces else "space"
+
+
+def name_of(segments: list[Segment]) -> str:
+    """Return the program that a call with these segments is about."""
+    acting = [segment for segment in segments if not segment.is_trivial] or segments
+    return acting[0].program if acting else "sh"
+
+
+def _unpack(packed: bytes) -> dict[str, Any]:
+    if not packed:
+        return {}
+    state: dict[str, Any] = json.loads(zlib.decompress(packed))
+    return state if state.get("version") == TRACE_VERSION else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +240,12 @@ class Trace:
     session_id: str
     root_id: str  # its lineage root: forks and resumes count once
     agent: str
-    calls: tuple[dict[str, Any], ...]
+    calls: tuple[TracedCall, ...]
+    start: str | None = None  # the folder in which the session began
 
     @classmethod
     def unpack(cls, session_id: str, root_id: str, agent: str, packed: bytes) -> Trace:
         """Read what `TraceFold.pack` returned; a trace of another version holds nothing."""
-        return cls(session_id, root_id, agent, ())
+        state = _unpack(packed)
+        calls = tuple(TracedCall.from_json(call) for call in state.get("calls", ()))
+        return cls(session_id, root_id, agent, calls, state.get("start"))

@@ -334,6 +334,24 @@ def test_a_sub_agent_is_a_child_session_whose_prompts_are_no_persons(tmp_path: P
     assert log.user_texts() == []
 
 
+def test_a_sub_agent_in_progress_lines_is_a_child_session_with_its_calls(tmp_path: Path) -> None:
+    use = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "make test"}}
+    inner = {"type": "assistant", "uuid": "p1", "message": {"role": "assistant", "content": [use]}}
+    progress = {"type": "agent_progress", "agentId": "a1", "message": inner}
+    log = read(tmp_path, line("user", "hi"), line("progress", None, data=progress), line("user", "again"))
+    child = next(session for session in log.sessions.values() if session.kind == "sub-agent")
+    assert log.types(child.origin) == ["SessionStart", "ToolCall"]
+    assert log.payloads(EventType.TOOL_CALL)[0]["arguments"] == {"command": "make test"}
+
+
+def test_a_call_says_where_it_runs_once_the_shell_has_moved(tmp_path: Path) -> None:
+    uses = [{"type": "tool_use", "id": f"t{n}", "name": "Bash", "input": {"command": "make"}} for n in range(2)]
+    here, there = ({"role": "assistant", "content": [use]} for use in uses)
+    lines = [line("assistant", None, cwd="/app", message=here), line("assistant", None, cwd="/app/web", message=there)]
+    calls = read(tmp_path, line("user", "hi", cwd="/app"), *lines).payloads(EventType.TOOL_CALL)
+    assert [call.get("cwd") for call in calls] == [None, "/app/web"]
+
+
 def test_a_sub_agent_in_the_background_ends_with_its_notification(tmp_path: Path) -> None:
     note = "<task-notification>\n<task-id>a1</task-id>\n<status>completed</status>\n</task-notification>"
     log = read(
@@ -469,11 +487,11 @@ def test_real_sessions_leave_no_line_unexplained() -> None:
     root = DATA / "claude-code"
     log = Log(READER, list(claude_code.files(root)), root)
     assert log.problems == []
-    assert len(log.sessions) == 10
-    assert (log.types().count("ToolCall"), log.types().count("ToolResult")) == (561, 561)
+    assert len(log.sessions) == 11
+    assert (log.types().count("ToolCall"), log.types().count("ToolResult")) == (570, 570)
     assert results_follow_calls(log)
     assert len(set(log.keys())) == len(log.keys())
-    assert sum(data["status"] == "error" for data in log.payloads(EventType.TOOL_RESULT)) == 30
+    assert sum(data["status"] == "error" for data in log.payloads(EventType.TOOL_RESULT)) == 33
     assert {session.project for session in log.sessions.values()} == {
         "/home/USER/projects/spotter",
         "/home/marco/projects/spotter",

@@ -1,0 +1,218 @@
+"""Learns what always fails here: a wrapper, program, flag, place, path or skill; and what works in its place.
+
+Each call has several *keys*. A key that never worked, and mostly failed with one headline that says that something is
+not there or not understood, explains its failures. Only keys without a success are warned of before a call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from consolidator.memory.lessons.headlines import DECISIVE, STRONG
+from consolidator.memory.lessons.history import Cases, History, TracedSession, code, folder, most_common, shorten
+from consolidator.memory.lessons.lesson import Lesson
+from consolidator.memory.lessons.segments import Segment
+from consolidator.memory.lessons.trace import TracedCall
+
+Key = tuple[str, ...]  # a kind and names: ("wrapper", "rtk", "bun")
+MIN_FAILURES, MIN_DECISIVE_FAILURES, MIN_SESSIONS = 3, 2, 2
+MIN_SAME_HEADLINE = 0.6  # of the failures
+MIN_INSTEAD, MIN_INSTEAD_OF_FLAG = 0.34, 0.2  # of the failures, after which the other call worked
+MAX_REASON = 90  # characters
+MIN_PATH_SESSIONS = 3  # that looked for a path: one or two guesses are nobody's habit
+_OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
+_KINDS = ("wrapper", "program", "skill", "flag", "place", "argument", "path")  # what explains more comes first
+_FIELDS = {
+    "wrapper": ("wrapper", "program"),
+    "program": ("program",),
+    "flag": ("operation", "option"),
+    "place": ("operation", "directory"),
+    "argument": ("program", "path"),
+    "skill": ("skill",),
+    "path": ("path",),
+}  # how the names of a key are called in a lesson's match
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    session: TracedSession
+    position: int
+    call: TracedCall
+    segment: Segment | None
+
+    @property
+    def id(self) -> tuple[str, int]:
+        return self.session.session_id, self.call.seq
+
+
+@dataclass(slots=True)
+class _Uses:
+    successes: int = 0
+    failures: list[_Failure] = field(default_factory=list)
+
+
+def keys_of(session: TracedSession, call: TracedCall, segment: Segment | None) -> Iterator[Key]:
+    """Yield the keys of a call, or of one segment of a shell call."""
+    if segment is not None:
+        for wrapper in segment.wrappers:
+            yield "wrapper", wrapper, segment.program
+        yield "program", segment.program
+        for option in segment.options:
+            yield "flag", segment.operation, option
+        directory = session.relative(call.directory)
+        if directory is not None and not segment.is_trivial:
+            yield "place", segment.operation, directory
+        for path in segment.paths:
+            yield "argument", segment.program, session.relative(path) or "."
+    elif call.kind == "skill":
+        yield "skill", call.name
+    elif call.kind in ("read", "search") and call.path:
+        parts = (session.relative(call.path) or ".").split("/")
+        for depth in {*range(2, len(parts)), len(parts)}:
+            yield "path", "/".join(parts[:depth])
+
+
+def learn_always_failing(history: History) -> tuple[list[Lesson], set[tuple[str, int]]]:
+    """Return what never worked here, or of flags mostly failed, and the calls (session, seq) that this explains."""
+    uses = _collect(history)
+    explained: set[tuple[str, int]] = set()
+    headlines: set[tuple[str, str]] = set()
+    lessons: list[Lesson] = []
+    for key in sorted(uses, key=lambda key: (-len(uses[key].failures), _KINDS.index(key[0]), len(key), key)):
+        failures = [failure for failure in uses[key].failures if failure.id not in explained]
+        headline = _find_headline(history, key, uses[key], failures)
+        if headline is None or (headline, key[-1]) in headlines:
+            continue
+        explained |= {failure.id for failure in failures}
+        headlines.add((headline, key[-1]))
+        lessons.append(_build_lesson(history, key, uses[key], failures, headline))
+    return lessons, explained
+
+
+def _collect(history: History) -> dict[Key, _Uses]:
+    uses: dict[Key, _Uses] = defaultdict(_Uses)
+    for session in history.sessions:
+        for position, call in enumerate(session.calls):
+            segments: list[Segment | None] = list(call.segments) if call.kind == "shell" else [None]
+            for segment in segments:
+                outcome = call.ok if segment is None else segment.ok
+                for key in set(keys_of(session, call, segment)) if outcome is not None else ():
+                    if outcome:
+                        uses[key].successes += 1
+                    else:
+                        uses[key].failures.append(_Failure(session, position, call, segment))
+    return uses
+
+
+def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Failure]) -> str | None:
+    """Return the headline with which a key always fails (of flags: mostly); None if it does not."""
+    allowed = len(failures) if key[0] == "flag" else 0
+    needed_sessions = MIN_PATH_SESSIONS if key[0] == "path" else MIN_SESSIONS
+    if uses.successes > allowed or len({failure.session.root for failure in failures}) < needed_sessions:
+        return None
+    counts: Counter[str] = Counter()
+    for failure in failures:
+        counts.update({h.key for h in history.reasons(failure.call) if STRONG.search(h.text)})
+    if not counts:
+        return None
+    headline = most_common(counts)
+    options = _OPTION.findall(headline)
+    if key[0] == "flag" and options and key[-1] not in options:
+        return None  # it was another option's
+    needed = MIN_DECISIVE_FAILURES if DECISIVE.search(headline) else MIN_FAILURES
+    return headline if counts[headline] >= max(needed, MIN_SAME_HEADLINE * len(failures)) else None
+
+
+def _build_lesson(history: History, key: Key, uses: _Uses, failures: list[_Failure], headline: str) -> Lesson:
+    kind, *names = key
+    cases = Cases([(failure.session, failure.call) for failure in failures])
+    reason = next(h.text for f in failures for h in history.reasons(f.call) if h.key == headline)
+    instead = _find_instead(key, failures)
+    counts = f"{len(failures)} of {len(failures) + uses.successes}: {shorten(reason, MAX_REASON)}"
+    always = "mostly" if uses.successes else "always"
+    if kind == "skill":
+        line = f"There is no skill {code(names[0])} here ({len(failures)} of {len(failures)} calls failed)."
+    elif kind == "path":
+        line = f"{code(names[0])} is not there ({counts})."
+    elif kind == "place":
+        home = _home_of(history, names[0])
+        cure = f"; run it in {folder(home)}" if home not in (None, names[1]) and home is not None else ""
+        line = f"{code(names[0])} fails in {folder(names[1])} ({counts}){cure}."
+    elif kind == "wrapper":
+        works = ", ".join(map(code, _operations_without(history, *names)))
+        cure = f"; without {code(names[0])} it works: {works}" if works else ""
+        line = f"{code(f'{names[0]} {names[1]} …')} {always} fails ({counts}){cure}."
+    else:
+        cure = f"; {code(instead)} then worked" if instead else ""
+        line = f"{code(' '.join(names))} {always} fails here ({counts}){cure}."
+    return cases.build_lesson(
+        "always_fails",
+        " ".join(key),
+        line,
+        3.0 * len(failures),
+        failures=len(failures),
+        successes=uses.successes,
+        instead=instead,
+        match={"kind": kind, "headline": headline, **dict(zip(_FIELDS[kind], names, strict=True))},
+        warns=uses.successes == 0 and kind not in ("argument", "path"),
+    )
+
+
+def _find_instead(key: Key, failures: list[_Failure]) -> str | None:
+    """Return the call of the same operation, without the key, that worked soon after the failures often enough."""
+    is_flag = key[0] == "flag"
+    counts: Counter[str] = Counter()
+    for failure in failures:
+        segment = failure.segment
+        if segment is None:
+            continue
+        later = (
+            [call for _, call in failure.session.acting(failure.position + 1, 2)]
+            if not segment.is_trivial
+            else failure.session.calls[failure.position + 1 : failure.position + 3]
+        )
+        for call in later:
+            worked = [s for s in call.segments if s.ok and s.operation == segment.operation]
+            match = next((s for s in worked if key not in set(keys_of(failure.session, call, s))), None)
+            if match is not None:
+                counts[_without_operands(match) if is_flag or key[0] == "place" else match.call] += 1
+                break
+    if not counts or counts.total() < MIN_INSTEAD_OF_FLAG * len(failures):
+        return None
+    best = most_common(counts)
+    enough = (
+        counts[best] >= MIN_INSTEAD_OF_FLAG * len(failures)
+        if is_flag
+        else counts.total() >= MIN_INSTEAD * len(failures)
+    )
+    return best if enough else None
+
+
+def _without_operands(segment: Segment) -> str:
+    return " ".join([segment.operation, *segment.options[:2]])
+
+
+def _operations_without(history: History, wrapper: str, program: str) -> list[str]:
+    """Return the operations of a program that work without a wrapper, the most frequent first."""
+    counts: Counter[str] = Counter()
+    for _, call in history.calls():
+        counts.update(
+            segment.operation
+            for segment in call.segments
+            if segment.ok and segment.program == program and wrapper not in segment.wrappers
+        )
+    return sorted(counts, key=lambda operation: (-counts[operation], operation))[:3]
+
+
+def _home_of(history: History, operation: str) -> str | None:
+    """Return the directory in which an operation nearly always worked."""
+    places: Counter[str] = Counter()
+    for session, call in history.calls():
+        directory = session.relative(call.directory)
+        if directory is not None and any(s.ok and s.operation == operation for s in call.segments):
+            places[directory] += 1
+    best = most_common(places) if places else None
+    return best if best is not None and places[best] >= 0.9 * places.total() else None

@@ -1,0 +1,315 @@
+"""Learns how a project's commands are run: for each purpose the call that works, what fails at its first run, what a
+commit runs, and what one check finds that another does not."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from consolidator.memory.lessons.headlines import DECISIVE, is_lint_rule
+from consolidator.memory.lessons.history import (
+    Cases,
+    History,
+    TracedSession,
+    code,
+    folder,
+    most_common,
+    segment_purpose,
+    shorten,
+)
+from consolidator.memory.lessons.lesson import Lesson
+from consolidator.memory.lessons.segments import TRANSPARENT_WRAPPERS, purpose_of
+
+MIN_SESSIONS = 2  # in which a command worked, or that show a commit's checks
+MIN_FIRST_FAILS, MIN_FIRST_SHARE, MIN_MENDED_SHARE = 3, 0.3, 0.2
+MIN_HOME_USES, HOME_SHARE = 5, 0.9
+MIN_SHOWN_SECONDS = 20
+MAX_USUAL_CALL = 60  # characters
+MENDED_WITHIN = 4  # acting calls
+_FILE = re.compile(r"\S/\S|\s[\w-]+\.\w{1,5}\b")  # one call's own
+_TITLES = {
+    "test": "Tests",
+    "lint": "Lint",
+    "format": "Format",
+    "typecheck": "Type check",
+    "build": "Build",
+    "run": "Run",
+    "install": "Install",
+    "deploy": "Deploy",
+    "migrate": "Migrate",
+    "generate": "Generate",
+}
+
+
+@dataclass(slots=True)
+class _Command:
+    """What became of an operation's calls."""
+
+    worked: Cases = field(default_factory=Cases)
+    failed: int = 0
+    lost: Cases = field(default_factory=Cases)  # failed as something was not there
+    calls: Counter[str] = field(default_factory=Counter)
+    places: Counter[str] = field(default_factory=Counter)
+    seconds: list[float] = field(default_factory=list)
+
+    @property
+    def counts(self) -> str:
+        return f"worked {len(self.worked)} of {len(self.worked) + self.failed}"
+
+    @property
+    def home(self) -> str | None:
+        """The directory in which it nearly always worked."""
+        place = most_common(self.places) if self.places else None
+        return place if place is not None and self.places[place] >= HOME_SHARE * self.places.total() else None
+
+    def usual_call(self, operation: str) -> str:
+        """Return the call that is mostly made; the operation alone where calls differ."""
+        call = most_common(self.calls)
+        is_usual = self.calls[call] >= 0.5 * self.calls.total() and len(call) <= MAX_USUAL_CALL
+        return call if is_usual and not _FILE.search(call) else operation
+
+
+def learn_commands(history: History) -> list[Lesson]:
+    """Return the project's commands, and what is known about running them."""
+    commands = _collect(history)
+    return [
+        *_purposes(commands),
+        *_homes(history, commands),
+        *_first_runs(history),
+        *_unmended(history),
+        *_commit_checks(history),
+        *_finds_more(history),
+    ]
+
+
+def _collect(history: History) -> dict[str, _Command]:
+    commands: dict[str, _Command] = defaultdict(_Command)
+    for session, call in history.calls():
+        for segment in call.segments:
+            if segment.is_trivial or segment.ok is None:
+                continue
+            command = commands[segment.operation]
+            if segment.ok:
+                command.worked.add(session, call)
+                command.calls[segment.call] += 1
+                place = session.relative(call.directory)
+                if place is not None:
+                    command.places[place] += 1
+                if len(call.segments) == 1 and call.seconds is not None:
+                    command.seconds.append(call.seconds)
+            elif TRANSPARENT_WRAPPERS.issuperset(segment.wrappers):
+                command.failed += 1
+                if any(DECISIVE.search(headline.text) for headline in history.reasons(call)):
+                    command.lost.add(session, call)
+    return commands
+
+
+def _purposes(commands: dict[str, _Command]) -> Iterator[Lesson]:
+    """Yield for each purpose the operation that worked in most sessions, and the next ones."""
+    by_purpose: dict[str, list[str]] = defaultdict(list)
+    for operation, command in commands.items():
+        purpose = purpose_of(operation)
+        if purpose is not None and len(command.worked.roots) >= MIN_SESSIONS:
+            by_purpose[purpose].append(operation)
+    for purpose, operations in sorted(by_purpose.items()):
+        best, *others = sorted(operations, key=lambda name: (-len(commands[name].worked.roots), name))
+        command = commands[best]
+        sessions = len(command.worked.roots)
+        often = [name for name in others if len(commands[name].worked.roots) >= max(MIN_SESSIONS, sessions // 5)]
+        also = "".join(
+            f"; also {code(commands[name].usual_call(name))} ({commands[name].counts})" for name in often[:2]
+        )
+        seconds = round(statistics.median(command.seconds), 1) if command.seconds else None
+        lasting = f", some {round(seconds)} s" if seconds is not None and seconds >= MIN_SHOWN_SECONDS else ""
+        call, home = command.usual_call(best), command.home
+        where = f" in {folder(home)}" if home else ""
+        yield command.worked.build_lesson(
+            "command",
+            purpose,
+            f"{_TITLES[purpose]}: {code(call)}{where} ({command.counts}{lasting}){also}.",
+            1.5 * sessions,
+            failures=command.failed,
+            successes=len(command.worked),
+            instead=call,
+            purpose=purpose,
+            match={"operation": best, "home": home}
+            if home is not None and len(command.worked) >= MIN_HOME_USES
+            else {},
+            directory=home,
+            seconds=seconds,
+        )
+
+
+def _homes(history: History, commands: dict[str, _Command]) -> Iterator[Lesson]:
+    """Yield the operations that work in one folder, and failed in another as something was not there."""
+    for operation, command in sorted(commands.items()):
+        home = command.home
+        lost = Cases([case for case in command.lost.members if _is_below(case[0].relative(case[1].directory), home)])
+        if home is None or len(command.worked) < MIN_HOME_USES or not lost:
+            continue
+        places = sorted({session.relative(call.directory) or "" for session, call in lost.members})
+        reason = shorten(history.reasons(lost.members[-1][1])[0].text, 60)
+        yield lost.build_lesson(
+            "command",
+            f"folder of {operation}",
+            f"{code(operation)} works in {folder(home)}; in {', '.join(map(folder, places[:2]))} it failed ({reason}): "
+            "the shell keeps its directory between calls.",
+            1.5 * len(lost) + 2,
+            failures=len(lost),
+            successes=len(command.worked),
+            instead=operation,
+            match={"operation": operation, "home": home},
+            directory=home,
+        )
+
+
+def _is_below(place: str | None, home: str | None) -> bool:
+    """Whether a place is another folder of the project than where an operation works."""
+    return place is not None and place != home and not place.startswith(("/", "~", ".."))
+
+
+def _first_runs(history: History) -> Iterator[Lesson]:
+    """Yield the checks whose first run of a session mostly fails, with the command that mends it."""
+    runs: dict[str, set[str]] = defaultdict(set)  # operation -> roots that ran it
+    failed: dict[str, Cases] = defaultdict(Cases)  # at the first run
+    mended: dict[str, Counter[str]] = defaultdict(Counter)
+    for session in history.sessions:
+        for position, call in enumerate(session.calls):
+            for segment in call.segments:
+                is_check = segment_purpose(segment) in ("lint", "test", "typecheck", "build")
+                if not is_check or segment.ok is None or (segment.ok is False and history.did_not_run(call)):
+                    continue
+                if session.root in runs[segment.operation]:
+                    continue
+                runs[segment.operation].add(session.root)
+                if segment.ok is False:
+                    failed[segment.operation].add(session, call)
+                    formatter = _next_formatter(session, position)
+                    if formatter is not None:
+                        mended[segment.operation][formatter] += 1
+    for operation, cases in sorted(failed.items()):
+        is_frequent = len(cases) >= max(MIN_FIRST_FAILS, MIN_FIRST_SHARE * len(runs[operation]))
+        if not is_frequent or mended[operation].total() < MIN_MENDED_SHARE * len(cases):
+            continue
+        cure = most_common(mended[operation])
+        yield cases.build_lesson(
+            "first_run_fails",
+            operation,
+            f"The first {code(operation)} of a session fails in {len(cases)} of {len(runs[operation])}; run "
+            f"{code(cure)} after editing.",
+            2.0 * len(cases),
+            failures=len(cases),
+            successes=len(runs[operation]) - len(cases),
+            instead=cure,
+        )
+
+
+def _next_formatter(session: TracedSession, position: int) -> str | None:
+    for _, call in session.acting(position + 1, MENDED_WITHIN):
+        for segment in call.segments:
+            if segment_purpose(segment) == "format" and segment.ok is not None:
+                return segment.operation
+    return None
+
+
+def _unmended(history: History) -> Iterator[Lesson]:
+    """Yield the lint rules that still fail after the formatter ran."""
+    left: dict[str, dict[str, Cases]] = defaultdict(lambda: defaultdict(Cases))  # formatter -> rule -> cases
+    for session in history.sessions:
+        formatter = None
+        for call in session.calls:
+            for segment in call.segments:
+                if segment_purpose(segment) == "format" and segment.ok is not None:
+                    formatter = segment.operation
+            is_lint = any(segment_purpose(segment) in ("lint", "format") for segment in call.segments)
+            for headline in call.headlines if is_lint and formatter is not None and call.ok is False else ():
+                if formatter is not None and is_lint_rule(headline.key):
+                    left[formatter][headline.key].add(session, call)
+    for formatter, rules in sorted(left.items()):
+        stubborn = [rule for rule in rules if len(rules[rule].roots) >= MIN_SESSIONS]
+        stubborn.sort(key=lambda rule: (-len(rules[rule].roots), rule))
+        if stubborn:
+            names = ", ".join(code(rule.rsplit("/", 1)[-1]) for rule in stubborn[:4])
+            cases = Cases([case for rule in stubborn for case in rules[rule].members])
+            yield cases.build_lesson(
+                "first_run_fails",
+                f"{formatter} leaves",
+                f"{code(formatter)} leaves the lint errors {names}: fix them by hand.",
+                2.0 * len(cases.roots),
+                failures=len(cases),
+            )
+
+
+def _commit_checks(history: History) -> Iterator[Lesson]:
+    """Yield what a commit runs, by what its output shows in several sessions."""
+    echoes: dict[str, Counter[str]] = defaultdict(Counter)  # what a task runner prints -> the operation that printed it
+    for _, call in history.calls():
+        operation = next((segment.operation for segment in call.segments if not segment.is_trivial), None)
+        if call.echoed and operation is not None:
+            echoes[call.echoed][operation] += 1
+    roots: dict[str, set[str]] = {}  # by check, in the order in which they were seen
+    cases = Cases()
+    outcomes: Counter[bool] = Counter()
+    for session, call in history.calls():
+        commit = next((segment for segment in call.segments if segment.operation == "git commit"), None)
+        if commit is None or call.ok is None:
+            continue
+        outcomes[commit.ok is not False] += 1
+        if call.checks:
+            cases.add(session, call)
+        for check in call.checks:
+            roots.setdefault(most_common(echoes[check]) if echoes[check] else check, set()).add(session.root)
+    checks = sorted((name for name in roots if len(roots[name]) >= MIN_SESSIONS), key=lambda name: -len(roots[name]))
+    if checks:
+        yield cases.build_lesson(
+            "commit_check",
+            "git commit",
+            f"The commit hook runs {', '.join(map(code, checks[:4]))} ({outcomes[False]} of {outcomes.total()} "
+            "commits were refused).",
+            1.5 * len(roots[checks[0]]),
+            failures=outcomes[False],
+            successes=outcomes[True],
+        )
+
+
+def _finds_more(history: History) -> Iterator[Lesson]:
+    """Yield the checks that failed though others had passed and nothing was edited in between."""
+    passed_before: dict[str, Counter[str]] = defaultdict(Counter)  # check -> what had passed
+    cases: dict[str, Cases] = defaultdict(Cases)
+    tests: Counter[str] = Counter()
+    for _, call in history.calls():
+        tests.update(
+            segment.operation for segment in call.segments if segment.ok and segment_purpose(segment) == "test"
+        )
+    main_test = most_common(tests) if tests else None
+    for session in history.sessions:
+        passed: dict[str, str] = {}  # operation -> purpose
+        for call in session.calls:
+            if call.kind == "edit":
+                passed.clear()
+            for segment in call.segments:
+                purpose, operation = segment_purpose(segment), segment.operation
+                if segment.ok and purpose in ("lint", "test", "typecheck"):
+                    passed[operation] = purpose
+                # A type check is held against all others, a test against other tests alone.
+                others = {name for name in passed if name != operation and purpose in ("typecheck", passed[name])}
+                finds = purpose == "typecheck" or (purpose == "test" and operation != main_test)
+                if segment.ok is False and finds and others and not history.did_not_run(call):
+                    passed_before[operation].update(others)
+                    cases[operation].add(session, call)
+    for operation, found in sorted(cases.items()):
+        if len(found.roots) < MIN_SESSIONS:
+            continue
+        names = sorted(passed_before[operation], key=lambda name: (-passed_before[operation][name], name))[:2]
+        yield found.build_lesson(
+            "finds_more",
+            operation,
+            f"{' and '.join(map(code, names))} do not catch what {code(operation)} finds ({len(found.roots)} sessions): "
+            "run it, too.",
+            2.5 * len(found.roots),
+            failures=len(found),
+            instead=operation,
+        )

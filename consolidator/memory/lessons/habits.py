@@ -1,0 +1,337 @@
+"""Learns what a project's files and the agent's own tools show: folders, twins, follow-ups, values, and the harness."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from consolidator.memory.calls.shell_programs import word_set
+from consolidator.memory.lessons.history import (
+    Cases,
+    History,
+    TracedSession,
+    code,
+    folder,
+    most_common,
+    segment_purpose,
+)
+from consolidator.memory.lessons.lesson import Lesson
+from consolidator.memory.lessons.segments import TASK_RUNNERS
+from consolidator.memory.lessons.trace import TracedCall
+
+MIN_SESSIONS = 3
+MIN_CONFIDENCE, MIN_LIFT = 0.6, 2.0
+MAX_UNIT_FILES = 60  # edited between two commits; more say nothing of what belongs together
+MAX_HUB_SHARE = 0.3  # of the units that a file is changed in: one that is changed with everything
+MAX_TOGETHER = 12
+MAX_INDEX = 400  # files that are known by their names
+MIN_CONSTANT_SHARE, MIN_CONSTANT_SESSIONS = 0.8, 2
+_NO_FOLDER = re.compile(
+    r"(?:node_modules|dist|build|target|vendor|site-packages|packages?|https?|a|b|lib)/|\.(?:git|venv)"
+)
+_NO_TWIN = word_set("index main types mod lib init __init__ readme package setup config utils test styles")
+_NO_PAIR = re.compile(
+    r"(?:^|/)(?:tests?|__tests__|docs?|spec)/|\.(?:test|spec)\.|changelog|readme|lock|package\.json", re.IGNORECASE
+)
+
+
+def learn_habits(history: History) -> list[Lesson]:
+    """Return the lessons of files and of the harness."""
+    return [*_harness(history), *_foreign_folders(history), *_index(history), *_constants(history), *_changes(history)]
+
+
+def _harness(history: History) -> Iterator[Lesson]:
+    """Yield how the agent's own tools behave, in our words, with counts from the log."""
+    cancelled, unmatched = Cases(), Cases()
+    indents: Counter[str] = Counter()
+    for session, call in history.calls():
+        if call.reason == "cascade":
+            cancelled.add(session, call)
+        if call.kind == "edit" and call.ok and call.value:
+            indents[call.value] += 1
+        elif call.kind == "edit" and any("to replace not found" in headline.key for headline in call.headlines):
+            unmatched.add(session, call)
+    if len(cancelled.roots) >= MIN_SESSIONS:
+        yield cancelled.build_lesson(
+            "harness",
+            "cancelled calls",
+            f"Of parallel calls one failure cancels the others (“Sibling tool call errored”, {len(cancelled)} times): "
+            "chain checks in one command.",
+            1.2 * len(cancelled.roots),
+            failures=len(cancelled),
+        )
+    if len(unmatched.roots) >= MIN_SESSIONS and indents["tab"] > 0.6 * indents.total():
+        yield unmatched.build_lesson(
+            "harness",
+            "tabs",
+            "Sources are indented with tabs: edits whose old text has spaces fail (“String to replace not found”, "
+            f"{len(unmatched)} times).",
+            1.5 * len(unmatched.roots),
+            failures=len(unmatched),
+        )
+
+
+def _foreign_folders(history: History) -> Iterator[Lesson]:
+    """Yield the folders that failing checks name and nobody edits, such as leftovers whose tests are picked up."""
+    failing: dict[str, Cases] = defaultdict(Cases)
+    passing: Counter[str] = Counter()
+    edited: set[str] = set()
+    removed: set[str] = set()
+    for session, call in history.calls():
+        if call.kind == "edit" and call.path:
+            edited.add(_two_levels(session, call.path))
+        is_check = any(segment_purpose(s) == "test" or s.operation == "git commit" for s in call.segments)
+        for name in set(call.folders) if is_check else ():
+            if call.ok is False:
+                failing[name].add(session, call)
+            elif call.ok:
+                passing[name] += 1
+        removed.update(
+            _two_levels(session, path) for s in call.segments if s.program == "rm" and s.ok for path in s.paths
+        )
+    for name, cases in sorted(failing.items()):
+        if (
+            len(cases.roots) < MIN_SESSIONS
+            or name in edited
+            or _NO_FOLDER.match(name)
+            or len(cases) < 2 * passing[name]
+        ):
+            continue
+        helped = "; removing what is left over there helped" if name in removed else ""
+        yield cases.build_lesson(
+            "foreign_folder",
+            name,
+            f"Failing tests and commits name files in {folder(name)}, which nobody edits ({len(cases.roots)} "
+            f"sessions): look there first{helped}.",
+            2.0 * len(cases.roots),
+            failures=len(cases),
+            match={"folder": name},
+        )
+
+
+def _two_levels(session: TracedSession, path: str) -> str:
+    return "/".join((session.relative(path) or "").split("/")[:2])
+
+
+def _index(history: History) -> Iterator[Lesson]:
+    """Yield where the files are that sessions used, by name: for those that are looked for elsewhere."""
+    used: dict[str, Counter[str]] = defaultdict(Counter)  # name -> path -> sessions
+    seen: set[tuple[str, str]] = set()
+    for session, call in history.calls():
+        path = session.relative(call.path) if call.kind in ("read", "edit") and call.ok else None
+        if path and not path.startswith("/") and (session.root, path) not in seen:
+            seen.add((session.root, path))
+            used[path.rsplit("/", 1)[-1]][path] += 1
+    places = {}
+    for name, paths in used.items():
+        best = most_common(paths)
+        if paths[best] >= 2 * (paths.total() - paths[best]):
+            places[name] = best
+    ranked = sorted(places, key=lambda name: (-used[name].total(), name))[:MAX_INDEX]
+    if ranked:
+        yield Cases().build_lesson(
+            "file_moved",
+            "index",
+            f"{len(ranked)} files are known by their names.",
+            0.0,
+            sessions=len({root for root, _ in seen}),
+            match={"index": {name: places[name] for name in sorted(ranked)}},
+            starts=False,
+        )
+
+
+def _constants(history: History) -> Iterator[Lesson]:
+    """Yield the repository that nearly all successful `gh` calls name."""
+    cases: dict[str, Cases] = defaultdict(Cases)
+    for session, call in history.calls():
+        if call.kind == "shell" and call.ok and call.value:
+            cases[call.value].add(session, call)
+    counts = Counter({value: len(members) for value, members in cases.items()})
+    best = most_common(counts) if counts else None
+    if best is None or len(cases[best].roots) < MIN_CONSTANT_SESSIONS:
+        return
+    if counts[best] >= MIN_CONSTANT_SHARE * counts.total():
+        yield cases[best].build_lesson(
+            "constant",
+            "gh repository",
+            f"This project's GitHub repository is {code(best)}.",
+            1.0 * len(cases[best].roots),
+            successes=counts[best],
+            instead=best,
+        )
+
+
+@dataclass(slots=True)
+class _Unit:
+    """What was edited and run between two commits of a session."""
+
+    session: TracedSession
+    files: set[str] = field(default_factory=set)
+    commands: set[str] = field(default_factory=set)
+    last: TracedCall | None = None  # edit
+
+
+@dataclass(frozen=True, slots=True)
+class _Units:
+    """All units, by number."""
+
+    members: list[_Unit]
+
+    def roots(self, numbers: set[int]) -> set[str]:
+        return {self.members[number].session.root for number in numbers}
+
+    def cases(self, numbers: set[int]) -> Cases:
+        units = (self.members[number] for number in sorted(numbers))
+        return Cases([(unit.session, unit.last) for unit in units if unit.last is not None])
+
+
+def _collect_units(history: History) -> _Units:
+    units: list[_Unit] = []
+    for session in history.sessions:
+        unit = _Unit(session)
+        for call in session.calls:
+            path = session.relative(call.path) if call.kind == "edit" and call.ok else None
+            if path and not path.startswith(("/", "~")):
+                unit.files.add(path)
+                unit.last = call
+            for segment in call.segments if unit.files else ():
+                if segment.ok and _may_follow(segment_purpose(segment), segment.operation):
+                    unit.commands.add(segment.operation)
+                if segment.ok and segment.operation == "git commit" and unit.files:
+                    units.append(unit)
+                    unit = _Unit(session)
+        if unit.files:
+            units.append(unit)
+    return _Units([unit for unit in units if len(unit.files) <= MAX_UNIT_FILES])
+
+
+def _may_follow(purpose: str | None, operation: str) -> bool:
+    """Whether an operation makes something of changed files; checks and formatters run after any change."""
+    is_task = operation.split(" ", 1)[0] in TASK_RUNNERS
+    return purpose in ("generate", "install", "migrate") or (purpose == "build" and is_task)
+
+
+def _changes(history: History) -> Iterator[Lesson]:
+    """Yield commands that follow a change of some files, files that are kept alike, and files changed together."""
+    units = _collect_units(history)
+    by_file: dict[str, set[int]] = defaultdict(set)
+    for number, unit in enumerate(units.members):
+        for path in unit.files:
+            by_file[path].add(number)
+    yield from _follow_ups(units, by_file)
+    twins = list(_twins(units, by_file))
+    yield from twins
+    yield from _together(units, by_file, {tuple(lesson.match["folders"]) for lesson in twins})
+
+
+def _follow_ups(units: _Units, by_file: dict[str, set[int]]) -> Iterator[Lesson]:
+    by_pattern: dict[str, set[int]] = defaultdict(set)
+    for path, numbers in by_file.items():
+        for pattern in (path, _wildcard(path), _wildcard(path, with_folder=False)):
+            if pattern:
+                by_pattern[pattern] |= numbers
+    by_command: dict[str, set[int]] = defaultdict(set)
+    for number, unit in enumerate(units.members):
+        for command in unit.commands:
+            by_command[command].add(number)
+    for command, ran in sorted(by_command.items()):
+        needed = 2 if "gen" in command else MIN_SESSIONS
+        ranked = []
+        for pattern, edited in by_pattern.items():
+            both = edited & ran
+            confidence = len(both) / len(edited)
+            lift = confidence * len(units.members) / len(ran)
+            if len(units.roots(both)) >= needed and confidence >= MIN_CONFIDENCE and lift >= MIN_LIFT:
+                ranked.append((-round(confidence, 3), -len(both), pattern))
+        if ranked:
+            pattern = min(ranked)[2]
+            both = by_pattern[pattern] & ran
+            yield units.cases(both).build_lesson(
+                "follow_up",
+                command,
+                f"After a change of {code(pattern)} {code(command)} is run ({len(both)} of {len(by_pattern[pattern])} "
+                "times).",
+                1.5 * len(units.roots(both)),
+            )
+
+
+def _wildcard(path: str, *, with_folder: bool = True) -> str | None:
+    """Return the pattern of a path's kind: "styles/*.css", or "*.css"; None for a file without an extension."""
+    directory, _, name = path.rpartition("/")
+    extension = name.rpartition(".")[2] if "." in name else ""
+    if not extension:
+        return None
+    return f"{directory}/*.{extension}" if directory and with_folder else f"*.{extension}"
+
+
+def _twins(units: _Units, by_file: dict[str, set[int]]) -> Iterator[Lesson]:
+    """Yield folders of the same last name whose files of the same name are changed together."""
+    by_name: dict[str, list[str]] = defaultdict(list)
+    for path in sorted(by_file):
+        if path.rsplit("/", 1)[-1].partition(".")[0].lower() not in _NO_TWIN:
+            by_name[path.rsplit("/", 1)[-1]].append(path)
+    changed: dict[tuple[str, str], set[int]] = defaultdict(set)
+    names: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for name, paths in sorted(by_name.items()):
+        for first, second in combinations(paths, 2):
+            one, other = first.rpartition("/")[0], second.rpartition("/")[0]
+            both = by_file[first] & by_file[second]
+            if one and other and both and one.rsplit("/", 1)[-1] == other.rsplit("/", 1)[-1]:
+                changed[one, other] |= both
+                names[one, other].append(name)
+    for (one, other), numbers in sorted(changed.items()):
+        if len(units.roots(numbers)) >= MIN_SESSIONS:
+            yield units.cases(numbers).build_lesson(
+                "together",
+                f"{one} {other}",
+                f"{folder(one)} and {folder(other)} keep the same files "
+                f"({', '.join(map(code, names[one, other][:3]))}): change both.",
+                2.0 * len(units.roots(numbers)),
+                match={"folders": [one, other]},
+            )
+
+
+def _together(units: _Units, by_file: dict[str, set[int]], twins: set[tuple[str, ...]]) -> Iterator[Lesson]:
+    """Yield pairs of files, or of a file and a folder's files, in different folders that are changed together."""
+    items: dict[str, set[int]] = defaultdict(set)
+    for path, numbers in by_file.items():
+        if len(numbers) > MAX_HUB_SHARE * len(units.members) or _NO_PAIR.search(path):
+            continue
+        pattern = _wildcard(path)
+        if not path.endswith(".md"):
+            items[path] |= numbers
+        if pattern and "/" in pattern:
+            items[pattern] |= numbers
+    eligible = sorted(item for item, numbers in items.items() if len(units.roots(numbers)) >= MIN_SESSIONS)
+    ranked = []
+    for first, second in combinations(eligible, 2):
+        if ("*" in first and "*" in second) or not _are_apart(first, second):
+            continue
+        both = items[first] & items[second]
+        confidence = max(len(both) / len(items[first]), len(both) / len(items[second]))
+        lift = len(both) * len(units.members) / (len(items[first]) * len(items[second]))
+        if confidence >= MIN_CONFIDENCE and lift >= MIN_LIFT and len(units.roots(both)) >= MIN_SESSIONS:
+            ranked.append((-confidence * len(units.roots(both)), first, second))
+    used = set(twins)
+    for _, first, second in sorted(ranked):
+        folders = tuple(sorted((first.rpartition("/")[0], second.rpartition("/")[0])))
+        if folders in used or len(used) - len(twins) >= MAX_TOGETHER:
+            continue
+        used.add(folders)
+        both = items[first] & items[second]
+        total = min(len(items[first]), len(items[second]))
+        yield units.cases(both).build_lesson(
+            "together",
+            f"{first} {second}",
+            f"{code(first)} and {code(second)} change together ({len(both)} of {total} times).",
+            1.2 * len(units.roots(both)),
+        )
+
+
+def _are_apart(first: str, second: str) -> bool:
+    """Whether two patterns lie in different folders of which none contains the other."""
+    one, other = first.rpartition("/")[0] + "/", second.rpartition("/")[0] + "/"
+    return not one.startswith(other) and not other.startswith(one)

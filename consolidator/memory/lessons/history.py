@@ -1,0 +1,160 @@
+"""The calls of one person's project, session by session, with paths as seen from the project's folder.
+
+What a project's folder is follows from where most of its sessions began; a session that began elsewhere, as in a
+worktree, is seen from there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from consolidator.memory.lessons.headlines import STRONG, Headline, line_hash
+from consolidator.memory.lessons.lesson import Lesson, LessonKind
+from consolidator.memory.lessons.segments import Segment, purpose_of
+from consolidator.memory.lessons.trace import Trace, TracedCall
+
+MAX_EVIDENCE = 5  # calls that a lesson cites
+MIN_PRINTED_SESSIONS = 2  # successful sessions that print a line: it is no reason of a failure
+_ACTING = ("shell", "edit", "skill", "tool")
+
+
+@dataclass(frozen=True, slots=True)
+class TracedSession:
+    """One session's calls."""
+
+    session_id: str
+    root: str  # its lineage root, which counts once
+    agent: str
+    base: str | None  # the folder that its paths are seen from
+    calls: tuple[TracedCall, ...]
+
+    def relative(self, path: str | None) -> str | None:
+        """Return a path as seen from the project's folder: "" for the folder itself; as it is where it lies outside."""
+        if path is None or self.base is None or not path.startswith("/"):
+            return path if path is None else path.removeprefix("./").rstrip("/")
+        if path == self.base or path.startswith(self.base + "/"):
+            return path[len(self.base) + 1 :].rstrip("/")
+        return path.rstrip("/")
+
+    def acting(self, start: int, limit: int) -> list[tuple[int, TracedCall]]:
+        """Return the next calls from an index on that do something, with their indexes."""
+        calls: list[tuple[int, TracedCall]] = []
+        for position in range(start, len(self.calls)):
+            call = self.calls[position]
+            if call.kind in _ACTING and (call.kind != "shell" or any(not s.is_trivial for s in call.segments)):
+                calls.append((position, call))
+                if len(calls) == limit:
+                    break
+        return calls
+
+
+@dataclass(frozen=True)
+class History:
+    """All sessions that the lessons of a project are learned from, in order of their ids."""
+
+    sessions: tuple[TracedSession, ...]
+
+    @classmethod
+    def of(cls, traces: Sequence[Trace]) -> History:
+        """Return the history of traces, in whatever order they come."""
+        starts = Counter(trace.start for trace in traces if trace.start)
+        home = min(starts, key=lambda start: (-starts[start], len(start), start)) if starts else None
+        sessions = []
+        for trace in sorted(traces, key=lambda trace: trace.session_id):
+            base = trace.start
+            if home is not None and (base is None or base == home or base.startswith(home + "/")):
+                base = home
+            sessions.append(TracedSession(trace.session_id, trace.root_id, trace.agent, base, trace.calls))
+        return cls(tuple(sessions))
+
+    @cached_property
+    def harmless(self) -> frozenset[str]:
+        """Hashes of lines that successful calls of several sessions print."""
+        roots: dict[str, set[str]] = {}
+        for session, call in self.calls():
+            for printed in call.printed:
+                roots.setdefault(printed, set()).add(session.root)
+        return frozenset(line for line, seen in roots.items() if len(seen) >= MIN_PRINTED_SESSIONS)
+
+    def calls(self) -> Iterator[tuple[TracedSession, TracedCall]]:
+        """Yield each call with its session."""
+        for session in self.sessions:
+            for call in session.calls:
+                yield session, call
+
+    def reasons(self, call: TracedCall) -> list[Headline]:
+        """Return the lines that say why a call failed, without those that successful calls print, too."""
+        return [headline for headline in call.headlines if line_hash(headline.text) not in self.harmless][:3]
+
+    def did_not_run(self, call: TracedCall) -> bool:
+        """Whether a call failed because something is not there or not understood: it says nothing of what it checks."""
+        return any(STRONG.search(headline.text) for headline in self.reasons(call)[:1])
+
+
+@dataclass(slots=True)
+class Cases:
+    """The calls that a lesson rests on."""
+
+    members: list[tuple[TracedSession, TracedCall]] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def add(self, session: TracedSession, call: TracedCall) -> None:
+        """Add a call; a call that failed and one that worked are both evidence."""
+        self.members.append((session, call))
+
+    @property
+    def roots(self) -> set[str]:
+        """The lineage roots of the calls' sessions."""
+        return {session.root for session, _ in self.members}
+
+    def build_lesson(self, kind: LessonKind, key: str, line: str, score: float, **values: Any) -> Lesson:
+        """Return the lesson that these calls teach, with the latest as its evidence."""
+        latest = sorted(self.members, key=lambda case: (case[1].at, case[0].session_id, case[1].seq), reverse=True)
+        return Lesson(
+            kind=kind,
+            key=key,
+            line=line,
+            score=round(score, 2),
+            sessions=values.pop("sessions", len(self.roots)),
+            last_at=latest[0][1].at if latest else "",
+            agents=tuple(sorted({session.agent for session, _ in self.members})),
+            evidence=tuple((session.session_id, call.seq) for session, call in latest[:MAX_EVIDENCE]),
+            **values,
+        )
+
+
+def most_common(counts: Counter[str]) -> str:
+    """Return the most frequent text; of several the first in alphabetical order."""
+    return min(counts, key=lambda text: (-counts[text], text))
+
+
+def failed_segment(call: TracedCall) -> Segment | None:
+    """Return the segment that made a shell call fail."""
+    return next((segment for segment in call.segments if segment.ok is False), None)
+
+
+def segment_purpose(segment: Segment) -> str | None:
+    """Return what a segment is for; None for one that only looks."""
+    return None if segment.is_trivial else purpose_of(segment.operation)
+
+
+def code(text: str) -> str:
+    """Return a call or path as a code span, whatever it holds."""
+    return f"`{text.replace('`', chr(39))}`"
+
+
+def shorten(text: str, limit: int) -> str:
+    """Return an error's line for a sentence."""
+    text = text.removeprefix("error: ").removeprefix("Error: ")
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def folder(directory: str) -> str:
+    """Return a directory below the project's folder in words."""
+    return "the project's root" if directory in ("", ".") else code(f"{directory}/")

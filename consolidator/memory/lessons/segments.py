@@ -1,0 +1,188 @@
+"""Splits a shell call into its segments: each program that it runs, how, where, and which of them failed.
+
+Pure. `calls.shell` parses the line; this module names the operation with its wrappers dropped and remembered, so that
+`rtk bun run test` and `bun run test` are one operation.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from consolidator.memory.calls import shell, shell_programs, tool_kinds
+from consolidator.memory.calls.directory import line_directory
+from consolidator.memory.calls.shell import Command
+
+MAX_SEGMENTS = 12
+MAX_CALL = 160  # characters of a segment as it is shown
+TRIVIAL_PROGRAMS = (
+    tool_kinds.INSPECTING_PROGRAMS | shell_programs.MINOR_PROGRAMS | shell_programs.PIPE_FILTERS | {"mkdir", "curl"}
+) - {"python", "node", "perl", "ruby"}
+TRANSPARENT_WRAPPERS = frozenset({"time", "timeout", "gtimeout", "env", "nohup", "sudo"})  # a failure is the program's
+TASK_RUNNERS = frozenset({"npm", "pnpm", "yarn", "bun", "deno", "mise", "uv", "make", "just", "task", "nox", "tox"})
+_SILENT_WRAPPERS = ("command", "exec", "builtin")
+_KNOWN = (shell_programs.SUBCOMMAND_PROGRAMS | shell_programs.PLAIN_PROGRAMS) - shell_programs.MINOR_PROGRAMS
+_NOT_FOUND = re.compile(
+    r"(?:command not found: |: line \d+: |sh: (?:\d+: )?|^)([\w./+-]+)(?:: (?:command )?not found$|$)", re.M
+)
+_BLAMED = re.compile(
+    r"(?:^|[\s:])([\w./+-]+): (?:illegal|invalid|unrecogni[sz]ed|unknown) (?:option|command|argument|flag)"
+)
+_UNKNOWN_SUBCOMMAND = re.compile(r"unrecogni[sz]ed subcommand '([\w.-]+)'")
+_ECHOED = re.compile(r"^(?:\$|>) (\S.*)$", re.MULTILINE)
+_PURPOSES = {  # the first that an operation matches
+    "format": r"\b(?:fmt|format|prettier|black|(?:lint[:-])?fix|format:\w+)$|^ruff format|^gofmt",
+    "typecheck": r"\b(?:type-?check|check-types|types|tsc|mypy|pyright|tsgo)(?::\S+)?$|^cargo check",
+    "lint": r"\blint(?:[:_-]\S+)?$|^(?:eslint|flake8|pylint|golangci-lint|shellcheck|oxlint)\b"
+    r"|^(?:ruff|biome) (?:check|lint)|(?:clippy|credo)$",
+    "test": r"\b(?:tests?|spec|e2e)(?:[:_-]\S+)?$|^(?:pytest|jest|vitest|mocha|rspec|phpunit|tox|nox)\b",
+    "generate": r"\b(?:generate|codegen|gen)\b|:(?:generate|gen|types)$",
+    "migrate": r"\bmigrat\w+\b|^alembic\b",
+    "deploy": r"\b(?:deploy|publish|release)\b",
+    "build": r"(?:\b|:)(?:build|compile|bundle)\b",
+    "install": r"\binstall$|^(?:uv|poetry) sync$|^(?:npm|pnpm) ci$|^mix deps\.get$",
+    "run": r"\b(?:dev|start|serve)$",
+}
+_PURPOSE_PATTERNS = {purpose: re.compile(pattern) for purpose, pattern in _PURPOSES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One program of a shell call."""
+
+    program: str
+    operation: str  # program, subcommand or task; without wrappers
+    call: str  # as it can be run, without wrappers and redirections, cut to MAX_CALL
+    wrappers: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    link: str = ""
+    piped: bool = False  # its exit status does not decide the call's
+    ok: bool | None = None  # None: it did not run, or nothing tells
+
+    @classmethod
+    def from_json(cls, values: Sequence[Any]) -> Segment:
+        """Read a segment whose values are stored in order."""
+        values = [tuple(value) if isinstance(value, list) else value for value in values]
+        return cls(*values)
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether it only looks at something: never a fix, and for no purpose."""
+        return self.program in TRIVIAL_PROGRAMS or self.operation in ("git status", "git log", "git diff", "git show")
+
+
+def purpose_of(operation: str) -> str | None:
+    """Return what an operation is for: test, lint, format, typecheck, build, ...; None for anything else."""
+    return next((purpose for purpose, pattern in _PURPOSE_PATTERNS.items() if pattern.search(operation)), None)
+
+
+def split_line(line: str, directory: str | None) -> tuple[list[Segment], str | None]:
+    """Return the segments of a line, and where it runs; `directory` is where the shell is before it."""
+    commands = shell.parse_commands(line)[:MAX_SEGMENTS]
+    segments = []
+    for position, command in enumerate(commands):
+        following = commands[position + 1].link if position + 1 < len(commands) else ""
+        segments.append(_segment(_unwrap_unknown(command), following in ("|", "|&", "||", ";", "&")))
+    return segments, line_directory(line, directory)
+
+
+def judge_segments(segments: Sequence[Segment], ok: bool, text: str, failure_text: bool) -> list[bool | None]:
+    """Return for each segment whether it succeeded, from the call's outcome and output.
+
+    `failure_text` tells that the output shows a failure though the call's exit status hides it.
+    """
+    outcomes: list[bool | None] = [None] * len(segments)
+    acting = [n for n, segment in enumerate(segments) if not segment.is_trivial]
+    if ok and not failure_text:
+        for n, segment in enumerate(segments):
+            outcomes[n] = None if segment.link == "||" else True
+        return outcomes
+    failed = _failed_segment(segments, acting, text)
+    if failed is None:
+        return outcomes
+    outcomes[failed] = False
+    for n in range(failed):
+        if segments[n].link in ("", "&&") and not segments[n].piped:
+            outcomes[n] = True
+    for n in range(failed + 1, len(segments)):
+        if segments[n].link in (";", "|", "|&", "&") and ok:
+            outcomes[n] = True if segments[n].is_trivial else None
+    return outcomes
+
+
+def blamed_segment(segments: Sequence[Segment], text: str) -> int | None:
+    """Return which segment an output names as not found or not understood; None where it names none."""
+    text = text[:4000]
+    blamed = {match[1] for match in _BLAMED.finditer(text)}
+    unknown = {match[1] for match in _UNKNOWN_SUBCOMMAND.finditer(text)}
+    missing = {match[1] for match in _NOT_FOUND.finditer(text)} if "not found" in text else set()
+    for n, segment in enumerate(segments):
+        if segment.program in blamed or {segment.program, *segment.wrappers} & missing:
+            return n
+        if segment.program in unknown and segment.wrappers:
+            return n
+    return None
+
+
+def _failed_segment(segments: Sequence[Segment], acting: Sequence[int], text: str) -> int | None:
+    """Return which segment failed: the one that the output names, else by the commands that a runner echoed."""
+    blamed = blamed_segment(segments, text)
+    if blamed is not None:
+        return blamed
+    if not acting:
+        return len(segments) - 1 if segments else None
+    runners = [n for n in acting if segments[n].program in TASK_RUNNERS]
+    echoed = len(_ECHOED.findall(text[:20000]))
+    if len(runners) > 1 and 0 < echoed <= len(runners):
+        return runners[echoed - 1]
+    commits = [n for n in acting if segments[n].operation == "git commit"]
+    if commits and all(segments[n].operation in ("git add", "git commit") for n in acting):
+        return commits[0]
+    return acting[0]
+
+
+def _segment(command: Command, piped: bool) -> Segment:
+    words = [_show_word(word) for word in command.words]
+    return Segment(
+        program=command.program,
+        operation=command.name,
+        call=" ".join([command.program, *words])[:MAX_CALL],
+        wrappers=tuple(wrapper for wrapper in command.wrappers if wrapper not in _SILENT_WRAPPERS),
+        options=tuple(option.partition("=")[0][:40] for option in command.options[:12]),
+        paths=tuple(word for word in command.operands if _is_path(word))[:8],
+        link=command.link,
+        piped=piped,
+    )
+
+
+def _unwrap_unknown(command: Command) -> Command:
+    """Return the command that an unknown wrapper runs: `rtk bun run test` is `bun run test`, run by rtk."""
+    words = list(command.words)
+    while words and words[0] in ("proxy", "--"):
+        words = words[1:]
+    if command.program in _KNOWN or command.program in TRIVIAL_PROGRAMS or not words or words[0] not in _KNOWN:
+        return command
+    if "/" in command.program or command.program in tool_kinds.INTERPRETERS:
+        return command
+    inner = shell.build_command(words, command.redirections, command.link)
+    wrappers = (*command.wrappers, command.program, *inner.wrappers)
+    return replace(inner, assignments=command.assignments, wrappers=wrappers)
+
+
+def _is_path(word: str) -> bool:
+    return (
+        len(word) > 2
+        and len(word) < 200
+        and ("/" in word or re.fullmatch(r"[\w.-]+\.\w{1,5}", word) is not None)
+        and ("://" not in word and not re.search(r"\s", word))
+    )
+
+
+def _show_word(word: str) -> str:
+    if len(word) > 80 or "\n" in word:
+        return "…"
+    return shlex.quote(word) if re.search(r"[\s;&|<>()$`\"']", word) else word

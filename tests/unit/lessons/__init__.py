@@ -1,0 +1,1 @@
+"""Lessons: what calls teach about commands, failures and files."""

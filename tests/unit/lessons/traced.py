@@ -1,0 +1,73 @@
+"""Makes sessions of calls, as events, and the traces that the nights keep of them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from consolidator.memory.lessons.trace import Trace, TraceFold
+from consolidator.models.event import Event
+from consolidator.models.payload import EventType
+
+START = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
+HOME = "/home/ada/shop"
+
+
+def redact_nothing(text: str) -> str:
+    return text
+
+
+class CallLog:
+    """A session of the project in HOME; each call is answered before the next is made."""
+
+    def __init__(self, name: str, agent: str = "claude-code", home: str = HOME) -> None:
+        self.name, self.agent = name, agent
+        self.events: list[Event] = []
+        self._add(EventType.SESSION_START, {"cwd": home})
+
+    def run(self, command: str, output: str = "", ok: bool = True, cwd: str | None = None) -> CallLog:
+        """Run a shell command."""
+        return self.call("Bash", {"command": command}, output, ok, cwd=cwd)
+
+    def fail(self, command: str, output: str, cwd: str | None = None) -> CallLog:
+        """Run a shell command that fails."""
+        return self.run(command, f"Exit code 1\n{output}", ok=False, cwd=cwd)
+
+    def edit(self, path: str, text: str = "x = 1", ok: bool = True, output: str = "done") -> CallLog:
+        """Edit a file of the project."""
+        return self.call("Edit", {"file_path": f"{HOME}/{path}", "old_string": text, "new_string": text}, output, ok)
+
+    def read(self, path: str, ok: bool = True, output: str = "text") -> CallLog:
+        """Read a file of the project."""
+        return self.call("Read", {"file_path": f"{HOME}/{path}"}, output, ok)
+
+    def call(
+        self,
+        tool: str,
+        arguments: Any,
+        output: str = "",
+        ok: bool = True,
+        reason: str | None = None,
+        cwd: str | None = None,
+    ) -> CallLog:
+        """Call a tool."""
+        call_id = f"c{len(self.events)}"
+        place = {} if cwd is None else {"cwd": cwd}
+        self._add(EventType.TOOL_CALL, {"call_id": call_id, "tool": tool, "arguments": arguments, **place})
+        result = {"call_id": call_id, "tool": tool, "status": "ok" if ok else "error", "content": output}
+        self._add(EventType.TOOL_RESULT, {**result, **({"reason": reason} if reason else {})})
+        return self
+
+    def trace(self, *cuts: int) -> Trace:
+        """Return the trace, folded in as many nights as there are cuts and one more."""
+        packed = b""
+        for first, last in zip((0, *cuts), (*cuts, len(self.events)), strict=True):
+            fold = TraceFold(redact_nothing, packed)
+            for event in self.events[first:last]:
+                fold.feed(event)
+            packed = fold.pack()
+        return Trace.unpack(self.name, self.name, self.agent, packed)
+
+    def _add(self, kind: EventType, data: dict[str, Any]) -> None:
+        at = START + timedelta(seconds=len(self.events))
+        self.events.append(Event(self.name, len(self.events) + 1, kind, {"occurred_at": at.isoformat(), **data}, at))
