@@ -31,6 +31,7 @@ class LessonRow:
     key: str
     line: str
     score: float
+    harm: str | None  # why it is told to no agent
     body: dict[str, Any]
     learned_at: datetime
     updated_at: datetime
