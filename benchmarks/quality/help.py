@@ -3,20 +3,23 @@
     python -m benchmarks.quality.help FOLDER --train N [--show]
 
 The first N sessions in time are imported and learned from in one night, as the day after the last of them. The others
-are then replayed event by event: each start, prompt, call and failure is handed to the functions that answer hooks, in
-the client's own form. What they tell is judged by what the session then did (`help_outcomes`), beside a baseline of
-thirty lines. A failure that its exit code hides is reported to no hook for failures; what would have been told of it is
-counted apart.
+are then replayed event by event: each start, prompt and failure is handed to the functions that answer hooks, in the
+client's own form, and each call of a shell to the program that warns before calls. What they tell is judged by what the
+session then did (`help_outcomes`), beside a baseline of thirty lines. A failure that its exit code hides is reported to
+no hook for failures; what would have been told of it is counted apart.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
+import sys
+from asyncio.subprocess import PIPE
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -36,13 +39,18 @@ from benchmarks.quality.replayed_sessions import FORMAT, Call, ReplayedSession, 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.formats.registry import get_format
+from consolidator.jobs.merging.warning_file import DIRECTORY
 from consolidator.memory.calls.symbols import shell_command
-from consolidator.service.clients.client import HookMoment
+from consolidator.memory.recall.block import estimate_tokens
+from consolidator.service.clients.hooks_text import hook_command
+from consolidator.service.clients.installation import PROGRAMS
+from consolidator.service.clients.registry import CLIENTS
 from consolidator.service.hooks.answers import answer_hook
 from consolidator.service.hooks.payload import parse_hook
 from consolidator.service.memory.brief import Brief
 from consolidator.store.sessions.sessions import imported_session_id
 
+BEFORE_CALL = "PreToolUse"  # as Claude Code calls it
 Moment = Literal["start", "prompt", "call", "failure", "masked failure"]
 MOMENTS: tuple[Moment, ...] = ("start", "prompt", "call", "failure", "masked failure")
 
@@ -82,6 +90,7 @@ async def open_learned(
     sessions = await asyncio.to_thread(read_sessions, folder)
     first, later = sessions[:train], sessions[train:]
     clock = FrozenClock(datetime.fromisoformat(first[-1].started) + timedelta(days=1))
+    (server.home / DIRECTORY).mkdir(mode=0o700, exist_ok=True)  # where the night leaves its warnings
     async with server.open_database(clock) as database:
         ids = [imported_session_id(FORMAT, session.origin) for session in first]
         await product_runs.import_folder(database, folder, get_format(FORMAT), ids)
@@ -89,58 +98,71 @@ async def open_learned(
         yield database, first, later
 
 
-async def replay(database: Database, first: Iterable[ReplayedSession], later: Iterable[ReplayedSession]) -> Replay:
-    """Replay sessions, one after the other, and judge what they were told."""
+async def replay(
+    database: Database, home: Path, first: Iterable[ReplayedSession], later: Iterable[ReplayedSession]
+) -> Replay:
+    """Replay sessions, one after the other, and judge what they were told; `home` has the night's file of warnings."""
     result, baseline = Replay(), Baseline(first)
     for session in later:
         result.sessions += 1
-        await _SessionReplay(database, session, result, baseline).run()
+        await _SessionReplay(database, home, session, result, baseline).run()
     return result
 
 
 class _SessionReplay:
     """One session's replay: as the service of the hooks, it remembers what the session was shown."""
 
-    def __init__(self, database: Database, session: ReplayedSession, result: Replay, baseline: Baseline) -> None:
-        self._database, self._session, self._result, self._baseline = database, session, result, baseline
+    def __init__(
+        self, database: Database, home: Path, session: ReplayedSession, result: Replay, baseline: Baseline
+    ) -> None:
+        self._database, self._home = database, home
+        self._session, self._result, self._baseline = session, result, baseline
         self._shown: set[str] = set()
 
     async def run(self) -> None:
         """Hand every event to its hook."""
         start = await self._ask("SessionStart", {"source": "startup"}, self._session.directory)
-        self._note("start", "", start)
+        self._note("start", "", _text_of(start))
         for step in self._session.steps:
             if step.kind == "prompt":
                 answer = await self._ask("UserPromptSubmit", {"prompt": step.text}, step.directory)
-                self._note("prompt", step.text, answer)
+                self._note("prompt", step.text, _text_of(answer))
             elif step.kind == "call":
                 await self._ask_before(step)
             elif self._session.calls[step.call].failed:
                 await self._ask_after(step)
 
-    async def _ask(
-        self, event: str, fields: Mapping[str, Any], directory: str, moment: HookMoment | None = None
-    ) -> Brief | None:
-        """Call the functions that answer a hook; of another `moment` than the event's, if one is named."""
-        body = {
+    def _payload(self, event: str, fields: Mapping[str, Any], directory: str) -> dict[str, Any]:
+        return {
             "session_id": self._session.origin,
             "transcript_path": str(self._session.path),
             "cwd": directory,
             "hook_event_name": event,
             **fields,
         }
-        call = parse_hook(FORMAT, event, json.dumps(body).encode(), self._session.directory)
+
+    async def _ask(self, event: str, fields: Mapping[str, Any], directory: str) -> Brief | None:
+        """Call the functions that answer a hook; None too for an event without a hook."""
+        payload = json.dumps(self._payload(event, fields, directory)).encode()
+        call = parse_hook(FORMAT, event, payload, self._session.directory)
         if call is None:
             return None
-        answer = await answer_hook(self._database, replace(call, moment=moment or call.moment), self._shown)
+        answer = await answer_hook(self._database, call, self._shown)
         self._shown |= set() if answer is None else set(answer.shown)
         return answer
 
     async def _ask_before(self, step: Step) -> None:
-        call = self._session.calls[step.call]
-        answer = await self._ask("PostToolUseFailure", _describe_call(call), step.directory, "before_call")
-        told = [] if answer is None else self._read_calls(answer, call)
-        self._note("call", _about(call), answer, judge_warning(told, self._session, step.call), told)
+        """Run the program that warns before a call, for the tools that its hook is installed for."""
+        call, hook = self._session.calls[step.call], CLIENTS[FORMAT].hook(BEFORE_CALL)
+        if hook is None or not re.fullmatch(hook.matcher or ".*", call.tool):
+            return
+        body = self._payload(BEFORE_CALL, _describe_call(call), step.directory)
+        command = hook_command(hook, sys.executable, PROGRAMS, str(self._home), FORMAT)
+        program = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
+        printed, _ = await program.communicate(json.dumps(body).encode())
+        text = json.loads(printed)["hookSpecificOutput"]["additionalContext"] if printed else None
+        told = [] if text is None else named_calls(text, call)
+        self._note("call", _about(call), text, judge_warning(told, self._session, step.call), told)
 
     async def _ask_after(self, step: Step) -> None:
         """Ask of a failed call; of one whose exit code hides it, as if the client had seen that."""
@@ -149,7 +171,7 @@ class _SessionReplay:
         fields = {**_describe_call(call), "error": call.text, "is_interrupt": False}
         answer = await self._ask("PostToolUseFailure", fields, step.directory)
         told = [] if answer is None else self._read_calls(answer, call)
-        self._note(moment, _about(call), answer, judge_failure(told, self._session, step.call), told)
+        self._note(moment, _about(call), _text_of(answer), judge_failure(told, self._session, step.call), told)
         suggested = self._baseline.answer(call)
         if suggested is not None:
             self._result.baseline.append((moment, judge_failure([suggested], self._session, step.call)))
@@ -164,14 +186,17 @@ class _SessionReplay:
         return [line if place is None or "cd " in line else f"cd {place} && {line}" for line in calls]
 
     def _note(
-        self, moment: Moment, about: str, answer: Brief | None, verdict: str | None = None, calls: Sequence[str] = ()
+        self, moment: Moment, about: str, text: str | None, verdict: str | None = None, calls: Sequence[str] = ()
     ) -> None:
         self._result.asked[moment] += 1
-        if answer is not None:
-            block = answer.block
-            self._result.tellings.append(
-                Telling(self._session.origin, moment, about[:300], block.text, block.tokens, verdict, tuple(calls))
-            )
+        if text is not None:
+            tokens = estimate_tokens(text)
+            telling = Telling(self._session.origin, moment, about[:300], text, tokens, verdict, tuple(calls))
+            self._result.tellings.append(telling)
+
+
+def _text_of(answer: Brief | None) -> str | None:
+    return None if answer is None else answer.block.text
 
 
 def _describe_call(call: Call) -> dict[str, Any]:
@@ -202,8 +227,8 @@ def build_report(result: Replay, *, show: bool = False) -> Report:
             report.add(f"{moment}: baseline told", len(answered), share)
             for name in VERDICTS[:-1]:
                 report.add(f"{moment}: baseline {name}", answered.count(name))
-    report.details["told"] = [asdict(telling) for telling in result.tellings]
     if show:
+        report.details["told"] = [asdict(telling) for telling in result.tellings]
         report.notes += [
             f"{telling.moment} {telling.verdict or ''} {telling.about!r} {telling.calls}: {telling.text}"
             for telling in result.tellings
@@ -214,7 +239,7 @@ def build_report(result: Replay, *, show: bool = False) -> Report:
 async def run(folder: Path, train: int, *, show: bool = False) -> Report:
     """Measure a folder, on the benchmark server."""
     async with open_server() as server, open_learned(server, folder, train) as (database, first, later):
-        return build_report(await replay(database, first, later), show=show)
+        return build_report(await replay(database, server.home, first, later), show=show)
 
 
 def main() -> None:

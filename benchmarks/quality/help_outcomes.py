@@ -64,6 +64,8 @@ def _is_failed_call(span: str, failed: Call) -> bool:
         return True  # `wrapper program …`: a kind of call, none to make
     for segment in parse_segments(span, failed.directory):
         for other in failed.segments:
+            if span in (other.operation.split()[0], *other.wrappers):
+                return True  # the name of a program or a wrapper alone
             if _describe(segment) == _describe(other) and segment.paths <= other.paths:
                 return True
     return False

@@ -137,7 +137,7 @@ async def run(folder: Path, lessons_file: Path, train: int, *, show: bool = Fals
     """Measure a folder, on the benchmark server."""
     lessons = await asyncio.to_thread(read_lessons, lessons_file)
     async with open_server() as server, replays.open_learned(server, folder, train) as (database, first, later):
-        result = await replays.replay(database, first, later)
+        result = await replays.replay(database, server.home, first, later)
         coverage = await measure(database, result, lessons, first[-1].directory)
         return build_report(lessons, coverage, show=show)
 

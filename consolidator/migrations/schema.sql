@@ -699,6 +699,7 @@ create table lesson (
     key text not null,  -- what it is about, unique within its kind
     line text not null,
     score double precision not null default 0,  -- how much it helps at a session's start
+    harm text,  -- why it is told to no agent; none: it may be told
     body jsonb not null default '{}',  -- the Lesson
     learned_at timestamptz not null,
     updated_at timestamptz not null,

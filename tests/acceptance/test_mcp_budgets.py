@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from psycopg.types.json import Jsonb
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
@@ -14,6 +15,7 @@ from consolidator.memory.recall.block import estimate_tokens
 from consolidator.service.memory.remember import MAX_STATEMENT_CHARS
 from consolidator.settings import Settings
 from tests.acceptance.test_mcp import TOOLS, call_tool, connect_over_stdio
+from tests.lessons import LESSONS
 from tests.nights import workday_events
 from tests.support import later, log_events, run_job, user_message
 
@@ -31,12 +33,16 @@ MULTIPLY = (
     """insert into fact select (jsonb_populate_record(null::fact, to_jsonb(f) || jsonb_build_object(
         'id', md5(n::text), 'subject', 's' || n, 'sentence', n || ' ' || %(long)s))).*
     from (select * from fact order by id limit 1) f, generate_series(1, %(copies)s) n""",
+    """insert into lesson (id, person, project, kind, key, line, score, body, learned_at, updated_at, cause)
+    select 'les_' || md5(n::text), '', '/srv/app', 'command', n::text, n || ' ' || %(long)s, n, %(lesson)s, now(),
+        now(), 'person' from generate_series(1, %(copies)s) n""",
 )
 RECENT = [{"tool": "get_user", "arguments": {"user_id": f"user_{LONG}"}}]
 # tool -> arguments, whether its answer can be longer than any budget here, its default budget
 CALLS: dict[str, tuple[dict[str, Any], bool, int]] = {
     "recall": ({"query": "tabs and spaces", "everywhere": True}, True, 1500),
     "lookup_error": ({"error": "bash: pytets: command not found", "everywhere": True, "limit": 100}, True, 600),
+    "how": ({"everywhere": True, "limit": 100}, True, 600),
     "suggest_next": ({"recent_calls": RECENT, "agent": "coder", "everywhere": True}, False, 600),
     "list_procedures": ({"everywhere": True, "everything": True, "limit": 100}, True, 1000),
     "learned": ({"everywhere": True, "limit": 100, "since": "2020-01-01T00:00:00Z"}, True, 1000),
@@ -53,7 +59,7 @@ async def crowded(database: Database, clock: FrozenClock, settings: Settings) ->
     await run_job(database, settings)
     async with database.transaction() as conn:
         for statement in MULTIPLY:
-            await conn.execute(statement, {"long": LONG, "copies": COPIES})
+            await conn.execute(statement, {"long": LONG, "copies": COPIES, "lesson": Jsonb(LESSONS[1].to_json())})
     return database
 
 

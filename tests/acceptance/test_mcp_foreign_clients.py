@@ -49,6 +49,11 @@ CALLS: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"error": 5}, "!lookup_error: error must be a text of 1 to 100,000 characters, not 5"),
         ({"error": HUGE}, "!lookup_error: error must be a text of 1 to 100,000 characters, not 500,000"),
     ],
+    "how": [
+        ({"words": "test"}, "nothing known: no lesson fits"),
+        ({"limit": 0}, "!how: limit must be a whole number of 1 to 100, not 0"),
+        ({"words": HUGE}, "!how: words must be a text of at most 1,000 characters, not 500,000"),
+    ],
     "suggest_next": [
         ({"recent_calls": [CALL], "agent": "coder"}, "From earlier sessions"),
         ({}, "!give either recent_calls"),

@@ -39,11 +39,11 @@ from consolidator.models.injection import Moment
 from consolidator.models.memory_filter import MemoryScope, SolutionFilter
 from consolidator.service.memory import facts, rules
 from consolidator.service.memory import remember as remembering
-from consolidator.service.memory.brief import Situation, tellable_lesson
+from consolidator.service.memory.brief import Situation
 from consolidator.service.memory.brief_preview import preview_brief
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.learned import KINDS, load_learned
-from consolidator.service.memory.lessons import LessonRow, list_friction
+from consolidator.service.memory.lessons import LessonRow, is_told, list_friction
 from consolidator.service.memory.lessons import list_commands as load_commands
 from consolidator.service.memory.procedures import list_procedures as load_procedures
 from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET
@@ -188,7 +188,7 @@ async def show_friction(call: Reading, filters: Lessons) -> Response:
 
 def _show_lessons(rows: list[LessonRow]) -> Response:
     """Answer with lessons, but for hostile ones."""
-    return reply(to_visible_json({"lessons": [row for row in rows if tellable_lesson(row) is not None]}))
+    return reply(to_visible_json({"lessons": [row for row in rows if is_told(row)]}))
 
 
 @router.get("/brief", **operation("read", BriefAnswer))
@@ -197,9 +197,9 @@ async def show_brief(
     agent: Agent = None,
     project: Project = None,
     moment: Annotated[Moment, Query()] = "session_start",
-    text: Annotated[str, Query(max_length=8000, description="the prompt, or the error")] = "",
+    text: Annotated[str, Query(max_length=2000, description="the prompt, or the error")] = "",
     command: Annotated[
-        str | None, Query(max_length=8000, description="the command about to run, or that failed")
+        str | None, Query(max_length=2000, description="the command about to run, or that failed")
     ] = None,
 ) -> Response:
     """Show what the next session would be told, with the tokens of each line; for a credential that is not narrowed."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from consolidator.database import Connection
 from consolidator.jobs.merging.changes import Changes
 from consolidator.memory.lessons import learning
+from consolidator.memory.lessons.harm import lesson_harm
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.trace import Trace
 from consolidator.memory.text.invisible import strip_invisible, strip_invisible_in
@@ -33,7 +34,7 @@ async def merge_lessons(
     for person, project in await _lock(conn, changed):
         rows = await lessons.list_traces(conn, person, project, limit=learning.MAX_TRACES)
         learned = await asyncio.to_thread(_learn, rows)
-        published = [_lesson_row(lesson, person, project, provenance) for lesson in learned]
+        published = await asyncio.to_thread(_lesson_rows, learned, person, project, provenance)
         for outcome in await lessons.save_each(conn, published):
             changes.add("lessons", outcome)
         keep = [row.id for row in published]
@@ -54,6 +55,10 @@ def _learn(rows: Sequence[TraceRow]) -> list[Lesson]:
     return learning.learn_lessons(traces)
 
 
+def _lesson_rows(learned: Iterable[Lesson], person: str, project: str, provenance: Provenance) -> list[LessonRow]:
+    return [_lesson_row(lesson, person, project, provenance) for lesson in learned]
+
+
 def _lesson_row(lesson: Lesson, person: str, project: str, provenance: Provenance) -> LessonRow:
     return LessonRow(
         id=lesson_id(person, project, lesson.kind, lesson.key),
@@ -63,6 +68,7 @@ def _lesson_row(lesson: Lesson, person: str, project: str, provenance: Provenanc
         key=strip_invisible(lesson.key),
         line=strip_invisible(lesson.line),
         score=lesson.score,
+        harm=lesson_harm(lesson.line, lesson.instead, project),
         body=strip_invisible_in(lesson.to_json()),
         learned_at=provenance.now,
         updated_at=provenance.now,

@@ -14,7 +14,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from consolidator.database import Database
-from consolidator.memory.lessons.harm import is_tellable
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.telling import warning_words
 from consolidator.memory.recall.block import lesson_item
@@ -38,7 +37,7 @@ async def write_warnings(database: Database, home: Path) -> None:
     async with database.connection() as conn:
         rows = await lessons.list_warnings(conn, OWNER, limit=MAX_WARNINGS)
     known = [(row.id, row.project, Lesson.from_json(row.body)) for row in rows]
-    text = render_warnings([each for each in known if is_tellable(each[2], each[1])]).encode()
+    text = render_warnings(known).encode()
     path = directory / FILE
     with suppress(OSError):
         if path.read_bytes() == text:

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 from consolidator.database import Connection, Database
 from consolidator.errors import NotFound
-from consolidator.memory.calls.harm_in_text import text_harm
 from consolidator.memory.facts.corrections import is_correction
 from consolidator.memory.facts.reconcile import UNKNOWN_START
 from consolidator.memory.facts.steering import count_steers
@@ -276,12 +275,11 @@ async def _explain_lesson(conn: Connection, row: LessonRow) -> dict[str, Any]:
         seqs = memoryview(packed.seqs).cast("q").tolist()
         quotes |= zip(((packed.session_id, seq) for seq in seqs), unpack_quotes(packed.quotes), strict=True)
     origins = await lookup.load_session_origins(conn, [session_id for session_id, _ in lesson.evidence])
-    harm = text_harm(lesson.line)
     return {
         "kind": "lesson",
         "title": lesson.line,
         "lines": [
-            *([f"hostile: told to no agent, since it {harm}"] if harm else []),
+            *([f"hostile: told to no agent, since it {row.harm}"] if row.harm else []),
             f"{lesson.kind.replace('_', ' ')} in {row.project}, shown by sessions of {', '.join(lesson.agents) or '-'}",
             f"in {lesson.sessions} session{'s' if lesson.sessions != 1 else ''}: "
             f"worked {lesson.successes} times, failed {lesson.failures} times",

@@ -14,7 +14,7 @@ from consolidator.database.jsonb import as_jsonb, escape
 from consolidator.database.partitions import Connection
 from consolidator.models.provenance import Provenance
 from consolidator.store.calls.upserts import Outcome, upsert_each
-from consolidator.store.queries import execute, fetch_all, fetch_one, fetch_value, load, row_values
+from consolidator.store.queries import execute, fetch_all, fetch_column, fetch_one, fetch_value, load, row_values
 
 _SQL = load("memory/lessons")
 LESSON_PREFIX = "l_"  # of an id
@@ -31,6 +31,7 @@ class LessonRow:
     key: str
     line: str
     score: float
+    harm: str | None  # why it is told to no agent
     body: dict[str, Any]
     learned_at: datetime
     updated_at: datetime
@@ -130,3 +131,8 @@ async def load_lesson(conn: Connection, lesson_id: str, person: str) -> LessonRo
 async def forget(conn: Connection, lesson_id: str, *, now: datetime) -> None:
     """Leave nothing of a lesson but a mark that it is not to be learned again."""
     await execute(conn, _SQL["forget"], {"id": lesson_id, "now": now})
+
+
+async def list_projects(conn: Connection, person: str) -> list[str]:
+    """Return the projects in which a person has lessons."""
+    return await fetch_column(conn, _SQL["projects"], {"person": person})

@@ -10,13 +10,13 @@ where d.project = %(project)s and d.peer = %(person)s and d.trace <> ''
 order by d.last_at desc, d.session_id desc limit %(limit)s
 
 -- name: save
-insert into lesson (id, person, project, kind, key, line, score, body, learned_at, updated_at, run_id, cause)
-values (%(id)s, %(person)s, %(project)s, %(kind)s, %(key)s, %(line)s, %(score)s, %(body)s, %(learned_at)s,
+insert into lesson (id, person, project, kind, key, line, score, harm, body, learned_at, updated_at, run_id, cause)
+values (%(id)s, %(person)s, %(project)s, %(kind)s, %(key)s, %(line)s, %(score)s, %(harm)s, %(body)s, %(learned_at)s,
         %(updated_at)s, %(run_id)s, %(cause)s)
 on conflict (id) do update
-set line = excluded.line, score = excluded.score, body = excluded.body, updated_at = excluded.updated_at,
+set line = excluded.line, score = excluded.score, harm = excluded.harm, body = excluded.body, updated_at = excluded.updated_at,
     retired_at = null, run_id = excluded.run_id, cause = excluded.cause
-where lesson.forgotten_at is null and (lesson.retired_at is not null or lesson.body is distinct from excluded.body)
+where lesson.forgotten_at is null and (lesson.retired_at is not null or (lesson.body, lesson.harm) is distinct from (excluded.body, excluded.harm))
 returning (xmax = 0) as added
 
 -- name: retire_others
@@ -41,7 +41,7 @@ where person = %(person)s and retired_at is null and (%(project)s::text is null 
 order by score desc, id limit %(limit)s
 
 -- name: warnings
-select * from lesson where person = %(person)s and retired_at is null and (body ->> 'warns')::boolean
+select * from lesson where person = %(person)s and retired_at is null and harm is null and (body ->> 'warns')::boolean
 order by score desc, id limit %(limit)s
 
 -- name: by_id
@@ -49,6 +49,9 @@ select * from lesson where id = %(id)s and person = %(person)s and forgotten_at 
 
 -- name: forget
 update lesson
-set line = '', key = '', body = '{}', score = 0, retired_at = %(now)s, updated_at = %(now)s, forgotten_at = %(now)s,
+set line = '', key = '', body = '{}', score = 0, harm = null, retired_at = %(now)s, updated_at = %(now)s, forgotten_at = %(now)s,
     run_id = null, cause = 'person'
 where id = %(id)s
+
+-- name: projects
+select distinct project from lesson where person = %(person)s and retired_at is null order by project

@@ -15,6 +15,7 @@ from consolidator.settings import Settings
 from tests.acceptance.api.server import ApiServer
 from tests.conftest import NOON
 from tests.integration.service.test_i16_isolation import AGENT, QUERIES, log_person, persons_in
+from tests.lessons import PREFIX_LINE, save_lessons
 from tests.nights import query_rows
 from tests.support import run_job
 
@@ -132,6 +133,33 @@ def test_what_is_said_is_believed_and_forgotten(api: ApiServer, learned: dict[st
         assert owner.get("/facts", params={"query": "lighthouse"}).json() == {"facts": []}
         assert owner.post("/forget", json={"words": "lighthouse green"}).status_code == 404
         assert owner.post("/remember", json={**said, "statement": " "}).status_code == 422
+
+
+def test_lessons_and_the_brief_are_told_within_a_credentials_reach(
+    api: ApiServer, learned: dict[str, list[str]]
+) -> None:
+    ids = api.run(lambda database: save_lessons(database, "/srv/lessons"))
+    here = {"project": "/srv/lessons"}
+    with api.client() as owner:
+        listed = {path: owner.get(path, params=here).json()["lessons"] for path in ("/commands", "/friction")}
+        assert [row["id"] for row in listed["/commands"]] == [ids["rtk pnpm"], ids["test"]]  # not the hostile one
+        assert [row["key"] for row in listed["/friction"]] == ["rtk pnpm"]
+        (found,) = owner.get("/commands", params={**here, "query": "Tests"}).json()["lessons"]
+        assert found["body"]["purpose"] == "test"
+        brief = owner.get("/brief", params=here).json()
+        assert {line["id"] for line in brief["lines"] if line["kind"] == "lesson"} == {ids["rtk pnpm"], ids["test"]}
+        assert PREFIX_LINE in brief["text"]
+        assert 0 < sum(line["tokens"] for line in brief["lines"]) <= brief["tokens"] <= 600
+        assert owner.get("/brief", params={**here, "moment": "never"}).status_code == 422
+        assert owner.get(f"/explain/{ids['test']}").json()["kind"] == "lesson"
+    credentials: list[dict[str, Any]] = [{"peer": "ada"}, {"project": "/srv/shop"}, {"agent": "codex"}]
+    for narrowed in credentials:
+        with api.client(api.make_token(f"brief-{next(iter(narrowed))}", "read", **narrowed)) as client:
+            assert client.get("/brief").status_code == 403
+            assert "rtk pnpm" not in client.get("/commands").text
+    with api.client() as owner:
+        assert owner.post("/forget", json={"words": ids["test"]}).status_code == 200
+        assert ids["test"] not in owner.get("/brief", params=here).text
 
 
 def test_rules_are_listed_and_decided_by_those_who_may(api: ApiServer, learned: dict[str, list[str]]) -> None:

@@ -20,6 +20,7 @@ from consolidator.ui.rendering import make_environment
 from tests.acceptance.api.server import ApiServer
 from tests.acceptance.ui.conftest import MARKUP, check_looks, make_link
 from tests.conftest import NOON
+from tests.lessons import save_lessons
 from tests.support import PATIENCE, log_events, user_message
 
 FIND_ADDRESSES = """all => all.map(each => new URL(each.getAttribute('href'), document.baseURI).href.split('#')[0])"""
@@ -275,3 +276,20 @@ def test_forged_requests_change_nothing(served: ApiServer) -> None:
         assert "unsafe" not in policy
         assert "default-src 'none'" in policy
         assert owner.get(f"/explain/{fact['id']}").json()["row"]["superseded_at"] is None
+
+
+def test_a_line_of_the_next_brief_is_forgotten(person: Page, served: ApiServer) -> None:
+    with ThreadPoolExecutor() as threads:  # an event loop runs in this one
+        threads.submit(served.run, lambda database: save_lessons(database, "/srv/briefed")).result()
+    person.goto(f"{served.address}/ui/brief?project=/srv/briefed")
+    entry = person.locator(".entry", has_text="rtk pnpm")
+    expect(entry).to_contain_text("tokens")
+    expect(person.locator("main")).not_to_contain_text("evil.example")
+    check_looks(person, "brief-lines")
+    entry.get_by_role("link", name="what it rests on").click()
+    expect(person.locator("h1")).to_contain_text("rtk pnpm")
+    check_looks(person, "lesson")
+    person.get_by_role("button", name="Forget it").click()
+    expect(person.locator("h1")).to_have_text("What the next session will be told")
+    expect(person.locator(".entry", has_text="rtk pnpm")).to_have_count(0)
+    expect(person.locator(".entry", has_text="Tests:")).to_have_count(1)

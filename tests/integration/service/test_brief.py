@@ -12,6 +12,7 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.memory.lessons import telling
+from consolidator.memory.lessons.harm import lesson_harm
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.telling import Told
 from consolidator.memory.recall.block import estimate_tokens
@@ -48,6 +49,7 @@ async def keep(database: Database, *known: Lesson, project: str = SHOP, person: 
             key=each.key,
             line=each.line,
             score=each.score,
+            harm=lesson_harm(each.line, each.instead, project),
             body=each.to_json(),
             learned_at=now,
             updated_at=now,

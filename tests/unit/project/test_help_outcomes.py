@@ -98,7 +98,7 @@ def test_a_warning_is_wrong_if_the_call_worked() -> None:
 
 
 def test_the_calls_that_a_text_names_are_those_that_did_not_fail() -> None:
-    text = "`rtk pnpm …` always fails (12 of 12): without the prefix it works: `pnpm run test`."
+    text = "`rtk pnpm …` always fails (12 of 12); without `rtk` it works: `pnpm run test`."
     assert named_calls(text, wrapped()) == ["pnpm run test"]
     assert named_calls("`rtk pnpm run test` never worked here.", wrapped()) == []
     assert judge_failure([], session(wrapped()), 0) == "names no call"
