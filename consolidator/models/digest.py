@@ -26,4 +26,3 @@ class DigestRow:
     error_state: bytes
     summary: dict[str, Any]
     version: str
-    goal: bytes = b""

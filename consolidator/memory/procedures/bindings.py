@@ -153,8 +153,8 @@ class BindingFold:
         self.open_calls.open(index, symbol, given.hashed)
         return hash_key(call_key)
 
-    def finish_call(self, index: int, symbol: str, arguments: Any, result: Any, *, ok: bool) -> list[int]:
-        """Take a call's result; return the hashed values that the call was given, of a command its operands."""
+    def finish_call(self, index: int, symbol: str, arguments: Any, result: Any, *, ok: bool) -> None:
+        """Take a call\'s result."""
         hashed = self.open_calls.close(index)
         if hashed is None:
             hashed = self._read_arguments(symbol, arguments).hashed
@@ -169,8 +169,6 @@ class BindingFold:
                 }
                 self.sources[symbol] = ValueSource(paths | returned)
                 self.session_values.feed_result(chain(*returned.values()), chain(*hashed.values()))
-        columns = {path: column for path, column in hashed.items() if not is_shell or path[:1] == "$"}
-        return [value for path, column in columns.items() if path not in _WRITTEN_FOR_CALL for value in column]
 
     def reopen_call(self, index: int, symbol: str, arguments: Any) -> None:
         """Take a call that was begun before `load`, and is still open."""

@@ -83,7 +83,6 @@ class ToolProfile:
     bindings: dict[str, list[Binding]] = field(default_factory=dict)  # path -> candidates, best first
     follows: dict[str, list[tuple[str, int]]] = field(default_factory=dict)  # context -> next symbols and counts
     chances: dict[str, int] = field(default_factory=dict)  # context -> times seen
-    fixed_by: dict[str, int] = field(default_factory=dict)  # symbol that had to run first -> roots
 
     @property
     def repeats(self) -> bool:
@@ -217,8 +216,6 @@ class _ProfileBuilder:
             profile.whole.append((rest[1], total, roots))
         elif kind == "arg":
             profile.arguments[rest[1]] = total
-        elif kind == "fixed":
-            profile.fixed_by[rest[1]] = roots
 
     def build(self) -> dict[str, ToolProfile]:
         """Return the profiles by symbol, everything in them sorted by content."""

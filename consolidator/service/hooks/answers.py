@@ -24,8 +24,7 @@ from consolidator.memory.recall.lasting_words import lasting_sentences, tells_mo
 from consolidator.memory.recall.postings import FACT, TURN
 from consolidator.memory.recall.query import looks_like_error
 from consolidator.memory.recall.relevance import MIN_DOCUMENTS_OF_PROMPT, PromptWords
-from consolidator.memory.solutions.error_line import headline
-from consolidator.memory.solutions.fingerprint import family_fingerprint, fingerprint
+from consolidator.memory.solutions.fingerprint import fingerprint, signature
 from consolidator.memory.text.words import query_words, word_key
 from consolidator.models.audience import OWNER
 from consolidator.models.fact import FactRow
@@ -161,18 +160,16 @@ async def _find_fix(database: Database, call: HookCall, shown: Collection[str]) 
 
 
 async def _find_known_fixes(database: Database, call: HookCall, error: str) -> list[SolutionRow]:
-    """Return the confirmed solutions of exactly this error, or of its family, bound to it."""
+    """Return the confirmed solutions of exactly this error."""
     failed = (call.tool, call.arguments) if call.tool else None
     rows = await find_solutions(
         database, error, SolutionFilter(call.agent, call.project, OWNER, limit=DEFAULT_LIMIT), call=failed
     )
     text = redact(error)
-    tool = tool_symbol(*failed) if failed else ""
-    exact, family = fingerprint(tool, text), family_fingerprint(tool, headline(text))
     if not failed:  # which tool failed is not said: the error alone has to be the same
-        ends = tuple("|" + name.partition("|")[2] for name in (exact, family) if name)
-        return [row for row in rows if row.is_advice and row.fingerprint.endswith(ends)]
-    return [row for row in rows if row.is_advice and row.fingerprint in (exact, family)]
+        return [row for row in rows if row.confirmed and row.fingerprint.endswith(f"|{signature(text)}")]
+    exact = fingerprint(tool_symbol(*failed), text)
+    return [row for row in rows if row.confirmed and row.fingerprint == exact]
 
 
 async def _weigh_words(database: Database, call: HookCall, words: Sequence[str]) -> PromptWords:

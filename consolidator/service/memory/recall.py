@@ -24,7 +24,6 @@ from consolidator.models.memory_filter import MemoryScope, SolutionFilter
 from consolidator.models.procedure import MIN_SUCCESS
 from consolidator.models.session import SessionRow
 from consolidator.models.solution import SolutionRow
-from consolidator.service.memory.procedures import describe_purpose
 from consolidator.service.memory.solutions import answer_error, find_solutions
 from consolidator.service.memory.withheld import find_withheld_facts
 from consolidator.service.scope import narrow_scope
@@ -179,13 +178,9 @@ async def _find_procedures(database: Database, query: str, scope: MemoryScope) -
     words = split_words(query)
     async with database.connection() as conn:
         procedures = await lookup.find_procedures_for_request(conn, scope, query)
-    scored = [(query_coverage(words, [row.title, *row.goals, *row.purpose]), row) for row in procedures]
+    scored = [(query_coverage(words, [row.title, *row.goals]), row) for row in procedures]
     scored.sort(key=lambda pair: (pair[1].success < MIN_SUCCESS, -pair[0], -pair[1].worth, pair[1].id))
-    return [
-        quoted_item("procedure", row.id, row.title + describe_purpose(row.purpose, " (", ")"), score)
-        for score, row in scored[:MAX_LEADING_ITEMS]
-        if score
-    ]
+    return [quoted_item("procedure", row.id, row.title, score) for score, row in scored[:MAX_LEADING_ITEMS] if score]
 
 
 async def recall_for_message(database: Database, settings: Settings, session: SessionRow, message: str) -> str | None:
