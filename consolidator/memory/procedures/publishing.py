@@ -204,8 +204,8 @@ def _bind_argument(path: str, profile: ToolProfile, earlier: Sequence[str]) -> S
     """Bind an argument: to a constant, else to an earlier step, else to a source that explains most of its uses."""
     reliable = [binding for binding in profile.bindings.get(path, []) if binding.is_reliable]
     uses = profile.arguments.get(path, 0)
-    inner = [b for b in reliable if b.source and b.source in (earlier[-1:] if b.near else earlier)]
-    outer = [b for b in reliable if b.explains(uses) and not b.near and b.source not in earlier]
+    inner = [b for b in reliable if b.source and b.source in earlier]
+    outer = [b for b in reliable if b.explains(uses) and b.source not in earlier]
     constants = [b for b in outer if b.kind == "constant"]
     best: Binding | None = next(iter(constants or inner or outer), None)
     if best is None:

@@ -58,6 +58,14 @@ _REJECTS = re.compile(
     r"|why (?:did|would|are) you|(?:please )?(?:undo|revert|roll back)\b)",
     re.IGNORECASE,
 )
+_RESOLUTION = "resolver_index resolver_seq resolver_symbol rule resolving resolver_directory outcome cause noise_reason"
+_UNRESOLVED: dict[str, Any] = {
+    **dict.fromkeys(_RESOLUTION.split()),
+    "status": "open",
+    "fix": (),
+    "between": (),
+    "resolver_arguments": {},
+}
 _MAX_REDACTED = 4096  # characters of a step's arguments that are redacted before they are shortened
 
 
@@ -269,21 +277,7 @@ class ErrorTracker:
         error.record = replace(error.record, tried=tried)
         if error.grade not in (ResolutionGrade.NONE, ResolutionGrade.SUBSTITUTION):  # the error is back: reopen it
             error.grade, error.failed_differently = ResolutionGrade.NONE, False
-            error.record = replace(
-                error.record,
-                status="open",
-                resolver_index=None,
-                resolver_seq=None,
-                resolver_symbol=None,
-                rule=None,
-                resolving=None,
-                fix=(),
-                between=(),
-                resolver_arguments={},
-                resolver_directory=None,
-                outcome=None,
-                cause=None,
-            )
+            error.record = replace(error.record, **_UNRESOLVED)
         self._save(error.record)
 
     def _resolve(self, error: _OpenError, later: LaterCall, grade: ResolutionGrade) -> None:
@@ -323,19 +317,18 @@ class ErrorTracker:
         error.grade = ResolutionGrade.SAME
         error.record = replace(
             error.record,
-            status="resolved",
-            resolver_index=calls[position].index,
-            resolver_seq=calls[position].seq,
-            resolver_symbol=steps[position].symbol,
-            noise_reason=None,
-            rule="check",
-            resolving=steps[position].argument,
-            fix=(),
-            between=tuple(steps[max(0, position - MAX_BETWEEN) : position]),
-            resolver_arguments={},
-            resolver_directory=None,
-            outcome="worked",
-            cause="gone",
+            **_UNRESOLVED
+            | {
+                "status": "resolved",
+                "resolver_index": calls[position].index,
+                "resolver_seq": calls[position].seq,
+                "resolver_symbol": steps[position].symbol,
+                "rule": "check",
+                "resolving": steps[position].argument,
+                "between": tuple(steps[max(0, position - MAX_BETWEEN) : position]),
+                "outcome": "worked",
+                "cause": "gone",
+            },
         )
         self._save(error.record)
         return True

@@ -113,7 +113,6 @@ _MASK_WITH_POSITION = re.compile(r"(<path>|<id>)(?:[:(]<n>(?:[:,]\s*<n>)*\)?)+")
 _REPEATED_MASK = re.compile(r"(<(?:id|path|n|quoted|url|date|value)>)(?:(?:,| and| or|\|)?\s*\1)+")
 _QUOTES = " '\"`‘’“”«»"
 _MASK = re.compile(r"<(id|path|n|quoted|url|date)>")
-_STOP_WORD = re.compile(r"the|and|for|with|this|that|from|not|has|have|was|were|are|but|you|your|its|into|than|then")
 
 
 def fingerprint(tool: str, text: str) -> str:
@@ -148,12 +147,6 @@ def signature(text: str) -> str:
     """Return the masked headline: the part of a fingerprint that does not depend on the tool."""
     line = headline(text)
     return mask_line(line) if line else NO_MESSAGE
-
-
-def search_tokens(text: str) -> list[str]:
-    """Return the words by which an error can be searched: lower case, sorted, without names and numbers."""
-    words = re.findall(r"[a-z][a-z']{2,}", re.sub(r"<\w+>", " ", mask_line(headline(text))).lower())
-    return sorted({word for word in words if not _STOP_WORD.fullmatch(word)})
 
 
 def mask_line(line: str) -> str:

@@ -122,14 +122,9 @@ class FixForm:
 
     def describe(self, known: Sequence[Sequence[str]] = ()) -> str:
         """Return the form for people: a slot that had the same value in all cases by that value, else by its name."""
-        only = list(self.texts.items())
-        dropped = [part for parts in self.dropped.values() for part in parts if isinstance(part, str)]
-        if self.kind == "call" and self.tool is None and len(only) == 1 and len(only[0][1]) == 1 and dropped:
-            ((_, (part,)),) = only
-            if isinstance(part, Slot) and part.start and part.source == "call":
-                return f"run the same without `{' '.join(dropped)}`" + (
-                    f": `{at[0]}`" if (at := next(iter(known), [])) and len(at) == 1 else ""
-                )
+        changed = self._describe_change(known)
+        if changed:
+            return changed
         shown = iter(
             [
                 f"{slot.before}{at[0]}{slot.after}" if len(at) == 1 else slot.label
@@ -150,6 +145,20 @@ class FixForm:
             if "command" in texts
             else f"call {self.tool or 'it'} with {text}" + "".join(f" without {key}" for key in self.left_out)
         )
+
+    def _describe_change(self, known: Sequence[Sequence[str]]) -> str:
+        """Return the form as a change of the first words of a command; "" for any other form."""
+        parts, dropped = self.texts.get("command", ()), self.dropped.get("command", ())
+        rest = parts[-1] if parts else ""
+        new = [part for part in parts[:-1] if isinstance(part, str)]
+        is_change = isinstance(rest, Slot) and rest.source == "call" and rest.start == len(dropped) and rest.end is None
+        old = [word for word in dropped if isinstance(word, str)]
+        if self.kind != "call" or not (is_change and old) or len(new) < len(parts) - 1 or len(self.texts) > 1:
+            return ""
+        told = f"with `{' '.join(new)}` in place of" if new else "without"
+        only = known[0] if known and len(known[0]) == 1 else ()
+        example = f": `{' '.join([*new, *only])}`" if only else ""
+        return f"run the same {told} `{' '.join(old)}`{example}"
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON."""

@@ -60,7 +60,8 @@ class FittingProcedureRow:
     id: str
     title: str
     worth: float
-    goals: list[str]  # what people had asked for when its steps were taken
+    goals: list[str]  # what its first step was given in some sessions
+    sessions: list[str]  # these sessions, by id
     success: float  # the expected share of its sessions or calls that work
 
 

@@ -147,5 +147,6 @@ with requested as (
     order by is_named desc, worth desc, id limit 40
 )
 select p.id, p.title, p.worth, jsonb_path_query_array(p.body, '$.evidence[*][2]') as goals,
+       jsonb_path_query_array(p.body, '$.evidence[*][0]') as sessions,
        coalesce((p.body #>> '{success,mean}')::float, 1) as success
 from chosen join procedure p using (id) order by chosen.is_named desc, chosen.worth desc, p.id

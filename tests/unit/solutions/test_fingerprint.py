@@ -19,7 +19,6 @@ from consolidator.memory.solutions.fingerprint import (
     fingerprint,
     mask_line,
     masked_values,
-    search_tokens,
     signature,
 )
 
@@ -317,13 +316,6 @@ def test_lines_that_only_speak_of_errors_are_passed_over() -> None:
         headline("0 errors, 2 warnings\nerror handler installed\nThe port is already taken")
         == "The port is already taken"
     )
-
-
-def test_tokens_are_what_a_person_would_search_by() -> None:
-    words = search_tokens("fatal: The current branch a-b has no upstream branch.")
-    assert {"fatal", "branch", "upstream"} <= set(words)
-    assert words == sorted(words)
-    assert "id" not in words
 
 
 def test_output_that_reads_failed_is_known_where_a_pipe_hid_the_status() -> None:
