@@ -166,7 +166,7 @@ class ErrorTracker:
     def feed_user_message(self, text: str) -> None:
         """Take what the person said: it may reject what was done since they spoke."""
         if _REJECTS.match(text):
-            for record in self._unjudged.values():
+            for record in list(self._unjudged.values()):
                 self._save(replace(record, outcome="rejected"))
         self._unjudged.clear()
 
@@ -390,6 +390,8 @@ def _directory_change(record: ErrorRecord, directory: str | None) -> tuple[Argum
 
     A call that says no directory runs where the shell was left, so that alone is no difference.
     """
+    if not directory and record.directory and is_wrong_place(record.headline):
+        return (ArgumentChange("directory", record.directory, None),)
     if not directory or directory == record.directory:
         return ()
     if not is_other_directory(record.directory, directory) and not (

@@ -231,7 +231,7 @@ def _call_form(tool: str | None, worked: CallTexts, failed: CallTexts, record: E
         rest = [word for n, word in enumerate(split_words(failed.get(key, ""))) if n not in covered]
         if rest and key != DIRECTORY:
             dropped[key] = tuple(by_value.get(word, word) for word in rest)
-    left_out = tuple(sorted(failed.keys() - worked.keys() - {DIRECTORY})) if tool is None else ()
+    left_out = tuple(sorted(failed.keys() - worked.keys())) if tool is None else ()
     return [_with_values(FixForm("call", tool, texts, dropped, left_out), failed, values)]
 
 

@@ -131,7 +131,7 @@ def _is_failed_call(form: FixForm, bound: CallTexts, texts: CallTexts | None, fa
     if texts is None or failed is None:
         return False
     is_same_tool = form.tool in (None, failed.tool) or (is_shell_symbol(form.tool) and "command" in texts)
-    kept = {DIRECTORY: texts[DIRECTORY]} if DIRECTORY in texts and "command" in bound else {}
+    kept = {DIRECTORY: texts[DIRECTORY]} if DIRECTORY in texts and DIRECTORY not in form.left_out else {}
     return is_same_tool and same_texts({**kept, **bound}, texts)
 
 

@@ -10,7 +10,7 @@ from consolidator.memory.calls.call_pairing import CompletedCall
 from consolidator.memory.solutions.error_tracker import ErrorTracker
 from consolidator.memory.solutions.fix_form import FixForm
 from consolidator.memory.solutions.fix_suggestion import FailedCall, Suggestion, concerns_error, suggest_fix
-from consolidator.memory.solutions.grouping import SessionRef, build_solutions
+from consolidator.memory.solutions.grouping import SessionRef, SourcedRecord, build_solutions
 
 UPSTREAM = (
     "fatal: The current branch {} has no upstream branch.\nTo push the current branch, use\n\n    git push -u x {}"
@@ -361,3 +361,93 @@ def test_a_bound_call_is_judged_again() -> None:
     assert suggest(solution, error.format("gamma-3"), "Bash", command="app sync").tool
     solution["fixes"][0]["form"]["texts"]["command"].insert(0, "sudo")
     assert suggest(solution, error.format("gamma-3"), "Bash", command="app sync").tool is None
+
+
+def wrapped(command: str, session: str = "a") -> list[CallSpec]:
+    return [
+        shell_call(f"wrap {command}", False, f"error: unrecognized subcommand '{command.split()[0]}'\n\nUsage: wrap X"),
+        shell_call(f"{command} 2>&1 | tail -{len(session)}"),
+    ]
+
+
+def test_a_wrapper_that_was_dropped_is_the_fix_whatever_it_ran() -> None:
+    solution = learn(wrapped("bun run test"), wrapped("bun run build --watch", "b"), wrapped("bun run test", "ccc"))
+    assert "without `wrap`" in solution["line"]
+    error = "error: unrecognized subcommand 'bun'"
+    for command in ("bun run lint", "bun test src/cart.test.ts"):
+        bound = suggest(solution, error, "Bash", command=f"wrap {command}")
+        assert (bound.arguments, bound.worked) == ({"command": command}, 3)
+    assert suggest(solution, error, "Bash", command="bun run lint").tool is None
+
+
+@pytest.mark.parametrize(
+    ("failed", "worked"),
+    [
+        ("wrap bun run test", "bun run test"),
+        ("npx tsc --noEmit", "bunx tsc --noEmit"),
+        ("npm run lint", "bun run lint"),
+        ("cd web && make build", "make build"),
+        ("make build", "make build VERBOSE=1"),
+        ("sudo docker compose up -d", "docker compose up -d"),
+    ],
+)
+def test_a_call_is_the_same_operation_with_another_wrapper_runner_directory_or_flag(failed: str, worked: str) -> None:
+    solution = learn([shell_call(failed, False, "error: it does not work like that"), shell_call(worked)])
+    assert (solution["occurrences"], solution["resolved"]) == (1, 1)
+
+
+def test_a_directory_that_is_not_there_is_left_out() -> None:
+    def elsewhere(task: str) -> list[CallSpec]:
+        failed = shell_call(f"cd web && make {task}", False, "bash: cd: web: No such file or directory")
+        return [failed, shell_call(f"make {task}")]
+
+    solution = learn(elsewhere("build"), elsewhere("test"))
+    error = "bash: cd: web: No such file or directory"
+    assert suggest(solution, error, "Bash", command="cd web && make lint").arguments == {"command": "make lint"}
+
+
+def test_code_frames_and_line_numbers_are_no_part_of_an_error() -> None:
+    def unformatted(row: int, code: str) -> list[CallSpec]:
+        frame = f"      {row}  {row} │   {code}\n          {row + 1} │ + x\n\nFound 1 error."
+        failed = shell_call(
+            "bun run lint", False, f"at a/{code}.ts format ━━━\n\n  × It would have printed:\n\n{frame}"
+        )
+        return [failed, shell_call("bun run lint:fix"), shell_call("bun run lint")]
+
+    solution = learn(unformatted(149, "const"), unformatted(7, "return"), unformatted(22, "if"))
+    assert (solution["occurrences"], solution["headline"]) == (3, "× It would have printed:")
+    bound = suggest(solution, "  × It would have printed:\n\n  3 3 │ let", "Bash", command="bun run lint")
+    assert (bound.kind, bound.arguments) == ("step", {"command": "bun run lint:fix"})
+
+
+def test_what_the_person_rejects_did_not_work() -> None:
+    def session(name: str, *said: str) -> list[SourcedRecord]:
+        tracker = ErrorTracker(lambda text: text)
+        for index, (tool, arguments, ok, result) in enumerate(push("fix/badge")):
+            tracker.feed(CompletedCall(index, 2 * index + 1, 2 * index + 2, tool, arguments, ok, None, result, name))
+        for text in said:
+            tracker = ErrorTracker.from_json(tracker.to_json(), lambda text: text)  # the next night
+            tracker.feed_user_message(text)
+        return [(SessionRef(name, name, "coder", "shop"), record) for record in tracker.records]
+
+    def status(*said: str) -> tuple[str, int, int]:
+        (solution,) = build_solutions([*session("s1", *said), *session("s2", *said)])
+        fix = solution.fixes[0] if solution.fixes else None
+        return (solution.status, fix.worked, fix.tried) if fix else (solution.status, 0, 0)
+
+    assert status() == status("no problem, go on") == status("thanks", "no, undo that") == ("confirmed", 2, 2)
+    for said in ("No, that is not what I asked for.", "revert this", "Why did you push?"):
+        assert status(said) == ("unsolved", 0, 0)
+
+
+def refused_commit(*between: CallSpec) -> dict[str, Any]:
+    refused = shell_call("git commit -m x", False, "$ lint-staged\n✖ biome check failed:\na.ts:1:2 lint/no error")
+    return learn([refused, *between, shell_call("git add . && git commit -m x")])
+
+
+def test_a_refused_commit_is_resolved_by_the_command_that_made_the_check_pass() -> None:
+    fixed = refused_commit(shell_call("git status"), shell_call("bun run lint:fix"), shell_call("bun run test"))
+    assert fixed["fixes"][0]["resolving"] == "bun run lint:fix"
+    edit = ("Edit", {"file_path": "a.ts", "old_string": "a", "new_string": "b"}, True, "done")
+    assert "git commit" in refused_commit(edit, shell_call("bun run lint"))["fixes"][0]["resolving"]
+    assert refused_commit()["fixes"][0]["resolving"] == "git add . && git commit -m x"
