@@ -81,7 +81,7 @@ class SolvedError:
         body = solution.body
         best = body["fixes"][0]
         suggestion = body.get("suggestion")
-        told = best["description"] if best["templates"] else f"last time: {best['description']}"
+        told = best["description"] if best["confirmed"] else f"last time: {best['last_time']}"
         told = told if suggestion is None else suggestion["text"]
         return cls(body["failed"], body["headline"], told, best["worked"], best["tried"], best["sessions"])
 

@@ -74,8 +74,7 @@ def procedure_lines(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     lines = [
         _cite(
             row["title"],
-            f"(in {row['support']} sessions, worked {row['body']['success']['mean']:.0%}{_purpose(row['body'])}) "
-            f"[procedure:{row['id']}]",
+            f"(in {row['support']} sessions, worked {row['body']['success']['mean']:.0%}) [procedure:{row['id']}]",
         )
         for row in rows
     ]
@@ -133,11 +132,6 @@ def forgotten_line(fact: Mapping[str, Any]) -> str:
 
 def _log(proof: Mapping[str, Any]) -> str:
     return "" if proof["log"] == "there" else f" ({proof['log']} from the log)"
-
-
-def _purpose(body: Mapping[str, Any]) -> str:
-    words = ", ".join(body.get("purpose") or ())
-    return f", when the task is about {words}" if words else ""
 
 
 def _compact(value: Any) -> str:

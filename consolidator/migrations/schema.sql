@@ -552,7 +552,6 @@ create table digest (
     error_state bytea not null default '',  -- zlib JSON: what the fold of errors needs to go on
     summary jsonb not null default '{}',  -- the fold of the session's summary
     version text not null,  -- of what is counted
-    goal bytea not null default '',  -- int64: hashes of the words of what the session was asked to do
     peer text not null default '',  -- of its lineage root: whose session it is; "" for the owner of the machine
     trace bytea not null default ''  -- what lessons are learned from: `memory.lessons.trace` reads it
 );
@@ -598,13 +597,13 @@ create table procedure (
     title text not null,
     support bigint not null default 0,  -- distinct sessions that did it; those of one lineage count as one
     rank double precision not null,
-    body jsonb not null default '{}',  -- steps, success, follows, preconditions, purpose, evidence
+    body jsonb not null default '{}',  -- steps, success, evidence
     learned_at timestamptz not null,
     updated_at timestamptz not null,
     retired_at timestamptz,  -- when better ones took its place
     run_id text,  -- the run that wrote it, if the cause is a run
     cause text not null default 'run',  -- run | person | review | erasure
-    worth double precision not null default 0,  -- bits: what telling it is worth; 0 where it is listed only on request
+    worth double precision not null default 0,  -- what telling it is worth; 0 where it is listed only on request
     audience text not null default 'all',  -- to whom it may be shown
     constraint procedure_cause check (cause in ('run', 'person', 'review', 'erasure')),
     constraint procedure_run check ((run_id is not null) = (cause = 'run'))
@@ -651,14 +650,10 @@ create table error_record (
     -- JSON: a `FixOutcome`, what kinds of fixes worked and failed; null until a merge has read the record
     fix_shape text,
     merged boolean not null default false,  -- whether its solution counts it as it is now
-    family text,  -- its fingerprint without the names that decide the fix; none for one without names
     primary key (session_id, seq),
     constraint error_status check (status in ('open', 'resolved', 'unresolved', 'noise'))
 );
 comment on table error_record is 'Failed calls of sessions, and what resolved them.';
-create index error_record_family
-    on error_record (agent, family, (record ->> 'occurred_at') desc, session_id desc, seq desc)
-    where family is not null;
 create index error_record_group
     on error_record (agent, fingerprint, (record ->> 'occurred_at') desc, session_id desc, seq desc);
 create index error_record_new on error_record (agent, fingerprint) where not merged;

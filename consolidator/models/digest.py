@@ -26,5 +26,4 @@ class DigestRow:
     error_state: bytes
     summary: dict[str, Any]
     version: str
-    goal: bytes = b""
     trace: bytes = b""

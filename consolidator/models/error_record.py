@@ -19,7 +19,6 @@ class ErrorRecordRow:
     fingerprint: str
     status: str
     record: dict[str, Any]
-    family: str | None = None
 
 
 _LATEST_FIRST = (

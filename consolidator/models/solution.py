@@ -39,10 +39,5 @@ class SolutionRow:
         object.__setattr__(self, "withheld", body.pop("withheld", []))
         object.__setattr__(self, "body", body)
 
-    @property
-    def is_advice(self) -> bool:
-        """Whether its best fix is confirmed, and says what to do in another case, too."""
-        return self.confirmed and bool(self.body["fixes"][0].get("transfers", True))
-
 
 SolutionTable = table_of("solution", SolutionRow)

@@ -25,7 +25,7 @@ from consolidator.cli.query_group import QueryGroup
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import ProcedureFilter
 from consolidator.models.procedure import MIN_SUCCESS, ProcedureRow
-from consolidator.service.memory.procedures import describe_purpose, list_procedures
+from consolidator.service.memory.procedures import list_procedures
 from consolidator.service.memory.skills import export_skills
 
 EverythingOption = Annotated[bool, typer.Option("--all", help="Also procedures that are not worth telling.")]
@@ -38,7 +38,6 @@ _TABLE = Table(
         "sessions": "support",
         "worked": lambda procedure: _success_rate(procedure),
         "of": lambda procedure: _owner(procedure),
-        "for": lambda procedure: _purpose(procedure),
     },
     right=("sessions", "worked"),
 )
@@ -59,7 +58,7 @@ def procedures_command(
 ) -> None:
     """List the procedures worth knowing, the best first (`explain ID` shows steps and evidence).
 
-    They predict better than the pairs of their steps do, are more than one habit, and have a purpose.
+    They have three different steps or more, two of which say what they are for, and whose steps often go together.
     """
     if context.invoked_subcommand:
         return
@@ -74,15 +73,11 @@ def procedures_command(
 def _print_entries(procedures: list[ProcedureRow]) -> None:
     for procedure in procedures:
         sessions, worked = pluralize(procedure.support, "session"), f"worked {_success_rate(procedure)}"
-        print_entry(procedure.title, _purpose(procedure), sessions, worked, _owner(procedure), short_id(procedure.id))
+        print_entry(procedure.title, "", sessions, worked, _owner(procedure), short_id(procedure.id))
 
 
 def _success_rate(procedure: ProcedureRow) -> str:
     return f"{procedure.body['success']['mean']:.0%}"
-
-
-def _purpose(procedure: ProcedureRow) -> str:
-    return describe_purpose(procedure.body.get("purpose", ()))
 
 
 def _owner(procedure: ProcedureRow) -> str:

@@ -20,7 +20,6 @@ from consolidator.memory.facts.relations import spellings_of
 from consolidator.memory.facts.steering import Steer
 from consolidator.memory.procedures.digest import COMPRESSION, DIGEST_VERSION, PackedDigest
 from consolidator.memory.solutions.error_records import ErrorRecord
-from consolidator.memory.solutions.fingerprint import family_fingerprint
 from consolidator.models.digest import DigestRow
 from consolidator.models.error_record import ErrorRecordRow
 from consolidator.models.session import SessionRow
@@ -163,7 +162,6 @@ def _error_row(session: SessionRow, record: ErrorRecord) -> ErrorRecordRow:
         fingerprint=record.fingerprint,
         status=record.status,
         record=record.to_json(),
-        family=family_fingerprint(record.symbol, record.headline),
     )
 
 
@@ -189,7 +187,6 @@ def unpack_folds(row: DigestRow | None) -> FoldStates:
         quotes=row.quotes,
         state=row.state,
         version=row.version,
-        goal=row.goal,
     )
     return FoldStates(packed, _unpack_json(row.error_state), row.summary, row.trace)
 

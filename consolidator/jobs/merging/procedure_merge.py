@@ -38,7 +38,7 @@ from consolidator.models.provenance import Provenance
 from consolidator.models.scope import ScopeRow
 from consolidator.store.calls import digests, procedures, scope_digests, scopes
 
-VERSION = "latest-3"  # of how scopes are learned and published; an agent of another version is published again
+VERSION = "latest-4"  # of how scopes are learned and published; an agent of another version is published again
 _MAX_QUOTED = 1000  # sessions whose quotes are kept in memory
 
 CallKey = tuple[str, int]  # session and seq

@@ -10,7 +10,6 @@ recurring keys, which are costly to read from the digests, and the steps of what
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -19,7 +18,7 @@ import numpy as np
 from consolidator.database import Connection
 from consolidator.memory.procedures.digest import unpack_terms
 from consolidator.memory.procedures.key_counts import Ints, hash_text
-from consolidator.memory.procedures.key_sums import MIN_RECURRING_ROOTS, KeySums, concatenate
+from consolidator.memory.procedures.key_sums import KeySums, concatenate
 from consolidator.memory.procedures.key_texts import KeyTexts
 from consolidator.memory.procedures.patterns import DigestArrays, MinedPatterns, mine_patterns, task_outcome
 from consolidator.memory.procedures.publication_rule import PublicationRule
@@ -65,7 +64,6 @@ def _arrays(digest: ScopeDigest) -> DigestArrays:
         last_at=digest.last_at,
         project=digest.project,
         outcome=task_outcome(keys),
-        goal=_unpack_ints(digest.goal),
         peer=digest.peer,
     )
 
@@ -86,7 +84,6 @@ async def learn_scope(
     else:
         rule = PublicationRule.for_scope(min_support, is_shared=is_shared, project_count=project_count)
         if audience.counts_people:
-            rule = replace(rule, min_askers=min_support)
             latest = _with_people_as_roots(latest)
         mined = await asyncio.to_thread(_mine, latest, rule, min_support if audience.counts_people else 0)
         texts = await _load_texts(conn, agent, project, audience, latest, mined)
@@ -141,14 +138,9 @@ async def _load_texts(
 
 
 def _find_recurring(latest: Sequence[DigestArrays], mined: MinedPatterns) -> Ints:
-    """Return what needs a text: recurring keys, symbols of patterns, words of several roots' goals."""
+    """Return what needs a text: recurring keys and symbols of patterns."""
     symbols = {symbol for pattern in mined.patterns for symbol in pattern.symbols}
-    words_of_root: dict[str, set[int]] = defaultdict(set)
-    for digest in latest:
-        words_of_root[digest.root_id].update(digest.goal.tolist())
-    counts = Counter(word for words in words_of_root.values() for word in words)
-    words = [word for word, count in counts.items() if count >= MIN_RECURRING_ROOTS]
-    return np.unique(np.concatenate([mined.key_sums.recurring().keys, np.asarray([*symbols, *words], np.int64)]))
+    return np.unique(np.concatenate([mined.key_sums.recurring().keys, np.asarray([*symbols], np.int64)]))
 
 
 def _find_sessions_with(latest: Iterable[DigestArrays], missing: Ints) -> list[str]:
@@ -156,7 +148,7 @@ def _find_sessions_with(latest: Iterable[DigestArrays], missing: Ints) -> list[s
     unseen = np.ones(len(missing), np.bool_)
     sessions = []
     for digest in latest:
-        present = concatenate([digest.keys, digest.sequence, digest.goal])
+        present = concatenate([digest.keys, digest.sequence])
         at = np.minimum(np.searchsorted(missing, present), len(missing) - 1)
         at = at[(missing[at] == present) & unseen[at]]
         if len(at):

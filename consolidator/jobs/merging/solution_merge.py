@@ -14,7 +14,6 @@ from typing import Any
 from consolidator.database import Connection
 from consolidator.jobs.merging.changes import Changes
 from consolidator.memory.solutions.error_records import ErrorRecord
-from consolidator.memory.solutions.families import FamilyGroups
 from consolidator.memory.solutions.grouping import (
     ErrorOccurrence,
     FixOutcome,
@@ -44,8 +43,6 @@ async def merge_solutions(
     fix_shapes: dict[RecordKey, str] = {}
     for fingerprints in _batch_fingerprints(await error_records.count_with_news(conn, agent)):
         fix_shapes |= await _merge_fingerprints(conn, agent, fingerprints, provenance, changes, min_support)
-    for families in _batch_fingerprints(await error_records.count_families_with_news(conn, agent)):
-        fix_shapes |= await _merge_families(conn, agent, families, fix_shapes, provenance, changes, min_support)
     # Records that others committed meanwhile are counted, too, but stay unmerged: only locked ones cannot have changed.
     await error_records.mark_merged(conn, locked, fix_shapes)
 
@@ -74,37 +71,16 @@ async def _merge_fingerprints(
 ) -> dict[RecordKey, str]:
     """Publish the solutions of some fingerprints; return the shapes of fixes that were not stored yet."""
     summaries = await error_records.list_of_fingerprints(conn, agent, fingerprints)
-    fix_shapes = await _load_fix_shapes(conn, summaries, {})
+    fix_shapes = await _load_fix_shapes(conn, summaries)
     counted = _occurrences(summaries, agent, fix_shapes, min_support)
     groups = await asyncio.to_thread(OccurrenceGroups, counted, min_support)
     await _publish(conn, agent, fingerprints, groups, provenance, changes)
     return fix_shapes
 
 
-async def _merge_families(
-    conn: Connection,
-    agent: str,
-    families: Sequence[str],
-    read: Mapping[RecordKey, str],
-    provenance: Provenance,
-    changes: Changes,
-    min_support: int,
-) -> dict[RecordKey, str]:
-    """Publish what families have in common; return the shapes of fixes that were neither stored nor read yet."""
-    summaries = await error_records.list_of_families(conn, agent, families)
-    fix_shapes = await _load_fix_shapes(conn, summaries, read)
-    counted = _occurrences(summaries, agent, {**read, **fix_shapes}, min_support)
-    groups = await asyncio.to_thread(FamilyGroups, counted, min_support)
-    await _publish(conn, agent, families, groups, provenance, changes)
-    return fix_shapes
-
-
-async def _load_fix_shapes(
-    conn: Connection, summaries: Iterable[RecordSummary], read: Mapping[RecordKey, str]
-) -> dict[RecordKey, str]:
-    """Return the shapes of fixes that are neither stored nor among those that were read."""
-    keys = ((summary.session_id, summary.seq) for summary in summaries if summary.fix_shape is None)
-    unread = [key for key in keys if key not in read]
+async def _load_fix_shapes(conn: Connection, summaries: Iterable[RecordSummary]) -> dict[RecordKey, str]:
+    """Return the shapes of fixes that are not stored."""
+    unread = [(summary.session_id, summary.seq) for summary in summaries if summary.fix_shape is None]
     fix_shapes: dict[RecordKey, str] = {}
     for first in range(0, len(unread), _RECORDS_AT_ONCE):
         records = await error_records.get_each(conn, unread[first : first + _RECORDS_AT_ONCE])
@@ -116,11 +92,11 @@ async def _publish(
     conn: Connection,
     agent: str,
     fingerprints: Sequence[str],
-    groups: OccurrenceGroups | FamilyGroups,
+    groups: OccurrenceGroups,
     provenance: Provenance,
     changes: Changes,
 ) -> None:
-    """Publish the solutions of some fingerprints or families, and delete those that they had before."""
+    """Publish the solutions of some fingerprints, and delete those that they had before."""
     cited = _parse_records(await error_records.get_each(conn, sorted(groups.cited_records())))
     published = await asyncio.to_thread(groups.build_solutions, cited)
     rows = [_solution_row(solution, provenance) for solution in published]
@@ -167,8 +143,7 @@ def _occurrences(
                     symbol=summary.symbol,
                     headline=summary.headline,
                     tried=tuple(json.loads(summary.tried)) if summary.tried else (),
-                    fix_shape=outcome.worked,
-                    failed_shapes=outcome.failed,
+                    outcome=outcome,
                 )
 
 

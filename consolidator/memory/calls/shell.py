@@ -293,6 +293,8 @@ def _wrapped_words(program: str, rest: list[str]) -> list[str] | None:
         if program == "command" and rest[:1] in (["-v"], ["-V"]):
             return None
         return inner or None
+    if is_unknown_wrapper(program, rest):
+        return rest
     for position, word in enumerate(rest[:3]):
         values = shell_programs.RUNNERS.get(program, {}).get(word, frozenset({""}))
         if "" not in values:
@@ -300,6 +302,15 @@ def _wrapped_words(program: str, rest: list[str]) -> list[str] | None:
         if not word.startswith("-"):
             break
     return None
+
+
+def is_unknown_wrapper(program: str, rest: Sequence[str]) -> bool:
+    """Whether a program that no table knows is given a known one to run: `rtk git status`."""
+    if not rest or program in shell_programs.KNOWN_PROGRAMS or "." in program:
+        return False
+    return (
+        _program_name(rest[0]) in shell_programs.SUBCOMMAND_PROGRAMS and rest[0] not in shell_programs.SUBCOMMAND_VERBS
+    )
 
 
 def _skip_options(words: list[str], values: frozenset[str], operands: int) -> list[str]:

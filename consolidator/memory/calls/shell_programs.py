@@ -26,7 +26,7 @@ SUBCOMMAND_PROGRAMS = word_set(
     dvc mlflow sam cdk serverless hugo jekyll gatsby next nuxt vite astro prisma drizzle-kit sequelize knex
     hardhat forge cast anchor solana op vault consul nomad etcdctl redis-cli-cluster rclone restic borg openssl ip
     nmcli adb fastlane xcrun pod carthage stack cabal opam dune zig spin ollama modal wandb huggingface-cli sqlx
-    diesel sea-orm-cli trunk wasm-pack buf tofu
+    diesel sea-orm-cli trunk wasm-pack buf tofu mise
     """
 )
 
@@ -47,6 +47,8 @@ PLAIN_PROGRAMS = word_set(
     """
 )
 
+KNOWN_PROGRAMS = SUBCOMMAND_PROGRAMS | PLAIN_PROGRAMS
+
 # Verbs: where the first operand of an unknown program is one of these, it is a subcommand.
 SUBCOMMAND_VERBS = word_set(
     """
@@ -62,8 +64,9 @@ SUBCOMMAND_VERBS = word_set(
 
 # (program, subcommand) pairs whose next bare word belongs to the subcommand; "*" is any subcommand.
 NESTED_SUBCOMMANDS = frozenset(
-    {("gh", "*"), ("glab", "*"), ("aws", "*"), ("gcloud", "*"), ("az", "*"), ("npm", "run"), ("pnpm", "run")}
-    | {("mise", "run"), ("deno", "task"), ("cargo", "xtask"), ("task", "run"), ("poe", "run")}
+    {("mise", "run"), ("mise", "r"), ("deno", "task"), ("cargo", "xtask"), ("turbo", "run"), ("composer", "run")}
+    | {("rush", "run"), ("hatch", "run"), ("nx", "run"), ("pixi", "run"), ("task", "run"), ("poe", "run")}
+    | {("gh", "*"), ("glab", "*"), ("aws", "*"), ("gcloud", "*"), ("az", "*"), ("npm", "run"), ("pnpm", "run")}
     | {("yarn", "run"), ("bun", "run"), ("npm", "run-script"), ("docker", "compose"), ("docker", "image")}
     | {("docker", "container"), ("docker", "volume"), ("docker", "network"), ("podman", "compose"), ("git", "stash")}
     | {("git", "remote"), ("git", "worktree"), ("git", "submodule"), ("git", "bisect"), ("git", "lfs"), ("go", "mod")}
@@ -123,6 +126,7 @@ RUNNERS: dict[str, dict[str, frozenset[str]]] = {
     "mise": {"exec": frozenset(), "x": frozenset()},
     "asdf": {"exec": frozenset()},
     "op": {"run": frozenset({"--env-file"})},
+    "rtk": {"proxy": frozenset()},
     "dotenv": {"run": frozenset({"-f"})},
 }
 

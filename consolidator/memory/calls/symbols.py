@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from consolidator.memory.calls import shell
+from consolidator.memory.calls import shell, tool_kinds
 from consolidator.memory.calls.call_pairing import CompletedCall
-from consolidator.memory.calls.shell_programs import COMMAND_KEYS, SHELL_TOOLS, SHELLS
+from consolidator.memory.calls.shell_programs import COMMAND_KEYS, SHELL_TOOLS, SHELLS, word_set
 
 SHELL_PREFIX = "sh:"
+_NO_STEPS = word_set("- cd pushd popd echo printf true false : exit clear date wait")
 MAX_SYMBOL_LENGTH = 120  # characters
 _MAX_CACHED_LINE = 512  # characters of a command line whose symbol is cached
 
@@ -80,6 +81,28 @@ def _join_argv(value: Any) -> str | None:
 def is_shell_symbol(symbol: str) -> bool:
     """Whether a symbol names a program that a shell ran."""
     return symbol.startswith(SHELL_PREFIX)
+
+
+def is_inspection(symbol: str) -> bool:
+    """Whether a call only looked at something, or kept the books of the agent or its harness."""
+    if is_shell_symbol(symbol):
+        program, _, rest = display_name(symbol).partition(" ")
+        if rest == ">":
+            return False
+        subcommands = tool_kinds.INSPECTING_SUBCOMMANDS.get(program, frozenset())
+        inspects = program in tool_kinds.INSPECTING_PROGRAMS or program in _NO_STEPS
+        return inspects or rest.split(" ")[0] in subcommands
+    name = tool_kinds.tool_base_name(symbol)
+    inspects_with = (tool_kinds.READING_TOOLS, tool_kinds.INSPECTING_TOOLS, tool_kinds.THINKING_TOOLS)
+    return tool_kinds.is_bookkeeping(name) or any(pattern.fullmatch(name) for pattern in inspects_with)
+
+
+def is_edit(symbol: str) -> bool:
+    """Whether a call was made with a tool that edits files."""
+    return (
+        not is_shell_symbol(symbol)
+        and tool_kinds.EDITING_TOOLS.fullmatch(tool_kinds.tool_base_name(symbol)) is not None
+    )
 
 
 def display_name(symbol: str) -> str:

@@ -19,6 +19,11 @@ INSPECTING_TOOLS = re.compile(
     r"|web_?fetch|web_?search|fetch|todo_?read|bashoutput|taskoutput"
 )
 THINKING_TOOLS = re.compile(r"(?:sequential_?)?think(?:ing)?|(?:update_)?plan|todo_?write|reason(?:ing)?")
+_BOOKKEEPING_TOOLS = re.compile(  # of the harness: they do none of the work
+    r"todo_?(?:write|read)|(?:update_|write_)?plan|(?:enter|exit)planmode|task(?:create|update|list|get|output|stop)?"
+    r"|agent(?:outputtool)?|(?:spawn|wait|close)_agent|askuserquestion|request_user_input|toolsearch|skill|slashcommand"
+    r"|(?:kill|bash)(?:shell|bash|output)|(?:enter|exit)worktree|structuredoutput|schedulewakeup|think\w*"
+)
 SEARCHING_TOOLS = re.compile(r"(?:.*_)?(?:grep|glob|find|search)(?:_?(?:files?|code|symbols?))?|codebase_search")
 LOOKUP_VERBS = frozenset({"find", "get", "lookup", "search", "fetch", "query", "resolve", "list", "retrieve", "read"})
 PATH_KEYS = ("file_path", "path", "filePath", "notebook_path", "filename", "file", "target_file", "absolute_path")
@@ -79,6 +84,11 @@ COMMON_FILE_NAMES = word_set(  # names in many folders: one elsewhere is not the
     "index main mod lib init __init__ readme package setup config makefile dockerfile types utils test tests app"
 )
 COMMON_OPERANDS = re.compile(r"[\d.*~/-]+|origin|main|master|HEAD|test|tests|src|lib|build")
+
+
+def is_bookkeeping(name: str) -> bool:
+    """Whether a tool, by its base name, keeps the harness's books: no step of any work."""
+    return _BOOKKEEPING_TOOLS.fullmatch(name) is not None
 
 
 def tool_base_name(tool: str) -> str:

@@ -38,7 +38,6 @@ MIN_TELLING_LENGTH = 4  # characters of a user's value whose form tells what may
 MAX_HITS = 12  # paths of one source that are credited for one value
 MAX_LITERAL = 80  # characters of a constant's JSON
 MAX_TEMPLATE = 120  # characters of a command template's JSON
-MAX_CALL = 200  # characters of a whole call's JSON
 
 
 _ValueHasher: TypeAlias = Callable[[Hashable, Hashable], int]  # of a value and its kind
@@ -142,8 +141,6 @@ class BindingFold:
         given = self._read_arguments(symbol, arguments)
         call_key = _make_call_key(symbol, given)
         self._count_shape(symbol, given.own_paths)
-        if not given.from_session:
-            self._count_call(call_key, symbol, arguments, given)
         for path, column in given.hashed.items():
             self._count_argument(symbol, path, column, given.columns[path], is_given=path in given.from_session)
         paths = {"<" + path: column for path, column in given.hashed.items()}
@@ -153,8 +150,8 @@ class BindingFold:
         self.open_calls.open(index, symbol, given.hashed)
         return hash_key(call_key)
 
-    def finish_call(self, index: int, symbol: str, arguments: Any, result: Any, *, ok: bool) -> list[int]:
-        """Take a call's result; return the hashed values that the call was given, of a command its operands."""
+    def finish_call(self, index: int, symbol: str, arguments: Any, result: Any, *, ok: bool) -> None:
+        """Take a call\'s result."""
         hashed = self.open_calls.close(index)
         if hashed is None:
             hashed = self._read_arguments(symbol, arguments).hashed
@@ -169,8 +166,6 @@ class BindingFold:
                 }
                 self.sources[symbol] = ValueSource(paths | returned)
                 self.session_values.feed_result(chain(*returned.values()), chain(*hashed.values()))
-        columns = {path: column for path, column in hashed.items() if not is_shell or path[:1] == "$"}
-        return [value for path, column in columns.items() if path not in _WRITTEN_FOR_CALL for value in column]
 
     def reopen_call(self, index: int, symbol: str, arguments: Any) -> None:
         """Take a call that was begun before `load`, and is still open."""
@@ -179,10 +174,6 @@ class BindingFold:
     def knows(self, column: list[Scalar]) -> bool:
         """Whether this session gave all of these values that may tell a person or case from another."""
         return self.session_values.gave_all(column, self.hash_values(column))
-
-    def knows_all(self, arguments: Any) -> bool:
-        """Whether this session gave all values of a call's arguments."""
-        return all(self.knows(column) for column in flatten(arguments).values())
 
     def _read_arguments(self, symbol: str, arguments: Any) -> _GivenArguments:
         raw_columns = flatten(arguments)
@@ -218,11 +209,6 @@ class BindingFold:
             self._count_uses_of(oldest)
             del self.sources[oldest], self._counted_uses[oldest]
 
-    @property
-    def latest_symbol(self) -> str:
-        """The symbol of the call made last; "" before the first one."""
-        return next(reversed(self.sources), "")
-
     def _mark_used(self, symbol: str, hashed: HashedArguments) -> None:
         for path, column in hashed.items():
             used = self.used_values.pop(f"{symbol} {path}", {})
@@ -239,15 +225,6 @@ class BindingFold:
         if shape_key is None:
             shape_key = self._shape_keys[(symbol, paths)] = ("shape", symbol, "\n".join(sorted(paths)))
         self.counts.add(shape_key)
-
-    def _count_call(self, call_key: CountKey, symbol: str, arguments: Any, given: _GivenArguments) -> None:
-        if call_key not in self.counts:
-            literal = None if given.has_secret else _short_literal(["call", symbol, arguments], given.columns)
-            if literal is not None and len(literal) <= MAX_CALL + len(symbol):
-                self.counts.set_text(call_key, literal)
-            else:
-                self.counts.ignore(call_key)
-        self.counts.add(call_key)
 
     def _count_argument(
         self, symbol: str, path: str, column: list[int], values: list[Scalar], *, is_given: bool
@@ -267,9 +244,7 @@ class BindingFold:
             return
         used = self.used(symbol, path)
         own_only = path == "command" and symbol.startswith(SHELL_PREFIX)  # a command comes from the same program only
-        value, is_list, latest = column[0], "[]" in path, self.latest_symbol
-        if latest and (not own_only or latest == symbol):
-            counts.add(("use", symbol, path, latest, "near"))
+        value, is_list = column[0], "[]" in path
         for source_symbol, source in self.sources.items():
             origins = source.index.get(value)
             if origins is None or (own_only and source_symbol != symbol):
@@ -280,8 +255,6 @@ class BindingFold:
                 offered = source.paths[origin]
                 if (offered == column) if is_list else (first_unused(offered, used) == value):
                     counts.add(("hit", symbol, path, source_symbol, origin))
-                    if source_symbol == latest:
-                        counts.add(("hit", symbol, path, source_symbol, origin, "near"))
         if self.user_words and not is_list and isinstance(values[0], str):
             for shape in NAME_SHAPES if values[0].istitle() else (value_shape(values[0]),):
                 word = self.find_user_word(shape, used)
@@ -370,16 +343,6 @@ def _salted_hasher(salt: bytes) -> _ValueHasher:
         return int.from_bytes(hasher.digest(), "big", signed=True)
 
     return hash_value
-
-
-def _short_literal(value: Any, columns: Columns) -> str | None:
-    """Return short arguments as JSON; None where a text is long or the nesting too deep."""
-    if any(isinstance(scalar, str) and len(scalar) > MAX_CALL for column in columns.values() for scalar in column):
-        return None
-    try:
-        return encode_json(value)
-    except RecursionError:
-        return None
 
 
 def _can_come_from(symbol: str, path: str, source_symbol: str) -> bool:

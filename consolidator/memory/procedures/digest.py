@@ -16,18 +16,16 @@ import numpy as np
 
 from consolidator.memory.calls.argument_summary import summarize_arguments
 from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
-from consolidator.memory.calls.symbols import call_symbol, tool_symbol
+from consolidator.memory.calls.symbols import call_symbol, is_inspection, tool_symbol
 from consolidator.memory.lessons.trace import TRACE_VERSION
 from consolidator.memory.procedures.bindings import BindingFold
-from consolidator.memory.procedures.goals import GoalFold
 from consolidator.memory.procedures.key_counts import Ints, KeyCounts, hash_text
-from consolidator.memory.procedures.preconditions import PreconditionFold
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.text.recall_markers import strip_recalled
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
-DIGEST_VERSION = f"d7-{TRACE_VERSION}"  # of what is kept; digests of another version are derived again
+DIGEST_VERSION = f"d8-{TRACE_VERSION}"  # of what is kept; digests of another version are derived again
 SAME_TOOL, SAME_CALL = "same tool", "same call"  # what may follow any call
 START = "^"  # the symbol before the first call
 MAX_SAID_SHAPES = 4
@@ -41,6 +39,9 @@ class CallListener(Protocol):
 
     def feed(self, call: CompletedCall) -> None:
         """Take the next completed call."""
+
+    def feed_user_message(self, text: str) -> None:
+        """Take what a person said."""
 
 
 class LastStep(NamedTuple):
@@ -62,7 +63,6 @@ class PackedDigest:
     terms: bytes  # texts by key hash or symbol hash
     quotes: bytes  # summary of the first call of each element of the sequence
     state: bytes  # of the fold
-    goal: bytes = b""  # hashes of the words of what the session was asked to do, in order
     version: str = DIGEST_VERSION
 
 
@@ -99,10 +99,8 @@ class Digest:
             self.seqs = np.frombuffer(packed.seqs, np.int64).tolist()
             self.quotes = unpack_quotes(packed.quotes)
         self.bindings = BindingFold(self.counts, salt, redact, keep_values=keep_values)
-        self.preconditions = PreconditionFold(self.counts)
-        self.goal = GoalFold(self.counts, redact)
         if packed is not None:
-            self._load_state(json.loads(zlib.decompress(packed.state)), packed.goal)
+            self._load_state(json.loads(zlib.decompress(packed.state)))
 
     def feed(self, event: Event) -> None:
         """Take the next event."""
@@ -119,14 +117,14 @@ class Digest:
                 if event.is_persons_word:
                     text = strip_recalled(strip_invisible(str(event.data.get("text") or "")))
                     self.said_shapes |= self.bindings.feed_user_message(text)
-                    self.goal.feed_user_message(text)
+                    if self.call_listener is not None:
+                        self.call_listener.feed_user_message(text)
                     self.user_spoke = True
-            case EventType.TASK_START:
-                self.goal.feed_task(strip_recalled(strip_invisible(str(event.data.get("goal") or ""))))
             case EventType.TASK_END:
                 self.counts.add(("task", str(event.data.get("outcome", "unknown"))))
             case (
-                EventType.ASSISTANT_RESPONSE
+                EventType.TASK_START
+                | EventType.ASSISTANT_RESPONSE
                 | EventType.THINKING_START
                 | EventType.POLICY_DECISION
                 | EventType.APPROVAL_REQUESTED
@@ -166,12 +164,10 @@ class Digest:
                 step._replace(symbol=symbol + "!") if step.call == call.index else step for step in self.last_steps
             ]
         self._extend_sequence(symbol, call)
-        values = self.bindings.finish_call(call.index, symbol, call.arguments, call.result, ok=call.ok)
-        self.preconditions.feed(symbol, values, ok=call.ok)
+        self.bindings.finish_call(call.index, symbol, call.arguments, call.result, ok=call.ok)
         if self.call_listener is not None:
             self.call_listener.feed(call)
         self.completed_calls += 1
-        self.goal.end()
 
     def _count_step(self, symbol: str, tool: str, index: int) -> None:
         """Count the call, and what came before it."""
@@ -213,11 +209,11 @@ class Digest:
         return "open" if self.last_steps[1].call in self.bindings.open_calls else ""
 
     def _extend_sequence(self, symbol: str, call: CompletedCall) -> None:
-        """Add a call to the cleaned sequence: failed calls are dropped, and X X X becomes one element, X.
+        """Add a call to the cleaned sequence: what failed or only looked is no step, and X X X becomes one element, X.
 
         X once and X several times are one symbol, so that support does not split by how often a step was repeated.
         """
-        if not call.ok:
+        if not call.ok or is_inspection(symbol):
             return
         if symbol != self.last_step:
             self.last_step, self.last_step_repeats = symbol, False
@@ -256,7 +252,6 @@ class Digest:
             terms=_compress_json({str(key): text for key, text in sorted(self.counts.texts.items())}),
             quotes=_compress_json(self.quotes),
             state=_compress_json(self._state()),
-            goal=np.asarray(list(self.goal.words), np.int64).tobytes(),
         )
 
     def _state(self) -> dict[str, Any]:
@@ -270,11 +265,9 @@ class Digest:
             "spoken": self.user_spoke,
             "said": sorted(self.said_shapes),
             "bindings": self.bindings.to_json(),
-            "fixes": self.preconditions.to_json(),
-            "goal": self.goal.to_json(),
         }
 
-    def _load_state(self, state: Mapping[str, Any], goal: bytes) -> None:
+    def _load_state(self, state: Mapping[str, Any]) -> None:
         self.pairer = CallPairer.from_json(state["calls"])
         self.completed_calls = state["done"]
         self.last_steps = [LastStep(symbol, index) for symbol, index in state["previous"]]
@@ -287,8 +280,6 @@ class Digest:
         for call in self.pairer.pending:
             symbol = tool_symbol(call["tool"], call["arguments"])
             self.bindings.reopen_call(call["index"], symbol, call["arguments"])
-        self.preconditions.load(state["fixes"])
-        self.goal.load(state["goal"], np.frombuffer(goal, np.int64).tolist())
 
 
 def _unpack_counts(packed: PackedDigest) -> dict[int, int]:

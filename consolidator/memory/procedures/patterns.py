@@ -13,7 +13,6 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from consolidator.memory.procedures.held_out_gain import HeldOutGain
 from consolidator.memory.procedures.key_counts import Ints, hash_key
 from consolidator.memory.procedures.key_sums import EMPTY_SUMS, KeySums, concatenate, run_starts, sort_unique
 from consolidator.memory.procedures.publication_rule import (
@@ -24,7 +23,6 @@ from consolidator.memory.procedures.publication_rule import (
     Bools,
     PublicationRule,
 )
-from consolidator.memory.procedures.purposes import Purpose, PurposeFinder
 
 _TASK_KEYS = {outcome: hash_key(("task", outcome)) for outcome in ("success", "failure")}
 
@@ -42,7 +40,6 @@ class DigestArrays:
     last_at: float = 0.0  # when its last event happened, in seconds since 1970
     project: str = ""
     outcome: int = 0  # of its tasks: 1 all succeeded, -1 one failed, 0 unknown
-    goal: Ints = field(default_factory=lambda: EMPTY_SUMS.keys)  # hashes of the words of what it was asked to do
     peer: str = ""  # whose session it is; "" if that is unknown
 
     @classmethod
@@ -70,21 +67,19 @@ def task_outcome(keys: Ints) -> int:
 class Pattern:
     """A frequent contiguous pattern of symbols; its outcomes and evidence are computed on demand."""
 
-    __slots__ = ("_log", "_occurrences", "gain", "regularity", "support", "symbols")
+    __slots__ = ("_log", "_occurrences", "cohesion", "support", "symbols")
 
     def __init__(
         self,
         symbols: tuple[int, ...],
         support: int,
-        gain: float,
-        regularity: float,
+        cohesion: float,
         log: _SequenceLog,
         occurrences: _Occurrences,
     ) -> None:
         self.symbols = symbols  # hashes
         self.support = support  # distinct roots
-        self.gain = gain  # bits by which it predicts its steps better than their pairs do
-        self.regularity = regularity  # bits by which it predicts them where its first step is made; 0 if not regular
+        self.cohesion = cohesion  # the least share of the places of the rarer of two steps that go together
         self._log = log
         self._occurrences = occurrences
 
@@ -108,14 +103,6 @@ class Pattern:
     def people(self) -> int:
         """Of how many people its sessions are; those of whom nothing is known count as one."""
         return len(np.unique(self._log.person_of_session[self._log.session_at[self._positions]]))
-
-    def purpose(self) -> Purpose:
-        """Return what the goals of its sessions say that it is for."""
-        return self._log.purposes.find(np.unique(self._log.root_at[self._positions]))
-
-    def common_purpose(self) -> Purpose:
-        """Return the words that most goals of its sessions have, whether others have them or not."""
-        return self._log.purposes.find_common(np.unique(self._log.root_at[self._positions]))
 
     def evidence(self, limit: int = 5) -> tuple[tuple[str, int], ...]:
         """Return session and seq of its first call in each of the latest sessions, the latest first."""
@@ -147,9 +134,8 @@ class MinedPatterns:
 class _SequenceLog:
     """The sequences of all sessions in one array; `..._at` arrays are by position in it."""
 
-    def __init__(self, digests: list[DigestArrays], rule: PublicationRule) -> None:
+    def __init__(self, digests: list[DigestArrays]) -> None:
         self.digests = digests
-        self.purposes = PurposeFinder(digests, rule.min_projects, rule.min_askers)
         self.symbols = concatenate([d.sequence for d in digests])
         self.seqs = concatenate([d.seqs for d in digests])
         self.session_at = np.repeat(np.arange(len(digests)), [len(d.sequence) for d in digests])
@@ -201,7 +187,7 @@ def mine_patterns(
 
     `key_sums` are the sums of the same digests where they are known already.
     """
-    log = _SequenceLog(sorted(digests, key=lambda digest: digest.session_id), rule)
+    log = _SequenceLog(sorted(digests, key=lambda digest: digest.session_id))
     grams_by_length: list[_Grams] = []
     kept_by_length: list[Bools] = []
     singles = _single_symbols(log, rule)
@@ -215,10 +201,7 @@ def mine_patterns(
         kept_by_length.append(kept)
         if not len(longer.positions):
             break
-    gains = HeldOutGain(
-        [(grams.positions, grams.ids) for grams in (singles, *grams_by_length)], log.root_at, log.root_count
-    )
-    patterns = _best_patterns(log, singles, grams_by_length, kept_by_length, gains, rule)
+    patterns = _best_patterns(log, singles, grams_by_length, kept_by_length, rule)
     return MinedPatterns(patterns, KeySums.of_sessions(log.digests) if key_sums is None else key_sums, log.root_count)
 
 
@@ -227,13 +210,11 @@ def _best_patterns(
     singles: _Grams,
     grams_by_length: list[_Grams],
     kept_by_length: list[Bools],
-    gains: HeldOutGain,
     rule: PublicationRule,
 ) -> list[Pattern]:
     """Return the best patterns by rank; ties are ordered by their symbols."""
-    support_parts, length_parts, symbol_parts, id_parts, regular_parts = [], [], [], [], []
-    counts = np.bincount(singles.ids, minlength=len(singles.support))
-    bits = -np.log2(counts / max(len(log.symbols), 1))  # by single symbol
+    support_parts, length_parts, symbol_parts, cohesion_parts = [], [], [], []
+    joined = _measure_pairs(singles, grams_by_length[0])
     occurrences: list[_Occurrences] = []
     for length, (grams, kept) in enumerate(zip(grams_by_length, kept_by_length, strict=True), MIN_LENGTH):
         ids = np.flatnonzero(kept)
@@ -241,32 +222,37 @@ def _best_patterns(
         bounds = np.searchsorted(grams.ids[order], np.stack([ids, ids + 1]))
         occurrences += [(grams.positions, order, start, end) for start, end in bounds.T.tolist()]
         symbols = np.full((len(ids), MAX_LENGTH), np.iinfo(np.int64).min)  # the padding sorts a prefix first
-        regularity = np.zeros(len(ids), np.float64)
+        cohesion = np.zeros(len(ids), np.float64)
         if len(ids):
-            steps = grams.positions[order[bounds[0]]][:, None] + np.arange(length)
-            symbols[:, :length] = log.symbols[steps]
-            each = singles.ids[np.searchsorted(singles.positions, steps)]
-            is_regular = rule.is_regular(np.bincount(grams.ids)[ids], counts[each[:, 0]])
-            regularity = np.where(is_regular, bits[each[:, 1:]].sum(axis=1), 0.0)
-        regular_parts.append(regularity)
+            firsts = grams.positions[order[bounds[0]]]
+            symbols[:, :length] = log.symbols[firsts[:, None] + np.arange(length)]
+            pairs = np.searchsorted(grams_by_length[0].positions, firsts[:, None] + np.arange(length - 1))
+            cohesion = joined[grams_by_length[0].ids[pairs]].min(axis=1)
+        cohesion_parts.append(cohesion)
         support_parts.append(grams.support[ids])
         length_parts.append(np.full(len(ids), length))
-        id_parts.append(ids)
         symbol_parts.append(symbols)
-    support, lengths, symbols, all_ids, regularities = map(
-        np.concatenate, (support_parts, length_parts, symbol_parts, id_parts, regular_parts)
+    support, lengths, symbols, cohesion = map(
+        np.concatenate, (support_parts, length_parts, symbol_parts, cohesion_parts)
     )
     order = np.lexsort((*symbols.T[::-1], -rule.rank(support, lengths)))[: rule.max_candidates]
-    gained = np.zeros(len(order), np.float64)
-    for length in np.unique(lengths[order]).tolist():
-        of_length = lengths[order] == length
-        gained[of_length] = gains.of_patterns(length, all_ids[order[of_length]])
-    columns = (symbols[order], lengths[order], support[order], gained, regularities[order].round(4))
+    columns = (symbols[order], lengths[order], support[order], cohesion[order].round(4))
     best = zip(order.tolist(), *(column.tolist() for column in columns), strict=True)
     return [
-        Pattern(tuple(padded[:length]), count, gain, regularity, log, occurrences[n])
-        for n, padded, length, count, gain, regularity in best
+        Pattern(tuple(padded[:length]), count, joins, log, occurrences[n]) for n, padded, length, count, joins in best
     ]
+
+
+def _measure_pairs(singles: _Grams, pairs: _Grams) -> npt.NDArray[np.float64]:
+    """Return for each pair of steps its share of the places where the rarer of both is made."""
+    times = np.bincount(singles.ids, minlength=len(singles.support))
+    together = np.bincount(pairs.ids, minlength=len(pairs.support))
+    shares = np.zeros(len(together), np.float64)
+    rarer = np.minimum(
+        *(times[singles.ids[np.searchsorted(singles.positions, pairs.positions + step)]] for step in (0, 1))
+    )
+    shares[pairs.ids] = together[pairs.ids] / rarer
+    return shares
 
 
 def _single_symbols(log: _SequenceLog, rule: PublicationRule) -> _Grams:

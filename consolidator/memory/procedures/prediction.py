@@ -133,17 +133,6 @@ def _next_symbols(
     return [(symbol, likelihood, after) for symbol, likelihood in likelihoods.items()]
 
 
-def _fill_arguments(profile: ToolProfile, bindings: BindingFold) -> _FilledArguments:
-    """Fill a call's arguments: one by one, or all at once where the same arguments are common enough."""
-    best = _fill_each_argument(profile, bindings)
-    for arguments, count, roots in profile.whole:
-        confidence = count / max(profile.calls, 1)
-        if confidence > best.confidence and (_is_general(roots, profile) or bindings.knows_all(arguments)):
-            why = f"the same arguments {count} of {profile.calls} times"
-            best = _FilledArguments(arguments, confidence, why, ())
-    return best
-
-
 def _leave_free(arguments: Any) -> _FilledArguments:
     """Return a call of the same form with every argument free."""
     paths = tuple(flatten(arguments))
@@ -151,7 +140,7 @@ def _leave_free(arguments: Any) -> _FilledArguments:
     return _FilledArguments(FREE if paths == ("",) else unflatten(columns), 0.0, "", paths)
 
 
-def _fill_each_argument(profile: ToolProfile, bindings: BindingFold) -> _FilledArguments:
+def _fill_arguments(profile: ToolProfile, bindings: BindingFold) -> _FilledArguments:
     if not profile.shapes:
         return _FilledArguments({}, 0.0, "", ())
     paths, shape_count = profile.shapes[0]
@@ -229,8 +218,6 @@ def _apply_binding(
         is_general = not binding.is_case_value and _is_general(binding.roots, profile)
         return constant if is_general or bindings.knows(constant) else None
     clear_values = bindings.clear_values or {}
-    if binding.near and binding.source != bindings.latest_symbol:
-        return None
     if binding.kind == "user":
         word = bindings.find_user_word(binding.path, used)
         return [clear_values[word]] if word in clear_values else None

@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
-from consolidator.memory.procedures.goals import goal_words
+from consolidator.memory.text.words import split_words
 
 MIN_SENTENCE_WORDS = 3  # of a first sentence that stands for its goal
 _GREETING = re.compile(r"(?:(?:hi|hello|hey|good (?:morning|day|afternoon|evening))\b(?: there\b)?[\s!,.:-]*)+", re.I)
 _FIRST_SENTENCE = re.compile(r"(.+?)[.!?:](?:\s|…?$)")
 
 
-def order_goals(titles: Iterable[str], purpose: Collection[str] = ()) -> list[str]:
-    """Return the distinct goals of sessions with these titles, the one first that says best what all were for.
-
-    That is the one with most words of the purpose, then with most words that other goals have, too.
-    """
+def order_goals(titles: Iterable[str]) -> list[str]:
+    """Return the distinct goals of sessions with these titles, the one first that has most words of the others."""
     goals = list(dict.fromkeys(filter(None, map(_goal_of, titles))))
-    words = {goal: set(goal_words(goal)) for goal in goals}
-    counts = Counter(word for found in words.values() for word in found)
-
-    def score(goal: str) -> tuple[int, int]:
-        return len(words[goal].intersection(purpose)), sum(counts[word] - 1 for word in words[goal])
-
-    return sorted(goals, key=score, reverse=True)  # stable: of equals the latest session's
+    words = {goal: set(split_words(goal)) for goal in goals}
+    counts = Counter(word for of_goal in words.values() for word in of_goal)
+    return sorted(goals, key=lambda goal: -sum(counts[word] - 1 for word in words[goal]))  # of equals the latest
 
 
 def _goal_of(title: str) -> str:

@@ -23,7 +23,7 @@ MIN_ROOTS = 3  # that support a reliable binding
 MIN_SHARE = 0.4  # of an argument's uses that a binding must explain
 MAX_BINDINGS = 12  # candidates kept of one argument, for prediction
 SINCE_LAST_CALL = ("", "user", "open")  # what happened since the last call: nothing, the user spoke, no result yet
-MAX_CHOICES = 12  # shapes, whole calls and followers kept
+MAX_CHOICES = 12  # shapes and followers kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,6 @@ class Binding:
     source: str = ""  # the symbol it comes from
     path: str = ""  # in the source's arguments or result; for `user` the shape of the word
     value: Any = None  # of a constant
-    near: bool = False  # counted only where the source was the call just before
     given: int = 0  # of a constant's hits: how often the session had given the value before
 
     def explains(self, uses: int) -> bool:
@@ -62,7 +61,7 @@ class Binding:
             return "the user's words"
         if self.kind == "argument":
             origin = f"{self.source}({self.path})"
-            return f"{origin} just before" if self.near else f"the last {origin}"
+            return f"the last {origin}"
         return f"{self.source} → {self.path or 'result'}"
 
 
@@ -78,12 +77,10 @@ class ToolProfile:
     runs: int = 0  # elements that are several calls in a row
     roots: int = 0
     shapes: list[tuple[list[str], int]] = field(default_factory=list)  # argument paths given together, count
-    whole: list[tuple[Any, int, int]] = field(default_factory=list)  # whole arguments, count, roots
     arguments: dict[str, int] = field(default_factory=dict)  # path -> uses
     bindings: dict[str, list[Binding]] = field(default_factory=dict)  # path -> candidates, best first
     follows: dict[str, list[tuple[str, int]]] = field(default_factory=dict)  # context -> next symbols and counts
     chances: dict[str, int] = field(default_factory=dict)  # context -> times seen
-    fixed_by: dict[str, int] = field(default_factory=dict)  # symbol that had to run first -> roots
 
     @property
     def repeats(self) -> bool:
@@ -124,31 +121,20 @@ class ToolProfile:
             for path, bindings_at_path in state["bindings"].items()
         }
         shapes = [(paths, count) for paths, count in state["shapes"]]
-        whole = [(arguments, count, roots) for arguments, count, roots in state["whole"]]
         follows = {
             context: [(symbol, count) for symbol, count in symbol_counts]
             for context, symbol_counts in state["follows"].items()
         }
-        return cls(**{**state, "bindings": bindings, "shapes": shapes, "whole": whole, "follows": follows})
+        return cls(**{**state, "bindings": bindings, "shapes": shapes, "follows": follows})
 
 
+_BINDING_FIELDS = tuple(binding_field.name for binding_field in fields(Binding))
 _PROFILE_FIELDS = tuple(profile_field.name for profile_field in fields(ToolProfile))
 
 
 def _binding_json(binding: Binding) -> dict[str, Any]:
-    """Return a binding's fields. Written out: `asdict` is slow, and a night has thousands of bindings."""
-    return {
-        "kind": binding.kind,
-        "precision": binding.precision,
-        "hits": binding.hits,
-        "applicable": binding.applicable,
-        "roots": binding.roots,
-        "source": binding.source,
-        "path": binding.path,
-        "value": binding.value,
-        "near": binding.near,
-        "given": binding.given,
-    }
+    """Return a binding's fields: `asdict` is slow, and a night has thousands of bindings."""
+    return {name: getattr(binding, name) for name in _BINDING_FIELDS}
 
 
 def context_key(*parts: str) -> str:
@@ -213,12 +199,8 @@ class _ProfileBuilder:
             profile.runs = total
         elif kind == "shape":
             profile.shapes.append((rest[1].split("\n") if rest[1] else [], total))
-        elif kind == "call":
-            profile.whole.append((rest[1], total, roots))
         elif kind == "arg":
             profile.arguments[rest[1]] = total
-        elif kind == "fixed":
-            profile.fixed_by[rest[1]] = roots
 
     def build(self) -> dict[str, ToolProfile]:
         """Return the profiles by symbol, everything in them sorted by content."""
@@ -227,11 +209,8 @@ class _ProfileBuilder:
         self._add_failures()
         for profile in self.profiles.values():
             profile.shapes = sorted(profile.shapes, key=lambda entry: (-entry[1], entry[0]))[:MAX_CHOICES]
-            profile.whole = sorted(profile.whole, key=lambda entry: (-entry[1], _sortable(entry[0])))[:MAX_CHOICES]
             for path, bindings in profile.bindings.items():
-                bindings.sort(
-                    key=lambda b: (-_cautious_precision(b), b.near, b.kind, b.source, b.path, _sortable(b.value))
-                )
+                bindings.sort(key=lambda b: (-_cautious_precision(b), b.kind, b.source, b.path, _sortable(b.value)))
                 profile.bindings[path] = bindings[:MAX_BINDINGS]
         return dict(sorted(self.profiles.items()))
 
@@ -269,17 +248,14 @@ class _ProfileBuilder:
         if kind == "word":
             binding = Binding("user", total / chances, total, chances, roots, path=rest[2])
         else:
-            near = len(rest) > 4
             origin = "argument" if rest[3][0] == "<" else "result"
-            binding = Binding(
-                origin, total / chances, total, chances, roots, source=rest[2], path=rest[3][1:], near=near
-            )
+            binding = Binding(origin, total / chances, total, chances, roots, source=rest[2], path=rest[3][1:])
         profile.bindings.setdefault(path, []).append(binding)
 
 
 def _chances_key(kind: str, rest: list[Any]) -> int:
     """Return the key of how often a binding could apply."""
-    return _hash_key_cached(("said", *rest[:3]) if kind == "word" else ("use", *rest[:3], *rest[4:]))
+    return _hash_key_cached(("said", *rest[:3]) if kind == "word" else ("use", *rest[:3]))
 
 
 _hash_key_cached = lru_cache(maxsize=1 << 16)(hash_key)  # the scopes of an agent need mostly the same keys
@@ -287,7 +263,7 @@ _hash_key_cached = lru_cache(maxsize=1 << 16)(hash_key)  # the scopes of an agen
 
 def _cautious_precision(binding: Binding) -> float:
     """Return a smoothed precision: few chances count less than many."""
-    return (binding.hits + 0.5) / (binding.applicable + (4 if binding.near else 2))
+    return (binding.hits + 0.5) / (binding.applicable + 2)
 
 
 def _sortable(value: Any) -> str:

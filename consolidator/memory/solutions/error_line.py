@@ -147,8 +147,10 @@ def _find_announced(lines: list[ErrorLine]) -> int:
 
 def _leads_on(text: str, following: list[ErrorLine]) -> bool:
     """Whether the reason is yet to come after a line: it announces, or is the name of a failed step."""
-    if line_kinds.announces(text) or line_kinds.is_bare_label(text):
+    if line_kinds.is_bare_label(text):
         return True
+    if line_kinds.announces(text):
+        return not (following and line_kinds.is_frame(following[0].text))  # what is announced is code: it is said
     has_more = following and not line_kinds.is_marked(following[0].text)
     return bool(has_more and line_kinds.is_failed_step(text))
 

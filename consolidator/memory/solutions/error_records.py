@@ -45,6 +45,7 @@ class FailedAttempt:
     directory: str | None
     headline: str
     same_error: bool  # else it met another error: the first one was gone, or not reached any more
+    steps: tuple[FixStep, ...] = ()  # successes since the failed call or the attempt before: in vain, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +73,17 @@ class ErrorRecord:
     resolver_index: int | None = None  # of the resolving call in its session
     resolver_seq: int | None = None
     resolver_symbol: str | None = None
-    rule: str | None = None  # same-operation | substitution | installation | superseded
+    rule: str | None = None  # same-operation | substitution | installation | check | superseded
     resolving: str | None = None  # summary of what the resolver was given
     fix: tuple[ArgumentChange, ...] = ()  # failing -> resolving; "directory" is where a shell call runs
-    between: tuple[FixStep, ...] = ()  # successes in between, up to the first run that failed with another error
+    between: tuple[FixStep, ...] = ()  # successes in between, since the last attempt that failed alike
     tried: tuple[str, ...] = ()  # attempts in between that failed with the same error
     arguments: dict[str, str] = field(default_factory=dict)  # of the failed call, by key; a shell has "command" alone
     directory: str | None = None  # where the failed call says that it runs: a leading `cd`, or an argument; else None
     variables: tuple[ErrorVariable, ...] = ()  # of the headline, in its order
     resolver_arguments: dict[str, str] = field(default_factory=dict)  # as `arguments`; {} where nothing resolved it
     resolver_directory: str | None = None
-    outcome: str | None = None  # worked | another error; None where nothing resolved it
+    outcome: str | None = None  # worked | another error | rejected by the person; None where nothing resolved it
     cause: str | None = None  # gone | avoided (by another way) | unknown (a part succeeded, or the next error came)
     attempts: tuple[FailedAttempt, ...] = ()  # failed runs of the operation before the resolver, the last ones
 
@@ -96,7 +97,9 @@ class ErrorRecord:
             "between": [step.to_json() for step in self.between],
             "tried": list(self.tried),
             "variables": [_values(variable) for variable in self.variables],
-            "attempts": [_values(attempt) for attempt in self.attempts],
+            "attempts": [
+                {**_values(attempt), "steps": [step.to_json() for step in attempt.steps]} for attempt in self.attempts
+            ],
         }
 
     @classmethod
@@ -107,7 +110,10 @@ class ErrorRecord:
             "between": tuple(FixStep(**step) for step in data["between"]),
             "tried": tuple(data["tried"]),
             "variables": tuple(ErrorVariable(**variable) for variable in data.get("variables", ())),
-            "attempts": tuple(FailedAttempt(**attempt) for attempt in data.get("attempts", ())),
+            "attempts": tuple(
+                FailedAttempt(**{**attempt, "steps": tuple(FixStep(**step) for step in attempt.get("steps", ()))})
+                for attempt in data.get("attempts", ())
+            ),
         }
         return cls(**{**data, **tuples})
 

@@ -5,6 +5,7 @@ Pure. However a session is cut into nights, the records are the same. The state 
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -36,7 +37,9 @@ from consolidator.memory.solutions.resolution import (
     ResolutionGrade,
     grade_resolution,
     is_probe,
+    is_refused_commit,
     is_wrong_place,
+    pick_maker,
     shows_same_error,
 )
 
@@ -48,6 +51,21 @@ MAX_FAILING = 300  # characters
 MAX_ATTEMPTS = 5
 MAX_ARGUMENT = 500  # characters of an argument that a record keeps
 MAX_ARGUMENTS = 12
+MAX_UNJUDGED = 8  # resolved errors whose fix the person may yet reject, the latest
+_REJECTS = re.compile(
+    r"\W*(?:no+\b(?! (?:problem|worries|need))|nope|stop\b|wrong\b|undo\b|revert\b|don'?t\b|do not\b|never do\b"
+    r"|that(?:'s| is| was) (?:not|wrong)|this is (?:not|wrong)|(?:i|we) (?:did ?n[o']t|never) (?:ask|want|said)"
+    r"|why (?:did|would|are) you|(?:please )?(?:undo|revert|roll back)\b)",
+    re.IGNORECASE,
+)
+_RESOLUTION = "resolver_index resolver_seq resolver_symbol rule resolving resolver_directory outcome cause noise_reason"
+_UNRESOLVED: dict[str, Any] = {
+    **dict.fromkeys(_RESOLUTION.split()),
+    "status": "open",
+    "fix": (),
+    "between": (),
+    "resolver_arguments": {},
+}
 _MAX_REDACTED = 4096  # characters of a step's arguments that are redacted before they are shortened
 
 
@@ -86,6 +104,7 @@ class _RecentCall:
     """One of the last calls, which may have come between an error and its resolver; described on demand."""
 
     index: int
+    seq: int
     ok: bool
     tool: str = ""
     arguments: Any = None
@@ -121,6 +140,7 @@ class ErrorTracker:
     _changed: set[int] = field(default_factory=set)  # seqs
     _open_errors: list[_OpenError] = field(default_factory=list)
     _recent_calls: deque[_RecentCall] = field(default_factory=lambda: deque(maxlen=WINDOW + 8))
+    _unjudged: dict[int, ErrorRecord] = field(default_factory=dict)  # by seq: resolved since the person spoke
 
     @property
     def records(self) -> list[ErrorRecord]:
@@ -141,7 +161,14 @@ class ErrorTracker:
                 self._resolve_errors(LaterCall.of_call(call, call.arguments))
         else:
             self._add_failure(call)
-        self._recent_calls.append(_RecentCall(call.index, call.ok, call.tool, call.arguments))
+        self._recent_calls.append(_RecentCall(call.index, call.seq, call.ok, call.tool, call.arguments))
+
+    def feed_user_message(self, text: str) -> None:
+        """Take what the person said: it may reject what was done since they spoke."""
+        if _REJECTS.match(text):
+            for record in list(self._unjudged.values()):
+                self._save(replace(record, outcome="rejected"))
+        self._unjudged.clear()
 
     def _add_failure(self, call: CompletedCall) -> None:
         arguments = redact_arguments(call.arguments, self.redact)  # everything kept of an error comes from these
@@ -185,6 +212,11 @@ class ErrorTracker:
     def _save(self, record: ErrorRecord) -> None:
         self._records[record.seq] = record
         self._changed.add(record.seq)
+        self._unjudged.pop(record.seq, None)
+        if record.outcome == "worked":
+            self._unjudged[record.seq] = record
+            if len(self._unjudged) > MAX_UNJUDGED:
+                del self._unjudged[next(iter(self._unjudged))]
 
     def _close_windows(self, index: int) -> None:
         """Close the windows that end before the call at `index`."""
@@ -205,7 +237,8 @@ class ErrorTracker:
                 continue
             if self._was_check_switched_off(error, later.call):
                 continue
-            self._resolve(error, later, grade)
+            if not is_refused_commit(error.record) or not self._resolve_by_check(error, later):
+                self._resolve(error, later, grade)
             if grade.is_final:
                 self._open_errors.remove(error)
 
@@ -215,7 +248,8 @@ class ErrorTracker:
             if error.record.status == "noise" or later.match(error.record, error.operation) is not OperationMatch.SAME:
                 continue
             is_same_error = shows_same_error(error.record, record, text)
-            attempts = (*error.record.attempts, _failed_attempt(record, is_same_error))[-MAX_ATTEMPTS:]
+            steps = self._steps_between(_last_try(error.record), record.index)
+            attempts = (*error.record.attempts, _failed_attempt(record, is_same_error, steps))[-MAX_ATTEMPTS:]
             error.record = replace(error.record, attempts=attempts)
             self._save(error.record)
             if is_same_error:
@@ -243,21 +277,7 @@ class ErrorTracker:
         error.record = replace(error.record, tried=tried)
         if error.grade not in (ResolutionGrade.NONE, ResolutionGrade.SUBSTITUTION):  # the error is back: reopen it
             error.grade, error.failed_differently = ResolutionGrade.NONE, False
-            error.record = replace(
-                error.record,
-                status="open",
-                resolver_index=None,
-                resolver_seq=None,
-                resolver_symbol=None,
-                rule=None,
-                resolving=None,
-                fix=(),
-                between=(),
-                resolver_arguments={},
-                resolver_directory=None,
-                outcome=None,
-                cause=None,
-            )
+            error.record = replace(error.record, **_UNRESOLVED)
         self._save(error.record)
 
     def _resolve(self, error: _OpenError, later: LaterCall, grade: ResolutionGrade) -> None:
@@ -267,7 +287,7 @@ class ErrorTracker:
         directory = call_directory(call.tool, arguments)
         between = error.record.between
         if not error.failed_differently or grade is ResolutionGrade.SUPERSEDED:
-            between = self._steps_between(error.record.index, call.index)
+            between = self._steps_between(_last_try(error.record), call.index)
         error.grade = grade
         error.record = replace(
             error.record,
@@ -287,9 +307,38 @@ class ErrorTracker:
         )
         self._save(error.record)
 
+    def _resolve_by_check(self, error: _OpenError, later: LaterCall) -> bool:
+        """Resolve a commit that a check refused by what made the check pass; return False where nothing is known to."""
+        calls = self._successes_between(_last_try(error.record), later.call.index)
+        steps = [call.describe(self.redact) for call in calls]
+        position = pick_maker(steps)
+        if position is None:
+            return False
+        error.grade = ResolutionGrade.SAME
+        error.record = replace(
+            error.record,
+            **_UNRESOLVED
+            | {
+                "status": "resolved",
+                "resolver_index": calls[position].index,
+                "resolver_seq": calls[position].seq,
+                "resolver_symbol": steps[position].symbol,
+                "rule": "check",
+                "resolving": steps[position].argument,
+                "between": tuple(steps[max(0, position - MAX_BETWEEN) : position]),
+                "outcome": "worked",
+                "cause": "gone",
+            },
+        )
+        self._save(error.record)
+        return True
+
+    def _successes_between(self, start: int, end: int) -> list[_RecentCall]:
+        return sorted((c for c in self._recent_calls if start < c.index < end and c.ok), key=lambda c: c.index)
+
     def _steps_between(self, start: int, end: int) -> tuple[FixStep, ...]:
         """Return the successful calls between two indexes; of many, those that changed something come first."""
-        calls = sorted((c for c in self._recent_calls if start < c.index < end and c.ok), key=lambda c: c.index)
+        calls = self._successes_between(start, end)
         steps = [(call.describe(self.redact), call.inspects) for call in calls]
         if len(steps) > MAX_BETWEEN:
             steps = [(step, inspects) for step, inspects in steps if not inspects] or steps
@@ -300,9 +349,10 @@ class ErrorTracker:
         return {
             "open": [error.to_json() for error in self._open_errors],
             "seen": [
-                [c.index, c.ok, c.describe(self.redact).to_json(), c.inspects, c.switches_off]
+                [c.index, c.seq, c.ok, c.describe(self.redact).to_json(), c.inspects, c.switches_off]
                 for c in self._recent_calls
             ],
+            "unjudged": [record.to_json() for record in self._unjudged.values()],
             "untaken": [self._records[seq].to_json() for seq in sorted(self._changed)],
         }
 
@@ -311,13 +361,15 @@ class ErrorTracker:
         """Continue from a state that `to_json` returned."""
         tracker = cls(redact)
         tracker._open_errors = [_OpenError.from_json(error) for error in state["open"]]
-        for index, ok, step, inspects, *more in state["seen"]:  # states of before have no more
-            recent = _RecentCall(index, ok, step=FixStep(**step), inspects=inspects, switches_off=any(more))
+        for index, seq, ok, step, inspects, switches_off in state["seen"]:
+            recent = _RecentCall(index, seq, ok, step=FixStep(**step), inspects=inspects, switches_off=switches_off)
             tracker._recent_calls.append(recent)
         for error in tracker._open_errors:
             tracker._records[error.record.seq] = error.record
         for data in state["untaken"]:
             tracker._save(renew_fingerprint(ErrorRecord.from_json(data)))
+        unjudged = (renew_fingerprint(ErrorRecord.from_json(data)) for data in state.get("unjudged", ()))
+        tracker._unjudged = {record.seq: record for record in unjudged}
         return tracker
 
 
@@ -338,6 +390,8 @@ def _directory_change(record: ErrorRecord, directory: str | None) -> tuple[Argum
 
     A call that says no directory runs where the shell was left, so that alone is no difference.
     """
+    if not directory and record.directory and is_wrong_place(record.headline):
+        return (ArgumentChange("directory", record.directory, None),)
     if not directory or directory == record.directory:
         return ()
     if not is_other_directory(record.directory, directory) and not (
@@ -352,7 +406,12 @@ def _kept_arguments(texts: Mapping[str, str]) -> dict[str, str]:
     return {key: text[:MAX_ARGUMENT] for key, text in list(texts.items())[:MAX_ARGUMENTS]}
 
 
-def _failed_attempt(record: ErrorRecord, is_same_error: bool) -> FailedAttempt:
+def _last_try(record: ErrorRecord) -> int:
+    """Return the index of the last call that met the error of a record."""
+    return max([record.index, *(attempt.index for attempt in record.attempts if attempt.same_error)])
+
+
+def _failed_attempt(record: ErrorRecord, is_same_error: bool, steps: tuple[FixStep, ...]) -> FailedAttempt:
     return FailedAttempt(
         index=record.index,
         seq=record.seq,
@@ -361,6 +420,7 @@ def _failed_attempt(record: ErrorRecord, is_same_error: bool) -> FailedAttempt:
         directory=record.directory,
         headline=record.headline,
         same_error=is_same_error,
+        steps=steps,
     )
 
 

@@ -10,18 +10,15 @@ Pure and bounded: nothing is learned here, so what was read before never changes
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from consolidator.memory.calls.symbols import SHELL_PREFIX, is_shell_symbol
 from consolidator.memory.solutions.error_line import MAX_LINE, headline
 
-VERSION = "v5"
+VERSION = "v6"
 MAX_SIGNATURE = 200
 NO_MESSAGE = "<no message>"
 MAX_VALUES = 8  # masked values of a headline that are kept
 MAX_VALUE = 200  # characters of one
-FAMILY_NAME = "⟨name⟩"  # stands in a family's fingerprint for a name that decides the fix
-_FAMILY = "any: "
 _FAMILY_MEMBER = re.compile(r"-{0,2}[@A-Za-z_][\w.+/@-]*")  # "status=404" is no name that another one can replace
 
 _COMMAND_NOT_FOUND = (
@@ -116,11 +113,10 @@ _MASK_WITH_POSITION = re.compile(r"(<path>|<id>)(?:[:(]<n>(?:[:,]\s*<n>)*\)?)+")
 _REPEATED_MASK = re.compile(r"(<(?:id|path|n|quoted|url|date|value)>)(?:(?:,| and| or|\|)?\s*\1)+")
 _QUOTES = " '\"`‘’“”«»"
 _MASK = re.compile(r"<(id|path|n|quoted|url|date)>")
-_STOP_WORD = re.compile(r"the|and|for|with|this|that|from|not|has|have|was|were|are|but|you|your|its|into|than|then")
 
 
 def fingerprint(tool: str, text: str) -> str:
-    """Return "v5:TOOL|SIGNATURE": the same for other paths, ids, numbers and names of the work at hand.
+    """Return "v6:TOOL|SIGNATURE": the same for other paths, ids, numbers and names of the work at hand.
 
     `tool` is the tool's name or its symbol. Of a shell symbol ("sh:git push") the program alone counts ("sh:git"):
     `git push` and `git pull` fail alike.
@@ -139,30 +135,6 @@ def _program(tool: str) -> str:
     return tool.split(" ", 1)[0].replace("|", "/")[:80]
 
 
-@lru_cache(maxsize=1024)  # many errors of a night have the same headline
-def family_fingerprint(tool: str, line: str) -> str | None:
-    """Return what an error's fingerprint has in common with those of other modules, commands or options.
-
-    It is "v5:TOOL|any: SIGNATURE" with ⟨name⟩ for each name; None for an error whose headline has no names.
-    """
-    if not error_names(line):
-        return None
-    if missing_command(line[:MAX_LINE]):
-        program = f"{SHELL_PREFIX}{FAMILY_NAME}" if is_shell_symbol(tool) else tool
-        return f"{VERSION}:{_program(program)}|{_FAMILY}command not found: {FAMILY_NAME}"
-    return f"{VERSION}:{_program(tool)}|{_FAMILY}{_plain_mask(_mask_by_kind(line, FAMILY_NAME)[0])}"
-
-
-def is_family(name: str) -> bool:
-    """Whether a fingerprint is a family's."""
-    return name.partition("|")[2].startswith(_FAMILY)
-
-
-def family_headline(name: str) -> str:
-    """Return a family's headline, with ⟨name⟩ for each name."""
-    return name.partition("|")[2].removeprefix(_FAMILY)
-
-
 def error_names(line: str) -> tuple[str, ...]:
     """Return the names in a headline that decide the fix, in their order: modules, packages, commands, options."""
     missing = missing_command(line[:MAX_LINE])
@@ -175,12 +147,6 @@ def signature(text: str) -> str:
     """Return the masked headline: the part of a fingerprint that does not depend on the tool."""
     line = headline(text)
     return mask_line(line) if line else NO_MESSAGE
-
-
-def search_tokens(text: str) -> list[str]:
-    """Return the words by which an error can be searched: lower case, sorted, without names and numbers."""
-    words = re.findall(r"[a-z][a-z']{2,}", re.sub(r"<\w+>", " ", mask_line(headline(text))).lower())
-    return sorted({word for word in words if not _STOP_WORD.fullmatch(word)})
 
 
 def mask_line(line: str) -> str:
@@ -226,8 +192,8 @@ def missing_command(line: str) -> str | None:
     return match["name"].rsplit("/", 1)[-1] if match else None
 
 
-def _mask_by_kind(line: str, family_name: str | None = None) -> tuple[str, list[str]]:
-    """Return a line with its values masked by kind, quotes kept; and its names, which stay unless a mask is given."""
+def _mask_by_kind(line: str) -> tuple[str, list[str]]:
+    """Return a line with its values masked by kind, quotes kept; and its names, which stay."""
     names: list[str] = []
 
     def keep(match: re.Match[str]) -> str:
@@ -247,8 +213,7 @@ def _mask_by_kind(line: str, family_name: str | None = None) -> tuple[str, list[
     line = _PATH.sub("<path>", _ARITY.sub("<id>", line))
     line = _NUMBER.sub("<n>", _WORD.sub(_mask_word, line))
     line = _REPEATED_MASK.sub(r"\1", _MASK_WITH_POSITION.sub(r"\1", line))
-    shown = [family_name if family_name and _FAMILY_MEMBER.fullmatch(name) else name for name in names]
-    line = _NAME_MARK.sub(lambda mark: shown[ord(mark[0]) - _FIRST_NAME_MARK], line)
+    line = _NAME_MARK.sub(lambda mark: names[ord(mark[0]) - _FIRST_NAME_MARK], line)
     return " ".join(_without_frame(line).split()), names
 
 

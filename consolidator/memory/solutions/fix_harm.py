@@ -6,21 +6,20 @@ Pure. It stays known to people, who see it marked.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from consolidator.memory.calls.harm import find_harm, line_harm
 from consolidator.memory.calls.installation import installed_packages, is_package_of
 from consolidator.memory.calls.symbols import SHELL_PREFIX, is_shell_symbol
 from consolidator.memory.solutions.error_records import ErrorRecord
-from consolidator.memory.solutions.fix_template import FixTemplate
 
 UNNAMED_PACKAGE = "installs a package that the error does not name"
 _NAME = re.compile(r"@?\w[\w.@/+-]*\w|\w")
 
 
-def fix_harm(record: ErrorRecord, templates: Iterable[FixTemplate], project: str | None) -> str | None:
-    """Return why the fix of a record, told by these templates, is repeated to no agent; None for a harmless one."""
-    calls = [*_calls_of(record), *((template.tool or record.symbol, template.example) for template in templates)]
+def fix_harm(record: ErrorRecord, project: str | None) -> str | None:
+    """Return why the fix of a record is repeated to no agent; None for a harmless one."""
+    calls = list(_calls_of(record))
     named = frozenset(_NAME.findall(f"{record.headline} {record.quote} {record.failing}"))
     return next(_harms(calls, named, project), None)
 

@@ -9,7 +9,7 @@ from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.argument_redaction import redact_arguments
 from consolidator.memory.calls.symbols import is_shell_symbol, tool_symbol
 from consolidator.memory.calls.tool_values import read_tool_value
-from consolidator.memory.solutions.fix_cases import CallTexts, call_texts, same_texts
+from consolidator.memory.solutions.fix_form import CallTexts, call_texts, same_texts
 from consolidator.models.event import Event
 from consolidator.models.injection import FixOutcome
 from consolidator.models.payload import EventType

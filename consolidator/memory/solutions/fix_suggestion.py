@@ -1,29 +1,27 @@
-"""Suggest a fix for a failure in hand: a template bound to it, or what was done last time.
+"""Suggest a fix for a failure in hand: the form of a fix bound to it, or what was done last time.
 
-Pure. A call is suggested only where every part of it is known from the error's text and the failed call; anything else
-is "last time: ...", with its case, never a command to run.
+Pure. A call is suggested only where every part of it is known from the error's headline and the failed call; anything
+else is "last time: ...", with its case, never a command to run.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from consolidator.memory.calls.argument_summary import shorten
 from consolidator.memory.calls.harm import find_harm
 from consolidator.memory.calls.installation import installed_packages
 from consolidator.memory.calls.symbols import is_shell_symbol, shell_command
-from consolidator.memory.solutions.error_line import extract_error_text, find_error_line, headline, truncate_middle
+from consolidator.memory.solutions.error_line import headline
 from consolidator.memory.solutions.fingerprint import error_names, mask_line
-from consolidator.memory.solutions.fix_cases import DIRECTORY, CallTexts, call_texts, same_texts, write_call
-from consolidator.memory.solutions.fix_template import FixTemplate
+from consolidator.memory.solutions.fix_form import DIRECTORY, CallTexts, FixForm, call_texts, same_texts, write_call
 from consolidator.memory.solutions.solution import count_support
 from consolidator.memory.text.invisible import strip_invisible
 
-MAX_EXCERPT = 500  # characters of an error from its line on, as error records quote it
 MAX_SHOWN = 300
 _NAME_MASK = re.compile(r"<\w+>")
 _WORD = re.compile(r"[^\s\"'`‘’“”()\[\]{}<>=,:]+")
@@ -51,80 +49,50 @@ class Suggestion:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON."""
-        return {
-            "kind": self.kind,
-            "text": self.text,
-            "tool": self.tool,
-            "arguments": self.arguments,
-            "worked": self.worked,
-            "tried": self.tried,
-        }
+        values = asdict(self)
+        del values["fix"]
+        return values
 
 
-def suggest_family_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | None = None) -> Suggestion | None:
-    """Return the fix of a family (a solution as JSON), bound to the name in an error's text; None where none binds."""
-    names = error_names(headline(error))
-    suggestion = suggest_fix(solution, error, failed, names)
-    if suggestion is None or not names:
-        return None
-    description = solution["fixes"][suggestion.fix]["description"]
-    of_others = f"for other names, in {suggestion.worked} of {suggestion.tried} cases: {description}"
-    if suggestion.tool is None:  # what it would write here is nothing that the project's sessions used
-        return replace(suggestion, text=of_others)
-    return replace(suggestion, text=f"{of_others} → {suggestion.text}")
-
-
-def knows_better(
-    solution: Mapping[str, Any], of_family: Suggestion, error: str, failed: FailedCall | None = None
-) -> bool:
-    """Whether an error's own solution says more than its family: another fix, or that the family's was in vain."""
-    call = " ".join(" ".join(map(str, (of_family.arguments or {}).values())).split())
-    if any(" ".join(attempt.split()) == call for attempt in solution["tried"]):
-        return True
-    own = suggest_fix(solution, error, failed)
-    if own is None:
-        return False
-    made = [text for fix in solution["fixes"] for text in (fix["resolving"], *(s["argument"] for s in fix["steps"]))]
-    return own.tool is not None or all(" ".join(text.split()) != call for text in made)
-
-
-def suggest_fix(
-    solution: Mapping[str, Any], error: str, failed: FailedCall | None = None, names: Sequence[str] = ()
-) -> Suggestion | None:
-    """Return the best fix of a solution (as JSON) that binds to an error's text; None for a solution without fixes.
-
-    `names` are those in the error's headline, for the solution of a family.
-    """
+def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | None = None) -> Suggestion | None:
+    """Return the best confirmed fix of a solution (as JSON) that binds to an error's text; None without fixes."""
     fixes = solution["fixes"]
-    excerpt = error_excerpt(error)
+    line = headline(error)
     texts = call_texts(failed.tool, failed.arguments) if failed is not None else None
     is_plain = strip_invisible(error) == error  # names with hidden letters are made to deceive: they fill nothing
     for number, fix in enumerate(fixes):
-        for template in map(FixTemplate.from_json, fix.get("templates", ()) if is_plain else ()):
-            bound = template.bind(excerpt, texts, names)
-            if bound is not None and not _is_failed_call(template, bound, texts, failed):
-                tool, arguments = _name_call(template, bound, solution, failed)
-                if not _may_be_made(tool, arguments, template, failed, solution["project"]):
-                    continue
-                text = _describe_bound(template, tool, arguments, failed)
-                return Suggestion(template.kind, text, tool, arguments, number, fix["worked"], fix["tried"])
+        if not (is_plain and fix["confirmed"] and fix["form"]):
+            continue
+        form = FixForm.from_json(fix["form"])
+        bound = form.bind(line, texts, fix["values"])
+        if bound is None or _is_failed_call(form, bound, texts, failed):
+            continue
+        tool, arguments = _name_call(form, bound, solution, failed)
+        if _may_be_made(tool, arguments, form, fix, failed, solution["project"]):
+            text = _describe_bound(form, tool, arguments, failed)
+            return Suggestion(form.kind, text, tool, arguments, number, fix["worked"], fix["tried"])
     if not fixes:
         return None
     fix = fixes[0]
-    text = fix.get("last_time") or fix["description"]
-    return Suggestion("last time", f"last time: {text}", worked=fix["worked"], tried=fix.get("tried", fix["worked"]))
+    text = fix["last_time"] or fix["description"]
+    return Suggestion("last time", f"last time: {text}", worked=fix["worked"], tried=fix["tried"])
 
 
 def _may_be_made(
-    tool: str, arguments: Mapping[str, Any], template: FixTemplate, failed: FailedCall | None, project: str | None
+    tool: str,
+    arguments: Mapping[str, Any],
+    form: FixForm,
+    fix: Mapping[str, Any],
+    failed: FailedCall | None,
+    project: str | None,
 ) -> bool:
     """Whether a bound call is harmless, and installs only what its project's sessions did, or the failed call."""
     if find_harm(tool, arguments, project) is not None:
         return False
     own = () if failed is None else installed_packages(failed.tool, failed.arguments)
-    known = {*own, *installed_packages(tool, template.constants)}
+    known = {*own, *installed_packages(tool, form.constants)}
     if project is not None:
-        known.update(value.lower() for value in template.values)
+        known.update(value.lower() for values in fix["values"] for value in values)
     return known.issuperset(installed_packages(tool, arguments))
 
 
@@ -138,26 +106,6 @@ def answer_line(solution: Mapping[str, Any], suggestion: Suggestion, error_headl
         error_headline if suggestion.tool is not None and error_headline else fix["headline"]
     )  # "last time" has its own case
     return f"{solution['failed']} failed: “{shown_headline}” → {suggestion.text} ({rate})"
-
-
-def describe_template(template: FixTemplate) -> str:
-    """Return a template for people."""
-    description = template.describe()
-    if template.kind == "step":
-        return f"first run {_quote_call(template.tool, description)}"
-    if not description:
-        return "try the same call again"
-    if "command" in template.texts:
-        return f"run `{description}`"
-    if template.texts and not template.keeps:
-        return f"call {template.tool or 'it'} with {description}"
-    return f"the same call {description}" if template.edits or template.dropped else f"the same call with {description}"
-
-
-def error_excerpt(text: str) -> str:
-    """Return an error's text from the line that says what went wrong, as error records quote it."""
-    text = extract_error_text(truncate_middle(text))
-    return text[find_error_line(text).start :][:MAX_EXCERPT].strip()
 
 
 def concerns_error(known_line: str, error_line: str) -> bool:
@@ -178,33 +126,28 @@ def _whole_names(line: str) -> set[str]:
     return {word for word in words if any(map(str.isalpha, word))}
 
 
-def _is_failed_call(
-    template: FixTemplate, bound: CallTexts, texts: CallTexts | None, failed: FailedCall | None
-) -> bool:
-    """Whether a bound template is the call that just failed, in the same directory."""
+def _is_failed_call(form: FixForm, bound: CallTexts, texts: CallTexts | None, failed: FailedCall | None) -> bool:
+    """Whether a bound form is the call that just failed, in the same directory."""
     if texts is None or failed is None:
         return False
-    is_same_tool = template.tool in (None, failed.tool) or (is_shell_symbol(template.tool) and "command" in texts)
-    kept = {DIRECTORY: texts[DIRECTORY]} if DIRECTORY in texts and "command" in bound else {}
+    is_same_tool = form.tool in (None, failed.tool) or (is_shell_symbol(form.tool) and "command" in texts)
+    kept = {DIRECTORY: texts[DIRECTORY]} if DIRECTORY in texts and DIRECTORY not in form.left_out else {}
     return is_same_tool and same_texts({**kept, **bound}, texts)
 
 
 def _name_call(
-    template: FixTemplate, bound: Mapping[str, str], solution: Mapping[str, Any], failed: FailedCall | None
+    form: FixForm, bound: Mapping[str, str], solution: Mapping[str, Any], failed: FailedCall | None
 ) -> tuple[str, dict[str, Any]]:
-    """Return the tool and arguments of a bound template; values of the failed call keep their types."""
+    """Return the tool and arguments of a bound form; values of the failed call keep their types."""
     written = write_call(bound)
-    tool = template.tool or (failed.tool if failed is not None else solution["tool"])
-    if template.tool is not None and is_shell_symbol(template.tool):
-        tool = failed.tool if failed is not None and shell_command(failed.tool, failed.arguments) else "shell"
+    tool = form.tool or (failed.tool if failed is not None else solution["tool"])
+    if "command" in bound and not (failed is not None and shell_command(failed.tool, failed.arguments)):
+        tool = "shell" if form.tool is not None else tool
     failed_arguments = failed.arguments if failed is not None and isinstance(failed.arguments, Mapping) else {}
     if set(written) == {""}:
-        key = (
-            next(iter(failed_arguments))
-            if len(failed_arguments) == 1 and failed is not None and failed.tool == tool
-            else "input"
-        )
-        written = {key: written[""]}
+        keys = [slot.key for slot in form.slots if slot.source == "call"]
+        is_same = failed is not None and failed.tool == tool and len(failed_arguments) == 1
+        written = {next(iter(failed_arguments)) if is_same else next(iter(keys), "input"): written[""]}
     return tool, {key: _with_type(text, failed_arguments.get(key)) for key, text in written.items()}
 
 
@@ -218,22 +161,16 @@ def _with_type(text: str, failed_value: Any) -> Any:
         return text
 
 
-def _describe_bound(template: FixTemplate, tool: str, arguments: Mapping[str, Any], failed: FailedCall | None) -> str:
+def _describe_bound(form: FixForm, tool: str, arguments: Mapping[str, Any], failed: FailedCall | None) -> str:
     if shell_command(tool, arguments) is not None and "command" in arguments:
         command = f"`{shorten(str(arguments['command']), MAX_SHOWN)}`"
-        return f"first run {command}, then the same again" if template.kind == "step" else f"run {command}"
+        return f"first run {command}, then the same again" if form.kind == "step" else f"run {command}"
     failed_arguments = failed.arguments if failed is not None and isinstance(failed.arguments, Mapping) else {}
     changed = {
-        key: value for key, value in arguments.items() if failed_arguments.get(key) != value or template.kind == "step"
+        key: value for key, value in arguments.items() if failed_arguments.get(key) != value or form.kind == "step"
     }
-    if not changed and not template.dropped:
-        return "try the same call again"
     values = ", ".join(f"{key} = {shorten(str(value), 100)}" for key, value in changed.items())
-    if template.kind == "step":
+    if form.kind == "step":
         return f"first call {tool} with {values}"
-    left_out = f" without {', '.join(template.dropped)}" if template.dropped else ""
+    left_out = f" without {', '.join(form.left_out)}" if form.left_out else ""
     return f"call {tool}{' with ' + values if values else ''}{left_out}"
-
-
-def _quote_call(tool: str | None, description: str) -> str:
-    return f"`{description}`" if tool is None else f"{tool} `{description}`"

@@ -8,24 +8,21 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Any, TypeAlias
 
 from consolidator.memory.calls.symbols import display_name
 from consolidator.memory.solutions.error_records import ErrorRecord
-from consolidator.memory.solutions.fix_cases import FixCase, case_of_record, steps_before
-from consolidator.memory.solutions.fix_description import (
-    attempt_shapes,
-    describe_fix,
-    fix_shape,
-    is_transferable,
-    own_attempt_shape,
+from consolidator.memory.solutions.fix_description import describe_fix
+from consolidator.memory.solutions.fix_form import (
+    FormOfCase,
+    form_of_attempt,
+    forms_of_record,
+    forms_of_steps,
+    is_of_one_case,
 )
 from consolidator.memory.solutions.fix_harm import fix_harm, quote_harm
-from consolidator.memory.solutions.fix_learning import learn_templates
-from consolidator.memory.solutions.fix_suggestion import describe_template
-from consolidator.memory.solutions.fix_template import FixTemplate
-from consolidator.memory.solutions.sharing import most_common_of_people, share_solution, share_templates
+from consolidator.memory.solutions.sharing import most_common_of_people, share_solution
 from consolidator.memory.solutions.solution import (
     Evidence,
     Fix,
@@ -36,14 +33,16 @@ from consolidator.memory.solutions.solution import (
 )
 from consolidator.models.audience import ALL, SHARED
 
-DEFAULT_MIN_PEOPLE = 3  # of whom a template must be known before everybody is told
+DEFAULT_MIN_PEOPLE = 3  # of whom a form must be known before everybody is told
 MIN_CONFIRMING_SESSIONS = 2  # lineage roots in which a fix must have worked
-MIN_CONFIRMING_RATE = 0.5  # of the times that it was tried
-MIN_CONFIRMING_SHARE = 0.25  # of all occurrences of the error
-MAX_CASES = 40  # the latest ones, from which templates are learned
+MIN_CONFIRMING_RATE = 1 / 2  # of the times that it was tried
+MIN_CONFIRMING_SHARE = 1 / 3  # of the sessions that met the error
+MAX_CASES = 40  # the latest ones, whose records are read
 MAX_FIXES = 5
 MAX_EVIDENCE = 5
 MAX_TRIED = 5
+MAX_VALUES = 20  # of a slot that are kept
+NO_FORM = ""  # what was done says nothing for another case: an edit, or a text of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +59,39 @@ class SessionRef:
 
 SourcedRecord: TypeAlias = tuple[SessionRef, ErrorRecord]
 RecordKey: TypeAlias = tuple[str, int]  # session and seq
-FixShape: TypeAlias = tuple[str, ...]
 GroupKey: TypeAlias = tuple[str, str | None, str, str]  # agent, project, fingerprint, audience
+
+
+@dataclass(frozen=True, slots=True)
+class FixOutcome:
+    """What was tried about one error, by the keys of its forms; what led only to another error did not work."""
+
+    worked: tuple[str, ...] | None  # None: nothing resolved it; empty: the same call, tried again
+    failed: tuple[str, ...]
+
+    @classmethod
+    def of_record(cls, record: ErrorRecord) -> FixOutcome:
+        """Return the outcome of a record."""
+        forms: tuple[str, ...] = ()
+        if record.status == "resolved" and not any(attempt.same_error for attempt in record.attempts):
+            # what resolved an error that came back is counted where it came last
+            forms = tuple(case.form.key for case in forms_of_record(record))
+            if not forms and describe_fix(record):
+                forms = (NO_FORM,)
+        in_vain = [form_of_attempt(record, attempt.arguments, attempt.directory) for attempt in record.attempts]
+        in_vain += [forms_of_steps(record, attempt.steps) for attempt in record.attempts]
+        failed = {case.form.key for cases in in_vain for case in cases}
+        works = record.status == "resolved" and record.outcome == "worked"
+        return cls(forms if works else None, tuple(sorted(failed if works else failed.union(forms) - {NO_FORM})))
+
+    def to_json(self) -> dict[str, object]:
+        """Return it as JSON."""
+        return {"worked": self.worked, "failed": self.failed}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> FixOutcome:
+        """Read what `to_json` returned."""
+        return cls(None if data["worked"] is None else tuple(data["worked"]), tuple(data["failed"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +107,21 @@ class ErrorOccurrence:
     symbol: str
     headline: str
     tried: tuple[str, ...]
-    fix_shape: FixShape | None  # of what resolved it
-    failed_shapes: tuple[FixShape, ...] = ()  # of what was tried in vain
+    outcome: FixOutcome
 
     @property
     def record_key(self) -> RecordKey:
         """The key of its record."""
         return self.ref.session_id, self.seq
 
+    @property
+    def group_key(self) -> GroupKey:
+        """The solution that it belongs to."""
+        return self.ref.agent, self.ref.project, self.fingerprint, self.ref.audience
+
     @classmethod
     def of_record(cls, ref: SessionRef, record: ErrorRecord) -> ErrorOccurrence:
         """Return what is counted of a record."""
-        outcome = FixOutcome.of_record(record)
         return cls(
             ref=ref,
             seq=record.seq,
@@ -99,32 +132,8 @@ class ErrorOccurrence:
             symbol=record.symbol,
             headline=record.headline,
             tried=record.tried,
-            fix_shape=outcome.worked,
-            failed_shapes=outcome.failed,
+            outcome=FixOutcome.of_record(record),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class FixOutcome:
-    """What was tried about one error, by the shape of the fix; what led only to another error did not work."""
-
-    worked: FixShape | None
-    failed: tuple[FixShape, ...]
-
-    @classmethod
-    def of_record(cls, record: ErrorRecord) -> FixOutcome:
-        """Return the outcome of a record."""
-        works = record.status == "resolved" and record.rule != "superseded"
-        return cls(fix_shape(record) if works else None, tuple(attempt_shapes(record)))
-
-    def to_json(self) -> dict[str, object]:
-        """Return it as JSON."""
-        return {"worked": self.worked, "failed": self.failed}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> FixOutcome:
-        """Read what `to_json` returned."""
-        return cls(None if data["worked"] is None else tuple(data["worked"]), tuple(map(tuple, data["failed"])))
 
 
 def build_solutions(records: Iterable[SourcedRecord]) -> list[Solution]:
@@ -135,36 +144,31 @@ def build_solutions(records: Iterable[SourcedRecord]) -> list[Solution]:
 
 
 class OccurrenceGroups:
-    """Occurrences by agent, project and fingerprint, and in each group by what resolved them; without noise."""
+    """Occurrences by agent, project and fingerprint, without noise, the latest first."""
 
     def __init__(self, occurrences: Iterable[ErrorOccurrence], min_people: int = DEFAULT_MIN_PEOPLE) -> None:
         groups: dict[GroupKey, list[ErrorOccurrence]] = defaultdict(list)
         for occurrence in occurrences:
             if occurrence.status != "noise":
-                groups[group_key(occurrence)].append(occurrence)
+                groups[occurrence.group_key].append(occurrence)
         self._min_people = min_people
-        self._groups = {key: latest_first(group) for key, group in groups.items()}
-        self._clusters = {key: _cluster_by_fix(group) for key, group in self._groups.items()}
+        self._groups = {
+            key: sorted(group, key=lambda o: (o.occurred_at, o.ref.session_id, o.seq), reverse=True)
+            for key, group in groups.items()
+        }
+        self._chosen = {key: _choose_fixes(group) for key, group in self._groups.items()}
 
     def cited_records(self) -> set[RecordKey]:
-        """Return the keys of the records that solutions cite: the latest of each group and cluster.
-
-        Of a cluster those are left out that turn out to have failed, which only those tell that templates are learned
-        from: as many more may be cited.
-        """
-        cited: set[RecordKey] = set()
-        for key, group in self._groups.items():
-            read = {occurrence.record_key for occurrence in _latest_resolved(group)}
-            cited |= read | {occurrence.record_key for occurrence in group[:MAX_EVIDENCE]}
-            for cluster in self._clusters[key]:
-                left_out = sum(occurrence.record_key in read for occurrence in cluster)
-                cited |= {occurrence.record_key for occurrence in cluster[: left_out + MAX_EVIDENCE]}
+        """Return the keys of the records that solutions cite: the latest of each group and fix."""
+        cited = {o.record_key for group in self._groups.values() for o in group[:MAX_EVIDENCE]}
+        for chosen in self._chosen.values():
+            cited.update(o.record_key for counted in chosen for o in counted.hits[:MAX_CASES])
         return cited
 
     def build_solutions(self, records: Mapping[RecordKey, ErrorRecord]) -> list[Solution]:
         """Return the solutions, from the cited records; the most certain and most frequent first."""
         solutions = [
-            _build_solution(key, group, self._clusters[key], records, self._min_people)
+            _build_solution(key, group, self._chosen[key], records, self._min_people)
             for key, group in self._groups.items()
         ]
         # What is shared tells a fix; that others met an error is nobody's business.
@@ -172,41 +176,60 @@ class OccurrenceGroups:
         return sorted(worth_keeping, key=solution_sort_key)
 
 
-def group_key(occurrence: ErrorOccurrence) -> GroupKey:
-    """Return the solution that an occurrence belongs to."""
-    return occurrence.ref.agent, occurrence.ref.project, occurrence.fingerprint, occurrence.ref.audience
+@dataclass(frozen=True, slots=True)
+class _CountedFix:
+    """A form, the occurrences in which it worked, and how often it was tried in vain."""
+
+    key: str
+    hits: list[ErrorOccurrence]  # the latest first
+    failed: int
+    sessions: int
+    confirmed: bool
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        """Confirmed first, then by the rate at which they worked, by sessions, and those that say most."""
+        rate = (len(self.hits) + 1) / (len(self.hits) + self.failed + 2)
+        return (not self.confirmed, self.key == NO_FORM, -round(rate, 6), -self.sessions)
 
 
-def latest_first(group: Iterable[ErrorOccurrence]) -> list[ErrorOccurrence]:
-    """Return occurrences, the latest first, whatever their order was."""
-    return sorted(group, key=lambda o: (o.occurred_at, o.ref.session_id, o.seq), reverse=True)
-
-
-def _cluster_by_fix(group: Iterable[ErrorOccurrence]) -> list[list[ErrorOccurrence]]:
-    """Return the resolved occurrences by the shape of their fix."""
-    clusters: dict[FixShape, list[ErrorOccurrence]] = defaultdict(list)
+def _choose_fixes(group: Sequence[ErrorOccurrence]) -> list[_CountedFix]:
+    """Return the forms that resolved a group's occurrences, the best supported first, without those they explain."""
+    by_key: dict[str, list[ErrorOccurrence]] = defaultdict(list)
     for occurrence in group:
-        if occurrence.fix_shape is not None:
-            clusters[occurrence.fix_shape].append(occurrence)
-    return list(clusters.values())
-
-
-def _latest_resolved(group: Iterable[ErrorOccurrence]) -> list[ErrorOccurrence]:
-    """Return the occurrences from which templates are learned."""
-    return [occurrence for occurrence in group if occurrence.fix_shape is not None][:MAX_CASES]
+        for key in occurrence.outcome.worked or ():
+            by_key[key].append(occurrence)
+    failed = Counter(key for occurrence in group for key in occurrence.outcome.failed)
+    met = _count_roots(group)
+    counted = []
+    for key, hits in sorted(by_key.items()):
+        sessions = _count_roots(hits)
+        is_often = (
+            len(hits) >= MIN_CONFIRMING_RATE * (len(hits) + failed[key]) and sessions >= MIN_CONFIRMING_SHARE * met
+        )
+        confirmed = key != NO_FORM and sessions >= MIN_CONFIRMING_SESSIONS and is_often
+        counted.append(_CountedFix(key, hits, failed[key], sessions, confirmed))
+    chosen: list[_CountedFix] = []
+    explained: set[RecordKey] = set()
+    counted.sort(key=lambda fix: fix.hits[0].occurred_at, reverse=True)  # of equals the latest
+    for fix in sorted(counted, key=lambda fix: fix.order):
+        keys = {occurrence.record_key for occurrence in fix.hits}
+        if keys - explained:
+            chosen.append(fix)
+            explained |= keys
+    return chosen[:MAX_FIXES]
 
 
 def _build_solution(
     key: GroupKey,
     group: Sequence[ErrorOccurrence],
-    clusters: Sequence[Sequence[ErrorOccurrence]],
+    chosen: Sequence[_CountedFix],
     records: Mapping[RecordKey, ErrorRecord],
     min_people: int,
 ) -> Solution:
     agent, project, fingerprint, audience = key
-    shared_by = min_people if audience == SHARED else None
-    built = sorted(_build_fixes(group, clusters, records, shared_by), key=_fix_sort_key)
-    fixes, withheld = split_withheld(built, project)
+    built = [_build_fix(counted, records) for counted in chosen]
+    fixes, withheld = split_withheld(sorted(built, key=lambda fix: not fix.confirmed), project)
     status = "unsolved"
     if fixes:
         status = "confirmed" if any(fix.confirmed for fix in fixes) else "unconfirmed"
@@ -219,138 +242,65 @@ def _build_solution(
         failed=display_name(_most_common(occurrence.symbol for occurrence in group)),
         headline=fixes[0].headline if fixes else _most_common(occurrence.headline for occurrence in group),
         occurrences=len(group),
-        resolved=sum(occurrence.fix_shape is not None for occurrence in group),
+        resolved=sum(occurrence.outcome.worked is not None for occurrence in group),
         sessions=_count_roots(group),
-        people=count_people(group),
+        people=_count_people(group),
         status=status,
-        fixes=tuple(fixes[:MAX_FIXES]),
+        fixes=tuple(fixes),
         tried=_most_common_attempts(group),
-        evidence=_latest_evidence(group, records),
+        evidence=_latest_evidence(group[:MAX_EVIDENCE], records),
         last_at=group[0].occurred_at,
         audience=audience,
-        withheld=withheld[:MAX_FIXES],
+        withheld=withheld,
     )
-    if shared_by is None:
+    if audience != SHARED:
         return solution
     program, _, masked = fingerprint.partition(":")[2].partition("|")
     return replace(
-        share_solution(solution, masked),
-        tool=most_common_of_people(((o.ref.root, o.tool) for o in group), shared_by, program),
-        failed=display_name(most_common_of_people(((o.ref.root, o.symbol) for o in group), shared_by, program)),
+        share_solution(solution, masked, min_people),
+        tool=most_common_of_people(((o.ref.root, o.tool) for o in group), min_people, program),
+        failed=display_name(most_common_of_people(((o.ref.root, o.symbol) for o in group), min_people, program)),
     )
 
 
-def _build_fixes(
-    group: Sequence[ErrorOccurrence],
-    clusters: Sequence[Sequence[ErrorOccurrence]],
-    records: Mapping[RecordKey, ErrorRecord],
-    shared_by: int | None,
-) -> list[Fix]:
-    """Return a fix for each template, made of the clusters that it explains, and for each other cluster.
-
-    With `shared_by` the templates alone are told, if so many people's cases prove them.
-    """
-    cases: dict[RecordKey, FixCase] = {}
-    for occurrence in _latest_resolved(group):
-        session = occurrence.ref.session_id
-        case = case_of_record(occurrence.ref.root, session, records[occurrence.record_key])
-        if case is not None:
-            cases[occurrence.record_key] = case
-    in_vain = _failed_attempts(group, records)
-    clusters = [kept for cluster in clusters if (kept := [o for o in cluster if o.record_key not in in_vain])]
-    explained: dict[int, list[ErrorOccurrence]] = defaultdict(list)
-    templates = learn_templates(cases.values())
-    if shared_by is not None:
-        templates = share_templates(templates, cases.values(), shared_by)
-    fixes = []
-    for cluster in clusters:
-        resolvers = [cases[occurrence.record_key].resolver for occurrence in cluster if occurrence.record_key in cases]
-        shares = [sum(resolver in learned.hits for resolver in resolvers) for learned in templates]
-        best = max(range(len(shares)), key=lambda n: (shares[n], -n)) if shares else None
-        if best is not None and 2 * shares[best] >= len(resolvers) > 0:
-            explained[best] += cluster
-        elif shared_by is None:
-            fixes.append(_build_fix(cluster, group, records, in_vain))
-    for number, merged in explained.items():
-        by_latest = latest_first(merged)
-        hits = templates[number].hits
-        covered = [learned.template for learned in templates if learned is templates[number] or learned.hits <= hits]
-        examples = [o for o in by_latest if o.record_key in cases and cases[o.record_key].resolver in hits]
-        fixes.append(_build_fix(by_latest, group, records, in_vain, covered, examples[0] if examples else None))
-    return fixes
-
-
-def _failed_attempts(
-    group: Iterable[ErrorOccurrence], records: Mapping[RecordKey, ErrorRecord]
-) -> dict[RecordKey, FixShape]:
-    """Return what was done about the failures that came again before one call resolved all of them, by its shape."""
-    streaks: dict[tuple[str, int | None], list[tuple[RecordKey, ErrorRecord]]] = defaultdict(list)
-    for occurrence in _latest_resolved(group):
-        record = records[occurrence.record_key]
-        streaks[occurrence.ref.session_id, record.resolver_seq].append((occurrence.record_key, record))
-    shapes: dict[RecordKey, FixShape] = {}
-    for streak in streaks.values():
-        ordered = sorted(streak, key=lambda keyed: keyed[0])
-        for (key, record), (_, following) in pairwise(ordered):
-            if any(attempt.same_error for attempt in record.attempts):
-                shapes[key] = own_attempt_shape(record, steps_before(record.between, following.between))
-    return shapes
-
-
-def _fix_sort_key(fix: Fix) -> tuple[object, ...]:
-    """Order fixes: confirmed advice first, then by the rate at which they worked, then by sessions and times."""
-    rate = (fix.worked + 1) / (fix.tried + 2)
-    is_advice = fix.confirmed and fix.transfers
-    return (not is_advice, not fix.confirmed, -round(rate, 6), -fix.sessions, len(fix.description), fix.description)
-
-
-def _build_fix(
-    cluster: Sequence[ErrorOccurrence],
-    group: Iterable[ErrorOccurrence],
-    records: Mapping[RecordKey, ErrorRecord],
-    own_attempts: Mapping[RecordKey, FixShape],
-    templates: Sequence[FixTemplate] = (),
-    latest: ErrorOccurrence | None = None,
-) -> Fix:
-    example = records[(latest or cluster[0]).record_key]
-    sessions, worked = _count_roots(cluster), len(cluster)
-    shapes = {occurrence.fix_shape for occurrence in cluster}
-    repeats = {("again",)} if any(shape is not None and shape[:1] == ("again",) for shape in shapes) else set()
-    in_vain = shapes | repeats
-    occurrences = failed = 0
-    for occurrence in group:
-        occurrences += 1
-        own = own_attempts.get(occurrence.record_key)
-        failed += own in shapes if own is not None else bool(in_vain.intersection(occurrence.failed_shapes))
-    often = worked >= MIN_CONFIRMING_RATE * (worked + failed) and worked >= MIN_CONFIRMING_SHARE * occurrences
+def _build_fix(counted: _CountedFix, records: Mapping[RecordKey, ErrorRecord]) -> Fix:
+    hits = [o for o in counted.hits if o.record_key in records][:MAX_CASES]
+    read = [records[occurrence.record_key] for occurrence in hits]
+    cases = [case for record in read for case in forms_of_record(record) if case.form.key == counted.key]
+    form = cases[0].form if cases else None
+    values = _slot_values(cases)
+    project = hits[0].ref.project
+    example = next((record for record in read if fix_harm(record, project) is None), read[0])
+    last_time = describe_fix(example)
+    is_general = form is not None and (not is_of_one_case(form) or len({str(r.arguments) for r in read}) > 1)
     return Fix(
-        description=describe_template(_plainest(templates)) if templates else describe_fix(example),
+        description=form.describe(values) if form is not None and is_general and counted.confirmed else last_time,
         rule=example.rule or "",
         changes=example.fix,
         steps=example.between,
         failing=example.failing,
         resolving=example.resolving or "",
         headline=example.headline,
-        worked=worked,
-        tried=worked + failed,
-        sessions=sessions,
-        confirmed=sessions >= MIN_CONFIRMING_SESSIONS and often,
-        evidence=_latest_evidence(cluster, records),
-        templates=tuple(template.to_json() for template in templates),
-        last_time=describe_fix(example),
-        people=count_people(cluster),
-        transfers=bool(templates) or all(shape is not None and is_transferable(shape) for shape in shapes),
-        harm=fix_harm(example, templates, cluster[0].ref.project),
+        worked=len(counted.hits),
+        tried=len(counted.hits) + counted.failed,
+        sessions=counted.sessions,
+        confirmed=counted.confirmed and is_general,
+        evidence=_latest_evidence(hits[:MAX_EVIDENCE], records),
+        form=form.to_json() if form is not None and is_general else None,
+        values=values if is_general else (),
+        last_time=last_time,
+        people=_count_people(counted.hits),
+        harm=fix_harm(example, project),
     )
 
 
-def _plainest(templates: Sequence[FixTemplate]) -> FixTemplate:
-    """Return the template to show to people: a whole call rather than a change of the failed one."""
-    return next((template for template in templates if template.texts and not template.keeps), templates[0])
+def _slot_values(cases: Sequence[FormOfCase]) -> tuple[tuple[str, ...], ...]:
+    """Return what each slot of a form had in its cases, sorted."""
+    columns = zip(*(case.values for case in cases), strict=True)
+    return tuple(tuple(sorted(set(column))[:MAX_VALUES]) for column in columns)
 
 
-def count_people(group: Iterable[ErrorOccurrence]) -> int:
-    """Return how many people's sessions they are of."""
+def _count_people(group: Iterable[ErrorOccurrence]) -> int:
     return len({occurrence.ref.person for occurrence in group})
 
 
@@ -359,9 +309,9 @@ def _count_roots(group: Iterable[ErrorOccurrence]) -> int:
 
 
 def _latest_evidence(
-    group: Sequence[ErrorOccurrence], records: Mapping[RecordKey, ErrorRecord]
+    group: Iterable[ErrorOccurrence], records: Mapping[RecordKey, ErrorRecord]
 ) -> tuple[Evidence, ...]:
-    latest = [(occurrence.ref.session_id, records[occurrence.record_key]) for occurrence in group[:MAX_EVIDENCE]]
+    latest = [(occurrence.ref.session_id, records[occurrence.record_key]) for occurrence in group]
     return tuple(Evidence(session, r.seq, r.resolver_seq, r.quote, r.occurred_at) for session, r in latest)
 
 

@@ -47,8 +47,12 @@ _NOTICE = re.compile(  # says something beside the error; a program's name may c
     re.IGNORECASE,
 )
 _ECHO = re.compile(  # a command, a line of code or of a stack
-    r"^\s*at \S+|^\s*File \"|^\s*[>$] |^\+ |^\s*#|^\s*(?:>?\s*\d+\s*)?[│┃|](?:\s|$)|^\s*\d+ (?:passed|tests?,)"
+    r"^\s*at \S+|^\s*File \"|^\s*[>$] |^\+ |^\s*#|^\s*(?:>?\s*\d+\s*){0,2}[│┃|](?:\s|$)|^\s*\d+ (?:passed|tests?,)"
     r"|^\s*[\^~]+\s*$"
+)
+_FRAME = re.compile(  # code with its number, beside a frame or not; a line of a diff
+    r"^\s*(?:>?\s*\d+\s*){1,2}[│┃|:](?:\s|$)|^\s*[│┃|](?:\s|$)|^\s*\d+\s{2,}\S"
+    r"|^\s*(?:@@ |[-+]{3} \S|[-+](?:\s{2,}|\t)\S)"
 )
 _NO_PROGRESS = "missing|failing|warning|nothing|something|anything|everything|string|conflicting|existing|remaining"
 _STRONG_WORD = re.compile(
@@ -196,6 +200,11 @@ def is_pointing_place(line: str) -> bool:
 def is_echo(line: str) -> bool:
     """Whether a line repeats a command, code or a stack."""
     return _ECHO.search(line) is not None
+
+
+def is_frame(line: str) -> bool:
+    """Whether a line is one of a code frame or of a diff: it says nothing itself."""
+    return _FRAME.search(line) is not None
 
 
 def is_placed_message(line: str) -> bool:

@@ -13,6 +13,7 @@ from consolidator.memory.calls import tool_kinds
 from consolidator.memory.calls.operation import Operation, name_words
 
 _NAME_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_TASK_RUNNER = re.compile(r"^(?:npm|pnpm|yarn|bun) (?:run )?(?=\S)")
 _MEANS = frozenset({"by", "with", "from", "using", "via", "for"})
 
 
@@ -26,7 +27,7 @@ class OperationMatch(IntEnum):
 
 def match_operations(failing: Operation, later: Operation) -> OperationMatch:
     """Return how well a later operation matches a failing one."""
-    if failing.kind != later.kind or failing.name != later.name:
+    if failing.kind != later.kind or task_name(failing.name) != task_name(later.name):
         return OperationMatch.NONE
     if failing.kind in ("read", "edit"):
         return OperationMatch.SAME if operands_overlap(failing.operands, later.operands) else OperationMatch.NONE
@@ -39,6 +40,11 @@ def match_operations(failing: Operation, later: Operation) -> OperationMatch:
     if not _may_be_same_directory(failing.directory, later.directory):
         return OperationMatch.NONE
     return _match_by_scope(failing, later)
+
+
+def task_name(name: str) -> str:
+    """Return an operation's name without what only runs a package's task: of `npm run lint` and `bun lint` the same."""
+    return _TASK_RUNNER.sub("task ", name)
 
 
 def _match_by_scope(failing: Operation, later: Operation) -> OperationMatch:

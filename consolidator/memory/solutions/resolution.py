@@ -6,7 +6,7 @@ Pure: looks at one error and one later call. `error_tracker` keeps the order of 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any
@@ -17,8 +17,10 @@ from consolidator.memory.calls.directory import is_other_directory
 from consolidator.memory.calls.file_writes import written_paths
 from consolidator.memory.calls.installation import installed_packages, provides
 from consolidator.memory.calls.operation import Operation, parse_operations
+from consolidator.memory.calls.shell import parse_commands
+from consolidator.memory.calls.symbols import is_edit, is_inspection, is_shell_symbol
 from consolidator.memory.solutions.error_line import error_lines
-from consolidator.memory.solutions.error_records import ErrorRecord
+from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
 from consolidator.memory.solutions.fingerprint import mask_line
 from consolidator.memory.solutions.operation_matching import (
     OperationMatch,
@@ -44,6 +46,12 @@ _WRONG_PLACE = re.compile(
     r"|no rule to make|no \S+ (?:file )?found|outside (?:of )?|not in a|unable to find|cannot open|can't open",
     re.IGNORECASE,
 )
+_GIT_SAYS = re.compile(
+    r"^(?:fatal|error: (?:pathspec|unable|cannot|switch|your local))|nothing (?:added )?to commit|no changes added"
+    r"|your branch is|untracked files|please tell me who you are|index\.lock|empty commit message|unmerged",
+    re.IGNORECASE | re.MULTILINE,
+)
+_FIXING = re.compile(r"(?:^|[\s:-])(?:fix|format|fmt|write)\b", re.IGNORECASE)
 _UNUSABLE = re.compile(
     r"command not found|no module named|not installed|unknown command|is not recognized|cannot find (?:module|package)"
     r"|(?:is|are) (?:disabled|not available)|unable to locate",
@@ -180,6 +188,33 @@ def missing_names(record: ErrorRecord, failing: Operation) -> tuple[str, ...]:
         return ()
     names = [variable.text for variable in record.variables if variable.kind == "name"]
     return tuple(names) or ((failing.program,) if failing.kind == "shell" else ())
+
+
+def is_refused_commit(record: ErrorRecord) -> bool:
+    """Whether a commit failed by what a check of it found, not by what git itself says."""
+    return record.operation == "sh:git commit" and not _GIT_SAYS.search(f"{record.headline}\n{record.quote}")
+
+
+def is_check(step: FixStep) -> bool:
+    """Whether a step checks or formats what would be committed."""
+    return is_shell_symbol(step.symbol) and any(
+        command.program in tool_kinds.CHECKING_PROGRAMS or tool_kinds.CHECKING_SUBCOMMANDS.search(command.name)
+        for command in parse_commands(step.argument)
+    )
+
+
+def pick_maker(steps: Sequence[FixStep]) -> int | None:
+    """Return the position of the command that made the check of a refused commit pass; None where edits did.
+
+    A command that fixes comes first, then the last one that checks, then any.
+    """
+    acting = [n for n, step in enumerate(steps) if not is_inspection(step.symbol)]
+    if any(is_edit(steps[n].symbol) for n in acting):
+        return None
+    acting = [n for n in acting if is_shell_symbol(steps[n].symbol) and not steps[n].symbol.startswith("sh:git ")]
+    fixing = [n for n in acting if _FIXING.search(steps[n].argument)]
+    checks = [n for n in acting if is_check(steps[n])]
+    return next((group[-1] for group in (fixing, checks, acting) if group), None)
 
 
 def is_wrong_place(headline: str) -> bool:

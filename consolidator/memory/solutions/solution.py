@@ -41,10 +41,10 @@ class Fix:
     sessions: int  # lineage roots in which it worked
     confirmed: bool
     evidence: tuple[Evidence, ...]  # the latest ones
-    templates: tuple[dict[str, Any], ...] = ()  # `FixTemplate`s as JSON; none: it is known from single cases only
+    form: dict[str, Any] | None = None  # a `FixForm` as JSON; None: what was done says nothing for another case
+    values: tuple[tuple[str, ...], ...] = ()  # of each slot of the form, what it had in the cases
     last_time: str = ""  # the latest example in words
     people: int = 1  # whose sessions these are
-    transfers: bool = True  # says what to do in another case, too; else its cases had values of their own
     harm: str | None = None  # why it is told to no agent
 
     @property
@@ -73,7 +73,6 @@ class Solution:
     tried: tuple[str, ...]  # attempts that failed with the same error
     evidence: tuple[Evidence, ...]  # the latest occurrences
     last_at: str
-    names: int = 0  # of a family: for how many names its fixes worked; 0 for one error
     people: int = 1  # whose sessions met it
     audience: str = ALL  # to whom it may be shown; where it is shared, `sessions` counts people
     withheld: tuple[str, ...] = ()  # fixes that are told to no agent, in words for people
@@ -92,9 +91,8 @@ class Solution:
             fix_seen = "no fix to tell" if self.withheld else "no fix seen yet"
             return f"{error} → {fix_seen} (met {times}, in {count_support(self.sessions, self.people)})"
         fix = self.fixes[0]
-        told = fix.description if fix.templates else f"last time: {fix.description}"
-        names = f", for {self.names} names" if self.names else ""
-        return f"{error} → {told} ({fix.rate}{names})"
+        told = fix.description if fix.confirmed else f"last time: {fix.last_time}"
+        return f"{error} → {told} ({fix.rate})"
 
     def to_json(self) -> dict[str, Any]:
         """Return the solution as JSON, with its line."""

@@ -22,7 +22,6 @@ from consolidator.models.solution import SolutionRow
 from consolidator.models.supersession import FactVersionRow
 from consolidator.service.memory.ids import MEMORY, resolve_id
 from consolidator.service.memory.lessons import is_reached, read_lesson
-from consolidator.service.memory.procedures import describe_purpose
 from consolidator.service.memory.withheld import find_withheld_facts
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.calls import digests
@@ -248,14 +247,6 @@ async def _explain_procedure(conn: Connection, procedure: ProcedureRow) -> dict[
         f"seen in {count_support(procedure.support, body.get('people', 1))}; worked {success['mean']:.0%} "
         f"(by the outcome of {success['basis']}, {success['alpha'] + success['beta'] - 2:.0f} known)"
     )
-    if purpose := describe_purpose(body.get("purpose", ())):
-        often = "more sessions with these steps were asked for that than others"
-        lines.append(f"{purpose}: {often if body.get('gain', 1) else 'its sessions were asked for that'}")
-    if procedure.worth > 0 and body.get("gain", 0) > 0:
-        lines.append(f"predicts its steps {body['gain']:.1f} bits better than their pairs do, on held-out sessions")
-    lines += [f"before: {precondition}" for precondition in body["preconditions"]]
-    if body["follows"]:
-        lines.append("then usually: " + ", ".join(f"{symbol} ({share:.0%})" for symbol, share in body["follows"]))
     origins = await lookup.load_session_origins(conn, [session_id for session_id, _, _ in body["evidence"]])
     return {
         "kind": "procedure",
@@ -317,7 +308,7 @@ async def _explain_solution(conn: Connection, solution: SolutionRow) -> dict[str
         confirmed = "confirmed" if fix["confirmed"] else "unconfirmed"
         tried = fix.get("tried", fix["worked"])
         told = fix["description"]
-        if fix.get("templates") and fix["last_time"] not in ("", told):
+        if fix["form"] and fix["last_time"] not in ("", told):
             told += f"; last time: {fix['last_time']}"
         support = count_support(fix["sessions"], fix.get("people", 1))
         lines += [

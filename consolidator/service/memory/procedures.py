@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from math import sqrt
 
@@ -15,7 +14,7 @@ from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.memory import listing
 from consolidator.store.memory.listing import PROCEDURE_POSITION
 
-__all__ = ["PROCEDURE_POSITION", "SuccessInterval", "describe_purpose", "list_procedures", "success_interval"]
+__all__ = ["PROCEDURE_POSITION", "SuccessInterval", "list_procedures", "success_interval"]
 _NINETY_PERCENT = 1.645  # standard deviations on each side
 
 
@@ -46,9 +45,3 @@ def success_interval(procedure: ProcedureRow) -> SuccessInterval:
     mean = alpha / (alpha + beta)
     reach = _NINETY_PERCENT * sqrt(mean * (1 - mean) / (alpha + beta + 1))
     return SuccessInterval(mean, max(0.0, mean - reach), min(1.0, mean + reach))
-
-
-def describe_purpose(words: Iterable[str], before: str = "", after: str = "") -> str:
-    """Return what a procedure is for, by the words that its sessions' goals have; "" where that is unknown."""
-    named = ", ".join(words)
-    return f"{before}when the task is about {named}{after}" if named else ""

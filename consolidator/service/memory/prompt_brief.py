@@ -16,8 +16,7 @@ from consolidator.memory.recall.lasting_words import lasting_sentences, tells_mo
 from consolidator.memory.recall.postings import FACT, TURN
 from consolidator.memory.recall.query import looks_like_error
 from consolidator.memory.recall.relevance import MIN_DOCUMENTS_OF_PROMPT, PromptWords
-from consolidator.memory.solutions.error_line import headline
-from consolidator.memory.solutions.fingerprint import family_fingerprint, fingerprint
+from consolidator.memory.solutions.fingerprint import fingerprint, signature
 from consolidator.memory.text.words import query_words, word_key
 from consolidator.models.memory_filter import MemoryScope, SolutionFilter
 from consolidator.models.solution import SolutionRow
@@ -64,16 +63,14 @@ async def items_for_prompt(
 async def find_known_fixes(
     database: Database, scope: MemoryScope, error: str, call: tuple[str, Any] | None = None
 ) -> list[SolutionRow]:
-    """Return the confirmed solutions of exactly this error, or of its family, bound to it and to the failed call."""
+    """Return the confirmed solutions of exactly this error, bound to it and to the failed call."""
     filters = SolutionFilter(scope.agent, scope.project, scope.peer, limit=DEFAULT_LIMIT)
     rows = await find_solutions(database, error, filters, call=call)
     text = redact(error)
-    tool = tool_symbol(*call) if call else ""
-    exact, family = fingerprint(tool, text), family_fingerprint(tool, headline(text))
-    if not call:  # which tool failed is not said: the error alone has to be the same
-        ends = tuple("|" + name.partition("|")[2] for name in (exact, family) if name)
-        return [row for row in rows if row.is_advice and row.fingerprint.endswith(ends)]
-    return [row for row in rows if row.is_advice and row.fingerprint in (exact, family)]
+    if call is None:  # which tool failed is not said: the error alone has to be the same
+        return [row for row in rows if row.confirmed and row.fingerprint.endswith(f"|{signature(text)}")]
+    exact = fingerprint(tool_symbol(*call), text)
+    return [row for row in rows if row.confirmed and row.fingerprint == exact]
 
 
 async def _weigh_words(

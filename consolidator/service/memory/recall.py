@@ -24,7 +24,6 @@ from consolidator.models.memory_filter import MemoryScope, SolutionFilter
 from consolidator.models.procedure import MIN_SUCCESS
 from consolidator.models.session import SessionRow
 from consolidator.models.solution import SolutionRow
-from consolidator.service.memory.procedures import describe_purpose
 from consolidator.service.memory.solutions import answer_error, find_solutions
 from consolidator.service.memory.withheld import find_withheld_facts
 from consolidator.service.scope import narrow_scope
@@ -33,6 +32,7 @@ from consolidator.settings import Settings
 from consolidator.store.facts.visibility import find_reached_facts, find_reached_sessions, load_person
 from consolidator.store.memory import lookup
 from consolidator.store.search import index, postings, scope_sizes, vectors
+from consolidator.store.sessions import sessions
 
 DEFAULT_TOKEN_BUDGET = 1500  # tokens
 DEFAULT_LIMIT = 100  # items of a block, which its budget of tokens ends before
@@ -175,17 +175,16 @@ async def _find_solutions(database: Database, query: str, scope: MemoryScope, vi
 
 
 async def _find_procedures(database: Database, query: str, scope: MemoryScope) -> list[RecallItem]:
-    """Return the procedures whose goals or tools fit a request: what mostly fails last."""
+    """Return the procedures whose sessions' titles or tools fit a request: what mostly fails last."""
     words = split_words(query)
     async with database.connection() as conn:
         procedures = await lookup.find_procedures_for_request(conn, scope, query)
-    scored = [(query_coverage(words, [row.title, *row.goals, *row.purpose]), row) for row in procedures]
+        ids = list({session for row in procedures for session in row.sessions})
+        asked = {message.session_id: message.first_words for message in await sessions.list_first_messages(conn, ids)}
+    said = {row.id: [asked[session] for session in row.sessions if session in asked] for row in procedures}
+    scored = [(query_coverage(words, [row.title, *row.goals, *said[row.id]]), row) for row in procedures]
     scored.sort(key=lambda pair: (pair[1].success < MIN_SUCCESS, -pair[0], -pair[1].worth, pair[1].id))
-    return [
-        quoted_item("procedure", row.id, row.title + describe_purpose(row.purpose, " (", ")"), score)
-        for score, row in scored[:MAX_LEADING_ITEMS]
-        if score
-    ]
+    return [quoted_item("procedure", row.id, row.title, score) for score, row in scored[:MAX_LEADING_ITEMS] if score]
 
 
 async def recall_for_message(database: Database, settings: Settings, session: SessionRow, message: str) -> str | None:

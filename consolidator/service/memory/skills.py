@@ -23,7 +23,7 @@ from consolidator.memory.text.invisible import strip_invisible
 from consolidator.models.memory_filter import ProcedureFilter
 from consolidator.models.procedure import ProcedureRow
 from consolidator.service.memory.explain import explain
-from consolidator.service.memory.procedures import describe_purpose, list_procedures
+from consolidator.service.memory.procedures import list_procedures
 from consolidator.service.sessions.listing import read_titles
 from consolidator.service.viewer import OWNER, Viewer
 
@@ -79,7 +79,7 @@ async def _load_goals(database: Database, procedure: ProcedureRow, explanation: 
     ids = list(dict.fromkeys(proof["session_id"] for proof in explanation["evidence"]))
     async with database.connection() as conn:
         titles = await read_titles(conn, ids)
-    goals = order_goals((titles[id] for id in ids if id in titles), procedure.body.get("purpose", ()))
+    goals = order_goals(titles[id] for id in ids if id in titles)
     return [goal for goal in goals if text_harm(goal) is None]
 
 
@@ -96,10 +96,10 @@ def skill_text(name: str, procedure: ProcedureRow, explanation: dict[str, Any], 
     title = _one_line(goals[0] if goals else procedure.title)
     support = count_support(procedure.support, procedure.body.get("people", 1))
     where = f"the project {_last_part(procedure.project)}" if procedure.project else f"any project of {procedure.agent}"
-    use = describe_purpose(procedure.body.get("purpose", ())) or ("" if goals else "when doing this")
+    use = "" if goals else "when doing this"
     if goals:
         asked = "when somebody asks for something like " + ", ".join(f'"{goal}"' for goal in goals[:MAX_GOALS])
-        use = f"{use}, {asked}," if use else f"{asked},"
+        use = f"{asked},"
     steps = f" ({_one_line(procedure.title)})" if goals else ""
     description = f"{title}{steps}. Use {use} in {where}; learned from {support}."
     front_matter = {

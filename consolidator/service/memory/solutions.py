@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,15 +10,8 @@ from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.argument_redaction import redact_arguments
 from consolidator.memory.calls.symbols import tool_symbol
 from consolidator.memory.solutions.error_line import headline
-from consolidator.memory.solutions.fingerprint import family_fingerprint, fingerprint, signature
-from consolidator.memory.solutions.fix_suggestion import (
-    FailedCall,
-    answer_line,
-    concerns_error,
-    knows_better,
-    suggest_family_fix,
-    suggest_fix,
-)
+from consolidator.memory.solutions.fingerprint import fingerprint, signature
+from consolidator.memory.solutions.fix_suggestion import FailedCall, answer_line, concerns_error, suggest_fix
 from consolidator.models.memory_filter import SolutionFilter
 from consolidator.models.page import Page
 from consolidator.models.solution import SolutionRow
@@ -55,7 +47,6 @@ async def find_solutions(
     """Return the solutions of an error's text, each with a `suggestion` for this case in its body.
 
     Errors are found by their fingerprint, else by the words that they share, where all their names are in the text.
-    An error without a fix of its own is answered by its family's: what resolved it for other names, bound to this one.
     `tool` is the failed tool or its symbol; `call` is the failed call, tool and arguments: some fixes change it.
     """
     text = redact(error)
@@ -63,39 +54,15 @@ async def find_solutions(
         tool = tool_symbol(*call)
     exact = fingerprint(tool, text) if tool else None
     line = headline(text)
-    family = family_fingerprint(tool or "", line)
     async with database.connection() as conn:
         filters = await narrow_scope(conn, viewer, filters)
         rows = await lookup.find_solutions_for_error(
             conn, filters, fingerprint=exact, signature=signature(text), text=line
         )
-        of_family = None
-        if family is not None:
-            families = await lookup.find_solutions_by_fingerprint(conn, filters, family, any_tool=tool is None)
-            own_name = exact or fingerprint("", text)
-            own = await lookup.find_solutions_by_fingerprint(conn, filters, own_name, any_tool=True)
-            of_family = _answer_by_family(families, own, text, call)
     error_signature = signature(text)
     same = [row for row in rows if row.fingerprint.endswith(f"|{error_signature}")]
     rows = same or [row for row in rows if concerns_error(row.headline, line)]
-    answers = [answer_error(row, text, call) for row in rows]
-    return [*([] if of_family is None else [of_family]), *answers][: filters.limit]
-
-
-def _answer_by_family(
-    families: Sequence[SolutionRow], own: Sequence[SolutionRow], error: str, call: tuple[str, Any] | None
-) -> SolutionRow | None:
-    """Return what resolved an error for other names; None where its own solutions know better, or nothing binds."""
-    failed = _redact_call(call)
-    for row in families:
-        suggestion = suggest_family_fix(row.body, error, failed)
-        if suggestion is None:
-            continue
-        if any(knows_better(solution.body, suggestion, error, failed) for solution in own):
-            return None
-        line = answer_line(row.body, suggestion, headline(error))
-        return replace(row, body={**row.body, "suggestion": suggestion.to_json(), "line": line})
-    return None
+    return [answer_error(row, text, call) for row in rows][: filters.limit]
 
 
 def answer_error(row: SolutionRow, error: str, call: tuple[str, Any] | None = None) -> SolutionRow:

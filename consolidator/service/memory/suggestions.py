@@ -11,7 +11,7 @@ from typing import Any
 from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.llm.redaction.redact import redact, redact_json
-from consolidator.memory.calls.symbols import tool_symbol
+from consolidator.memory.calls.symbols import is_inspection, tool_symbol
 from consolidator.memory.procedures.digest import Digest
 from consolidator.memory.procedures.prediction import predict_next_calls
 from consolidator.memory.procedures.tool_profiles import ToolProfile
@@ -126,7 +126,7 @@ async def find_procedures_after_calls(
     filters = ProcedureFilter(scope.agent, scope.project, include_unworthy=True, limit=MAX_PROCEDURES_READ)
     procedures = await list_procedures(database, filters, viewer=viewer)
     symbols = [tool_symbol(str(call.get("tool")), call.get("arguments")) for call in calls]
-    return find_procedures_under_way(procedures, symbols)
+    return find_procedures_under_way(procedures, [symbol for symbol in symbols if not is_inspection(symbol)])
 
 
 def read_calls(calls: Sequence[Mapping[str, Any]]) -> list[Event]:

@@ -7,21 +7,21 @@ select value from made union all select value from setting where name = 'salt' l
 
 -- name: get_each
 select session_id, agent, project, last_at, calls, sequence, seqs, keys, counts, terms, quotes, state, error_state,
-       summary, version, goal, trace
+       summary, version, trace
 from digest where session_id = any(%(sessions)s)
 
 -- name: save
 -- The peer is that of the session's lineage root: whose session it is.
 insert into digest (session_id, agent, project, last_at, calls, sequence, seqs, keys, counts, terms, quotes,
-                    state, error_state, summary, version, goal, trace, peer)
+                    state, error_state, summary, version, trace, peer)
 values (%(session_id)s, %(agent)s, %(project)s, %(last_at)s, %(calls)s, %(sequence)s, %(seqs)s, %(keys)s,
-        %(counts)s, %(terms)s, %(quotes)s, %(state)s, %(error_state)s, %(summary)s, %(version)s, %(goal)s, %(trace)s,
+        %(counts)s, %(terms)s, %(quotes)s, %(state)s, %(error_state)s, %(summary)s, %(version)s, %(trace)s,
         coalesce((select case when root.id is null then s.peer else root.peer end
                   from session s left join session root on root.id = s.root_id where s.id = %(session_id)s), ''))
 on conflict (session_id) do update
 set last_at = greatest(digest.last_at, excluded.last_at), calls = excluded.calls, sequence = excluded.sequence, seqs = excluded.seqs,
     keys = excluded.keys, counts = excluded.counts, terms = excluded.terms, quotes = excluded.quotes,
-    state = excluded.state, error_state = excluded.error_state, summary = excluded.summary, version = excluded.version, goal = excluded.goal,
+    state = excluded.state, error_state = excluded.error_state, summary = excluded.summary, version = excluded.version,
     trace = excluded.trace, peer = excluded.peer
 
 -- name: terms

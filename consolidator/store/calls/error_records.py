@@ -13,7 +13,7 @@ from consolidator.store.queries import execute, execute_each, fetch_all, fetch_c
 
 _SQL = load("calls/error_records")
 RecordKey = tuple[str, int]  # session and seq
-MAX_RECORDS = 1000  # the latest ones of a fingerprint or family, of which its solution is made
+MAX_RECORDS = 1000  # the latest ones of a fingerprint, of which its solution is made
 
 
 async def save(conn: Connection, rows: Sequence[ErrorRecordRow]) -> None:
@@ -22,7 +22,6 @@ async def save(conn: Connection, rows: Sequence[ErrorRecordRow]) -> None:
         row_values(row)
         | {
             "fingerprint": escape(row.fingerprint),
-            "family": None if row.family is None else escape(row.family),
             "record": as_jsonb(row.record),
         }
         for row in sorted(rows, key=lambda row: (row.session_id, row.seq))
@@ -79,19 +78,6 @@ async def list_of_fingerprints(conn: Connection, agent: str, fingerprints: Seque
     """Return the latest records of some fingerprints of an agent, without noise: at most `MAX_RECORDS` of each."""
     values = {"agent": agent, "fingerprints": list(fingerprints), "latest": MAX_RECORDS}
     return await fetch_all(conn, RecordSummary, _SQL["of_fingerprints"], values)
-
-
-async def count_families_with_news(conn: Connection, agent: str) -> dict[str, int]:
-    """Return the families that have news, in order, each with the number of its records, at most `MAX_RECORDS`."""
-    values = {"agent": agent, "latest": MAX_RECORDS}
-    rows = await fetch_all(conn, _FingerprintCount, _SQL["count_families_with_news"], values)
-    return {row.fingerprint: row.records for row in rows}
-
-
-async def list_of_families(conn: Connection, agent: str, families: Sequence[str]) -> list[RecordSummary]:
-    """Return the latest records of some families of an agent, as of fingerprints; `fingerprint` is the family."""
-    values = {"agent": agent, "fingerprints": list(families), "latest": MAX_RECORDS}
-    return await fetch_all(conn, RecordSummary, _SQL["of_families"], values)
 
 
 @dataclass(frozen=True, slots=True)

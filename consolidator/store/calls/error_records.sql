@@ -1,8 +1,8 @@
 -- name: save
-insert into error_record (session_id, seq, agent, project, fingerprint, family, status, record)
-values (%(session_id)s, %(seq)s, %(agent)s, %(project)s, %(fingerprint)s, %(family)s, %(status)s, %(record)s)
+insert into error_record (session_id, seq, agent, project, fingerprint, status, record)
+values (%(session_id)s, %(seq)s, %(agent)s, %(project)s, %(fingerprint)s, %(status)s, %(record)s)
 on conflict (session_id, seq) do update
-set fingerprint = excluded.fingerprint, family = excluded.family, status = excluded.status, record = excluded.record, merged = false,
+set fingerprint = excluded.fingerprint, status = excluded.status, record = excluded.record, merged = false,
     fix_shape = null
 
 -- name: lock_unmerged
@@ -20,30 +20,6 @@ cross join lateral (
     ) few
 ) counted
 order by news.fingerprint collate "C"
-
--- name: count_families_with_news
-select news.family as fingerprint, counted.records
-from (select distinct family from error_record where agent = %(agent)s and not merged and family is not null) news
-cross join lateral (
-    select count(*) as records from (
-        select from error_record r where r.agent = %(agent)s and r.family = news.family limit %(latest)s
-    ) few
-) counted
-order by news.family collate "C"
-
--- name: of_families
--- As of_fingerprints, but by family.
-select r.session_id, r.seq, s.root_id, r.project, r.family as fingerprint, r.status, r.fix_shape,
-       r.record ->> 'occurred_at' as occurred_at, r.record ->> 'tool' as tool, r.record ->> 'symbol' as symbol,
-       r.record ->> 'headline' as headline, nullif(r.record ->> 'tried', '[]') as tried,
-       case when root.id is null then coalesce(s.peer, '') else coalesce(root.peer, '') end as peer
-from unnest(%(fingerprints)s::text[]) as wanted (family)
-cross join lateral (
-    select * from error_record e where e.agent = %(agent)s and e.family = wanted.family and e.status <> 'noise'
-    order by (e.record ->> 'occurred_at') desc, e.session_id desc, e.seq desc limit %(latest)s
-) r
-join session s on s.id = r.session_id and not s.simulated left join session root on root.id = s.root_id
-order by r.session_id, r.seq
 
 -- name: of_fingerprints
 -- The latest records of each fingerprint, of which its solution is made.

@@ -30,7 +30,6 @@ class ScopeDigest:
     keys: bytes
     counts: bytes
     last_at: float  # seconds since 1970
-    goal: bytes  # hashes of the words of what the session was asked to do
     peer: str  # of its lineage root: whose session it is; "" for the owner of the machine
 
 

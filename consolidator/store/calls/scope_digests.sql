@@ -1,7 +1,7 @@
 -- name: digests_of_latest
 -- What a merge reads of the digests in `latest`, as far as they have no more calls together than it takes.
 select d.session_id, s.root_id, coalesce(d.project, '') as project, d.sequence, d.seqs, d.keys, d.counts,
-       extract(epoch from d.last_at)::float8 as last_at, d.goal, d.peer
+       extract(epoch from d.last_at)::float8 as last_at, d.peer
 from (
     select session_id, sum(calls) over (order by last_at desc, session_id desc) - calls as later_calls from latest
 ) chosen

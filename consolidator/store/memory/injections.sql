@@ -44,5 +44,4 @@ union all
 -- name: confirmed_fixes
 select * from solution
 where agent = %(agent)s and project = %(project)s and confirmed and retired_at is null and audience = any(%(audiences)s)
-  and coalesce((body #>> '{fixes,0,transfers}')::boolean, true)
 order by sessions desc, occurrences desc, id limit %(limit)s

@@ -78,12 +78,11 @@ order by s.confirmed desc, s.sessions desc, s.occurrences desc, s.id
 
 -- name: save_failed_again
 -- Keeps which errors a run read of, though a fix had worked in two sessions that were read before. Only sessions that it
--- read can hold such an error; that a fix had worked is looked for in the latest errors of the others. A family counts the
--- errors that have no confirmed fix of their own.
+-- read can hold such an error; that a fix had worked is looked for in the latest errors of the others.
 with read_session as (
     select unit as id from claim where run_id = %(run)s and kind = 'session'
 ), read_record as materialized (
-    select r.agent, r.fingerprint, r.family, r.session_id, r.seq, r.status, (r.record ->> 'occurred_at')::timestamptz as occurred_at
+    select r.agent, r.fingerprint, r.session_id, r.seq, r.status, (r.record ->> 'occurred_at')::timestamptz as occurred_at
     from read_session join error_record r on r.session_id = read_session.id where r.status <> 'noise'
 ), published as (
     select s.id, s.agent, s.fingerprint, run.started_at from run join solution s on s.updated_at >= run.started_at
@@ -91,13 +90,6 @@ with read_session as (
 ), matched as (
     select s.id, s.agent, s.fingerprint, s.started_at, r.session_id, r.seq, r.status, r.occurred_at
     from published s join read_record r on r.agent = s.agent and r.fingerprint = s.fingerprint
-    union all
-    select s.id, s.agent, s.fingerprint, s.started_at, r.session_id, r.seq, r.status, r.occurred_at
-    from published s join read_record r on r.agent = s.agent and r.family = s.fingerprint and r.fingerprint <> s.fingerprint
-    where not exists (
-        select from solution own
-        where own.agent = s.agent and own.fingerprint = r.fingerprint and own.confirmed and own.retired_at is null
-    )
 ), met as materialized (
     select m.*, exists (
         select from session o cross join lateral (
@@ -120,17 +112,6 @@ with read_session as (
           and r.session_id not in (select id from read_session)
         order by (r.record ->> 'occurred_at') desc, r.session_id desc, r.seq desc limit %(latest)s
     ) k where k.status = 'resolved'
-    union all
-    select f.id, k.session_id, k.occurred_at::timestamptz
-    from failed f cross join lateral (
-        select r.session_id, r.status, r.fingerprint, r.record ->> 'occurred_at' as occurred_at from error_record r
-        where r.agent = f.agent and r.family = f.fingerprint and r.status <> 'noise'
-          and r.session_id not in (select id from read_session)
-        order by (r.record ->> 'occurred_at') desc, r.session_id desc, r.seq desc limit %(latest)s
-    ) k where k.status = 'resolved' and k.fingerprint <> f.fingerprint and not exists (
-        select from solution own
-        where own.agent = f.agent and own.fingerprint = k.fingerprint and own.confirmed and own.retired_at is null
-    )
 ), known as (
     select id, min(occurred_at) as since from fixed group by id having count(distinct session_id) >= 2
 )

@@ -60,8 +60,8 @@ class FittingProcedureRow:
     id: str
     title: str
     worth: float
-    goals: list[str]  # what people had asked for when its steps were taken
-    purpose: list[str]  # words that the goals of its sessions have more often than others
+    goals: list[str]  # what its first step was given in some sessions
+    sessions: list[str]  # these sessions, by id
     success: float  # the expected share of its sessions or calls that work
 
 
@@ -84,16 +84,6 @@ async def find_solutions_for_error(
     if not by_fingerprint:
         return await fetch_all(conn, SolutionRow, _SQL["solutions_by_headline"], values)
     return [row for row in by_fingerprint if filters.include_unsolved or row.body["fixes"]]
-
-
-async def find_solutions_by_fingerprint(
-    conn: Connection, scope: MemoryScope, fingerprint: str, *, any_tool: bool
-) -> list[SolutionRow]:
-    """Return the solutions of an error or a family, also without a fix; those of other tools only if asked for."""
-    signature = fingerprint.partition("|")[2] if any_tool else fingerprint  # a whole fingerprint is nobody's signature
-    values = {"fingerprint": escape(fingerprint), "signature": escape(signature), "limit": MAX_FITTING_SOLUTIONS}
-    values |= scope.values()
-    return await fetch_all(conn, SolutionRow, _SQL["solutions_by_fingerprint"], values)
 
 
 async def find_solutions_for_request(conn: Connection, scope: MemoryScope, text: str) -> list[SolutionRow]:

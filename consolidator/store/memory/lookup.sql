@@ -97,7 +97,7 @@ requested as (
 -- Their bodies are read in this order until there are enough.
 cross join lateral (
     select * from solution
-    where id = ranked.id and not coalesce((body ->> 'names')::int, 0) > 0  -- a family needs a name
+    where id = ranked.id
       and (%(include_unsolved)s or jsonb_array_length(body -> 'fixes') > 0)
     offset 0
 ) as solution
@@ -151,5 +151,6 @@ with requested as (
     order by is_named desc, worth desc, id limit 40
 )
 select p.id, p.title, p.worth, jsonb_path_query_array(p.body, '$.evidence[*][2]') as goals,
-       coalesce(p.body -> 'purpose', '[]') as purpose, coalesce((p.body #>> '{success,mean}')::float, 1) as success
+       jsonb_path_query_array(p.body, '$.evidence[*][0]') as sessions,
+       coalesce((p.body #>> '{success,mean}')::float, 1) as success
 from chosen join procedure p using (id) order by chosen.is_named desc, chosen.worth desc, p.id

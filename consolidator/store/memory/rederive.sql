@@ -10,9 +10,9 @@ order by agent, id
 delete from digest where session_id = %(session)s
 
 -- name: delete_error_records
--- The solutions of their fingerprints and families are made again without them: one record of each, the latest, says so.
+-- The solutions of their fingerprints are made again without them: one record of each, the latest, says so.
 with deleted as (
-    delete from error_record where session_id = %(session)s and seq > %(after)s returning agent, fingerprint, family
+    delete from error_record where session_id = %(session)s and seq > %(after)s returning agent, fingerprint
 ), changed as (
     update error_record set merged = false
     where (session_id, seq) in (
@@ -20,13 +20,6 @@ with deleted as (
         from (select distinct agent, fingerprint from deleted) d cross join lateral (
             select r.session_id, r.seq from error_record r join session s on s.id = r.session_id and not s.simulated
             where r.agent = d.agent and r.fingerprint = d.fingerprint and r.session_id <> %(session)s
-            order by (r.record ->> 'occurred_at') desc, r.session_id desc, r.seq desc limit 1
-        ) r
-        union all
-        select r.session_id, r.seq
-        from (select distinct agent, family from deleted where family is not null) d cross join lateral (
-            select r.session_id, r.seq from error_record r join session s on s.id = r.session_id and not s.simulated
-            where r.agent = d.agent and r.family = d.family and r.session_id <> %(session)s
             order by (r.record ->> 'occurred_at') desc, r.session_id desc, r.seq desc limit 1
         ) r
     )
@@ -60,8 +53,6 @@ delete from fact f where f.agent = %(agent)s and f.trust <> 'person' and not exi
 -- Solutions of errors that no record is left of.
 delete from solution s where s.agent = %(agent)s and not exists (
     select from error_record r where r.agent = s.agent and r.fingerprint = s.fingerprint
-) and not exists (
-    select from error_record r where r.agent = s.agent and r.family = s.fingerprint
 )
 
 -- name: stamp

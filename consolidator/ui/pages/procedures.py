@@ -57,12 +57,10 @@ async def show_procedure(request: Request) -> Response:
     explanation = await _explain(request)
     row: ProcedureRow = explanation["row"]
     steps = row.body["steps"]
-    follows = row.body["follows"]
     sources = draw_sources(steps)
     evidence = explanation["evidence"][:SESSIONS]
     places = await find_places(services_of(request).database, evidence, read=0, viewer=viewer_of(request))
     depth = max((source.y for source in sources), default=0.0)
-    height = max(TOP * 2 + BOX_HEIGHT + depth + 30, TOP * 2 + len(follows) * (BOX_HEIGHT + 8))
     return show_page(
         request,
         "procedure.html",
@@ -70,10 +68,9 @@ async def show_procedure(request: Request) -> Response:
         row=row,
         proofs=list(zip(evidence, places, strict=True)),
         steps=[(TOP + number * (BOX + GAP), step) for number, step in enumerate(steps)],
-        follows=[(TOP + number * (BOX_HEIGHT + 8), symbol, share) for number, (symbol, share) in enumerate(follows)],
         sources=sources,
-        width=TOP * 2 + (len(steps) + bool(follows)) * (BOX + GAP),
-        height=height,
+        width=TOP * 2 + len(steps) * (BOX + GAP),
+        height=TOP * 2 + BOX_HEIGHT + depth + 30,
         interval=success_interval(row),
         box=BOX,
         gap=GAP,

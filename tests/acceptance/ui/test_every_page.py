@@ -59,7 +59,7 @@ def make_hostile_rows(served: ApiServer) -> str:
     evidence = [["odd-0", 1, MARKUP[:60]]]
     procedure = {
         "success": {"alpha": 3, "beta": 1, "mean": 0.75, "basis": MARKUP},
-        "steps": steps, "follows": [[MARKUP, 0.5]], "preconditions": [HOSTILE], "purpose": [MARKUP],
+        "steps": steps,
         "evidence": evidence,
     }  # fmt: skip
     quote = {"session_id": "odd-0", "seq": 1, "quote": HOSTILE, "occurred_at": MARKUP}

@@ -193,8 +193,8 @@ async def test_a_night_counts_the_procedures_that_the_list_shows(
         [backup, release],
         [backup, release],  # both are published, of which a pair is not worth telling
         [backup, ["pg_dump shop"]],
-        [["pg_dump shop", "ls"], ["pg_dump shop", "cat x"]],  # what follows is no rule any more
-        [["pg_dump shop"], ["pg_dump shop"], release],
+        [["pg_dump shop"], ["gzip shop.sql"]] * 5,  # they do not go together any more
+        [["pg_dump shop"], ["gzip shop.sql"], release] * 5,
         [backup] * 20,
     ]
     listed = retired = 0

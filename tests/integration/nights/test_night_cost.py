@@ -29,8 +29,7 @@ class Reads:
         self.digests = self._count_rows(monkeypatch, scope_digests, "list_latest")
         self.texts = self._count_rows(monkeypatch, digests, "get_terms")
         self.error_records = [
-            self._count_rows(monkeypatch, error_records, function)
-            for function in ("list_of_fingerprints", "list_of_families", "get_each")
+            self._count_rows(monkeypatch, error_records, function) for function in ("list_of_fingerprints", "get_each")
         ]
         self.learned: list[tuple[str, str]] = []  # audience and project
         learn = scope_learning.learn_scope

@@ -194,3 +194,20 @@ async def test_nothing_of_another_agent_person_or_project_arrives(
     )  # this would arrive
     assert "pnpm" in await start(database)
     assert "pnpm" in await ask_prompt(database, prompt)
+
+
+async def test_a_wrapper_that_never_worked_is_answered_with_the_call_without_it(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    refused = "Exit code 2\nerror: unrecognized subcommand 'bun'\n\nUsage: wrap [OPTIONS] <COMMAND>"
+    for number, command in enumerate(("bun run test", "bun run test", "bun run lint", "bun run build")):
+        calls = [
+            user_message(f"add feature {number}"),
+            *call_and_result("a", "Bash", {"command": f"wrap {command} 2>&1"}, refused, "error"),
+            *call_and_result("b", "Bash", {"command": f"{command} 2>&1"}, "done"),
+        ]
+        await log_events(database, f"s{number}", calls, agent="claude-code", project=PROJECT)
+    clock.advance(DAY)
+    await run_job(database, settings)
+    failed = hook("PostToolUseFailure", error=refused, tool_name="Bash", tool_input={"command": "wrap bun run check"})
+    assert "run `bun run check` (worked in 4 of 4, in 4 sessions)" in (await ask(database, failed)).replace("'", "`")

@@ -34,8 +34,6 @@ async def add_procedures(database: Database, clock: FrozenClock) -> None:
     body: dict[str, Any] = {
         "steps": steps,
         "success": {"alpha": 9.0, "beta": 1.0, "mean": 0.9, "basis": "calls"},
-        "preconditions": [],
-        "follows": [],
         "purpose": [],
         "evidence": [[name, 1, ""] for name in ids],
     }

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
-
-import numpy as np
 
 from consolidator.memory.procedures.digest import Digest, PackedDigest
 from consolidator.memory.procedures.key_texts import KeyTexts
@@ -66,8 +63,7 @@ def unpack_arrays(
 ) -> DigestArrays:
     """Return the arrays of a stored digest."""
     parts = (packed.sequence, packed.seqs, packed.keys, packed.counts)
-    arrays = DigestArrays.unpack(session_id, root_id or session_id, *parts, last_at=last_at)
-    return replace(arrays, goal=np.frombuffer(packed.goal, np.int64))
+    return DigestArrays.unpack(session_id, root_id or session_id, *parts, last_at=last_at)
 
 
 def mine_logs(logs: Iterable[SessionLog], min_support: int = 3) -> tuple[MinedPatterns, KeyTexts]:

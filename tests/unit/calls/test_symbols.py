@@ -24,6 +24,14 @@ from consolidator.memory.calls.symbols import shell_command, tool_symbol
         ("bash", {"restart": True}, "bash"),
         ("bash", None, "bash"),
         ("get_user_details", {"command": "not a shell"}, "get_user_details"),
+        ("bash", {"command": "mise run lint"}, "sh:mise run lint"),
+        ("bash", {"command": "just test"}, "sh:just test"),
+        ("bash", {"command": "cargo xtask dist --all"}, "sh:cargo xtask dist"),
+        ("bash", {"command": "deno task check"}, "sh:deno task check"),
+        ("bash", {"command": "wrap bun run test"}, "sh:bun run test"),
+        ("bash", {"command": "rtk proxy git status"}, "sh:git status"),
+        ("bash", {"command": "brew install git"}, "sh:brew install"),
+        ("bash", {"command": "which git"}, "sh:which"),
     ],
 )
 def test_the_symbol_of_a_call(tool: str, arguments: Any, symbol: str) -> None:

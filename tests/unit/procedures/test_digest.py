@@ -60,16 +60,16 @@ def test_cuts_into_nights_change_nothing(max_keys: int, log: SessionLog, data: s
 
 
 def test_failed_calls_are_dropped_and_runs_are_one_element() -> None:
-    log = SessionLog().call("Read").call("Read").call("Edit", status="error").call("Read").call("Edit").call("Read")
+    log = SessionLog().call("Build").call("Build").call("Edit", status="error").call("Build").call("Edit").call("Build")
     digest = fold_events(log.events)
-    assert digest.sequence == [hash_text("Read"), hash_text("Edit"), hash_text("Read")]
+    assert digest.sequence == [hash_text("Build"), hash_text("Edit"), hash_text("Build")]
     assert digest.seqs == [1, 9, 11]  # the first call of each run
 
 
 def test_a_run_that_goes_on_after_a_cut_is_still_one_element() -> None:
-    log = SessionLog().call("Read").call("Read").call("Read")
+    log = SessionLog().call("Build").call("Build").call("Build")
     packed = fold_events(log.events[:2]).pack()
-    assert fold_events(log.events[2:], packed).sequence == [hash_text("Read")]
+    assert fold_events(log.events[2:], packed).sequence == [hash_text("Build")]
 
 
 def test_a_shell_call_is_named_by_what_it_reports() -> None:
@@ -111,7 +111,7 @@ def test_a_quote_ends_in_no_half_of_a_credential() -> None:
     for padding in range(30, 60, 5):
         digest = Digest(redact, SALT)
         for event in (
-            SessionLog().shell(f"echo {key} {'x' * padding} postgres://u:SuperSecretPw99@db.example/shop").events
+            SessionLog().shell(f"deploy {key} {'x' * padding} postgres://u:SuperSecretPw99@db.example/shop").events
         ):
             digest.feed(event)
         assert "Super" not in digest.quotes[0]

@@ -21,7 +21,7 @@ def test_a_pattern_is_closed_where_no_longer_one_has_its_support() -> None:
 
 
 def test_no_more_than_the_limit_are_selected() -> None:
-    selection = ProcedureSelection(PublicationRule(max_procedures=1), {})
+    selection = ProcedureSelection(PublicationRule(max_procedures=1), lambda symbol: True)
     assert not selection.is_full
     assert not selection.accept(["sh:git add"])
     assert selection.accept(["sh:git add", "sh:git commit"])

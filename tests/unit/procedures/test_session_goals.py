@@ -8,30 +8,23 @@ from consolidator.memory.procedures.session_goals import order_goals
 
 
 @pytest.mark.parametrize(
-    ("titles", "purpose", "goals"),
+    ("titles", "goals"),
     [
-        ([], (), []),
-        (["Hi!", "Hello there"], (), []),
-        (["Hi there! I need to cancel a reservation. Could you…"], (), ["I need to cancel a reservation"]),
-        (["Work on bead a-1. Run bd show a-1 to see the issue…"], (), ["Work on bead a-1"]),
+        ([], []),
+        (["Hi!", "Hello there"], []),
+        (["Hi there! I need to cancel a reservation. Could you…"], ["I need to cancel a reservation"]),
+        (["Work on bead a-1. Run bd show a-1 to see the issue…"], ["Work on bead a-1"]),
         (
             ["We solve the following issue.…", "We solve the issue of…"],
-            (),
             ["We solve the following issue", "We solve the issue of…"],
         ),
-        (["Please. Release the shop"], (), ["Please. Release the shop"]),
-        (["historic data is wrong"], (), ["Historic data is wrong"]),
+        (["Please. Release the shop"], ["Please. Release the shop"]),
+        (["historic data is wrong"], ["Historic data is wrong"]),
         (
             ["go on", "release the shop", "release the old shop now"],
-            (),
             ["Release the shop", "Release the old shop now", "Go on"],
-        ),
-        (
-            ["release the shop", "cancel the release of the shop", "Release the shop."],
-            ["cancel"],
-            ["Cancel the release of the shop", "Release the shop"],
         ),
     ],
 )
-def test_the_most_typical_goal_comes_first(titles: list[str], purpose: list[str], goals: list[str]) -> None:
-    assert order_goals(titles, purpose) == goals
+def test_the_most_typical_goal_comes_first(titles: list[str], goals: list[str]) -> None:
+    assert order_goals(titles) == goals

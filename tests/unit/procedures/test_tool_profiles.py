@@ -80,15 +80,6 @@ def test_whole_lists_are_bound_column_by_column() -> None:
     assert best_binding(profile, "flights[].day").path == "flights[].day"
 
 
-def test_errors_teach_what_has_to_be_done_before() -> None:
-    logs = []
-    for number in range(3):
-        path = f"lib/a{number}.ex"
-        log = SessionLog().call("Edit", {"file_path": path, "new": "x"}, "File has not been read yet", "error")
-        logs.append(log.call("Read", {"file_path": path}).call("Edit", {"file_path": path, "new": "y"}))
-    assert learn_profiles(logs)["Edit"].fixed_by == {"Read": 3}
-
-
 def test_profiles_survive_storage() -> None:
     for profile in learn_customer_profiles().values():
         assert ToolProfile.from_json(profile.to_json()) == profile

@@ -564,7 +564,7 @@ def test_a_missing_program_is_mended_by_installing_it() -> None:
         assert (record.rule, record.cause) == ("installation", "gone")
     again = session.run_shell("zip -r x.zip web")
     assert (session[failing].symbol, session[failing].resolver_index) == ("sh:zip", again)
-    assert session[failing].fingerprint == "v5:sh:zip|command not found: zip"
+    assert session[failing].fingerprint == "v6:sh:zip|command not found: zip"
 
 
 def test_a_probe_that_nothing_was_installed_for_stays_noise() -> None:

@@ -19,7 +19,6 @@ from consolidator.memory.solutions.fingerprint import (
     fingerprint,
     mask_line,
     masked_values,
-    search_tokens,
     signature,
 )
 
@@ -184,7 +183,7 @@ CASES = [
 @pytest.mark.parametrize(("tool", "text", "line"), CASES)
 def test_the_telling_line_is_found(tool: str, text: str, line: str) -> None:
     assert headline(text).lstrip().startswith(line.lstrip())
-    assert fingerprint(tool, text).startswith(f"v5:{tool.split(' ')[0]}|")
+    assert fingerprint(tool, text).startswith(f"v6:{tool.split(' ')[0]}|")
 
 
 SAME = [
@@ -303,7 +302,7 @@ def test_push_and_pull_share_their_programs_errors_and_other_programs_do_not() -
 
 def test_a_text_without_words_still_has_a_name() -> None:
     assert headline("(no output)\n\nCommand exited with code 1") == ""
-    assert fingerprint("Bash", "Exit code 1") == f"v5:Bash|{NO_MESSAGE}"
+    assert fingerprint("Bash", "Exit code 1") == f"v6:Bash|{NO_MESSAGE}"
 
 
 def test_only_the_two_ends_of_a_long_text_are_read() -> None:
@@ -319,13 +318,6 @@ def test_lines_that_only_speak_of_errors_are_passed_over() -> None:
     )
 
 
-def test_tokens_are_what_a_person_would_search_by() -> None:
-    words = search_tokens("fatal: The current branch a-b has no upstream branch.")
-    assert {"fatal", "branch", "upstream"} <= set(words)
-    assert words == sorted(words)
-    assert "id" not in words
-
-
 def test_output_that_reads_failed_is_known_where_a_pipe_hid_the_status() -> None:
     assert reports_failure(PYTEST)
     assert not reports_failure("12 passed in 0.1s\n0 failures")
@@ -337,7 +329,7 @@ def test_output_that_reads_failed_is_known_where_a_pipe_hid_the_status() -> None
 def test_any_text_has_one_short_name(text: str, tool: str) -> None:
     name = fingerprint(tool, text)
     assert name == fingerprint(tool, text)
-    assert name.startswith("v5:")
+    assert name.startswith("v6:")
     assert len(name) <= 300
     assert len(headline(text)) <= 300
 
@@ -354,7 +346,7 @@ def test_what_was_seen_before_never_changes_a_fingerprint(texts: list[str], rand
     )
 )
 def test_any_json_answer_is_read(value: object) -> None:
-    assert fingerprint("t", json.dumps(value)).startswith("v5:t|")
+    assert fingerprint("t", json.dumps(value)).startswith("v6:t|")
 
 
 def test_names_and_values_of_a_headline_are_told_apart() -> None:
@@ -370,7 +362,7 @@ def test_names_and_values_of_a_headline_are_told_apart() -> None:
 
 def test_a_missing_command_is_its_own_programs_error() -> None:
     text = "bash: line 1: zip: command not found\nls: cannot access 'x.zip': No such file or directory"
-    assert fingerprint("sh:ls", text) == "v5:sh:zip|command not found: zip"
+    assert fingerprint("sh:ls", text) == "v6:sh:zip|command not found: zip"
 
 
 @given(st.text(max_size=400))

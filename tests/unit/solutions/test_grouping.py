@@ -58,7 +58,7 @@ def test_a_fix_of_two_sessions_is_confirmed_and_reads_well() -> None:
     assert solution.status == "confirmed"
     assert solution.line == (
         "git push failed: “fatal: The current branch fix-b has no upstream branch.” → "
-        "run `git push -u origin ⟨what follows “branch” in the error⟩` (worked in 2 of 2, in 2 sessions)"
+        "run `git push -u origin ⟨id in the error⟩` (worked in 2 of 2, in 2 sessions)"
     )
     assert [evidence.session_id for evidence in solution.fixes[0].evidence] == ["s2", "s1"]
     assert solution.evidence[0].quote.startswith("fatal: ")
@@ -121,7 +121,7 @@ def test_an_edit_after_reading_again_is_told_as_such_whatever_was_edited() -> No
 
     solution = only_solution([*stale("s1", "/srv/app/one.py", "a"), *stale("s2", "/srv/app/two.py", "c")])
     assert solution.status == "confirmed"
-    assert solution.fixes[0].description == "read app/two.py again, then made the same edit"
+    assert solution.fixes[0].description == "first call Read with ⟨file_path of the failed call⟩"
 
 
 def test_the_steps_between_are_the_fix_where_the_call_is_the_same() -> None:
@@ -196,14 +196,14 @@ def test_a_check_that_was_switched_off_is_no_fix() -> None:
     assert only_solution([*skipped[0], *skipped[1]]).fixes == ()
 
 
-def test_what_an_agent_told_itself_is_no_part_of_a_fix() -> None:
+def test_the_same_call_tried_again_is_no_fix_whatever_the_agent_told_itself() -> None:
     broken = "Error: no such order"
     note = ("think", {"thought": "perhaps it is back"}, True, "")
     arguments = {"order": "F-20791-aa"}
     solution = only_solution(
         track_session("s1", ("refund", arguments, False, broken), note, ("refund", arguments, True, "done"))
     )
-    assert solution.fixes[0].description == "the same call, tried again, worked"
+    assert (solution.fixes, solution.resolved) == ((), 1)
 
 
 def test_a_setting_that_was_missing_and_a_program_that_was_not_there() -> None:
@@ -221,7 +221,9 @@ def test_a_setting_that_was_missing_and_a_program_that_was_not_there() -> None:
 
 def test_the_certain_and_the_frequent_come_first() -> None:
     many = [record for name in "abc" for record in failed_push(name, "x-1")]
-    once = track_session("d", shell_call("make it", False, "error: one thing"), shell_call("make it"))
+    once = track_session(
+        "d", shell_call("make it", False, "error: one thing"), shell_call("mend"), shell_call("make it")
+    )
     never = track_session("e", *[shell_call("deploy", False, "error: denied here")] * 9)
     solutions = build_solutions([*never, *once, *many])
     assert [solution.status for solution in solutions] == ["confirmed", "unconfirmed", "unsolved"]
@@ -284,7 +286,7 @@ def test_the_cited_records_suffice_where_a_fix_failed_in_the_latest_sessions() -
     assert groups.build_solutions({key: records[key] for key in cited}) == build_solutions(sourced)
 
 
-def test_a_fix_is_confirmed_by_its_sessions_and_rate_alone() -> None:
+def test_edits_with_texts_of_their_own_are_one_fix_that_is_no_advice() -> None:
     def misquoted(name: str, path: str, wrong: str, right: str) -> list[SourcedRecord]:
         edit = {"file_path": path, "new_string": "b"}
         return track_session(
@@ -298,5 +300,4 @@ def test_a_fix_is_confirmed_by_its_sessions_and_rate_alone() -> None:
     )
     (fix,) = solution.fixes
     assert (fix.sessions, fix.worked, fix.tried) == (2, 2, 2)
-    assert (solution.status, fix.confirmed) == ("confirmed", True)
-    assert not fix.transfers  # each text was another one: true, but no advice
+    assert (solution.status, fix.confirmed, fix.form) == ("unconfirmed", False, None)

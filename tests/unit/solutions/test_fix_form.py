@@ -1,4 +1,4 @@
-"""Fixes are templates: learned from two cases, bound to the case in hand, or told as what was done last time."""
+"""Fixes have forms: learned from two cases, bound to the case in hand, or told as what was done last time."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 
 from consolidator.memory.calls.call_pairing import CompletedCall
 from consolidator.memory.solutions.error_tracker import ErrorTracker
+from consolidator.memory.solutions.fix_form import FixForm
 from consolidator.memory.solutions.fix_suggestion import FailedCall, Suggestion, concerns_error, suggest_fix
-from consolidator.memory.solutions.fix_template import ERROR, FixTemplate, Source, find_sources, find_value
-from consolidator.memory.solutions.grouping import SessionRef, build_solutions
+from consolidator.memory.solutions.grouping import SessionRef, SourcedRecord, build_solutions
 
 UPSTREAM = (
     "fatal: The current branch {} has no upstream branch.\nTo push the current branch, use\n\n    git push -u x {}"
@@ -104,7 +104,7 @@ def test_a_value_of_one_person_is_never_told_to_another() -> None:
     solution = learn(pay("HX1DUB", "gift_card_77"), pay("HX1DUB", "gift_card_77"))
     refused = "Error: certificate cannot be used"
     same = suggest(solution, refused, "pay", reservation="HX1DUB", by="certificate_1")
-    assert same.arguments == {"reservation": "HX1DUB", "by": "gift_card_77"}
+    assert same.tool is None
     assert suggest(solution, refused, "pay", reservation="ZZ9QQW", by="certificate_8").tool is None
 
 
@@ -119,43 +119,10 @@ def test_arguments_keep_their_types() -> None:
     assert bound.arguments == {"name": "e/f3", "raw": True, "max": "50"}
 
 
-def test_a_value_gets_the_prefix_that_was_missing() -> None:
-    def order(number: str) -> list[CallSpec]:
-        return [
-            ("get_order", {"order_id": number, "shop": "shop-1"}, False, "Error: order id must begin with 'F-'"),
-            ("get_order", {"order_id": f"F-{number}", "shop": "shop-1"}, True, "done"),
-        ]
-
-    solution = learn(order("20655"), order("20791"))
-    error = "Error: order id must begin with 'F-'"
-    bound = suggest(solution, error, "get_order", order_id="31007", shop="shop-1")
-    assert bound.arguments == {"order_id": "F-31007", "shop": "shop-1"}
-
-
-def test_a_value_is_found_by_the_words_around_it() -> None:
-    documents = {ERROR: "error: port 8080 is taken, try 9090 instead"}
-    sources = list(find_sources("9090", documents))
-    assert sources
-    assert {find_value(source, {ERROR: "error: port 3000 is taken, try 3001 instead"}) for source in sources} == {
-        "3001"
-    }
-    assert find_value(Source(ERROR, ("try",), "instead"), {ERROR: "nothing of the kind"}) is None
-
-
-def test_templates_are_json() -> None:
+def test_forms_are_json() -> None:
     solution = learn(push("fix/badge"), push("feat/search"))
     for fix in solution["fixes"]:
-        for template in fix["templates"]:
-            assert FixTemplate.from_json(template).to_json() == template
-
-
-def test_a_template_of_the_release_before_is_read() -> None:
-    stored = FixTemplate("call", None, keeps=True).to_json() | {
-        "edits": {"command": [[[["-x", []]], [[["-y", []]]], None]]}
-    }
-    template = FixTemplate.from_json(stored)
-    assert template.bind("error", {"command": "run -x a"}) == {"command": "run -y a"}
-    assert FixTemplate.from_json(template.to_json()) == template
+        assert FixForm.from_json(fix["form"]).to_json() == fix["form"]
 
 
 def test_an_error_of_another_module_is_another_error() -> None:
@@ -241,7 +208,7 @@ def test_to_try_the_same_call_again_is_no_suggestion() -> None:
     def retry(path: str) -> list[CallSpec]:
         return [("fetch", {"path": path}, False, error), ("fetch", {"path": path}, True, "done")]
 
-    assert suggest(learn(retry("a/b1"), retry("c/d2")), error, "fetch", path="e/f3").tool is None
+    assert learn(retry("a/b1"), retry("c/d2"))["fixes"] == ()
 
 
 def test_an_insertion_binds_only_to_operands_that_were_seen() -> None:
@@ -277,21 +244,6 @@ def test_a_name_inside_another_one_is_another_name() -> None:
     assert concerns_error("Error: Cannot find module './src/config.js'", "Error: Cannot find module '../lib/x.js'")
     assert concerns_error("fatal: no upstream branch", "fatal: no upstream branch, see '--set-upstream'")
     assert concerns_error("Cannot find module 'lodash'", "Error: Cannot find module 'lodash'.")
-
-
-def test_the_values_of_another_case_are_left_open_where_it_is_told() -> None:
-    def find(email: str, first: str, last: str, code: str) -> list[CallSpec]:
-        said = {"first_name": first, "last_name": last, "zip": code}
-        return [
-            ("find_user_id_by_email", {"email": email}, False, "Error: user not found"),
-            ("find_user_id_by_name_zip", said, True, "u_1"),
-        ]
-
-    solution = learn(find("n@x.org", "Noah", "Brown", "80279"), find("m@y.org", "Mia", "Li", "10001"))
-    hint = suggest(solution, "Error: user not found", "find_user_id_by_email", email="z@z.org")
-    assert hint.tool is None
-    assert "used find_user_id_by_name_zip, with first name, last name and zip," in hint.text
-    assert not any(name in solution["line"] + hint.text for name in ("Mia", "10001", "Brown", "m@y.org"))
 
 
 @pytest.mark.parametrize(
@@ -407,6 +359,95 @@ def test_a_bound_call_is_judged_again() -> None:
     solution = learn(trust("alpha-1"), trust("beta-2"))
     error = "error: run the hook of {} by hand"
     assert suggest(solution, error.format("gamma-3"), "Bash", command="app sync").tool
-    for template in solution["fixes"][0]["templates"]:
-        template["texts"]["command"][0][0] = "sudo bash "
+    solution["fixes"][0]["form"]["texts"]["command"].insert(0, "sudo")
     assert suggest(solution, error.format("gamma-3"), "Bash", command="app sync").tool is None
+
+
+def wrapped(command: str, session: str = "a") -> list[CallSpec]:
+    return [
+        shell_call(f"wrap {command}", False, f"error: unrecognized subcommand '{command.split()[0]}'\n\nUsage: wrap X"),
+        shell_call(f"{command} 2>&1 | tail -{len(session)}"),
+    ]
+
+
+def test_a_wrapper_that_was_dropped_is_the_fix_whatever_it_ran() -> None:
+    solution = learn(wrapped("bun run test"), wrapped("bun run build --watch", "b"), wrapped("bun run test", "ccc"))
+    assert "without `wrap`" in solution["line"]
+    error = "error: unrecognized subcommand 'bun'"
+    for command in ("bun run lint", "bun test src/cart.test.ts"):
+        bound = suggest(solution, error, "Bash", command=f"wrap {command}")
+        assert (bound.arguments, bound.worked) == ({"command": command}, 3)
+    assert suggest(solution, error, "Bash", command="bun run lint").tool is None
+
+
+@pytest.mark.parametrize(
+    ("failed", "worked"),
+    [
+        ("wrap bun run test", "bun run test"),
+        ("npx tsc --noEmit", "bunx tsc --noEmit"),
+        ("npm run lint", "bun run lint"),
+        ("cd web && make build", "make build"),
+        ("make build", "make build VERBOSE=1"),
+        ("sudo docker compose up -d", "docker compose up -d"),
+    ],
+)
+def test_a_call_is_the_same_operation_with_another_wrapper_runner_directory_or_flag(failed: str, worked: str) -> None:
+    solution = learn([shell_call(failed, False, "error: it does not work like that"), shell_call(worked)])
+    assert (solution["occurrences"], solution["resolved"]) == (1, 1)
+
+
+def test_a_directory_that_is_not_there_is_left_out() -> None:
+    def elsewhere(task: str) -> list[CallSpec]:
+        failed = shell_call(f"cd web && make {task}", False, "bash: cd: web: No such file or directory")
+        return [failed, shell_call(f"make {task}")]
+
+    solution = learn(elsewhere("build"), elsewhere("test"))
+    error = "bash: cd: web: No such file or directory"
+    assert suggest(solution, error, "Bash", command="cd web && make lint").arguments == {"command": "make lint"}
+
+
+def test_code_frames_and_line_numbers_are_no_part_of_an_error() -> None:
+    def unformatted(row: int, code: str) -> list[CallSpec]:
+        frame = f"      {row}  {row} │   {code}\n          {row + 1} │ + x\n\nFound 1 error."
+        failed = shell_call(
+            "bun run lint", False, f"at a/{code}.ts format ━━━\n\n  × It would have printed:\n\n{frame}"
+        )
+        return [failed, shell_call("bun run lint:fix"), shell_call("bun run lint")]
+
+    solution = learn(unformatted(149, "const"), unformatted(7, "return"), unformatted(22, "if"))
+    assert (solution["occurrences"], solution["headline"]) == (3, "× It would have printed:")
+    bound = suggest(solution, "  × It would have printed:\n\n  3 3 │ let", "Bash", command="bun run lint")
+    assert (bound.kind, bound.arguments) == ("step", {"command": "bun run lint:fix"})
+
+
+def test_what_the_person_rejects_did_not_work() -> None:
+    def session(name: str, *said: str) -> list[SourcedRecord]:
+        tracker = ErrorTracker(lambda text: text)
+        for index, (tool, arguments, ok, result) in enumerate(push("fix/badge")):
+            tracker.feed(CompletedCall(index, 2 * index + 1, 2 * index + 2, tool, arguments, ok, None, result, name))
+        for text in said:
+            tracker = ErrorTracker.from_json(tracker.to_json(), lambda text: text)  # the next night
+            tracker.feed_user_message(text)
+        return [(SessionRef(name, name, "coder", "shop"), record) for record in tracker.records]
+
+    def status(*said: str) -> tuple[str, int, int]:
+        (solution,) = build_solutions([*session("s1", *said), *session("s2", *said)])
+        fix = solution.fixes[0] if solution.fixes else None
+        return (solution.status, fix.worked, fix.tried) if fix else (solution.status, 0, 0)
+
+    assert status() == status("no problem, go on") == status("thanks", "no, undo that") == ("confirmed", 2, 2)
+    for said in ("No, that is not what I asked for.", "revert this", "Why did you push?"):
+        assert status(said) == ("unsolved", 0, 0)
+
+
+def refused_commit(*between: CallSpec) -> dict[str, Any]:
+    refused = shell_call("git commit -m x", False, "$ lint-staged\n✖ biome check failed:\na.ts:1:2 lint/no error")
+    return learn([refused, *between, shell_call("git add . && git commit -m x")])
+
+
+def test_a_refused_commit_is_resolved_by_the_command_that_made_the_check_pass() -> None:
+    fixed = refused_commit(shell_call("git status"), shell_call("bun run lint:fix"), shell_call("bun run test"))
+    assert fixed["fixes"][0]["resolving"] == "bun run lint:fix"
+    edit = ("Edit", {"file_path": "a.ts", "old_string": "a", "new_string": "b"}, True, "done")
+    assert "git commit" in refused_commit(edit, shell_call("bun run lint"))["fixes"][0]["resolving"]
+    assert refused_commit()["fixes"][0]["resolving"] == "git add . && git commit -m x"
