@@ -13,12 +13,23 @@ def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+FROM_NOW = r"(?:from now on|from here on(?: out)?|going forward|henceforth)"
+# A thing of then: a pull request, ticket, commit or branch, of which another session knows nothing.
+_OF_THEN = re.compile(
+    r"\b(?:PR|pull request|merge request|MR|issue|ticket|commit|phase|step|task) ?#?\d+\b|(?<!\w)#\d+\b|"
+    r"(?-i:\b(?!(?:UTF|SHA|ISO|AES|GPT|HTTP|RFC|PEP|ES|IPV)-)[A-Z]{2,9}-\d+\b)|"
+    r"\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{8,40}\b|\b(?:this|that|the current) (?:branch|pr|pull request|commit|ticket|"
+    r"issue|session|task|change|diff|release|sprint)\b",
+    re.IGNORECASE,
+)
 _TRANSIENT = re.compile(
     r"\b(?:right now|at the moment|for now|this time|today|tonight|tomorrow|yesterday|temporar\w+|just this once|"
     r"for the moment|as of now|currently|at this point|this (?:week|month|morning|evening)|in the meantime|not yet|yet|"
     r"anymore|already|(?<!from )now)\b",
     re.IGNORECASE,
 )
+_OF_TEAM = re.compile(r"(?:we|our|the|i)\b", re.IGNORECASE)
+_SINCE_NOW = re.compile(r"(?:(?<=\bwe)|(?<=\bis)|(?<=\bare)|(?<=\bi)) now\b|(?<=\w) now(?=[,.;!]|$)", re.IGNORECASE)
 _QUESTION_WORD = re.compile(
     r"(?:what|why|how|who|where|when|which|should|could|would|can|is|are|do(?! not)|does|did|was|were|will|shall|isn't|"
     r"aren't|doesn't|don't (?:we|you|i|they)|am)\b",
@@ -137,6 +148,11 @@ def mend_contractions(text: str) -> str:
     return _NO_APOSTROPHE.sub(r"\1n't", text)
 
 
+def mend_now(text: str) -> str:
+    """Return a statement about a team or its things without "now", where that says since when it is so."""
+    return _SINCE_NOW.sub("", text) if _OF_TEAM.match(text) else text
+
+
 def strip_hypothesis(text: str) -> str:
     """Return a text without the words at its beginning that only consider what follows ("I think")."""
     hypothesis = _HYPOTHESIS.match(text)
@@ -144,8 +160,13 @@ def strip_hypothesis(text: str) -> str:
 
 
 def is_transient(text: str) -> bool:
-    """Tell whether a text is about the moment it was said in."""
-    return _TRANSIENT.search(re.sub(r"(?i)from now on", "", text)) is not None
+    """Tell whether a text is about the moment it was said in, or about a thing of then."""
+    return _TRANSIENT.search(re.sub(r"(?i)from now on", "", text)) is not None or is_of_then(text)
+
+
+def is_of_then(text: str) -> bool:
+    """Tell whether a text names a pull request, ticket, commit or branch of its time."""
+    return _OF_THEN.search(text) is not None
 
 
 def ends_in_doubt(text: str) -> bool:

@@ -163,6 +163,12 @@ async def lock_unreconciled(conn: Connection, agent: str) -> list[UnreconciledRo
     return await fetch_all(conn, UnreconciledRow, _SQL["lock_unreconciled"], {"agent": agent})
 
 
+async def load_ended_attributes(conn: Connection, agent: str, endings: Sequence[str]) -> list[OwnedAttribute]:
+    """Return the attributes of believed facts with a word of one of these endings."""
+    rows = await fetch_all(conn, OwnedAttribute, _SQL["ended_attributes"], {"agent": agent, "ids": list(endings)})
+    return list(rows)
+
+
 async def load_candidates(
     conn: Connection, agent: str, attributes: Sequence[OwnedAttribute]
 ) -> list[LineageCandidateRow]:
