@@ -179,7 +179,8 @@ def _make_candidate(
     event: Event, session: SessionContext, statement: Statement, quote: str, *, subject: str, inferred: bool = False
 ) -> Candidate:
     level, peer = owner_of_statement(session, about_work=statement.about == "work")
-    key = (session.session_id, str(event.seq), RULE_EXTRACTOR, subject, statement.predicate, statement.value)
+    key = [session.session_id, str(event.seq), RULE_EXTRACTOR, subject, statement.predicate, statement.value]
+    key += [level] if statement.predicate in ENDINGS else []  # one for each level
     return Candidate(
         id=hashlib.blake2b("\x1f".join(key).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest(),
         session_id=session.session_id,

@@ -8,7 +8,8 @@ from consolidator.memory.text.phrasing import is_deictic, is_generic, is_past_te
 
 _NOT_A_NAME = word_set(
     """
-    not on in under wrong misspelled misspelt spelled listed also correct back when if later at the a an to gold silver platinum bronze regular sorry sure
+    not on in under wrong misspelled misspelt spelled listed
+    also correct back when if later at the a an to gold silver platinum bronze regular sorry sure
     very afraid happy good fine done ready right new here out german french english american tomorrow today maybe your
     no yes is was really quite still never always bad
     """
