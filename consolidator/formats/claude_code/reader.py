@@ -95,6 +95,7 @@ class _ClaudeCodeSession:
     permission_mode: str | None = None
     usage_message_id: str | None = None  # the last message whose usage was recorded
     denial_recorded: bool = False  # since the model's last message
+    interrupted: bool = False  # by a person, who has said nothing since
     started: bool = False
     follows: ItemName | None = None  # the last item before its own ones, of the session that it resumed
     last_item: ItemName | None = None
@@ -139,7 +140,7 @@ class _ClaudeCodeReader:
         content = _hash_words(line)
         time_field = occurred_at_field(line.get("timestamp"))
         for draft in drafts:
-            data = fit_payload(draft.type, {**time_field, **draft.data})
+            data = fit_payload(draft.type, {**time_field, **_mark_correction(draft, session)})
             key = f"{base}/{draft.part}"
             session.last_item = key, content
             yield ForeignEvent(key, draft.type, data, None, data.get("tool"), number, content=content)
@@ -193,6 +194,16 @@ class _ClaudeCodeReader:
             parent_origin=parent,
             follows=session.follows if kind == "resume" else None,
         )
+
+
+def _mark_correction(draft: EventDraft, session: _ClaudeCodeSession) -> dict[str, Any]:
+    """Return a draft's data; what a person says directly after they interrupted the agent steers it."""
+    data = draft.data
+    if draft.type is EventType.USER_MESSAGE and data["origin"] == "user" and session.interrupted:
+        data = {"mode": "steer", **data}
+    if draft.type is not EventType.USER_MESSAGE or data["origin"] == "user":
+        session.interrupted = data.get("decision") == "turn_interrupted"
+    return data
 
 
 def _find_first_model(path: Path) -> str | None:

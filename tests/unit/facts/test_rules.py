@@ -381,7 +381,8 @@ def test_an_order_is_the_same_whatever_files_it_names_and_however_politely() -> 
 @pytest.mark.parametrize(
     "text",
     ["read src/app.ts", "commit", "commit this", "commit your changes", "why did you run the tests first?",
-     "fix #412 first",     "update this page and the tests", "open https://a.example/b first", "run the tests now, first"],
+     "fix #412 first", "update this page and the tests", "open https://a.example/b first",
+     "run the tests now, first"],
 )  # fmt: skip
 def test_an_order_about_what_is_at_hand_is_not_counted(text: str) -> None:
     assert propose_from(text).candidates == []
