@@ -120,10 +120,12 @@ def _find_quoted_statements(
     for sentence in split_sentences(text):
         quote, states_fact = sentence[:_MAX_QUOTE_CHARS], False
         ending = None if among_people else find_ending(sentence)
-        for about in ending.about if ending else ():
-            says = f"No longer: {ending.old}."
-            yield Statement(ending.predicate, ending.old, says, "project", about, single_valued=False), quote
-        for clause in ending.says if ending else (sentence,):
+        clauses: tuple[str, ...] = (sentence,)
+        if ending is not None:
+            clauses, says = ending.says, f"No longer: {ending.old}."
+            for about in ending.about:
+                yield Statement(ending.predicate, ending.old, says, "project", about, single_valued=False), quote
+        for clause in clauses:
             for statement in find_statements(clause, at_work=at_work, who=who, among_people=among_people):
                 states_fact = states_fact or statement.rejected is None
                 yield statement, quote

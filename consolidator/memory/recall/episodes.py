@@ -1,7 +1,7 @@
 """Episodes: what users and assistants said in a session, and what people decided, as recall searches it.
 
-They are redacted and bounded. Words that a harness, a compaction or recall itself put into the context are left out: memory must not learn from
-itself. The caption of a picture is searched and shown with its turn, marked as what it is.
+They are redacted and bounded. Words that a harness, a compaction or recall itself put into the context are left out:
+memory must not learn from itself. The caption of a picture is searched and shown with its turn, marked as what it is.
 """
 
 from __future__ import annotations

@@ -239,7 +239,7 @@ async def test_the_command_line_says_what_it_did(
     assert "believed from now on: We use yarn." in done.stdout + done.stderr
     new = (await list_facts(database))[0].id
     done = await in_thread(run_cli, "facts", "undo", new, environment=environment)
-    assert "believed again: Their package manager is npm." in done.stdout + done.stderr
+    assert "believed again: The package manager is npm." in done.stdout + done.stderr
     await in_thread(run_cli, "facts", "correct", fact_id, "We use yarn.", environment=environment)
     done = await in_thread(run_cli, "facts", "forget", new, environment=environment)
     assert "no longer believed: We use yarn." in done.stdout + done.stderr
