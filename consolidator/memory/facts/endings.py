@@ -75,13 +75,13 @@ _FORMS = (
     (rf"(?:instead of|rather than) {_OLD},? (?P<rest>(?:we (?:now )?use|use|prefer) .+)", ENDED),
     # Beside what a rule reads in the same sentence:
     (
-        rf".+?(?:,? (?:instead of|rather than)|,(?: and| but)? (?:not|never|no longer)) {_OLD}(?:,? (?:here|please|"
-        rf"{FROM_NOW}|"
-        rf"{_AGAIN.strip()}))?[.!]*$",
+        r"(?!(?:if|when|whenever|unless|before|after)\b).+?(?:,? (?:instead of|rather than)|"
+        rf",(?: and| but)? (?:not|never|no longer)) {_OLD}(?:,? (?:here|please|{FROM_NOW}|{_AGAIN.strip()}))?[.!]*$",
         ENDED,
     ),
 )
 _PATTERNS = tuple((re.compile(pattern, re.IGNORECASE), predicate) for pattern, predicate in _FORMS)
+_FROM_NOW = re.compile(rf"{FROM_NOW},? ", re.IGNORECASE)
 _BESIDE = _PATTERNS[-1][0]
 _BEFORE = re.compile(  # the verb before what is ended
     r"(?:use|using|need|want|have|like|love|prefer|support|deploy|host|run|ship|build|test|live|work|rely|depend|do|"
@@ -111,7 +111,7 @@ def find_ending(sentence: str) -> Ending | None:
     sentence = mend_contractions(sentence)
     if is_question(sentence) or is_hypothetical(sentence):
         return None
-    bare = strip_lead_in(sentence)
+    bare = _FROM_NOW.sub("", strip_lead_in(sentence))
     for pattern, predicate in _PATTERNS:
         match = pattern.match(bare)
         if match is None:

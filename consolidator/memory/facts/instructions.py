@@ -17,6 +17,7 @@ from consolidator.memory.text.phrasing import (
     mend_contractions,
     strip_lead_in,
     strip_punctuation,
+    word_set,
 )
 from consolidator.memory.text.words import STOP_WORDS, split_words
 
@@ -60,6 +61,7 @@ _AT_HAND = re.compile(r"\b(?:this|that|these|those|here|there|it)\b|\d{3,}|https
 _ARTICLES = re.compile(r"\b(?:the|an?|my|your|our) ", re.IGNORECASE)
 _DENIAL = re.compile(r"\b(?:not|never|no|without|avoid|stop)\b|n't\b", re.IGNORECASE)
 _LIMITS = frozenset(split_words("before after only all each every in on with without once until instead not never no"))
+_SAYS_HOW = word_set("before after only every each without until first in with as by")
 _EMPTY = STOP_WORDS | frozenset(split_words("always please use kindly make sure ensure also then file files"))
 _OCCASION = {
     "commit": "committing",
@@ -88,7 +90,12 @@ def find_instruction(sentence: str) -> str | None:
     words = order.split()
     if not 2 <= len(words) <= MAX_WORDS or _AT_HAND.search(order) or is_transient(order):
         return None
-    if len(_stems(order)) < 2 or (begins_order(words, 0) is None and _SHOULD.match(order) is None):
+    says = len(_stems(order))
+    if (
+        says < 2
+        or (says == 2 and not _SAYS_HOW.intersection(words))
+        or (begins_order(words, 0) is None and _SHOULD.match(order) is None)
+    ):
         return None
     return order
 
