@@ -20,7 +20,6 @@ from consolidator.memory.text.phrasing import (
     strip_hypothesis,
     strip_lead_in,
     strip_punctuation,
-    to_third_person,
 )
 
 _MAX_VALUE_CHARS = 200
@@ -96,8 +95,7 @@ def _make_statement(rule: Rule, match: re.Match[str], who: str) -> Statement:
     }
     verb = groups.get("what", "").lower()
     does = _THIRD_PERSON.get(verb, f"{verb}s")
-    told = value if rule.about == "work" or rule.kind == "profile" else to_third_person(value)
-    sentence = rule.sentence.format(**{"who": who, "whom": who, "value": told, "does": does, **groups})
+    sentence = rule.sentence.format(**{"who": who, "whom": who, "value": value, "does": does, **groups})
     predicate = rule.predicate.format(**{name: group.lower() for name, group in groups.items()})
     return Statement(
         predicate=predicate[:_MAX_PREDICATE_CHARS],

@@ -108,24 +108,6 @@ _PAST_TENSE = re.compile(
     r"thought|heard|felt|met|came|found|left|lost|kept|ran|wrote|written|done|understood|became|began|forgot|failed)\b",
     re.IGNORECASE,
 )
-# Persons are recognised by their case: "US" and "ME" are places. Inside "us-east-1" or "I/O" there is no person, nor
-# where a numeral follows a name ("World War I").
-_THIRD_PERSON = tuple(
-    (re.compile(rf"(?<![\w@/:.`-]){first_person}(?![@/:.`-]?\w|`)"), third_person)
-    for first_person, third_person in (
-        (r"(?:[Ii]['’]m|[Ii] am|[Ww]e['’]re|[Ww]e are)", "they are"),
-        (r"(?:[Ii]['’]ve|[Ww]e['’]ve)", "they have"),
-        (r"[Ww]e", "they"),
-        (r"(?:[Mm]y|[Oo]ur)", "their"),
-        (r"(?:me|us)", "them"),
-        (r"(?:[Mm]ine|[Oo]urs)", "theirs"),
-        (r"(?:[Mm]yself|[Oo]urselves)", "themselves"),
-    )
-)
-_PRONOUN_I = re.compile(
-    r"(?P<name>\b(?!(?:If|When|Whenever|That|What|Where|How|As|And|But|Because|Unless|Before|After|While)\b)"
-    r"[A-ZÀ-Þ][\w-]* I\b)|(?<![\w@/:.`-])[Ii](?=['’ ][^\W\d_])"
-)
 
 
 def is_question(sentence: str) -> bool:
@@ -219,10 +201,3 @@ def is_inside_quotes(sentence: str, position: int) -> bool:
     """Tell whether a position in a sentence is between quotation marks."""
     before = sentence[:position]
     return before.count('"') % 2 == 1 or before.count("“") > before.count("”")
-
-
-def to_third_person(text: str) -> str:
-    """Return a statement in which "I", "my" and "our" of its speaker are "they" and "their"."""
-    for first_person, third_person in _THIRD_PERSON:
-        text = first_person.sub(third_person, text)
-    return _PRONOUN_I.sub(lambda match: match["name"] or "they", text)
