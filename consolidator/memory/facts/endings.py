@@ -25,7 +25,7 @@ from consolidator.memory.text.phrasing import (
 from consolidator.memory.text.similarity import content_words
 
 _REST = (
-    r"(?:(?:\s*[,;:–—]+\s*(?:and |but |so |now |just |instead )*|\s+(?:and|but) (?=we\b|now\b|use\b|it\b|please\b))"
+    r"(?:(?:\s*[,;:–—]+\s*(?:and |but |so |now |just |instead )*|\s+(?:and (?=we\b|now\b|use\b|it\b|please\b)|but ))"
     r"(?P<rest>.+?))?[.!]*$"
 )
 _OLD = r"(?P<old>[^,;:]{2,60}?)"
@@ -40,7 +40,7 @@ _LEFT = (
 _FORGET = r"(?:forget|ignore|disregard|scratch|drop|undo|take back|strike)"
 _SAID = (
     r"(?:(?:what|everything|anything|all|whatever) (?:that )?i (?:said|told you|wrote|asked(?: for)?)(?: \w+)?|"
-    r"(?:that|the|my) ?(?:rule|thing|bit|part|wish|order|preference|statement)?)"
+    r"(?:that|the|my) ?(?:earlier |previous |old |last )?(?:rule|thing|bit|part|wish|order|preference|statement)?)"
 )
 # A form names what is `old`; what takes its place is `new`, or the `rest` of the sentence.
 _FORMS = (
@@ -56,7 +56,8 @@ _FORMS = (
         ENDED,
     ),
     (rf"{_WE} no longer {_OLD}{_REST}", ENDED),
-    (rf"{_WE} {_NOT} {_OLD}{_AGAIN}{_REST}", ENDED),
+    (rf"(?:{_WE} |please )?{_NOT} {_OLD}{_AGAIN}{_REST}", ENDED),
+    (rf"{_WE} changed my mind (?:about|on) {_OLD}{_REST}", TAKEN_BACK),
     (rf"no need to {_OLD}{_AGAIN}{_REST}", ENDED),
     (rf"no more {_OLD}{_REST}", ENDED),
     (
@@ -66,10 +67,14 @@ _FORMS = (
     ),
     (rf"{_WE} (?:switched|moved|migrated|changed)(?: over)? to (?P<new>[^,;]{{2,60}}?) from {_OLD}{_REST}", ENDED),
     (rf"{_WE} replaced {_OLD} (?:with|by) (?P<new>[^,;]+?){_REST}", ENDED),
+    (rf"{_WE} {_LEFT}{_OLD} in favou?r of (?P<new>[^,;]+?){_REST}", ENDED),
     (rf"{_WE} {_LEFT}{_OLD}(?: (?:last|this) \w+| yesterday| today)?{_REST}", ENDED),
-    (rf"(?:please )?stop (?:\w+ing (?:the )?)?{_OLD}{_REST}", ENDED),
+    (rf"(?:please |(?:you|we) (?:can|may|should) )?stop (?:\w+ing (?:the )?)?{_OLD}{_REST}", ENDED),
     (rf"{_FORGET} {_SAID} ?(?:about|on|regarding|of) {_OLD}{_REST}", TAKEN_BACK),
     (rf"{_FORGET} (?:about )?(?:the )?{_OLD} (?:rule|thing|convention|preference){_REST}", TAKEN_BACK),
+    (rf"forget (?:about )?{_OLD}{_REST}", ENDED),
+    (rf"{_OLD} (?:is|are) (?:gone|dead|history|deprecated|retired|out of use){_REST}", ENDED),
+    (rf"(?:it's|it is|that's) (?P<new>[^,;]{{2,60}}?) now,? (?:and )?not {_OLD}{_REST}", ENDED),
     (rf"{_OLD} (?:is|are) (?:no longer|not) (?:used|in use|supported|needed|wanted)(?:{_AGAIN})?{_REST}", ENDED),
     (rf"(?:it's |it is )?not {_OLD}[,;]? (?:it is|it's|but|that's|they're) (?P<new>[^,;]+?)[.!]*$", ENDED),
     (rf"(?:instead of|rather than) {_OLD},? (?P<rest>(?:we (?:now )?use|use|prefer) .+)", ENDED),
@@ -120,25 +125,30 @@ def find_ending(sentence: str) -> Ending | None:
         old = strip_punctuation(groups["old"])
         who = groups.get("who", "").lower()
         is_personal = who == "i" and _PERSONAL.match(old) is not None
-        old = _BEFORE.sub("", old, count=1)
+        verb = _BEFORE.match(old)
+        old, groups["verb"] = old[verb.end() :] if verb else old, old.partition(" ")[0]
         if is_deictic(old) or not content_words(old) - _NO_CONTENT:
             return None
         about = ("person",) if is_personal else ("work",) if who and who != "i" else ("work", "person")
-        says = (sentence,) if pattern is _BESIDE else tuple(_new_sentences(match[0], who, groups))
+        says = (sentence,) if pattern is _BESIDE else tuple(_new_sentences(match[0], groups))
         return Ending(old, predicate, about, says)
     return None
 
 
-def _new_sentences(text: str, who: str, groups: dict[str, str]) -> Iterator[str]:
+def _new_sentences(text: str, groups: dict[str, str]) -> Iterator[str]:
     """Yield what a sentence says of the time from then on."""
-    new, what = groups.get("new"), groups.get("what")
+    new, what, who = groups.get("new"), groups.get("what"), groups.get("who", "")
     if new and what:
         yield f"{what} is {f'{at} ' if (at := groups.get('at')) else ''}{new}."
-    elif new and who == "i" and " from " in text:
+    elif new and who.lower() == "i" and " from " in text:
         yield f"I live in {new}."
     elif new:
         yield f"we use {new}."
     if rest := groups.get("rest"):
+        if who and re.match(r"(?:on|to|with|in|at|for) ", rest):
+            rest = f"{who} {groups['verb']} {rest}"
+        elif rest.startswith("it ") and " " in who:
+            rest = who + rest[2:]
         yield f"from now on {rest}" if begins_order(rest.lower().split(), 0) == 0 else rest
 
 

@@ -83,7 +83,7 @@ def reconcile_candidates(candidates: Iterable[Candidate]) -> list[Fact]:
             facts += _accepted_instructions(ordered)
         else:
             of_attribute = _facts_by_trust(_unify_orders(ordered))
-            ended = drop_ended(ordered, endings[scope_of(ordered[0])])
+            ended = _opposites(ordered) | drop_ended(ordered, endings[scope_of(ordered[0])])
             facts += [_end(fact, ended) for fact in of_attribute] if ended else of_attribute
     return sorted(facts, key=lambda fact: (fact.valid_from, fact.id))
 
@@ -96,6 +96,19 @@ def _end(fact: Fact, ended: Mapping[str, Candidate]) -> Fact:
     last = max(ends, key=_time_order)
     until = max(last.occurred_at, fact.valid_from)
     return replace(fact, valid_to=until, superseded_by=last.id, superseded_reason="replaced")
+
+
+def _opposites(ordered: Sequence[Candidate]) -> dict[str, Candidate]:
+    """Return the later order to the contrary of each order that has one: "never" ends "always"."""
+    orders = [candidate for candidate in ordered if candidate.kind == "constraint"]
+    latest = {order_key(candidate.value): candidate for candidate in orders}
+    opposites = {}
+    for candidate in orders:
+        key = order_key(candidate.value)
+        later = latest.get(key[1:] if key[:1] == ("never",) else ("never", *key))
+        if later is not None and _time_order(later) > _time_order(candidate):
+            opposites[candidate.id] = later
+    return opposites
 
 
 def _unify_orders(ordered: Sequence[Candidate]) -> Sequence[Candidate]:

@@ -98,12 +98,13 @@ RULES = (
          r"(?:member|customer|subscriber)\b",
          "membership", "{who} is a {value} member.", "profile", single_valued=True, anywhere=True, check=is_anything),
     Rule("home", "I live in Gothenburg.",
-         rf"(?:[Ii] (?:now )?live|{_I_AM} based) in (?P<value>(?:the )?{_NAME}(?:,? (?!I\b){_NAME}){{0,3}})"
+         rf"(?:(?:[Ii] (?:now )?live|{_I_AM} based) in|[Ii](?:'ve|"
+         rf" have)?(?: just)? moved to) (?P<value>(?:the )?{_NAME}(?:,? (?!I\b){_NAME}){{0,3}})"
          rf"(?!, (?!I['’])[A-ZÀ-Þ][\w'’-]){_END}",
          "home", "{who} lives in {value}.", "profile", single_valued=True, case_sensitive=True, check=is_anything),
     Rule("language of answers", "Please answer in French.",
          rf"(?:always )?(?:answer|reply|respond|talk|write|speak)(?: to me)?(?: only)? in (?P<value>{_LANGUAGES})"
-         r"(?=$|[,;.!?]| from now| always| please)",
+         r"(?=$|[,;.!?]| from now| always| please| again)",
          "language of answers", "{who} wants answers in {value}.", "preference",
          to_agent=True, single_valued=True, check=is_anything),
     # What a person likes
@@ -168,11 +169,16 @@ RULES = (
          rf"only)\b)(?P<value>.+)",
          "{thing} is called", "{article}{thing} is called {value}.", "environment",
          about="work", to_agent=True, single_valued=True, check=is_name),
-    Rule("at, on", "The staging database lives at db-7.example.",
-         rf"{_THING} (?P<what>is (?:at|on)|lives (?:at|in|on|under)|runs (?:on|at)|listens on|"
-         r"is (?:hosted|deployed|published|reachable) (?:on|at|to|with|in|under)|can be (?:found|reached) at) "
+    Rule("at", "The staging database lives at db-7.example.",
+         rf"{_THING} (?:(?:is|lives|sits|can be (?:found|reached)|is reachable) (?:now )?at|(?:has |was )?moved to|"
+         rf"listens on) "
          r"(?P<value>.+)",
-         "{thing} {what}", "{article}{thing} {what} {value}.", "environment",
+         "{thing} is at", "{article}{thing} is at {value}.", "environment",
+         about="work", to_agent=True, single_valued=True, check=is_specific),
+    Rule("on", "The worker runs on Fly.io.",
+         rf"{_THING} (?P<what>is (?:now )?on|(?:runs|is (?:hosted|deployed|published)|lives) (?:on|with|to|in|"
+         rf"under)) (?P<value>.+)",
+         "{thing} runs on", "{article}{thing} {what} {value}.", "environment",
          about="work", to_agent=True, single_valued=True, check=is_specific),
     Rule("team attribute", "Our default branch is trunk.",
          rf"(?:our (?P<what>{_ATTRIBUTE})|the (?P<that>{_ATTRIBUTE})(?= (?:is|are) (?:now |called "
