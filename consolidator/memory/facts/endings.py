@@ -94,6 +94,8 @@ _BEFORE = re.compile(  # the verb before what is ended
     r"write|answer|commit|the|our|on|in|at|to|with|for)(?:ing)?(?: (?:to|on|with|in|at|for|via|the|our))? (?=\S)",
     re.IGNORECASE,
 )
+_NO_THING = re.compile(r"(?:just|only|about|really|sure|easy|so|too|that|mentioned)\b", re.IGNORECASE)
+_MAX_WORDS = 9  # of what is ended, and of what takes its place
 _PERSONAL = re.compile(r"(?:like|love|prefer|live|work|hate|enjoy)\b", re.IGNORECASE)
 _NO_CONTENT = content_words(
     "always never use using prefer please only we our they their rule for in on from now wants over than instead rather"
@@ -127,7 +129,12 @@ def find_ending(sentence: str) -> Ending | None:
         is_personal = who == "i" and _PERSONAL.match(old) is not None
         verb = _BEFORE.match(old)
         old, groups["verb"] = old[verb.end() :] if verb else old, old.partition(" ")[0]
-        if is_deictic(old) or not content_words(old) - _NO_CONTENT:
+        if (
+            len(old.split()) > _MAX_WORDS
+            or _NO_THING.match(old)
+            or is_deictic(old)
+            or not content_words(old) - _NO_CONTENT
+        ):
             return None
         about = ("person",) if is_personal else ("work",) if who and who != "i" else ("work", "person")
         says = (sentence,) if pattern is _BESIDE else tuple(_new_sentences(match[0], groups))
@@ -138,6 +145,7 @@ def find_ending(sentence: str) -> Ending | None:
 def _new_sentences(text: str, groups: dict[str, str]) -> Iterator[str]:
     """Yield what a sentence says of the time from then on."""
     new, what, who = groups.get("new"), groups.get("what"), groups.get("who", "")
+    new = "" if new and (len(new.split()) > _MAX_WORDS or is_deictic(new, within=2)) else new
     if new and what:
         yield f"{what} is {f'{at} ' if (at := groups.get('at')) else ''}{new}."
     elif new and who.lower() == "i" and " from " in text:
