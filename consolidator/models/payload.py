@@ -175,6 +175,8 @@ class Approval(Payload):
     tool: str | None = None
     arguments: Any = None
     reason: str | None = None
+    question: str | None = None  # that the agent asked, in its words
+    answer: str | None = None  # that the person chose
 
 
 def payload_model(event_type: EventType) -> type[Payload]:

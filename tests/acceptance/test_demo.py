@@ -104,7 +104,7 @@ def test_four_weeks_become_facts_procedures_and_solutions(figures: dict[str, Any
     assert all(week["solutions"] and week["facts"] for week in figures["weeks"])
     assert any(week["procedures"] for week in figures["weeks"])
     changes = [change for week in figures["weeks"] for change in week["superseded"]]
-    assert ["Their package manager is npm.", "Their package manager is pnpm."] in changes
+    assert ["The package manager is npm.", "The package manager is pnpm."] in changes
 
 
 def test_the_ledger_balances_every_night(figures: dict[str, Any]) -> None:

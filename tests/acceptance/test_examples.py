@@ -121,7 +121,7 @@ def test_a_program_asks_memory_with_a_few_lines(environment: dict[str, str], tmp
     ]  # fmt: skip
     assert written[0][0] == "new: We deploy on Tuesdays."
     assert written[1][0] == "known: We deploy on Tuesdays."
-    assert written[0][2] == "From then on, the user wants: always use tabs for indentation."
+    assert written[0][2] == "Always use tabs for indentation."
     assert written[0][3] == "  said: From now on, always use tabs for indentation."
     assert written[0][2:] == written[1][2:]
     assert "[fact:" in written[0][6]

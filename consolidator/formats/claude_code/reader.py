@@ -95,6 +95,7 @@ class _ClaudeCodeSession:
     permission_mode: str | None = None
     usage_message_id: str | None = None  # the last message whose usage was recorded
     denial_recorded: bool = False  # since the model's last message
+    interrupted: bool = False  # by a person, who has said nothing since
     started: bool = False
     began_in: str | None = None  # the folder of its first line that names one
     follows: ItemName | None = None  # the last item before its own ones, of the session that it resumed
@@ -145,7 +146,7 @@ class _ClaudeCodeReader:
         for draft in drafts:
             if place is not None and draft.type is EventType.TOOL_CALL:
                 draft.data["cwd"] = place
-            data = fit_payload(draft.type, {**time_field, **draft.data})
+            data = fit_payload(draft.type, {**time_field, **_mark_correction(draft, session)})
             key = f"{base}/{draft.part}"
             session.last_item = key, content
             yield ForeignEvent(key, draft.type, data, None, data.get("tool"), number, content=content)
@@ -222,6 +223,16 @@ class _ClaudeCodeReader:
             parent_origin=parent,
             follows=session.follows if kind == "resume" else None,
         )
+
+
+def _mark_correction(draft: EventDraft, session: _ClaudeCodeSession) -> dict[str, Any]:
+    """Return a draft's data; what a person says directly after they interrupted the agent steers it."""
+    data = draft.data
+    if draft.type is EventType.USER_MESSAGE and data["origin"] == "user" and session.interrupted:
+        data = {"mode": "steer", **data}
+    if draft.type is not EventType.USER_MESSAGE or data["origin"] == "user":
+        session.interrupted = data.get("decision") == "turn_interrupted"
+    return data
 
 
 def _find_first_model(path: Path) -> str | None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from consolidator.formats.claude_code.user_text import INTERRUPTION_START, EventDraft, draft_message
+from consolidator.formats.claude_code.user_text import INTERRUPTION_START, EventDraft, describe_plan, draft_message
 from consolidator.formats.common.content import extract_text
 from consolidator.models.payload import EventType
 
@@ -129,24 +129,28 @@ def draft_denial(part: str, result: EventDraft, arguments: Any, permission_mode:
 
 
 def draft_answers(part: str, result: EventDraft, tool_use_result: Any) -> Iterator[EventDraft]:
-    """Yield an approved plan, and the answers that a person typed instead of picking an option."""
-    if result.data["status"] != "ok":
+    """Yield an approved plan, what a person chose, and the answers that they typed instead of picking an option."""
+    if result.data["status"] != "ok" or not isinstance(tool_use_result, Mapping):
         return
-    if not isinstance(tool_use_result, Mapping):
-        return
+    call = {"call_id": result.data["call_id"], "tool": result.data["tool"]}
     is_plan = result.data["tool"] == "ExitPlanMode" and "plan" in tool_use_result
     # A sub-agent's plan is approved by the agent that leads it.
     if is_plan and not tool_use_result.get("isAgent") and str(result.data["content"]).startswith("User has approved"):
-        data = {"call_id": result.data["call_id"], "tool": "ExitPlanMode"}
+        data = call | describe_plan(tool_use_result["plan"])
         yield EventDraft(part + "/granted", EventType.APPROVAL_GRANTED, data)
     if result.data["tool"] != "AskUserQuestion" or not isinstance(tool_use_result.get("answers"), Mapping):
         return  # a tool of somebody else may return any object
     labels_by_question = _option_labels(tool_use_result.get("questions"))
     for question, answer in tool_use_result["answers"].items():
+        if isinstance(answer, list):
+            answer = ", ".join(map(str, answer))
+        if not isinstance(answer, str) or not answer.strip():
+            continue
+        data = call | {"question": question, "answer": answer}
+        yield EventDraft(f"{part}/choice/{question}", EventType.APPROVAL_GRANTED, data)
         # Without the options it cannot be told what a person typed from what the agent offered.
         labels = labels_by_question.get(question)
-        typed = remove_labels(answer, labels) if isinstance(answer, str) and labels else ""
-        if typed:
+        if labels and (typed := remove_labels(answer, labels)):
             yield draft_message(f"{part}/answer/{question}", typed, in_reply_to=question)
 
 

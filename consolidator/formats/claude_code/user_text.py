@@ -74,6 +74,7 @@ _WRAPPERS = (
     "tool_use_error",
     "persisted-output",
 )
+_PLAN_TITLE = re.compile(r"^#+[ \t]+(?:[Pp]lan:[ \t]*)?(\S[^\n]*)", re.MULTILINE)
 _COMMAND_START = re.compile(r"<command-(?:name|message|args)>")
 _OUTPUT_START = re.compile(r"<(?:local-command|bash)-(?:stdout|stderr)>")
 _OUTPUT_TAG = re.compile(r"</?(?:local-command|bash)-(?:stdout|stderr)>")
@@ -97,6 +98,12 @@ _HARNESS_FIELDS = (
 def draft_message(part: str, text: str, origin: str = "user", **fields: Any) -> EventDraft:
     """Return a user-role message."""
     return EventDraft(part, EventType.USER_MESSAGE, {"text": text, "origin": origin, **fields})
+
+
+def describe_plan(plan: Any) -> dict[str, str]:
+    """Return the title of an agent's plan, which tells what a person accepted; nothing where it has none."""
+    title = _PLAN_TITLE.search(plan) if isinstance(plan, str) else None
+    return {"question": f"Plan: {title[1].strip()[:200]}", "answer": "accepted"} if title else {}
 
 
 def draft_decision(part: str, name: str, **details: Any) -> EventDraft:
@@ -133,7 +140,8 @@ def draft_user_text(part: str, text: str, line: Mapping[str, Any]) -> Iterator[E
         yield draft_message(part, text, "harness")
     elif line.get("planContent"):
         yield draft_message(part, text, "harness")
-        yield EventDraft(part + "/accepted", EventType.APPROVAL_GRANTED, {"approves": "plan"})
+        data = {"approves": "plan", **describe_plan(line["planContent"])}
+        yield EventDraft(part + "/accepted", EventType.APPROVAL_GRANTED, data)
     elif _COMMAND_START.match(plain):
         yield from _draft_command(part, plain)
     elif _OUTPUT_START.match(plain):

@@ -1,6 +1,7 @@
 """Makes facts of the candidates of every attribute that changed, in the caller's transaction.
 
-Only the changed attributes of the owners concerned are read, so the cost does not grow with the agent's other facts.
+Only the changed attributes of the owners concerned are read, so the cost does not grow with the agent's other facts;
+so are the endings of these owners, and what a new ending may be about.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from consolidator.database import Connection
 from consolidator.database.jsonb import escape
 from consolidator.jobs.indexing.indexer import index_facts
 from consolidator.jobs.merging.changes import Changes
-from consolidator.memory.facts.candidates import Candidate
+from consolidator.memory.facts.candidates import ENDING_SUBJECT, ENDINGS, Candidate
 from consolidator.memory.facts.corrections import apply_corrections, collect_corrections
 from consolidator.memory.facts.reconcile import Fact, apply_refinements, reconcile_candidates, unify_refined_values
 from consolidator.memory.facts.relations import spellings_of
@@ -25,7 +26,12 @@ from consolidator.store.facts.facts import LineageCandidateRow, OwnedAttribute, 
 async def reconcile_agent(conn: Connection, agent: str, stamp: Provenance, changes: Changes) -> None:
     """Publish and index the facts of every attribute with changed candidates; the caller holds the agent's lock."""
     unreconciled = await facts.lock_unreconciled(conn, agent)
-    attributes = sorted({attribute for row in unreconciled for attribute in _attributes_of(row)})
+    changed = {attribute for row in unreconciled for attribute in _attributes_of(row)}
+    endings = [row.id for row in unreconciled if row.predicate in ENDINGS]
+    changed |= set(await facts.load_ended_attributes(conn, agent, endings)) if endings else set()
+    owners = {(attribute.level, attribute.owner) for attribute in changed}
+    changed |= {OwnedAttribute(*owner, ENDING_SUBJECT, predicate) for owner in owners for predicate in ENDINGS}
+    attributes = sorted(changed)
     touched: set[str] = set()
     if attributes:
         published = await facts.load_published(conn, agent, attributes)

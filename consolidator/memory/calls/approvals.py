@@ -31,6 +31,20 @@ def describe_approval(event: Event, events: Sequence[Event]) -> str | None:
     return None if tool.lower() in _CONTENT_TOOLS else describe_call(tool, arguments)
 
 
+def read_choice(event: Event) -> tuple[str, str] | None:
+    """Return the question that a person was asked and the answer that they chose; None for another event."""
+    question, answer = event.data.get("question"), event.data.get("answer")
+    return (question, answer) if isinstance(question, str) and isinstance(answer, str) and answer.strip() else None
+
+
+def describe_decision(event: Event) -> str | None:
+    """Return what a person decided, in one line: their choice, or what they denied; None where it tells nothing."""
+    if (choice := read_choice(event)) is not None:
+        return f"{choice[0]} -> {choice[1]}"
+    operation = describe_approval(event, ()) if event.type is EventType.APPROVAL_DENIED else None
+    return f"{operation} -> denied" if operation else None
+
+
 def describe_call(tool: str, arguments: Any) -> str | None:
     """Return the tool, for a shell also the program that its command reports; None where that is unknown."""
     if not tool:

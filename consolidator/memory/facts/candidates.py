@@ -13,8 +13,11 @@ from consolidator.models.event import Event
 from consolidator.models.fact import Assertion
 from consolidator.models.steer import SteerOutcome
 
-# Predicates of observations: they become a fact only after the same one was seen several times.
-COUNTED_PREDICATES = frozenset({"approval", "steer", "instruction"})
+# Predicates of observations: they become a fact after the same one was seen several times, or none at all.
+ENDED, TAKEN_BACK = "ended", "taken back"  # of endings: what was said before and is no longer so
+ENDINGS = (ENDED, TAKEN_BACK)
+ENDING_SUBJECT = "user"  # they end facts about any subject
+COUNTED_PREDICATES = frozenset({"approval", "instruction", *ENDINGS})
 REMEMBERED_EXTRACTOR = "remembered:1"  # what somebody asked memory to remember
 ACCEPTED_EXTRACTOR = "accepted:1"  # what a person accepted of what they repeat
 EXPLICIT_EXTRACTORS = frozenset({REMEMBERED_EXTRACTOR, ACCEPTED_EXTRACTOR})  # hold whatever was forgotten before

@@ -1,12 +1,15 @@
-"""Finds instructions that say how to do something; one alone is of its task, one that is repeated may last.
+"""Finds the orders that people give, and tells which of them say the same; one that is repeated may be meant for good.
 
-Different names of files and the like become "files", so that "read @a.py in full" and "read it in full" are one.
+Of an order counts what it is about: not politeness, articles, "always", the form of its verb, or which file it names.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable
+from functools import lru_cache
 
+from consolidator.memory.facts.verbs import begins_order
 from consolidator.memory.text.phrasing import (
     is_hypothetical,
     is_question,
@@ -14,69 +17,144 @@ from consolidator.memory.text.phrasing import (
     mend_contractions,
     strip_lead_in,
     strip_punctuation,
+    word_set,
 )
+from consolidator.memory.text.words import STOP_WORDS, split_words
 
 MAX_WORDS = 14
-_ORDER = re.compile(
-    r"(?:read|write|run|use|check|show|explain|commit|test|format|name|keep|put|look|list|answer|review|search|follow|"
-    r"update|verify|go|work|split|do|make|ask|open|create|add|edit|build|plan|think|start|print|log|return|call|give|"
-    r"compare|prefer|double-check|re-read|reread)\b",
+MAX_TURN_CHARS, MAX_TURN_BREAKS = 600, 5  # of a message that orders are read in; a longer one is a plan or a report
+SAME_SHARE, MAX_MORE_WORDS = 0.6, 2  # of the words of two orders that say the same
+_POLITE = re.compile(
+    r"(?:(?:please|pls|kindly|always|just|also|then|now|ok|and|(?:can|could|would|will) you|you (?:really )?(?:need to|"
+    r"have to|"
+    r"must|should|ought to|are to)|i want you to|make sure (?:to|you)|remember to|don't forget to|from now on),? )+",
     re.IGNORECASE,
 )
-_OBLIGATION = re.compile(r"you (?:really )?(?:need to|have to|must|should|ought to|are to) (?:please )?", re.IGNORECASE)
-# What something is to do or be: "components should use css modules". Of nobody's doing or wishing, and no guess.
+_REQUEST = re.compile(
+    r"(?:can|could|would|will) you (?:please |also |just )*(?!(?:explain|tell|say|see|think)\b)", re.IGNORECASE
+)
 _SHOULD = re.compile(
-    r"(?!(?:i|you|we|it|this|that|these|those|they|he|she|there|here|what|which|who|if|when|why|how|then|so|and|but|"
-    r"or)\b)"
-    r"(?:[\w`.-]+ ){1,5}?(?:should(?: not|n't)?) (?:use|return|throw|raise|follow|have|contain|start|end|live|be|"
-    r"accept|"
-    r"call|log|inherit|extend|import|export|take|read|write)\b(?! (?:been|\w+ed\b|fine|ok|okay|able|done|easy|"
-    r"enough|good)\b)",
-    re.IGNORECASE,
-)
-# How something is to be made, without a verb: "commit messages in english".
-_FORM = re.compile(
-    r"(?:commit messages|commits|messages|comments|docs|documentation|answers|replies|tests|names|identifiers|strings|"
-    r"variables|functions|classes|components|files|errors|logs|dates|code)(?: names)? (?:only )?(?:in|as|with|without) "
-    r"(?!the\b|my\b|this\b|that\b|order\b)\w",
-    re.IGNORECASE,
-)
-# Says how, and not only what: this is what may be meant for other tasks, too.
-_MANNER = re.compile(
-    r"\b(?:in full|fully|completely|entirely|thoroughly|carefully|properly|in detail|(?<!the )first|only|instead|"
-    r"without|before|after|step by step|one by one|one at a time|as you go|at once|in parallel|verbatim|by hand|"
-    r"(?:to|in|on|under) (?:one|a single|two|three|\d+) (?:lines?|sentences?|words?|paragraphs?|chars|characters)|"
-    r"short|shorter|small|"
-    r"smaller|brief|concise|simple|minimal|in (?:english|german|french|spanish|plain \w+|(?:camel|snake|kebab|"
-    r"pascal)[ _-]?case))\b",
+    r"(?!(?:i|you|we|it|he|she|they|there)\b)(?:[\w`.-]+ ){1,5}?(?:should|must)(?: not|n't)? (?!be\b|have \w+ed\b)\w",
     re.IGNORECASE,
 )
 _CLAUSE_END = re.compile(
-    r"\s*(?:[,;:!?]|\.\s|\s[-–—]\s|\b(?:please|pls|thanks|then|so that|and (?:then )?(?:tell|let|give|i|we)\b))"
+    r"\s*(?:[;:!?]|,(?! and\b)|\.\s|\s[-–—]\s|\b(?:please|pls|thanks|then|so that|when you're done|when done|"
+    r"and (?:then )?(?:tell|let|give|i|we|go)\b))"
 )
-_REFERENCE = r"(?:@\S+|(?:[\w.~-]*/)+[\w.@~-]*\w|[\w-]+\.[a-z]\w{0,4}\b|`[^`]+`)"
-_OBJECT = re.compile(
-    rf"(?:\b(?:this|that|these|those|the|all|both)\s+(?=files?\b|{_REFERENCE}))?"
-    rf"(?:{_REFERENCE}(?:\s*,?\s*(?:and\s+)?{_REFERENCE})*(?:\s+files?\b)?|\b(?:files?)\b)",
+_KNOWN_FILE = re.compile(
+    r"@?(?:[\w.~-]*/)*(?<!\w)(?P<name>changelog|readme|contributing|agents|claude|license|package|makefile)"
+    r"(?:\.(?:md|json|txt|rst))?\b",
     re.IGNORECASE,
 )
-_BARE_OBJECT = re.compile(r"\b(?:it|them|this|that|these|those)\b", re.IGNORECASE)
+_REFERENCE = r"(?:@\S+|(?:[\w.~-]*/)+[\w.@~-]*\w|[\w-]+\.[a-z]\w{0,4}\b|`[^`]+`)"
+_FILES = re.compile(
+    rf"(?:\b(?:all|both)\s+)?(?:{_REFERENCE}(?:\s*,?\s*(?:and\s+)?{_REFERENCE})*(?:\s+files?\b)?|\bfiles?\b)",
+    re.IGNORECASE,
+)
+_OBJECT = re.compile(  # what is at hand, and nothing else: "commit this", "commit your changes"
+    r"\s*\b(?:it|them|this|that|these|those|everything|(?:(?:all|the|your|these|my|our) )+(?:recent )?(?:changes?|"
+    r"work))"
+    r"(?=$| (?:and|in|before|after|first|as|with|without|then|only)\b)",
+    re.IGNORECASE,
+)
+_AT_HAND = re.compile(r"\b(?:this|that|these|those|here|there|it)\b|\d{3,}|https?:", re.IGNORECASE)
+_ARTICLES = re.compile(r"\b(?:the|an?|my|your|our) ", re.IGNORECASE)
+_DENIAL = re.compile(r"\b(?:not|never|no|without|avoid|stop)\b|n't\b", re.IGNORECASE)
+_LIMITS = frozenset(split_words("before after only all each every in on with without once until instead not never no"))
+_SAYS_HOW = word_set("before after only every each without until first in with as by")
+_EMPTY = STOP_WORDS | frozenset(split_words("always please use kindly make sure ensure also then file files"))
+_OCCASION = {
+    "commit": "committing",
+    "push": "pushing",
+    "release": "releasing",
+    "merge": "merging",
+    "deploy": "deploying",
+}
 
 
 def find_instruction(sentence: str) -> str | None:
     """Return the order that a sentence gives, in a form that is the same for other files; None where it gives none."""
-    sentence = mend_contractions(sentence)
-    if is_question(sentence) or is_hypothetical(sentence):
+    order = strip_lead_in(mend_contractions(sentence))
+    if "://" in order:
         return None
-    order = strip_lead_in(sentence)
-    order = order[obligation.end() :] if (obligation := _OBLIGATION.match(order)) else order
-    says_how = _SHOULD.match(order) is not None or _FORM.match(order) is not None
-    if not says_how and not _ORDER.match(order):
+    if (request := _REQUEST.match(order)) is not None:
+        order = order[request.end() :].rstrip("?")
+    elif is_question(sentence) or is_hypothetical(sentence):
         return None
+    order = _without_politeness(order)
     end = _CLAUSE_END.search(order)
-    order = _OBJECT.sub("files", order[: end.start()] if end else order)
-    order = _BARE_OBJECT.sub("files", order).lower()
-    order = strip_punctuation(re.sub(r"\s+", " ", re.sub(r"\b(?:the|a|an) ", "", order)))
-    if not 3 <= len(order.split()) <= MAX_WORDS or not (says_how or _MANNER.search(order)) or is_transient(order):
+    order = order[: end.start()] if end else order
+    order = _FILES.sub("files", _KNOWN_FILE.sub(lambda match: match["name"], order))
+    order = _OBJECT.sub("", order.lower().replace(", and ", " and "))
+    order = strip_punctuation(re.sub(r"\s+", " ", _ARTICLES.sub("", order)))
+    words = order.split()
+    if not 2 <= len(words) <= MAX_WORDS or _AT_HAND.search(order) or is_transient(order):
+        return None
+    says = len(_stems(order))
+    if (
+        says < 2
+        or (says == 2 and not _SAYS_HOW.intersection(words))
+        or (begins_order(words, 0) is None and _SHOULD.match(order) is None)
+    ):
         return None
     return order
+
+
+def is_short_turn(text: str) -> bool:
+    """Tell whether a message is so short that it orders something, and does not show or plan it."""
+    return len(text) <= MAX_TURN_CHARS and text.strip().count("\n") <= MAX_TURN_BREAKS
+
+
+@lru_cache(maxsize=4096)
+def order_key(order: str) -> tuple[str, ...]:
+    """Return what an order says without its politeness and the forms of its words: equal orders have equal keys."""
+    words = split_words(_ARTICLES.sub("", _without_politeness(mend_contractions(order))))
+    return tuple(word for word in words if word not in _EMPTY or word in _LIMITS) or tuple(words)
+
+
+def is_same_order(first: str, second: str) -> bool:
+    """Tell whether two orders say the same: most of their words, the same numbers, and both or none a denial."""
+    one, other = _stems(first), _stems(second)
+    if first == second:
+        return True
+    if bool(_DENIAL.search(first)) != bool(_DENIAL.search(second)) or _numbers(one) != _numbers(other):
+        return False
+    shared = len(one & other)
+    is_part = min(len(one), len(other)) >= 2 and shared == min(len(one), len(other))
+    return shared >= SAME_SHARE * len(one | other) or (is_part and abs(len(one) - len(other)) <= MAX_MORE_WORDS)
+
+
+def group_orders(orders: Iterable[str]) -> list[list[str]]:
+    """Group orders by what they say; each joins the first group whose first order says the same as it."""
+    groups: list[list[str]] = []
+    by_word: dict[str, list[list[str]]] = {}
+    for order in orders:
+        near = (group for word in sorted(_stems(order)) for group in by_word.get(word, ()))
+        group = next((group for group in near if is_same_order(group[0], order)), None)
+        if group is not None:
+            group.append(order)
+            continue
+        groups.append([order])
+        for word in _stems(order):
+            by_word.setdefault(word, []).append(groups[-1])
+    return groups
+
+
+def as_rule(order: str) -> str:
+    """Return an order as a rule: "commit and update changelog" is no order to commit."""
+    occasion, _, rest = order.partition(" and ")
+    return f"when {_OCCASION[occasion]}, {rest}" if rest and occasion in _OCCASION else order
+
+
+def _without_politeness(order: str) -> str:
+    polite = _POLITE.match(order)
+    return order[polite.end() :] if polite else order
+
+
+@lru_cache(maxsize=4096)
+def _stems(order: str) -> frozenset[str]:
+    return frozenset(split_words(order)) - _EMPTY
+
+
+def _numbers(words: Collection[str]) -> set[str]:
+    return {word for word in words if word.isdigit()}

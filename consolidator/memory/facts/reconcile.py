@@ -13,7 +13,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from consolidator.memory.facts.candidates import EXPLICIT_EXTRACTORS, TRUST_RANK, Candidate, trust_tier
+from consolidator.memory.facts.candidates import (
+    ENDINGS,
+    EXPLICIT_EXTRACTORS,
+    TRUST_RANK,
+    Candidate,
+    trust_tier,
+)
+from consolidator.memory.facts.endings import drop_ended
+from consolidator.memory.facts.instructions import is_same_order, order_key
 from consolidator.memory.facts.relations import canonical_relation
 from consolidator.memory.facts.steering import count_steers
 from consolidator.models.fact import Assertion, CorrectionRow, SupersededReason
@@ -55,10 +63,14 @@ def attribute_of(assertion: Assertion | CorrectionRow) -> Attribute:
 
 
 def reconcile_candidates(candidates: Iterable[Candidate]) -> list[Fact]:
-    """Return the facts of candidates, in any order; each attribute of a scope must be complete."""
+    """Return the facts of candidates, in any order; each attribute of a scope must be complete, and so its endings."""
     groups: dict[Attribute, list[Candidate]] = defaultdict(list)
+    endings: dict[Scope, list[Candidate]] = defaultdict(list)
     for candidate in {candidate.id: candidate for candidate in candidates}.values():
         attribute = attribute_of(candidate)
+        if candidate.predicate in ENDINGS:
+            endings[attribute[0]].append(candidate)
+            continue
         if candidate.predicate == "approval":  # each operation is approved or denied on its own
             attribute = (*attribute[:2], normalize_value(f"approval {_operation_of(candidate)}"))
         groups[attribute].append(candidate)
@@ -67,13 +79,47 @@ def reconcile_candidates(candidates: Iterable[Candidate]) -> list[Fact]:
         ordered = sorted(group, key=_time_order)
         if ordered[0].predicate == "approval":
             facts += _standing_approvals(ordered)
-        elif ordered[0].predicate == "steer":
-            facts += _standing_steers(ordered)
         elif ordered[0].predicate == "instruction":
             facts += _accepted_instructions(ordered)
         else:
-            facts += _facts_by_trust(ordered)
+            of_attribute = _facts_by_trust(_unify_orders(ordered))
+            ended = _opposites(ordered) | drop_ended(ordered, endings[scope_of(ordered[0])])
+            facts += [_end(fact, ended) for fact in of_attribute] if ended else of_attribute
     return sorted(facts, key=lambda fact: (fact.valid_from, fact.id))
+
+
+def _end(fact: Fact, ended: Mapping[str, Candidate]) -> Fact:
+    """Return a fact, over where all of its evidence was taken back later."""
+    ends = [ended[cited] for cited in fact.evidence if cited in ended]
+    if fact.superseded_reason is not None or len(ends) < len(fact.evidence):
+        return fact
+    last = max(ends, key=_time_order)
+    until = max(last.occurred_at, fact.valid_from)
+    return replace(fact, valid_to=until, superseded_by=last.id, superseded_reason="replaced")
+
+
+def _opposites(ordered: Sequence[Candidate]) -> dict[str, Candidate]:
+    """Return the later order to the contrary of each order that has one: "never" ends "always"."""
+    orders = [candidate for candidate in ordered if candidate.kind == "constraint"]
+    latest = {order_key(candidate.value): candidate for candidate in orders}
+    opposites = {}
+    for candidate in orders:
+        key = order_key(candidate.value)
+        later = latest.get(key[1:] if key[:1] == ("never",) else ("never", *key))
+        if later is not None and _time_order(later) > _time_order(candidate):
+            opposites[candidate.id] = later
+    return opposites
+
+
+def _unify_orders(ordered: Sequence[Candidate]) -> Sequence[Candidate]:
+    """Return the candidates of one attribute; orders in other words have the value of the earliest of them."""
+    values: dict[tuple[str, ...], str] = {}
+    return [
+        replace(candidate, value=values.setdefault(order_key(candidate.value), candidate.value))
+        if candidate.kind == "constraint" and order_key(candidate.value)
+        else candidate
+        for candidate in ordered
+    ]
 
 
 def normalize_value(value: str) -> str:
@@ -240,23 +286,21 @@ def _standing_approvals(ordered: Sequence[Candidate]) -> list[Fact]:
     return facts
 
 
-def _standing_steers(ordered: Sequence[Candidate]) -> list[Fact]:
-    """Make a fact of each steer that was given in at least three sessions."""
-    return [fact for fact in _keep_each_value(ordered) if fact.sessions >= STANDING_COUNT]
-
-
 def _accepted_instructions(ordered: Sequence[Candidate]) -> list[Fact]:
-    """Make a fact of each instruction that a person accepted as a rule, in the words that they accepted last."""
-    accepted = {
-        normalize_value(candidate.value): candidate.sentence
-        for candidate in ordered
-        if candidate.extractor in EXPLICIT_EXTRACTORS
-    }
-    return [
-        replace(fact, sentence=accepted[normalize_value(fact.value)])
-        for fact in _keep_each_value(ordered)
-        if normalize_value(fact.value) in accepted
-    ]
+    """Make a fact of each instruction that a person accepted as a rule, in the words that they accepted last.
+
+    Orders in other words that say the same support it.
+    """
+    accepted: dict[str, Candidate] = {}
+    for candidate in ordered:
+        if candidate.extractor in EXPLICIT_EXTRACTORS:
+            accepted[normalize_value(candidate.value)] = candidate
+    facts = []
+    for rule in accepted.values():
+        group = [candidate for candidate in ordered if is_same_order(candidate.value, rule.value)]
+        group = [replace(candidate, value=rule.value) for candidate in group]
+        facts.append(_make_fact(group, sentence=rule.sentence))
+    return facts
 
 
 def _operation_of(approval: Candidate) -> str:

@@ -1,4 +1,4 @@
-"""Extracts facts by rules: what a user states outright, and what their steers and approvals show, as candidates.
+"""Extracts facts by rules: what a user states outright, and what their orders and approvals show, as candidates.
 
 A candidate rests on one event alone, so that the candidates are the same however the log is cut into nights. Nothing
 that an agent, a tool, a harness or the caller of a sub-agent says is a fact here.
@@ -13,6 +13,8 @@ from typing import assert_never
 
 from consolidator.memory.calls.approvals import describe_approval
 from consolidator.memory.facts.candidates import (
+    ENDING_SUBJECT,
+    ENDINGS,
     REDACTED_MARK,
     Candidate,
     Proposals,
@@ -22,12 +24,12 @@ from consolidator.memory.facts.candidates import (
     owner_of_statement,
     speaker_name,
 )
-from consolidator.memory.facts.instructions import find_instruction
+from consolidator.memory.facts.endings import find_ending
+from consolidator.memory.facts.instructions import as_rule, find_instruction, is_short_turn
 from consolidator.memory.facts.orders import INSTRUCTION, overrides_instructions, overrides_nearby
-from consolidator.memory.facts.remembered import read_statement
+from consolidator.memory.facts.remembered import as_sentence, read_statement
 from consolidator.memory.facts.statements import Statement, find_statements
 from consolidator.memory.text.invisible import strip_invisible
-from consolidator.memory.text.phrasing import is_question
 from consolidator.memory.text.quotations import quoted_text
 from consolidator.memory.text.recall_markers import strip_recalled
 from consolidator.memory.text.sentences import split_sentences
@@ -40,7 +42,6 @@ MAX_CANDIDATES = 50  # of one message
 MAX_REJECTED = 5  # near misses of one message that are kept, with the reason
 _MAX_QUOTE_CHARS = 300
 _OF_ITS_TASK = "an order that does not say that it lasts: `consolidator rules` proposes it once three sessions gave it"
-_MAX_STEER_CHARS = 160  # a longer steer is about the moment
 
 
 def propose_candidates(
@@ -89,8 +90,7 @@ def _read_message(event: Event, session: SessionContext, redact: Callable[[str],
     name = speaker_name(event, redact)
     subject = name or "user"
     among_people = session.is_among_people(name)
-    steer = _standing_steer(text) if event.data.get("mode") == "steer" else None
-    counts_instructions = session.project is not None and not among_people and steer is None
+    counts_instructions = session.project is not None and not among_people and is_short_turn(text)
     quoted = quoted_text(text)
     ids: set[str] = set()
     rejected: list[RejectedCandidate] = []
@@ -100,7 +100,8 @@ def _read_message(event: Event, session: SessionContext, redact: Callable[[str],
         reason = statement.rejected or _rejection(statement, quote, text)
         if reason is None and quoted and is_quote_in(quote, quoted):
             reason = "quoted from elsewhere"
-        candidate = _make_candidate(event, session, statement, quote, subject=subject)
+        whose = ENDING_SUBJECT if statement.predicate in ENDINGS else subject
+        candidate = _make_candidate(event, session, statement, quote, subject=whose)
         if reason is None and candidate.id not in ids and len(ids) >= MAX_CANDIDATES:
             reason = f"more than {MAX_CANDIDATES} in one message"
         if reason is not None:
@@ -109,43 +110,40 @@ def _read_message(event: Event, session: SessionContext, redact: Callable[[str],
             ids.add(candidate.id)
             proposals.candidates.append(candidate)
     proposals.rejected.extend(rejected[:MAX_REJECTED])
-    if steer is not None:
-        statement = Statement("steer", steer, f"The user steered: {steer}", "preference", "work", single_valued=False)
-        proposals.candidates.append(_make_candidate(event, session, statement, steer, subject=subject, inferred=True))
 
 
 def _find_quoted_statements(
     text: str, session: SessionContext, name: str | None, *, among_people: bool, counts_instructions: bool
 ) -> Iterator[tuple[Statement, str]]:
-    """Yield the statements of a message, each with its quote, and instructions: those may be repeated."""
+    """Yield the statements of a message, each with its quote, what it takes back, and instructions."""
     at_work, who = session.project is not None, name or "the user"
     for sentence in split_sentences(text):
-        states_fact = False
-        for statement in find_statements(sentence, at_work=at_work, who=who, among_people=among_people):
-            states_fact = states_fact or statement.rejected is None
-            yield statement, sentence[:_MAX_QUOTE_CHARS]
+        quote, states_fact = sentence[:_MAX_QUOTE_CHARS], False
+        ending = None if among_people else find_ending(sentence)
+        clauses: tuple[str, ...] = (sentence,)
+        if ending is not None:
+            clauses, says = ending.says, f"No longer: {ending.old}."
+            for about in ending.about:
+                yield Statement(ending.predicate, ending.old, says, "project", about, single_valued=False), quote
+        for clause in clauses:
+            for statement in find_statements(clause, at_work=at_work, who=who, among_people=among_people):
+                states_fact = states_fact or statement.rejected is None
+                yield statement, quote
         instruction = None if states_fact or not counts_instructions else find_instruction(sentence)
         if instruction is not None:
-            says = f"{who} asks again and again: {instruction}."
-            statement = Statement("instruction", instruction, says[:1].upper() + says[1:], "constraint", "work", False)
-            yield statement, sentence[:_MAX_QUOTE_CHARS]
-            yield replace(statement, rejected=_OF_ITS_TASK), sentence[:_MAX_QUOTE_CHARS]
+            rule = as_sentence(as_rule(instruction))
+            statement = Statement("instruction", instruction, rule, "constraint", "work", single_valued=False)
+            yield statement, quote
+            yield replace(statement, rejected=_OF_ITS_TASK), quote
 
 
 def _rejection(statement: Statement, quote: str, text: str) -> str | None:
     if REDACTED_MARK in statement.value or REDACTED_MARK in statement.predicate:
         return "contains a secret"
-    if overrides_instructions(quote) or overrides_nearby(paragraph_around(text, quote)):
+    is_ending = statement.predicate in ENDINGS  # "forget the rule about X" is no attack on its reader
+    if (not is_ending and overrides_instructions(quote)) or overrides_nearby(paragraph_around(text, quote)):
         return INSTRUCTION
     return None if is_quote_in(quote, text) else "quote not in event"
-
-
-def _standing_steer(text: str) -> str | None:
-    """Return a steer that may be meant for good: a short sentence that is no question; else None."""
-    steer = " ".join(text.split())
-    if len(steer) > _MAX_STEER_CHARS or len(steer.split()) < 3 or REDACTED_MARK in steer or is_question(steer):
-        return None
-    return steer
 
 
 def _read_approval(
@@ -183,7 +181,8 @@ def _make_candidate(
     event: Event, session: SessionContext, statement: Statement, quote: str, *, subject: str, inferred: bool = False
 ) -> Candidate:
     level, peer = owner_of_statement(session, about_work=statement.about == "work")
-    key = (session.session_id, str(event.seq), RULE_EXTRACTOR, subject, statement.predicate, statement.value)
+    key = [session.session_id, str(event.seq), RULE_EXTRACTOR, subject, statement.predicate, statement.value]
+    key += [level] if statement.predicate in ENDINGS else []  # one for each level
     return Candidate(
         id=hashlib.blake2b("\x1f".join(key).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest(),
         session_id=session.session_id,

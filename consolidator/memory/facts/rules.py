@@ -1,350 +1,197 @@
 """The table of rules: the forms in which people state facts in English. `statements` applies it, in this order.
 
 A row reads: name, example, pattern, then what it makes: predicate, sentence and kind of the fact, then its options (see
-`Rule`). Precision before recall: a form that leaves room for doubt has no row.
+`Rule`). Each form was met in logs of others, or is one that the documentation names; a form that leaves room for doubt
+has no row.
 """
 
 from __future__ import annotations
 
 from consolidator.memory.facts.rule import Rule
-from consolidator.memory.facts.rule_patterns import (
-    ADVERBS,
-    ANY_SUBJECT,
-    CAPITALISED,
-    DENIAL,
-    END_OF_EMPLOYER,
-    END_OF_PLACE,
-    END_OF_ROLE,
-    END_OF_VALUE,
-    ENSURE,
-    FORBIDDEN_VERB,
-    FROM_NOW,
-    I_AM,
-    IN_PROJECT,
-    IS,
-    LANGUAGE,
-    LASTING_ORDER,
-    LIKES,
-    MANNER_OF_WORK,
-    MUST_OF_KIND,
-    NOT_PERFECT,
-    OPERATING_SYSTEM,
-    ORDER_VERB,
-    PROJECT,
-    RELATIVE,
-    ROLE,
-    SHOULD,
-    TEAM_ATTRIBUTE,
-    THING_AT_HAND,
-    TIER,
-    USUALLY,
-    WORD,
-)
 from consolidator.memory.facts.value_checks import (
-    is_address,
     is_anything,
-    is_chosen_technique,
-    is_corrected_value,
-    is_favorite,
-    is_forbiddable,
+    is_choice,
     is_full_clause,
-    is_generic_choice,
-    is_generic_practice,
-    is_habit,
-    is_handle,
     is_identifier,
-    is_job,
     is_lasting_clause,
-    is_lasting_generic,
-    is_lasting_order,
     is_liked_thing,
     is_name,
-    is_no_date,
-    is_not_ended,
-    is_not_transient,
     is_practice,
     is_preferable,
-    is_short,
     is_specific,
-    is_standing_condition,
     is_standing_order,
-    is_team_decision,
     is_technique,
-    is_tool,
-    is_unwanted_kind,
 )
+from consolidator.memory.text.phrasing import FROM_NOW
+
+_WORD = r"[^\W\d_][\w'’-]*"
+_NAME = r"[A-ZÀ-Þ][\w'’-]+"
+_I_AM = r"(?:I'm|I’m|I am|i'm|i’m|i am)"
+_IS = r"(?:,? (?:it's|it is|is|which is)|'s|’s|:| is:)"
+# Where a value must end: before any other word the sentence says something else ("in Berlin no longer").
+_END = r"(?=$|[,;!?()]|\.(?:\s|$)| - | – | — | (?:and|but|if|with|since|because|from|or)\b)"
+_LANGUAGES = (
+    r"(?:English|German|French|Spanish|Italian|Portuguese|Dutch|Polish|Czech|Russian|Ukrainian|Turkish|Swedish|Danish|"
+    r"Norwegian|Finnish|Greek|Hungarian|Romanian|Japanese|Chinese|Korean|Hindi|Arabic|Hebrew|Vietnamese|Thai)"
+)
+_TIER = r"(?P<value>gold|silver|platinum|bronze|diamond|premium|regular|basic|vip)"
+_ADVERBS = r"(?:(?:really|generally|usually|always|much|also|normally|just|absolutely|only) ){0,2}"
+_LIKES = r"(?P<what>like|love|hate|dislike|enjoy|can't stand|don't like|do not like)"
+_USUALLY = r"(?:(?:all|mostly|only|also|always|generally|usually|now) )?"
+_IN_PROJECT = r"(?: (?:here|in (?:this|our) (?:repo(?:sitory)?|project|codebase|app|team)))?"
+_SHOULD = r"(?:should|must|need to|have to|shall|are to)"
+_ENSURE = r"(?:make sure (?:to|you|that you)|be sure to|it's important to)"
+_PROJECT = r"(?:project|repo|repository|codebase|app|application|package|service|backend|frontend|api|site|library)"
+_ATTRIBUTE = (
+    r"(?:tech )?stack|package manager|database|ci|build (?:tool|system)|backend|frontend|default branch|main branch|"
+    r"test (?:framework|runner)|style guide|formatter|linter|deploy(?:ment)? target|issue tracker|code style|"
+    r"staging (?:url|server|environment)|naming convention|line length|orm|queue|cloud provider"
+)
+_AT_HAND = (
+    r"(?:file|error|problem|issue|bug|test|function|value|thing|question|reason|answer|output|result|line|code|point|"
+    r"button|page|section)"
+)
+# What has a name, an address or a machine: a few words, and no pronoun.
+_THING = (
+    r"(?!(?:it|this|that|these|those|there|here|what|which|who|if|when|why|how|he|she|they|we|you|i|everything|my|"
+    rf"(?:the |our )?(?:[\w-]+ )?{_AT_HAND} (?:is|lives|runs|listens|can))\b)(?P<article>the |our "
+    r")?(?P<thing>(?:[\w`/-]+ ){0,3}[\w`/-]+)"
+)
+_DENIAL = r"(?:no|nope|wrong|actually|correction|not quite|that's wrong|that's not right|incorrect)[,.:;! –-]+"
 
 RULES = (
-    # Corrections of an earlier statement
-    Rule("renamed", "No, it's called Volt, not Bolt.",
-         r"(?:(?:no|nope|actually)[,.:;! –-]+)?(?:it's|it’s|it is) (?:called|named|spelled|pronounced) "
-         r"(?P<value>[^,;]{2,40}),? not (?P<other>[^,;.]{2,40})[.!]?$",
-         "not {other}", "it is called {value}, not {other}.", "project",
-         about="work", single_valued=True, keeps_lead_in=True, check=is_technique),
+    # Corrections of an earlier statement; `endings` ends that one
     Rule("corrected", "Wrong, the port is 8443.",
-         rf"{DENIAL}(?:actually,? )?(?:the|our|my) (?!{THING_AT_HAND} )(?P<what>[\w -]{{2,40}}?) (?:is|are) "
-         r"(?:actually |really |called |named |now )?(?P<value>.+)",
-         "{what}", "the {what} is {value}.", "project",
-         about="work", single_valued=True, project_only=True, keeps_lead_in=True, check=is_corrected_value),
+         rf"{_DENIAL}(?:actually,? )?(?:the|our|my) (?!{_AT_HAND} )(?P<what>[\w -]{{2,40}}?) (?:is|are) "
+         r"(?:actually |really |called |named |now )?(?!(?:not|wrong|still|failing|broken|missing|too|"
+         r"also)\b)(?P<value>.+)",
+         "{what}", "The {what} is {value}.", "project",
+         about="work", single_valued=True, project_only=True, keeps_lead_in=True, check=is_specific),
     Rule("contradicted", "No, it's 5433, not 5432.",
          r"(?:(?:no|nope|actually)[,.:;! –-]+)?(?:it's|it’s|it is|that's|that is|they're) "
-         r"(?:called |named |spelled )?(?P<value>[^,;]{2,40}), not (?P<other>[^,;.]{2,40})[.!]?$",
-         "not {other}", "it is {value}, not {other}.", "project",
-         about="work", project_only=True, keeps_lead_in=True, check=is_specific),
+         r"(?:(?P<called>called |named |spelled )|(?=(?-i:[^,;]*[A-Z\d`./_])))(?P<value>[^,;]{2,40}?)"
+         r",? not (?P<other>[^,;.]{2,40})[.!]?$",
+         "not {other}", "It is {called}{value}, not {other}.", "project",
+         about="work", project_only=True, keeps_lead_in=True, check=is_technique),
     # Who a person is
     Rule("name", "My name is Priya Raman.",
-         rf"\bmy (?:full |first )?name{IS}\s+(?P<value>{WORD}(?: {WORD}){{0,3}}?)"
-         r"(?=$|[,;!?(]|\.(?:\s|$)| and | but | - )",
-         "name", "the name of {whom} is {value}.", "profile", single_valued=True, anywhere=True, check=is_name),
-    Rule("nickname", "You can call me Bex.",
-         rf"(?:[Yy]ou can |[Jj]ust )?[Cc]all me (?P<value>{CAPITALISED}(?: {CAPITALISED})?)"
-         r"(?=$|[,;.!?]| from now)",
-         "name", "{who} wants to be called {value}.", "profile",
-         single_valued=True, case_sensitive=True, check=is_name),
+         rf"\b(?:my (?:full |first )?name{_IS}|(?:^|you can |just |please )call me)\s+(?P<value>{_WORD}(?: "
+         rf"{_WORD}){{0,3}}?)"
+         r"(?=$|[,;!?(]|\.(?:\s|$)| and | but | from now| - )",
+         "name", "The name of {whom} is {value}.", "profile", single_valued=True, anywhere=True, check=is_name),
     Rule("introduction", "I'm Kwame Mensah, we spoke last week.",
-         rf"(?:{I_AM}|[Tt]his is) (?P<value>{CAPITALISED} {CAPITALISED}(?: {CAPITALISED})?)"
-         r"(?=$|[,;.!?]| from | and | here\b)",
-         "name", "the name of {whom} is {value}.", "profile", single_valued=True, case_sensitive=True, check=is_name),
+         rf"{_I_AM} (?P<value>{_NAME} {_NAME}(?: {_NAME})?)(?=$|[,;.!?]| from | and | here\b)",
+         "name", "The name of {whom} is {value}.", "profile", single_valued=True, case_sensitive=True, check=is_name),
     Rule("user id", "My user ID is lena_hoff_2291.",
-         rf"\bmy (?:user ?(?:id|name)|id)(?: number)?(?:{IS}|,| should be)?\s+"
-         r"(?P<value>[\w.@+-]{0,63}?[\d_@][\w.@+-]{0,63})(?<![.-])(?!['’]?\w)",
-         "user id", "the user ID of {whom} is {value}.", "profile",
+         rf"(?:\bmy (?:user ?(?:id|name)|id)(?: number)?(?:{_IS}|,| should be)?\s+|^i(?:'m|’m| am) "
+         rf"(?=[a-z]+_\w+_\d+{_END}))"
+         r"(?P<value>[\w.@+-]{0,63}?[\d_@][\w.@+-]{0,63})(?<![.-])(?!['’]?\w| friend)",
+         "user id", "The user ID of {whom} is {value}.", "profile",
          single_valued=True, anywhere=True, check=is_identifier),
-    Rule("introduction by user id", "I am raj_patel_7710.",
-         rf"i(?:'m|’m| am) (?P<value>[a-z]+(?:_[a-z]+)*_\d+){END_OF_VALUE}",
-         "user id", "the user ID of {whom} is {value}.", "profile", single_valued=True, check=is_identifier),
-    Rule("account number", "My customer number is KD-448120.",
-         r"\bmy (?P<what>(?:customer|account|member(?:ship)?|employee|loyalty|frequent flyer|badge) "
-         rf"(?:id|number)){IS}\s+(?P<value>[\w.@+-]+\w)",
-         "{what}", "the {what} of {whom} is {value}.", "profile",
-         single_valued=True, anywhere=True, check=is_identifier),
-    Rule("account handle", "My GitHub handle is @mossy-oak.",
-         r"\bmy (?P<what>github|gitlab|twitter|slack|discord|telegram)"
-         rf"(?: user ?name| handle| account| id){IS}\s+(?P<value>@?[\w.-]+\w)",
-         "{what} account", "the {what} account of {whom} is {value}.", "profile",
-         single_valued=True, anywhere=True, check=is_handle),
     Rule("email", "My email address is rosa.fuentes@posteo.example.",
-         rf"\bmy (?:work |personal |private )?e-?mail(?: address)?(?: on file)?{IS}\s+"
+         rf"\bmy (?:work |personal |private )?e-?mail(?: address)?(?: on file)?{_IS}\s+"
          r"(?P<value>[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){1,5})",
-         "email", "the email address of {whom} is {value}.", "profile",
+         "email", "The email address of {whom} is {value}.", "profile",
          single_valued=True, anywhere=True, check=is_anything),
-    Rule("phone number", "My phone number is +49 170 5550123.",
-         rf"\bmy (?:(?:cell|mobile|tele|work|home) ?)?phone(?: number)?{IS}\s+(?P<value>\+?[\d() .-]{{6,20}}\d)",
-         "phone number", "the phone number of {whom} is {value}.", "profile",
-         single_valued=True, anywhere=True, check=is_anything),
-    Rule("date of birth", "My date of birth is 14 March 1987.",
-         rf"\bmy (?:date of birth|dob|birth ?day|birth date){IS}(?: on)?\s+(?P<value>[A-Za-z0-9 ,/.-]{{2,30}}\d)"
-         r"(?=$|[;.!?]|, (?:and|but)| and | but )",
-         "date of birth", "{who} was born on {value}.", "profile",
-         single_valued=True, anywhere=True, check=is_not_ended),
-    Rule("address", "My address is 48 Birch Lane, Leeds LS6 2AB.",
-         r"my (?:home |postal |mailing |shipping )?address is (?P<value>[^?!]*\d[^?!]*)",
-         "address", "the address of {whom} is {value}.", "profile",
-         single_valued=True, whole_sentence=True, check=is_address),
-    Rule("time zone", "My time zone is Europe/Lisbon.",
-         r"my (?:local )?time ?zone is (?P<value>\S+(?: time)?)",
-         "time zone", "the time zone of {whom} is {value}.", "profile", single_valued=True, check=is_specific),
-    Rule("lives in", "I live in Gothenburg.",
-         rf"[Ii] (?:currently |now )?live in (?P<value>(?:the )?{CAPITALISED}(?:,? {CAPITALISED}){{0,3}})"
-         rf"{END_OF_PLACE}",
-         "home", "{who} lives in {value}.", "profile", single_valued=True, case_sensitive=True, check=is_anything),
-    Rule("based in", "I'm based in Porto.",
-         rf"{I_AM} (?:based|located|living) in "
-         rf"(?P<value>(?:the )?{CAPITALISED}(?:,? {CAPITALISED}){{0,3}}){END_OF_PLACE}",
-         "home", "{who} is based in {value}.", "profile", single_valued=True, case_sensitive=True, check=is_anything),
-    Rule("works for", "I work for Northwind Logistics.",
-         rf"[Ii] work (?:at|for) (?P<value>{CAPITALISED}(?: {CAPITALISED}){{0,3}}){END_OF_EMPLOYER}",
-         "employer", "{who} works for {value}.", "profile", single_valued=True, case_sensitive=True, check=is_name),
-    Rule("works as", "I work as a paediatric nurse.",
-         rf"i work as an? (?P<value>[\w -]{{3,60}}){END_OF_VALUE}",
-         "occupation", "{who} works as {value}.", "profile", single_valued=True, check=is_job),
-    Rule("occupation", "I'm a structural engineer.",
-         rf"i(?:'m|’m| am) an? (?P<value>{ROLE}){END_OF_ROLE}",
-         "occupation", "{who} is a {value}.", "profile"),
     Rule("membership", "I'm a bronze member.",
-         rf"(?:\bi(?:'m|’m| am|'ve been|’ve been| have been)|^as) an? {TIER}[ -](?:\w+ )?"
+         rf"(?:\bi(?:'m|’m| am|'ve been|’ve been| have been)|^as) an? {_TIER}[ -](?:\w+ )?"
          r"(?:member|customer|subscriber)\b",
          "membership", "{who} is a {value} member.", "profile", single_valued=True, anywhere=True, check=is_anything),
-    Rule("diet", "I am allergic to shellfish.",
-         rf"i(?:'m|’m| am) (?P<value>vegan|vegetarian|(?:allergic|intolerant) to [\w -]+){END_OF_ROLE}",
-         "diet", "{who} is {value}.", "profile"),
-    Rule("pronouns", "My pronouns are they/them.",
-         r"my pronouns are (?P<value>[\w/ ]+)",
-         "pronouns", "the pronouns of {whom} are {value}.", "profile", single_valued=True, check=is_anything),
-    Rule("native language", "My native language is Polish.",
-         rf"my (?:native|first|mother) (?:language|tongue) is (?P<value>{LANGUAGE})",
-         "native language", "the native language of {whom} is {value}.", "profile",
-         single_valued=True, check=is_anything),
+    Rule("home", "I live in Gothenburg.",
+         rf"(?:(?:[Ii] (?:now )?live|{_I_AM} based) in|[Ii](?:'ve|"
+         rf" have)?(?: just)? moved to) (?P<value>(?:the )?{_NAME}(?:,? (?!I\b){_NAME}){{0,3}})"
+         rf"(?!, (?!I['’])[A-ZÀ-Þ][\w'’-]){_END}",
+         "home", "{who} lives in {value}.", "profile", single_valued=True, case_sensitive=True, check=is_anything),
     Rule("language of answers", "Please answer in French.",
-         rf"(?:always )?(?:answer|reply|respond|talk|write|speak)(?: to me)?(?: only)? in (?P<value>{LANGUAGE})"
-         r"(?=$|[,;.!?]| from now| always| please)",
+         rf"(?:always )?(?:answer|reply|respond|talk|write|speak)(?: to me)?(?: only)? in (?P<value>{_LANGUAGES})"
+         r"(?=$|[,;.!?]| from now| always| please| again)",
          "language of answers", "{who} wants answers in {value}.", "preference",
          to_agent=True, single_valued=True, check=is_anything),
-    Rule("relative", "My dog is called Biscuit.",
-         rf"[Mm]y (?P<what>{RELATIVE})(?:(?:'s|’s) name is| is called| is named) "
-         rf"(?P<value>{CAPITALISED}(?: {CAPITALISED})?)(?=$|[,;.!?]| and )",
-         "{what}", "the {what} of {whom} is {value}.", "relation",
-         single_valued=True, case_sensitive=True, check=is_name),
-    # What a person likes and does
+    # What a person likes
     Rule("prefers", "I prefer window seats.",
-         rf"i (?:would )?{ADVERBS}prefer (?P<value>.+)",
+         rf"(?:i (?:would )?{_ADVERBS}prefer|my preference is(?: for| to)?) (?P<value>.+)",
          "prefers", "{who} prefers {value}.", "preference", check=is_preferable),
     Rule("favorite", "My favorite color is teal.",
          r"my (?P<what>(?:preferred|favou?rite) [\w -]{2,30}?) (?:is|are) (?P<value>.+)",
-         "{what}", "the {what} of {whom} is {value}.", "preference", single_valued=True, check=is_favorite),
-    Rule("preference", "My preference is small pull requests.",
-         r"my preference is (?:for |to )?(?P<value>.+)",
-         "prefers", "{who} prefers {value}.", "preference", check=is_preferable),
-    Rule("likes when", "I hate it when you paste whole files back.",
-         rf"i {ADVERBS}{LIKES} (?:it )?when (?P<value>.+)",
-         "{what} when", "{who} {does} it when {value}.", "preference", whole_sentence=True, check=is_lasting_clause),
+         "{what}", "The {what} of {whom} is {value}.", "preference", single_valued=True, check=is_liked_thing),
     Rule("likes", "I really like jazz.",
-         rf"i {ADVERBS}{LIKES} (?P<value>.+)",
+         rf"i {_ADVERBS}{_LIKES} (?P<value>.+)",
          "{what}", "{who} {does} {value}.", "preference", check=is_liked_thing),
     Rule("wants only", "I only want bullet points, no paragraphs.",
          r"i (?:would |'d )?only (?:ever )?want (?P<value>[^,;]+)",
          "wants only", "{who} only wants {value}.", "preference", about="work", to_agent=True),
-    Rule("wants its work", "I want short answers.",
-         rf"i (?:want|would like|'d like) (?P<value>{MANNER_OF_WORK})(?:,? please)?[.!]*$",
-         "wants", "{who} wants {value}.", "preference", about="work", to_agent=True, project_only=True),
-    Rule("does not want", "I don't want any emojis in the docs.",
-         r"i (?:do not|don't|don’t|never) want (?:to see )?(?:any )?(?P<value>(?!you\b|to\b)[\w`/ -]{3,60}?)"
-         rf"{IN_PROJECT}(?:,? (?:please|ever))?[.!]*$",
-         "rule against", "{who} wants no {value}.", "constraint",
-         about="work", to_agent=True, project_only=True, check=is_unwanted_kind),
-    Rule("expects", "I want you to always show the diff first.",
-         r"i(?: want| need| expect| would like|'d like|’d like) (?:you|everything|all \w+|every \w+) to "
-         r"(?P<value>(?:always|never) .+)",
-         "rule", "{who} wants: {value}.", "constraint", about="work", to_agent=True, check=is_lasting_clause),
-    Rule("habit", "I always travel with hand luggage.",
-         r"i (?P<what>always|never) (?P<value>.+)",
-         "{what}", "{who}, as a habit: {what} {value}.", "preference", check=is_habit),
-    Rule("personal tool", "I use Obsidian for notes.",
-         r"i (?:(?:mostly|only|generally|usually|exclusively) )?use (?P<value>[^,;]{2,60}?) (?:for|as) "
-         r"(?P<what>[^,;.]{2,60})[.!]?$",
-         "uses for {what}", "{who} uses {value} for {what}.", "environment", single_valued=True, check=is_tool),
     # How work is to be done
     Rule("remember that", "Please keep in mind that our API has a rate limit of 50 requests per second.",
          r"(?:to )?(?:remember|keep in mind|bear in mind|don't forget|do not forget|for (?:your )?future "
-         r"reference|memori[sz]e|make a note)(?: that|:|,| -)\s*(?P<value>.+)",
-         "remember", "{who} asked to remember: {value}.", "project",
-         about="work", to_agent=True, whole_sentence=True, check=is_full_clause),
-    Rule("remember", "Remember our customers are mostly hospitals.",
-         r"(?:remember|keep in mind|don't forget) (?P<value>(?:i|we|our|my|you|all|every|never|always)\b .+)",
-         "remember", "{who} asked to remember: {value}.", "project",
-         about="work", to_agent=True, whole_sentence=True, check=is_full_clause),
-    Rule("remember to", "Don't forget to run the linter after every change.",
-         r"(?:remember|don't forget|do not forget) to "
-         r"(?P<value>(?:always|never) .+|.+? (?:before|after|when|whenever|every|each) .+)",
-         "rule", "{who} asked: {value}.", "constraint",
-         about="work", to_agent=True, whole_sentence=True, check=is_lasting_generic),
+         r"reference|memori[sz]e|make a note)(?:(?: that|:|,| -)\s*| (?=(?:i|we|our|my|you|all|every|never|always)\b))"
+         r"(?P<value>.+)",
+         "remember", "{value}.", "project", about="work", to_agent=True, whole_sentence=True, check=is_full_clause),
     Rule("from now on", "From now on, use snake_case for column names.",
          rf"(?:{FROM_NOW}|in (?:the )?future(?=,? (?:please|always|never|do|don't|use)\b))[,:]? "
          r"(?:(?:please|i want you to|i'd like you to|you should|you must|let's|we) )?"
-         rf"(?P<value>{LASTING_ORDER})",
-         "rule", "from then on, {who} wants: {value}.", "constraint",
-         about="work", to_agent=True, whole_sentence=True, check=is_lasting_clause),
+         r"(?P<value>(?:always|never|don't|do not|use|only|"
+         r"(?!(?:i|we|you|it|the|this|could|might|may|will|would|is|are|was)\b)\w+) .+)",
+         "rule", "{value}.", "constraint", about="work", to_agent=True, whole_sentence=True, check=is_lasting_clause),
     Rule("... from now on", "Use British spelling from now on.",
          rf"(?!(?:i|it|this|that|there)\b)(?P<value>[a-z]\w+ .+?),? {FROM_NOW}[.!]?$",
-         "rule", "from then on, {who} wants: {value}.", "constraint",
-         about="work", to_agent=True, whole_sentence=True, check=is_lasting_clause),
-    Rule("whenever", "Whenever you add an endpoint, update the OpenAPI file.",
-         r"(?P<value>(?:every time|each time|whenever) (?:you|we|there) .+?, .+)",
-         "rule", "{who} wants: {value}.", "constraint",
-         about="work", to_agent=True, whole_sentence=True, check=is_standing_condition),
+         "rule", "{value}.", "constraint", about="work", to_agent=True, whole_sentence=True, check=is_lasting_clause),
     Rule("always or never", "Always run the formatter before you commit.",
-         rf"(?!we never use\b)(?:(?:(?:you|we|agents?) {SHOULD}|we|{ENSURE}) )?"
-         r"(?P<value>(?:always|never|don't ever|do not ever|never ever) .+)",
-         "rule", "{who} wants: {value}.", "constraint",
-         about="work", to_agent=True, whole_sentence=True, check=is_standing_order),
-    Rule("if always", "If the build breaks, always revert first.",
-         r"(?P<value>if [^,]{3,80}, (?:then )?(?:please )?(?:always|never) .+)",
-         "rule", "{who} wants: {value}.", "constraint",
-         about="work", to_agent=True, whole_sentence=True, check=is_not_transient),
-    Rule("do not", "Don't use wildcard imports.",
-         rf"(?:you (?:should not|shouldn't|must not|mustn't)|don't|do not|i (?:don't|do not) want you to) "
-         rf"(?P<value>(?:{FORBIDDEN_VERB}) .+)",
-         "rule against", "{who} does not want the agent to {value}.", "constraint",
-         about="work", to_agent=True, project_only=True, check=is_forbiddable),
+         rf"(?!we never use\b)(?:(?:(?:you|we|agents?) {_SHOULD}|we|{_ENSURE}|i want you to) )?"
+         r"(?P<value>(?:always|never|don't ever|do not ever|never ever) .+|if [^,]{3,80}, (?:then )?(?:please )?"
+         r"(?:always|never) .+|(?:every time|each time|whenever) (?:you|we|there) .+?, .+)",
+         "rule", "{value}.", "constraint", about="work", to_agent=True, whole_sentence=True, check=is_standing_order),
     Rule("instead of", "Use logging instead of print.",
          r"(?:we should )?(?P<what>use|prefer) (?P<value>[^,;]{2,60}?)"
-         r"(?:,? not |,? instead of |,? rather than |,? over )(?P<other>(?:[^,;.]|\.(?=\w)){2,60}?)[.!]*$",
-         "instead of {other}", "{who} wants to {what} {value} instead of {other}.", "constraint",
+         r"(?:,? not |,? instead of |,? rather than |,? over |,? never )(?P<other>(?:[^,;.]|\.(?=\w)){2,60}?)[.!]*$",
+         "instead of {other}", "{what} {value} instead of {other}.", "constraint",
          about="work", to_agent=True, single_valued=True, project_only=True, check=is_technique),
-    Rule("stop doing", "Stop adding type comments.",
-         rf"stop (?P<value>\w+ing\b.*?){IN_PROJECT}[.!]*$",
-         "rule against", "{who} wants the agent to stop {value}.", "constraint",
-         about="work", to_agent=True, project_only=True),
-    Rule("this, no that", "Use semantic tokens, no hard-coded colours!",
-         rf"(?P<value>{ORDER_VERB} [^,;!?]{{2,60}}, no [\w -]{{2,40}}?){IN_PROJECT}(?:,? (?:please|ever))?[.!]*$",
-         "rule", "{who} wants: {value}.", "constraint",
-         about="work", to_agent=True, project_only=True, whole_sentence=True, check=is_lasting_order),
-    Rule("none of", "No emojis in commit messages.",
-         rf"no (?P<value>[\w`/ -]{{3,60}}?){IN_PROJECT}(?:,? (?:please|ever))?[.!]*$",
-         "rule against", "{who} wants no {value}.", "constraint",
-         about="work", to_agent=True, project_only=True, check=is_unwanted_kind),
-    Rule("must never", "Broken plugins must never stop the server.",
-         rf"(?P<value>{ANY_SUBJECT} (?:must|should|may|shall|can)"
-         rf"(?: never| always| only|(?: not|n't) ever) {NOT_PERFECT}\w.+)",
-         "rule", "{who} wants: {value}.", "constraint",
-         about="work", to_agent=True, project_only=True, whole_sentence=True, check=is_lasting_clause),
-    Rule("must", "Commit messages must be in English.",
-         rf"(?P<value>{MUST_OF_KIND} {NOT_PERFECT}\w.+)",
-         "rule", "{who} wants: {value}.", "constraint",
-         about="work", to_agent=True, project_only=True, whole_sentence=True, check=is_lasting_generic),
-    Rule("only use", "Only use the standard library for scripts.",
-         rf"(?P<value>only (?:ever )?{ORDER_VERB} .+)",
-         "rule", "{who} wants: {value}.", "constraint",
-         about="work", to_agent=True, project_only=True, whole_sentence=True, check=is_lasting_generic),
     # What a project or a team uses
     Rule("does not use", "We don't use Docker.",
-         rf"(?:here )?we (?:do not|don't|don’t|never) use (?P<value>.+?){IN_PROJECT}[.!]*$",
-         "does not use", "they do not use {value}.", "environment", about="work", check=is_generic_practice),
+         rf"(?:here )?we (?:do not|don't|don’t|never) use (?P<value>.+?){_IN_PROJECT}[.!]*$",
+         "does not use", "We do not use {value}.", "environment", about="work", check=is_practice),
     Rule("uses for", "We use Buildkite for CI.",
-         rf"(?:here )?we {USUALLY}use (?P<value>[^,;]{{2,80}}?) (?:for|as) (?P<what>[^,;.]{{2,60}})[.!]?$",
-         "uses for {what}", "they use {value} for {what}.", "environment",
+         rf"(?:here )?we {_USUALLY}use (?P<value>[^,;]{{2,80}}?) (?:for|as) (?P<what>[^,;.]{{2,60}})[.!]?$",
+         "uses for {what}", "We use {value} for {what}.", "environment",
          about="work", single_valued=True, check=is_practice),
+    Rule("uses, not", "We use pnpm here, never npm.",
+         rf"(?:here )?we {_USUALLY}use (?P<value>[^,;]{{2,60}}?){_IN_PROJECT},? (?:and )?(?:not|never|no longer|"
+         rf"instead of) (?P<other>[^,;]{{2,60}}?){_IN_PROJECT}[.!]*$",
+         "uses", "We use {value}, not {other}.", "environment", about="work", check=is_practice),
     Rule("uses", "We use Terraform.",
-         rf"(?:here )?we {USUALLY}use (?P<value>.+)",
-         "uses", "they use {value}.", "environment", about="work", check=is_practice),
-    Rule("operating system", "I'm on Fedora 41.",
-         rf"(?:I'm|I’m|I am|i'm|i am|[Ww]e're|[Ww]e are) (?:on|using|running) (?P<value>{OPERATING_SYSTEM})",
-         "operating system", "{who} works on {value}.", "environment",
-         single_valued=True, case_sensitive=True, check=is_short),
-    Rule("platform", "We're on Django 5.1.",
-         r"[Ww]e(?:'re|’re| are) (?:on|using|running) "
-         r"(?P<value>[A-Z][\w.+#-]*(?: [\w.+#-]*\d[\w.]*)?|[a-z]+ v?\d+(?:\.[\w.]+)*)"
-         r"(?=$|[,;.!]| and | for | in )",
-         "runs on", "they are on {value}.", "environment",
-         about="work", project_only=True, case_sensitive=True, check=is_no_date),
+         rf"(?:here )?we {_USUALLY}use (?P<value>.+?){_IN_PROJECT}[.!]*$",
+         "uses", "We use {value}.", "environment", about="work", check=is_practice),
     Rule("project property", "The backend is written in Elixir.",
-         rf"(?:this|the|our|my) {PROJECT} (?P<what>uses|is written in|runs on|requires|is built with|targets|is "
-         r"deployed (?:on|to|with)|is hosted on|depends on) (?P<value>.+)",
-         "{what}", "the project {what} {value}.", "environment", about="work", project_only=True, check=is_practice),
-    Rule("team attribute", "Our default branch is trunk.",
-         rf"our (?P<what>{TEAM_ATTRIBUTE}) (?:is|are) (?P<value>.+)",
-         "{what}", "their {what} is {value}.", "environment", about="work", single_valued=True, check=is_practice),
-    Rule("team practice", "We deploy to Heroku.",
-         r"we (?P<what>deploy (?:on|to|with)|host (?:on|with)|run on|build with|test with|ship (?:on|with)) "
+         rf"(?:this|the|our|my) {_PROJECT} (?P<what>uses|is written in|requires|is built with|targets|depends on) "
          r"(?P<value>.+)",
-         "{what}", "they {what} {value}.", "environment", about="work", check=is_specific),
+         "{what}", "The project {what} {value}.", "environment", about="work", project_only=True, check=is_practice),
+    Rule("called", "Our test cluster is called vega.",
+         rf"{_THING} is (?:called|named) (?!(?:twice|once|again|before|after|by|from|when|if|in|with|every|"
+         rf"only)\b)(?P<value>.+)",
+         "{thing} is called", "{article}{thing} is called {value}.", "environment",
+         about="work", to_agent=True, single_valued=True, check=is_name),
+    Rule("at", "The staging database lives at db-7.example.",
+         rf"{_THING} (?:(?:is|lives|sits|can be (?:found|reached)|is reachable) (?:now )?at|(?:has |was )?moved to|"
+         rf"listens on) "
+         r"(?P<value>.+)",
+         "{thing} is at", "{article}{thing} is at {value}.", "environment",
+         about="work", to_agent=True, single_valued=True, check=is_specific),
+    Rule("on", "The worker runs on Fly.io.",
+         rf"{_THING} (?P<what>is (?:now )?on|(?:runs|is (?:hosted|deployed|published)|lives) (?:on|with|to|in|"
+         rf"under)) (?P<value>.+)",
+         "{thing} runs on", "{article}{thing} {what} {value}.", "environment",
+         about="work", to_agent=True, single_valued=True, check=is_specific),
+    Rule("team attribute", "Our default branch is trunk.",
+         rf"(?:our (?P<what>{_ATTRIBUTE})|the (?P<that>{_ATTRIBUTE})(?= (?:is|are) (?:now |called "
+         rf")?\S*(?-i:[A-Z\d`./_])))"
+         r" (?:is|are)(?: now| called)? (?P<value>.+)",
+         "{what}{that}", "The {what}{that} is {value}.", "environment",
+         about="work", single_valued=True, check=is_practice),
+    Rule("team practice", "We deploy to Heroku.",
+         r"we (?:now )?(?P<what>(?:deploy|host|run|build|test|ship|release) (?:on|to|with|at|via)) (?P<value>.+)",
+         "{what}", "We {what} {value}.", "environment", about="work", check=is_specific),
     # What was decided
-    Rule("we decided", "We chose to drop IE11 support.",
-         r"we(?:'ve| have|’ve)? (?:decided|agreed|settled|opted|chose|chosen)(?: to go)? "
-         r"(?:on|to|for|with|that|against) (?P<value>.+)",
-         "decided", "they decided: {value}.", "decision", about="work", check=is_team_decision),
-    Rule("I decided", "I've decided against microservices.",
-         r"i(?:'ve| have|’ve)? decided (?:to|that|on|against) (?P<value>.+)",
-         "decided", "{who} decided: {value}.", "decision", about="work", project_only=True, check=is_generic_choice),
-    Rule("let's go with", "Let's go with SQLite.",
-         r"let(?:'s|’s|s| us) (?:go|stick|stay) with (?P<value>.+)",
-         "decided", "they decided to go with {value}.", "decision",
-         about="work", project_only=True, check=is_chosen_technique),
-    Rule("let's use", "Let's use asyncio.",
-         r"let(?:'s|’s|s| us) (?:just )?use (?P<value>.+)",
-         "decided", "they decided to use {value}.", "decision",
-         about="work", project_only=True, check=is_chosen_technique),
-    Rule("the decision is", "The decision is to postpone the mobile app.",
-         r"the decision is (?:to |that )?(?P<value>.+)",
-         "decided", "the decision is: {value}.", "decision", about="work", check=is_lasting_clause),
+    Rule("decided", "We chose to drop IE11 support.",
+         r"(?:we(?:'ve| have|’ve)? (?:decided|agreed|settled|opted|chose|chosen)(?: to go)? (?:on|to|for|with|that|"
+         r"against)|the decision is(?: to| that)?) (?P<value>.+)",
+         "decided", "Decided: {value}.", "decision", about="work", check=is_choice),
 )  # fmt: skip

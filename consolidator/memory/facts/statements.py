@@ -16,10 +16,10 @@ from consolidator.memory.text.phrasing import (
     is_inside_quotes,
     is_question,
     mend_contractions,
+    mend_now,
     strip_hypothesis,
     strip_lead_in,
     strip_punctuation,
-    to_third_person,
 )
 
 _MAX_VALUE_CHARS = 200
@@ -53,7 +53,7 @@ def find_statements(
     only_considered = (
         "a question" if is_question(sentence) else "only considered" if is_hypothetical(sentence) else None
     )
-    bare = strip_hypothesis(strip_lead_in(sentence))
+    bare = mend_now(strip_hypothesis(strip_lead_in(sentence)))
     for rule in RULES:
         text = sentence if rule.keeps_lead_in or rule.anywhere else bare
         match = rule.regex.search(text) if rule.anywhere else rule.regex.match(text)
@@ -89,15 +89,16 @@ def _make_statement(rule: Rule, match: re.Match[str], who: str) -> Statement:
     if rule.predicate == "rule" and value[1:2].islower():  # the value began the sentence
         value = value[:1].lower() + value[1:]
     groups = {
-        name: strip_punctuation(group).lower() for name, group in match.groupdict().items() if group and name != "value"
+        name: strip_punctuation(group or "") + " " * (group or "").endswith(" ")  # before what follows it
+        for name, group in match.groupdict().items()
+        if name != "value"
     }
-    verb = groups.get("what", "")
+    verb = groups.get("what", "").lower()
     does = _THIRD_PERSON.get(verb, f"{verb}s")
-    sentence = rule.sentence.format(
-        **{"who": who, "whom": who, "value": _in_third_person(rule, value), "does": does, **groups}
-    )
+    sentence = rule.sentence.format(**{"who": who, "whom": who, "value": value, "does": does, **groups})
+    predicate = rule.predicate.format(**{name: group.lower() for name, group in groups.items()})
     return Statement(
-        predicate=rule.predicate.format(**groups)[:_MAX_PREDICATE_CHARS],
+        predicate=predicate[:_MAX_PREDICATE_CHARS],
         value=value[:_MAX_VALUE_CHARS],
         sentence=f"{sentence[:1].upper()}{sentence[1:]}",
         kind=rule.kind,
@@ -106,13 +107,6 @@ def _make_statement(rule: Rule, match: re.Match[str], who: str) -> Statement:
         rejected=_rejection(rule, value),
         rule=rule.name,
     )
-
-
-def _in_third_person(rule: Rule, value: str) -> str:
-    """Return a value as it reads in a sentence about its speaker; names, addresses and identifiers stay the same."""
-    if rule.kind in ("profile", "relation") and rule.predicate != "occupation":
-        return value
-    return to_third_person(value)
 
 
 def _rejection(rule: Rule, value: str) -> str | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from typing import assert_never
 
-from consolidator.memory.calls.approvals import describe_approval
+from consolidator.memory.calls.approvals import describe_approval, read_choice
 from consolidator.memory.calls.argument_redaction import redact_arguments
 from consolidator.memory.calls.argument_summary import summarize_arguments
 from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
@@ -84,6 +84,9 @@ class TranscriptLine:
 
         A quote that also stands in the quoted part, or that crosses its border, is not the user's alone.
         """
+        if self.source == "approval" and self.unquoted is not None:  # who chooses an answer makes its words their own
+            is_chosen = is_quote_in(self.unquoted, quote) or is_quote_in(quote, self.unquoted)
+            return self.trust if self.trust and is_chosen else "tool"
         is_own = self.unquoted is None or is_quote_in(quote, self.unquoted)
         is_quoted = bool(self.quoted) and is_quote_in(quote, self.quoted)
         return self.trust if self.trust and is_own and not is_quoted else "tool"
@@ -297,12 +300,18 @@ def _describe_call(call: CompletedCall, redact: Callable[[str], str]) -> str:
 def _line_of_approval(
     event: Event, answer: str, session: SessionContext, redact: Callable[[str], str], around: Sequence[Event]
 ) -> TranscriptLine | None:
+    is_persons = not session.is_subagent and event.is_persons_word
+    if (choice := read_choice(event)) is not None:
+        question, chosen = (redact(strip_recalled(strip_invisible(part))).strip() for part in choice)
+        line = _make_line(event, "approval", f"{question} -> {chosen}", "user" if is_persons else None)
+        return line and replace(line, quoted=question, unquoted=chosen)
     operation, reason = describe_approval(event, around), event.data.get("reason")
     reason = strip_recalled(reason).strip() if isinstance(reason, str) else reason
     if operation is None and not reason:
         return None
-    is_persons = not session.is_subagent and event.is_persons_word
-    text = f"{answer} {operation or 'a call'}" + (f": {reason}" if isinstance(reason, str) and reason else "")
+    text = f"{answer} {operation or event.data.get('tool') or 'a call'}" + (
+        f": {reason}" if isinstance(reason, str) and reason else ""
+    )
     return _make_line(event, "approval", redact(strip_invisible(text)), "user" if is_persons else None)
 
 

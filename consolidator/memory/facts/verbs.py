@@ -101,11 +101,6 @@ def is_base_form(word: str) -> bool:
     return word in _BASE
 
 
-def is_order_lead(word: str) -> bool:
-    """Tell whether a word stands before the verb of an order, such as "please"."""
-    return word in _LEADS
-
-
 def begins_order(words: list[str], first: int) -> int | None:
     """Return the index of the verb of an order whose words begin at `first`; None where they begin none."""
     index = first

@@ -1,7 +1,7 @@
-"""Episodes: what users and assistants said in a session, redacted and bounded, as recall searches it.
+"""Episodes: what users and assistants said in a session, and what people decided, as recall searches it.
 
-Words that a harness, a compaction or recall itself put into the context are left out: memory must not learn from
-itself. The caption of a picture is searched and shown with its turn, marked as what it is.
+They are redacted and bounded. Words that a harness, a compaction or recall itself put into the context are left out:
+memory must not learn from itself. The caption of a picture is searched and shown with its turn, marked as what it is.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import assert_never
 
+from consolidator.memory.calls.approvals import describe_decision
 from consolidator.memory.facts.candidates import speaker_name
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.text.recall_markers import strip_recalled
@@ -20,6 +21,7 @@ from consolidator.models.principal import Role, role_of
 
 MAX_EPISODE_CHARS = 4000  # of a turn that are kept
 RECORD_OF = "a client's record of"  # begins the speaker of what no person said by a door of their own
+_MESSAGES = (EventType.USER_MESSAGE, EventType.ASSISTANT_RESPONSE)
 MAX_REDACTED_CHARS = 128_000  # of a turn that are redacted
 
 
@@ -44,7 +46,8 @@ def extract_episode(event: Event, redact: Callable[[str], str]) -> Episode | Non
     role = _role_of(event)
     if role is None:
         return None
-    text = strip_recalled(strip_invisible(str(event.data.get("text") or ""))).strip()
+    words = event.data.get("text") if event.type in _MESSAGES else describe_decision(event)
+    text = strip_recalled(strip_invisible(str(words or ""))).strip()
     caption = event.data.get("caption")
     if isinstance(caption, str) and (shown := strip_invisible(caption).strip()):
         text = f"{text} [picture: {shown}]".lstrip()
@@ -68,6 +71,8 @@ def _role_of(event: Event) -> str | None:
             return "user" if event.data.get("origin", "user") == "user" else None
         case EventType.ASSISTANT_RESPONSE:
             return "assistant"
+        case EventType.APPROVAL_GRANTED | EventType.APPROVAL_DENIED:
+            return "user" if event.is_persons_word else None
         case (
             EventType.SESSION_START
             | EventType.SESSION_END
@@ -81,8 +86,6 @@ def _role_of(event: Event) -> str | None:
             | EventType.SUBAGENT_SPAWN
             | EventType.SUBAGENT_COMPLETE
             | EventType.APPROVAL_REQUESTED
-            | EventType.APPROVAL_GRANTED
-            | EventType.APPROVAL_DENIED
         ):
             return None
         case _:

@@ -13,12 +13,23 @@ def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+FROM_NOW = r"(?:from now on|from here on(?: out)?|going forward|henceforth)"
+# A thing of then: a pull request, ticket, commit or branch, of which another session knows nothing.
+_OF_THEN = re.compile(
+    r"\b(?:PR|pull request|merge request|MR|issue|ticket|commit|phase|step|task) ?#?\d+\b|(?<!\w)#\d+\b|"
+    r"(?-i:\b(?!(?:UTF|SHA|ISO|AES|GPT|HTTP|RFC|PEP|ES|IPV)-)[A-Z]{2,9}-\d+\b)|"
+    r"\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{8,40}\b|\b(?:this|that|the current) (?:branch|pr|pull request|commit|ticket|"
+    r"issue|session|task|change|diff|release|sprint)\b",
+    re.IGNORECASE,
+)
 _TRANSIENT = re.compile(
     r"\b(?:right now|at the moment|for now|this time|today|tonight|tomorrow|yesterday|temporar\w+|just this once|"
     r"for the moment|as of now|currently|at this point|this (?:week|month|morning|evening)|in the meantime|not yet|yet|"
     r"anymore|already|(?<!from )now)\b",
     re.IGNORECASE,
 )
+_OF_TEAM = re.compile(r"(?:we|our|the|i)\b", re.IGNORECASE)
+_SINCE_NOW = re.compile(r"(?:(?<=\bwe)|(?<=\bis)|(?<=\bare)|(?<=\bi)) now\b|(?<=\w) now(?=[,.;!]|$)", re.IGNORECASE)
 _QUESTION_WORD = re.compile(
     r"(?:what|why|how|who|where|when|which|should|could|would|can|is|are|do(?! not)|does|did|was|were|will|shall|isn't|"
     r"aren't|doesn't|don't (?:we|you|i|they)|am)\b",
@@ -45,7 +56,8 @@ _LEAD_IN = re.compile(
     r"(?:(?:(?:ok(?:ay)?|so|and|also|but|btw|by the way|well|oh|hey|hi|hello|hmm+|alright|all right|thanks|thank you|"
     r"please|pls|fyi|just|actually|sorry|finally|additionally|plus|then|of course|certainly|one (?:more|last) thing|"
     r"as i said|(?:just )?so you know|in general|generally|in this (?:repo|project|codebase|repository))[\s,:;.!–—-]+"
-    r"|(?:no|nope|yes|yeah|yep|sure|right|great|perfect|note|important|reminder|rule|look|listen|again|first|there|"
+    r"|(?:no|nope|yes|yeah|yep|i was wrong|my mistake|sure|right|great|perfect|note|important|reminder|rule|look|"
+    r"listen|again|first|there|"
     r"wait|cool|nice|good)(?: there| thing| one)?\s?[,:;.!–—-]+\s*)){1,5}",
     re.IGNORECASE,
 )
@@ -97,24 +109,6 @@ _PAST_TENSE = re.compile(
     r"thought|heard|felt|met|came|found|left|lost|kept|ran|wrote|written|done|understood|became|began|forgot|failed)\b",
     re.IGNORECASE,
 )
-# Persons are recognised by their case: "US" and "ME" are places. Inside "us-east-1" or "I/O" there is no person, nor
-# where a numeral follows a name ("World War I").
-_THIRD_PERSON = tuple(
-    (re.compile(rf"(?<![\w@/:.`-]){first_person}(?![@/:.`-]?\w|`)"), third_person)
-    for first_person, third_person in (
-        (r"(?:[Ii]['’]m|[Ii] am|[Ww]e['’]re|[Ww]e are)", "they are"),
-        (r"(?:[Ii]['’]ve|[Ww]e['’]ve)", "they have"),
-        (r"[Ww]e", "they"),
-        (r"(?:[Mm]y|[Oo]ur)", "their"),
-        (r"(?:me|us)", "them"),
-        (r"(?:[Mm]ine|[Oo]urs)", "theirs"),
-        (r"(?:[Mm]yself|[Oo]urselves)", "themselves"),
-    )
-)
-_PRONOUN_I = re.compile(
-    r"(?P<name>\b(?!(?:If|When|Whenever|That|What|Where|How|As|And|But|Because|Unless|Before|After|While)\b)"
-    r"[A-ZÀ-Þ][\w-]* I\b)|(?<![\w@/:.`-])[Ii](?=['’ ][^\W\d_])"
-)
 
 
 def is_question(sentence: str) -> bool:
@@ -137,6 +131,11 @@ def mend_contractions(text: str) -> str:
     return _NO_APOSTROPHE.sub(r"\1n't", text)
 
 
+def mend_now(text: str) -> str:
+    """Return a statement about a team or its things without "now", where that says since when it is so."""
+    return _SINCE_NOW.sub("", text) if _OF_TEAM.match(text) else text
+
+
 def strip_hypothesis(text: str) -> str:
     """Return a text without the words at its beginning that only consider what follows ("I think")."""
     hypothesis = _HYPOTHESIS.match(text)
@@ -144,8 +143,13 @@ def strip_hypothesis(text: str) -> str:
 
 
 def is_transient(text: str) -> bool:
-    """Tell whether a text is about the moment it was said in."""
-    return _TRANSIENT.search(re.sub(r"(?i)from now on", "", text)) is not None
+    """Tell whether a text is about the moment it was said in, or about a thing of then."""
+    return _TRANSIENT.search(re.sub(r"(?i)from now on", "", text)) is not None or is_of_then(text)
+
+
+def is_of_then(text: str) -> bool:
+    """Tell whether a text names a pull request, ticket, commit or branch of its time."""
+    return _OF_THEN.search(text) is not None
 
 
 def ends_in_doubt(text: str) -> bool:
@@ -198,10 +202,3 @@ def is_inside_quotes(sentence: str, position: int) -> bool:
     """Tell whether a position in a sentence is between quotation marks."""
     before = sentence[:position]
     return before.count('"') % 2 == 1 or before.count("“") > before.count("”")
-
-
-def to_third_person(text: str) -> str:
-    """Return a statement in which "I", "my" and "our" of its speaker are "they" and "their"."""
-    for first_person, third_person in _THIRD_PERSON:
-        text = first_person.sub(third_person, text)
-    return _PRONOUN_I.sub(lambda match: match["name"] or "they", text)

@@ -30,7 +30,15 @@ _INDENTED_LINE = re.compile(r"(?: {4,}|\t+)(?![-*•\d])")
 _BULLET = re.compile(r"\s*(?:[-*•–]|\(?\d{1,2}[.)])\s+(?:\[[ xX]\]\s+)?")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]*_]*\s+(?=\S)")
 _ABBREVIATION = re.compile(
-    r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|incl|resp|Mr|Mrs|Ms|Dr|Prof|St|Nr|No|Jr|Sr|Inc|Ltd|Ave|Blvd|bzw|v)|\w{2,}str|\b[A-Z])\.$",
+    r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|incl|resp|Mr|Mrs|Ms|Dr|Prof|St|Nr|No|Jr|Sr|Inc|Ltd|Ave|Blvd|bzw|v)|\w{2,}str|"
+    r"\b[A-Z])\.$",
+    re.IGNORECASE,
+)
+# What a client puts before the words that go with a picture, a pasted text or a file.
+_PREFIX = re.compile(
+    r"(?:\[(?:Image|Pasted text|Screenshot|File|Attachment)\b[^\]\n]{0,80}\]\s*|@\"[^\"\n]+\"\s+|"
+    r"@(?=\S*[./])\S+\s+(?=(?-i:[A-Z]))|"
+    r"<image\b[^>]*>\s*)+",
     re.IGNORECASE,
 )
 
@@ -45,7 +53,9 @@ def split_sentences(text: str) -> Iterator[str]:
     if len(spoken) > MAX_MESSAGE_CHARS:
         spoken = "\n\n".join(_edge_paragraphs(spoken))
     for line in _join_wrapped_lines(spoken.splitlines()):
-        for sentence in _split_line(line):
+        for whole in _split_line(line):
+            prefix = _PREFIX.match(whole)
+            sentence = whole[prefix.end() :] if prefix else whole
             if _MIN_SENTENCE_CHARS <= len(sentence) <= _MAX_SENTENCE_CHARS:
                 yield sentence
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +15,7 @@ from consolidator.jobs.merging.reconciling import reconcile_agent
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.harm_in_text import text_harm
 from consolidator.memory.calls.harm_rules import GRAVE
+from consolidator.memory.facts.instructions import as_rule, group_orders
 from consolidator.memory.facts.reconcile import STANDING_COUNT, fact_id, normalize_value
 from consolidator.memory.facts.relations import spellings_of
 from consolidator.memory.facts.remembered import (
@@ -36,7 +37,7 @@ from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.calls import agent_locks
 from consolidator.store.facts import facts, rules
 from consolidator.store.facts.facts import OwnedAttribute
-from consolidator.store.facts.rules import AcceptedRow, RepeatedRow, RuleQuoteRow
+from consolidator.store.facts.rules import AcceptedRow, OrderRow, RepeatedRow, RuleQuoteRow
 from consolidator.store.memory import lookup
 from consolidator.store.sessions import sessions
 
@@ -51,6 +52,7 @@ __all__ = [
     "list_rules",
 ]
 MAX_PROPOSALS = 500  # that are read at once
+MAX_ORDERS = 5000  # the latest ones, of which those that are repeated are proposed
 RULE_POSITION = (int, str, str, str, str, str)  # the kinds of a position's values, as a cursor has them
 MAX_QUOTES = 5  # of one proposal
 MAX_ACCEPTED = 100  # rules of one block
@@ -185,22 +187,45 @@ async def _list_visible(
     level, owner = (None, None) if scope.project is None else ("project", scope.project)
     if scope.peer is not None:  # what several people asked is for who sees them all
         level, owner = "peer", scope.peer
-    rows = await rules.list_repeated(
-        conn,
-        min_sessions=STANDING_COUNT,
-        agent=scope.agent,
-        level=level,
-        owner=owner,
-        after=after,
-        limit=MAX_PROPOSALS,
+    orders = await rules.list_orders(conn, agent=scope.agent, level=level, owner=owner, limit=MAX_ORDERS)
+    rows = await rules.list_believed(
+        conn, min_sessions=STANDING_COUNT, agent=scope.agent, level=level, owner=owner, limit=MAX_PROPOSALS
     )
-    tombstones = {
+    dismissed = {
         correction.fact_id
-        for agent_name in sorted({row.agent for row in rows})
+        for agent_name in sorted({order.agent for order in orders})
         for correction in await facts.load_corrections(conn, agent_name)
         if not correction.is_stated
     }
-    return [row for row in rows if row.fact_id is not None or _id_of(row) not in tombstones]
+    proposed = sorted([*rows, *_group_orders(orders, dismissed)], key=lambda row: row.order)
+    start = None if after is None else rules.order_of(after)
+    return [row for row in proposed if start is None or row.order > start][:MAX_PROPOSALS]
+
+
+def _group_orders(orders: Sequence[OrderRow], dismissed: Collection[str]) -> Iterator[RepeatedRow]:
+    """Yield the orders that several sessions gave, in whatever words; none that a person accepted or dismissed."""
+    owners: dict[tuple[str, str, str, str], dict[str, OrderRow]] = {}
+    for order in sorted(orders, key=lambda order: (-len(order.roots), -len(order.value), order.value)):
+        owners.setdefault((order.agent, order.level, order.owner, order.subject), {})[order.value] = order
+    for (agent, level, owner, subject), forms in owners.items():
+        if (level, owner) != ("agent", ""):  # what is accepted for every project
+            everywhere = owners.get((agent, "agent", "", subject), {}).values()
+            forms |= {order.value: order for order in everywhere if order.accepted}
+        for values in group_orders(forms):
+            group = [forms[value] for value in values]
+            first = group[0]
+            sessions = len({root for order in group for root in order.roots})
+            row = RepeatedRow(
+                *(agent, level, owner, subject, first.predicate, first.value, None, first.words, sessions),
+                last_at=max(order.last_at for order in group),
+                values=tuple(values[1:]),
+            )
+            is_decided = any(order.accepted or _id_of(replace(row, value=order.value)) in dismissed for order in group)
+            # What the imported logs of one other person repeat is that person's, until somebody else asks for it, too.
+            is_of_one = len({peer for order in group for peer in order.imported_of}) < 2 and level != "peer"
+            if is_decided or sessions < STANDING_COUNT or (is_of_one and not any(o.said_here for o in group)):
+                continue
+            yield row
 
 
 async def _find(conn: Connection, rule_id: str, viewer: Viewer) -> RepeatedRow:
@@ -232,7 +257,9 @@ async def _propose(conn: Connection, row: RepeatedRow) -> RuleProposal:
 
 def _rule_of(row: RepeatedRow) -> str:
     """Return a proposal as an order: what its sessions have in common; of some believed facts only the sentence is."""
-    return as_sentence(row.value) if row.predicate in ("instruction", "rule") else row.words
+    if row.predicate == "instruction":
+        return as_sentence(as_rule(row.value))
+    return as_sentence(row.value) if row.predicate == "rule" else row.words
 
 
 def _owner_of(row: RepeatedRow) -> MemoryOwner:

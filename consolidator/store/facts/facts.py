@@ -36,6 +36,16 @@ class OwnedAttribute(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class _AttributeRow:
+    """An attribute of an owner as a row."""
+
+    level: str
+    owner: str
+    subject: str
+    predicate: str
+
+
+@dataclass(frozen=True, slots=True)
 class UnreconciledRow:
     """A candidate that changed since facts were made of it, with the attributes it concerns."""
 
@@ -161,6 +171,12 @@ def rejected_candidate(session: SessionRow, rejected: Any) -> dict[str, Any]:
 async def lock_unreconciled(conn: Connection, agent: str) -> list[UnreconciledRow]:
     """Return and lock an agent's candidates that changed since facts were made of them."""
     return await fetch_all(conn, UnreconciledRow, _SQL["lock_unreconciled"], {"agent": agent})
+
+
+async def load_ended_attributes(conn: Connection, agent: str, endings: Sequence[str]) -> list[OwnedAttribute]:
+    """Return the attributes of believed facts with a word of one of these endings."""
+    rows = await fetch_all(conn, _AttributeRow, _SQL["ended_attributes"], {"agent": agent, "ids": list(endings)})
+    return [OwnedAttribute(row.level, row.owner, row.subject, row.predicate) for row in rows]
 
 
 async def load_candidates(

@@ -14,6 +14,16 @@ on conflict (id) do nothing
 select id, level, owner, subject, predicate, as_subject, as_predicate from candidate where agent = %(agent)s and not reconciled
 order by id collate "C" for update
 
+-- name: ended_attributes
+-- The attributes of believed facts that have a word of an ending: what it ends is for the reconciler to say.
+select distinct f.level, coalesce(f.project, f.peer, '') as owner, f.subject, f.predicate
+from candidate e
+join fact f on f.agent = e.agent and f.level = e.level and coalesce(f.project, f.peer, '') = e.owner
+where e.agent = %(agent)s and e.id = any(%(ids)s) and f.superseded_at is null and exists (
+    select from regexp_split_to_table(lower(e.value), '\W+') as word
+    where length(word) > 1 and strpos(lower(f.value), left(word, 4)) > 0
+)
+
 -- name: candidates
 -- Every candidate that counts for one of these attributes; other owners' candidates are not read.
 select c.*, s.root_id,

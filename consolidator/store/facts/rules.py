@@ -11,7 +11,24 @@ from consolidator.database.partitions import Connection
 from consolidator.store.queries import fetch_all, load
 
 _SQL = load("facts/rules")
-_POSITION = ("after_sessions", "after_at", "after_agent", "after_level", "after_owner", "after_value")
+
+
+@dataclass(frozen=True, slots=True)
+class OrderRow:
+    """An order in one form of its words, and the sessions in which it was given."""
+
+    agent: str
+    level: str
+    owner: str  # the project or peer; "" for the agent's own
+    subject: str
+    predicate: str
+    value: str
+    words: str  # as it was said last
+    last_at: datetime
+    roots: list[str]  # lineages of sessions
+    accepted: bool  # by a person, as a rule
+    imported_of: list[str]  # whose imported logs hold it
+    said_here: bool  # whether somebody gave it who is not such a person
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +45,23 @@ class RepeatedRow:
     words: str  # as it was said last
     sessions: int
     last_at: datetime
+    values: tuple[str, ...] = ()  # the other forms of its words
 
     @property
     def position(self) -> list[Any]:
         """Where it is in the list, as JSON."""
         return [self.sessions, self.last_at.isoformat(), self.agent, self.level, self.owner, self.value]
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """What the list is ordered by."""
+        return order_of(self.position)
+
+
+def order_of(position: Sequence[Any]) -> tuple[Any, ...]:
+    """Return what a position is ordered by: the most often asked first, then the latest."""
+    sessions, last_at, *rest = position
+    return (-int(sessions), -datetime.fromisoformat(last_at).timestamp(), *rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +85,26 @@ class AcceptedRow:
     rule: str
 
 
-async def list_repeated(
+async def list_orders(
+    conn: Connection, *, agent: str | None = None, level: str | None = None, owner: str | None = None, limit: int
+) -> list[OrderRow]:
+    """Return the orders that people gave, each form of their words by itself, the latest first."""
+    values = {"agent": agent, "level": level, "owner": owner, "limit": limit}
+    return await fetch_all(conn, OrderRow, _SQL["orders"], values)
+
+
+async def list_believed(
     conn: Connection,
     *,
     min_sessions: int,
     agent: str | None = None,
     level: str | None = None,
     owner: str | None = None,
-    after: Sequence[Any] | None = None,
     limit: int,
 ) -> list[RepeatedRow]:
-    """Return what was asked in `min_sessions` sessions or more, the most often asked first, those after a position."""
+    """Return the believed rules that `min_sessions` sessions or more support and that no person accepted."""
     values = {"agent": agent, "level": level, "owner": owner, "min_sessions": min_sessions, "limit": limit}
-    values |= dict(zip(_POSITION, after or [None] * len(_POSITION), strict=True))
-    return await fetch_all(conn, RepeatedRow, _SQL["repeated"], values)
+    return await fetch_all(conn, RepeatedRow, _SQL["believed"], values)
 
 
 async def load_quotes(
@@ -77,9 +112,8 @@ async def load_quotes(
 ) -> list[RuleQuoteRow]:
     """Return the words of some sessions that a proposal rests on; `predicates`: the names of its own."""
     values = {name: getattr(repeated, name) for name in RepeatedRow.__dataclass_fields__}
-    return await fetch_all(
-        conn, RuleQuoteRow, _SQL["quotes"], {**values, "predicates": list(predicates), "limit": limit}
-    )
+    values |= {"predicates": list(predicates), "values": [repeated.value, *repeated.values], "limit": limit}
+    return await fetch_all(conn, RuleQuoteRow, _SQL["quotes"], values)
 
 
 async def list_accepted(

@@ -30,10 +30,12 @@ select count(*) from deleted
 -- Facts that rest on them are made again from what is left.
 with deleted as (
     delete from candidate where session_id = %(session)s and seq > %(after)s and revision <= %(revision)s
-    returning agent, level, owner, coalesce(as_subject, subject), coalesce(as_predicate, predicate)
+    returning id, agent, level, owner, coalesce(as_subject, subject) as subject, coalesce(as_predicate, predicate) as predicate
 ), changed as (
     update candidate set reconciled = false
-    where (agent, level, owner, coalesce(as_subject, subject), coalesce(as_predicate, predicate)) in (select * from deleted)
+    where ((agent, level, owner, coalesce(as_subject, subject), coalesce(as_predicate, predicate)) in (
+               select agent, level, owner, subject, predicate from deleted)
+           or id in (select unnest(f.evidence) from fact f join deleted d on f.superseded_by = d.id))  -- what it ended
       and session_id <> %(session)s
 )
 select count(*) from deleted

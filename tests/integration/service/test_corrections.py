@@ -239,7 +239,7 @@ async def test_the_command_line_says_what_it_did(
     assert "believed from now on: We use yarn." in done.stdout + done.stderr
     new = (await list_facts(database))[0].id
     done = await in_thread(run_cli, "facts", "undo", new, environment=environment)
-    assert "believed again: Their package manager is npm." in done.stdout + done.stderr
+    assert "believed again: The package manager is npm." in done.stdout + done.stderr
     await in_thread(run_cli, "facts", "correct", fact_id, "We use yarn.", environment=environment)
     done = await in_thread(run_cli, "facts", "forget", new, environment=environment)
     assert "no longer believed: We use yarn." in done.stdout + done.stderr
@@ -260,3 +260,35 @@ async def test_a_fact_that_nobody_said_or_recalled_for_sixty_days_is_listed_last
     assert [fact.value for fact in await list_facts(database)] == ["Postgres", "npm"]
     await recall(database, "package manager", MemoryScope(project="/shop"))
     assert [fact.value for fact in await list_facts(database)] == ["npm", "Postgres"]
+
+
+async def test_what_a_person_takes_back_ends_and_returns_with_the_erasure_of_it(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    async def believed() -> list[str]:
+        return sorted(fact.sentence for fact in await list_facts(database))
+
+    await learn_from(database, clock, settings, "We use Jenkins for CI.", "We use Slack.")
+    await learn_from(database, clock, settings, "We use Jenkins for CI.", project="/other")
+    await learn_from(database, clock, settings, "We switched from Jenkins to Buildkite.")
+    assert await believed() == ["We use Buildkite.", "We use Jenkins for CI.", "We use Slack."]  # that of the other
+    (over,) = [fact for fact in await list_facts(database, FactFilter(include_superseded=True)) if fact.superseded_at]
+    assert (over.project, over.superseded_reason, over.valid_to is not None) == ("/shop", "replaced", True)
+    assert "Jenkins" in str(await explain(database, over.id))
+    await assert_invariants(database)
+    # What was said before and is learned later is over, too.
+    await log_events(
+        database,
+        "late",
+        [user_message("We use Jenkins.", occurred_at=(clock.now() - 9 * DAY).isoformat())],
+        peer="mara",
+        project="/shop",
+    )
+    clock.advance(DAY)
+    await run_job(database, settings)
+    assert await believed() == ["We use Buildkite.", "We use Jenkins for CI.", "We use Slack."]
+    (session,) = await query_rows(database, "select distinct session_id as id from candidate where predicate = 'ended'")
+    plan = await plan_erasure(database, session=session["id"])
+    await erase_sessions(database, settings, plan, reason="asked for")
+    assert await believed() == ["We use Jenkins for CI.", "We use Jenkins for CI.", "We use Jenkins.", "We use Slack."]
+    await assert_invariants(database)

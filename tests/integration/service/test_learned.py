@@ -55,7 +55,7 @@ async def test_each_night_tells_its_own_news(database: Database, clock: FrozenCl
     assert first.sums is not None
     assert (first.sums.nights, first.sums.sessions) == (1, 8)
     assert first.sums.seen == first.sums.learned + first.sums.nothing
-    assert "Their package manager is npm." in [fact.sentence for fact in first.facts]
+    assert "The package manager is npm." in [fact.sentence for fact in first.facts]
     assert any("get_user → get_booking → move_booking" in row.title for row in first.procedures)
     assert first.changed == []
     assert first.as_json()["waiting"] == {"to_review": 0, "flagged": 0, "dead_letters": 0, "calls": 0, "rules": 1}
@@ -67,7 +67,7 @@ async def test_each_night_tells_its_own_news(database: Database, clock: FrozenCl
     await run_next_night(database, clock, settings)
     second = await load_news(database)
     assert [(fact.before, fact.sentence) for fact in second.changed] == [
-        ("Their package manager is npm.", "Their package manager is pnpm.")
+        ("The package manager is npm.", "The package manager is pnpm.")
     ]
     assert second.sums is not None
     assert (second.facts, second.procedures, second.sums.sessions) == ([], [], 1)
@@ -89,7 +89,7 @@ async def test_what_failed_again_though_a_fix_was_known_is_told_first(
     assert (again.times, again.in_sessions, again.sessions) == (2, 2, 5)
     first, *_, last = list_sections(news)
     assert (first.kind, first.lines[0].text) == ("failed_again", f"{again.body['line']} (again 2 times)")
-    assert (last.title, [line.text for line in last.lines]) == ("New facts, said in one session", ["They use tabs."])
+    assert (last.title, [line.text for line in last.lines]) == ("New facts, said in one session", ["We use tabs."])
     assert "failed again (2×)" in "".join(learned_lines(news.as_json()))
     clock.set(later(clock.now(), hours=1))
     await log_events(database, "quiet", [user_message("Hello.")])

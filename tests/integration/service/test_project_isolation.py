@@ -174,7 +174,7 @@ async def test_a_fact_that_several_projects_support_is_none_of_one(
     """Facts of the agent and of a person: told where every quote is of the project."""
     for name, words in {
         "ada": ["My name is Quentin.", "I live in Bergen.", "I have a dog called Rex."],
-        "bob": ["My name is Quentin.", "I am allergic to peanuts."],
+        "bob": ["My name is Quentin.", "I love peanuts."],
     }.items():
         events = [user_message(text) for text in words]
         for peer in (None, "mara"):
@@ -187,7 +187,7 @@ async def test_a_fact_that_several_projects_support_is_none_of_one(
     for name in ("ada", "bob"):
         asker = asker_of(database, settings, agent=AGENT, project=PROJECTS[name])
         told[name] = {fact["sentence"] for fact in facts if await asker.explain(fact["id"])}
-        questions = ("where does Quentin live?", "which dog?", "allergic to what?")
+        questions = ("where does Quentin live?", "which dog?", "loves what, peanuts?")
         recalled = json.dumps([await asker.ask(recall, question, settings=settings) for question in questions])
         assert ("peanuts" in recalled) is (name == "bob")
         assert ("Bergen" in recalled) is (name == "ada")

@@ -147,19 +147,6 @@ def test_mixed_answers_are_no_preference() -> None:
     assert reconcile_candidates(make_approval(value, day) for day, value in enumerate(answers)) == []
 
 
-def test_a_steer_stands_after_three_sessions_and_not_after_three_times() -> None:
-    steers = [make_candidate("run the tests", day, predicate="steer", session="one") for day in range(5)]
-    assert reconcile_candidates(steers) == []
-    assert (
-        len(
-            reconcile_candidates(
-                [*steers, *(make_candidate("Run the tests!", day, predicate="steer") for day in (6, 7))]
-            )
-        )
-        == 1
-    )
-
-
 def test_values_are_compared_without_case_quotes_and_stops() -> None:
     assert normalize_value(" `Develop`. ") == normalize_value("develop")
 
@@ -198,8 +185,10 @@ def test_facts_are_consistent(candidates: list[Candidate]) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3])
-@pytest.mark.parametrize(("predicate", "kept"), [("approval", "stated_approval"), ("Steer", "stated_steer")])
-def test_what_a_model_calls_an_approval_or_a_steer_is_a_fact_like_others(predicate: str, kept: str, count: int) -> None:
+@pytest.mark.parametrize(("predicate", "kept"), [("approval", "stated_approval"), ("Ended", "stated_ended")])
+def test_what_a_model_calls_an_approval_or_an_ending_is_a_fact_like_others(
+    predicate: str, kept: str, count: int
+) -> None:
     answer = {
         "facts": [oracle.fact_json("e1", "Anna", predicate, "Anna", "Deploys need the approval of Anna.", "constraint")]
     }

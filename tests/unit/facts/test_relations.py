@@ -20,7 +20,6 @@ from tests.oracle import fact_json
 SESSION = SessionContext("s1", "s1", "coder", project="/src/shop", peer="mara")
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SAID = [
-    ("I work for Northwind.", "works_at", "Northwind", "profile"),
     ("I live in Gothenburg.", "lives_in", "Gothenburg", "profile"),
     ("My name is Priya Raman.", "full_name", "Priya Raman", "profile"),
     ("I love jazz.", "loves", "jazz", "preference"),
@@ -47,12 +46,12 @@ def test_a_rule_and_a_model_that_say_the_same_make_one_fact(text: str, predicate
     assert fact.predicate == by_rule.predicate
 
 
-@pytest.mark.parametrize("stored", ["works_at", "Works at", "employed_by", "employer"])
+@pytest.mark.parametrize("stored", ["lives_in", "Lives in", "residence", "home"])
 def test_what_was_stored_by_another_name_has_the_same_identity(stored: str) -> None:
     by_rule, _ = read_by_both(*SAID[0])
     scope = scope_of(by_rule)
-    assert fact_id(scope, "user", stored, "Northwind") == fact_id(scope, "user", "employer", "Northwind")
-    assert {"employer", "works_at", stored} <= {*spellings_of(stored), *spellings_of("works_at")}
+    assert fact_id(scope, "user", stored, "Gothenburg") == fact_id(scope, "user", "home", "Gothenburg")
+    assert {"home", "lives_in", stored} <= {*spellings_of(stored), *spellings_of("lives_in")}
 
 
 @pytest.mark.parametrize("predicate", ["owns_dog", "phone", "requires", "deploys_to", "gpu", "allergic_to", "role"])

@@ -11,7 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consolidator.llm.redaction.redact import redact
-from consolidator.memory.facts.candidates import ACCEPTED_EXTRACTOR, Candidate, Proposals, SessionContext, is_quote_in
+from consolidator.memory.facts.candidates import (
+    ACCEPTED_EXTRACTOR,
+    ENDINGS,
+    Candidate,
+    Proposals,
+    SessionContext,
+    is_quote_in,
+)
+from consolidator.memory.facts.instructions import find_instruction, is_same_order
 from consolidator.memory.facts.model_extraction import FactExtractor, read_facts
 from consolidator.memory.facts.reconcile import reconcile_candidates
 from consolidator.memory.facts.rule_extraction import MAX_CANDIDATES, MAX_REJECTED, propose_candidates
@@ -36,8 +44,14 @@ def propose_from(text: str, session: SessionContext = WORK, **data: Any) -> Prop
     return propose_candidates([make_event(EventType.USER_MESSAGE, text=text, **data)], session, redact)
 
 
+def stated_in(text: str, session: SessionContext = WORK, **data: Any) -> list[Candidate]:
+    """Return what a text states, without what it takes back and without orders that do not say that they last."""
+    candidates = propose_from(text, session, **data).candidates
+    return [candidate for candidate in candidates if candidate.predicate not in (*ENDINGS, "instruction")]
+
+
 def only_candidate(text: str, session: SessionContext = WORK, **data: Any) -> Candidate:
-    (candidate,) = propose_from(text, session, **data).candidates
+    (candidate,) = stated_in(text, session, **data) or propose_from(text, session, **data).candidates
     return candidate
 
 
@@ -50,11 +64,9 @@ STATED = {
     "I am amelia_davis_8890, but I don't remember the reservation ID.": ("user id", "amelia_davis_8890"),
     "my email is ada@example.com": ("email", "ada@example.com"),
     "I live in Vienna.": ("home", "Vienna"),
-    "I'm a backend developer.": ("occupation", "backend developer"),
     "Answer in German please.": ("language of answers", "German"),
     "I prefer small commits.": ("prefers", "small commits"),
     "I generally prefer tabs over spaces.": ("prefers", "tabs over spaces"),
-    "I hate it when you apologize.": ("hate when", "you apologize"),
     "I like dark mode": ("like", "dark mode"),
     "My favorite language is Rust.": ("favorite language", "Rust"),
     "i would only want e2e tests for the API, anything else is noise.": None,
@@ -63,8 +75,6 @@ STATED = {
     "ok and also, never commit directly to main.": ("rule", "never commit directly to main"),
     "you should never push without asking me": ("rule", "never push without asking me"),
     "If a test fails, always fix it before moving on.": ("rule", "if a test fails, always fix it before moving on"),
-    "Please don't use emojis.": ("rule against", "use emojis"),
-    "don't add comments to the code unless I ask": ("rule against", "add comments to the code unless I ask"),
     "From now on, write tests first.": ("rule", "write tests first"),
     "no need to ask, just run the tests from now on": ("rule", "no need to ask, just run the tests"),
     "Whenever you change the schema, run the migrations.": (
@@ -73,24 +83,16 @@ STATED = {
     ),
     "Please remember that the staging database is read-only.": ("remember", "the staging database is read-only"),
     "can you remember that I use zsh?": ("remember", "I use zsh"),
-    "We use pnpm, not npm.": ("uses", "pnpm, not npm"),
+    "We use pnpm, not npm.": ("uses", "pnpm"),
     "We use uv for package management.": ("uses for package management", "uv"),
-    "We're on Python 3.11.": ("runs on", "Python 3.11"),
     "We decided to drop Windows support.": ("decided", "drop Windows support"),
-    "Let's go with Postgres.": ("decided", "Postgres"),
     "No, the default branch is `develop`.": ("default branch", "`develop`"),
     "Actually, use pytest instead of unittest.": ("instead of unittest", "pytest"),
     "It's called handgemacht, not handmade.": ("not handmade", "handgemacht"),
     "I live in Vienna, Austria, and work at Siemens.": ("home", "Vienna, Austria"),
     "I live in New York with my dog": ("home", "New York"),
     "I'm based in Bern, I'm a nurse.": ("home", "Bern"),
-    "I work at Google as a nurse.": ("employer", "Google"),
-    "I'm a product manager at Siemens.": ("occupation", "product manager"),
-    "I am a student of physics, not an engineer": ("occupation", "student"),
-    "I'm allergic to tree-nuts and dust.": ("diet", "allergic to tree-nuts and dust"),
-    "I'm vegan": ("diet", "vegan"),
     "I am mia_li_3668, Mia Li.": ("user id", "mia_li_3668"),
-    "my date of birth is 1990-01-01.": ("date of birth", "1990-01-01"),
     "my user id is mia.li_3668.": ("user id", "mia.li_3668"),
 }
 
@@ -98,18 +100,9 @@ NOT_STATED = [
     "I live in Berlin no longer.",
     "I live in Vienna, Austria no longer.",
     "I'm based in Berlin half the year",
-    "I work at Google no more.",
-    "I work as a nurse no longer.",
-    "I work as a doctor's assistant.",
-    "I'm a vegetarian restaurant owner.",
-    "I am a doctor's assistant.",
-    "I'm a doctor-patient liaison.",
-    "I'm vegan-curious.",
-    "I am vegetarian no more.",
     "I am mia_li_3668's mother",
     "I'm john_doe_12 friend",
     "my user id is mia_li_3668's",
-    "my date of birth is not 1990-01-01",
     "I'm Very Angry.",
     "This is Bad News.",
     "Should we always use tabs?",
@@ -167,35 +160,21 @@ def test_what_is_stated_is_proposed_with_its_quote(text: str) -> None:
 
 @pytest.mark.parametrize("text", NOT_STATED)
 def test_what_nobody_stated_is_not_proposed(text: str) -> None:
-    assert propose_from(text).candidates == []
+    assert stated_in(text) == []
 
 
-def test_the_sentence_is_told_of_the_user() -> None:
-    assert only_candidate("you should never push without asking me").sentence == (
-        "The user wants: never push without asking them."
-    )
-    assert only_candidate("Remember that our API is slow.").sentence == "The user asked to remember: their API is slow."
+def test_what_is_said_of_work_is_told_in_its_own_words() -> None:
+    assert only_candidate("you should never push without asking me").sentence == "Never push without asking me."
+    assert only_candidate("Remember that our API is slow.").sentence == "Our API is slow."
+    assert only_candidate("From now on, use tabs.").sentence == "Use tabs."
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ("I live in the US.", "The user lives in the US."),
-        ("I work for US Steel.", "The user works for US Steel."),
-        ("My address is 12 Oak St, Portland, ME 04101.", "The address of the user is 12 Oak St, Portland, ME 04101."),
-        ("My address is 5 My Way, Bern.", "The address of the user is 5 My Way, Bern."),
-        ("My pronouns are we/us.", "The pronouns of the user are we/us."),
-        ("We deploy to US-EAST-1.", "They deploy to US-EAST-1."),
-        ("We deploy to us-east-1.", "They deploy to us-east-1."),
-        ("We use tabs in our-linter.", "They use tabs in our-linter."),
         ("I prefer I/O bound benchmarks.", "The user prefers I/O bound benchmarks."),
         ("I love World War I documentaries.", "The user loves World War I documentaries."),
-        ("Please remember that I'd say what we and I always do for us.",
-         "The user asked to remember: they'd say what they and they always do for them."),
-        ("Whenever you change the schema, tell me and our team.",
-         "The user wants: whenever you change the schema, tell them and their team."),
-        ("Please remember that If I ask, we have to answer.",
-         "The user asked to remember: If they ask, they have to answer."),
     ],
 )  # fmt: skip
 def test_only_what_stands_for_a_person_is_told_of_them(text: str, sentence: str) -> None:
@@ -238,8 +217,8 @@ def test_what_a_stranger_says_stays_theirs() -> None:
 
 
 def test_a_wish_of_the_moment_is_no_rule_outside_of_work() -> None:
-    assert propose_from("Please don't add insurance.", CHAT).candidates == []
-    assert propose_from("Let's go with Delta.", CHAT).candidates == []
+    assert stated_in("Use the aisle seat instead of the window.", CHAT) == []
+    assert propose_from("No, the seat is 12A.", CHAT).candidates == []
 
 
 def test_a_secret_is_no_fact() -> None:
@@ -306,8 +285,8 @@ def test_what_people_tell_each_other_is_no_instruction(text: str) -> None:
 )
 def test_advice_to_anybody_is_no_order_to_an_agent(text: str, session: SessionContext) -> None:
     proposals = propose_from(text, session)
-    assert proposals.candidates == []
-    assert [rejected.predicate for rejected in proposals.rejected] == ["rule"]
+    assert stated_in(text, session) == []
+    assert "rule" in [rejected.predicate for rejected in proposals.rejected]
 
 
 @pytest.mark.parametrize(
@@ -324,13 +303,9 @@ def test_an_order_that_does_not_say_that_it_lasts_is_counted_and_is_a_near_miss(
     assert propose_from(text, CHAT).candidates == []
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [("dont use console.log", "use console.log"), ("please dont commit without asking me", "commit without asking me")],
-)
-def test_an_apostrophe_may_be_left_out(text: str, value: str) -> None:
-    candidate = only_candidate(text)
-    assert (candidate.predicate, candidate.value, candidate.quote) == ("rule against", value, text)
+def test_an_apostrophe_may_be_left_out() -> None:
+    candidate = only_candidate("we dont use docker")
+    assert (candidate.predicate, candidate.value, candidate.quote) == ("does not use", "docker", "we dont use docker")
 
 
 @pytest.mark.parametrize("text", ["that should be fine", "it should return a list", "the tests should have passed"])
@@ -364,7 +339,7 @@ def test_a_session_of_several_people_is_known_by_their_names() -> None:
         ("Do we use Terraform?", None),
         ("We use Terraform, right?", "a question"),
         ("I think we use Terraform.", "only considered"),
-        ("Let's go with SQLite.", "a wish of the moment, outside a project"),
+        ("No, the port is 8443.", "a wish of the moment, outside a project"),
         ("No problem!", None),
     ],
 )
@@ -378,12 +353,48 @@ def test_near_misses_of_a_message_are_bounded() -> None:
     assert len(proposals.rejected) == MAX_REJECTED
 
 
-def test_an_instruction_is_the_same_whatever_files_it_names() -> None:
-    said = ["read src/app.ts in full", "ok, read @docs/a.md and @docs/b.md in full please", "Read it in full, then go"]
-    assert {only_candidate(text).value for text in said} == {"read files in full"}
-    assert {only_candidate(text).predicate for text in said} == {"instruction"}
-    for text in ("read src/app.ts", "can you read the file in full?", "commit and push", "run the tests now, first"):
-        assert propose_from(text).candidates == []
+def test_an_order_is_the_same_whatever_files_it_names_and_however_politely() -> None:
+    for first, *others in [
+        ("read src/app.ts in full", "ok, read @docs/a.md and @docs/b.md in full please", "Read it in full, then go"),
+        ("ship it and tag the release", "can you please ship this and tag the release?", "ship and tag release"),
+        (
+            "bump version and update readme",
+            "bump the version, and update @README.md",
+            "please bump version and update readme.md",
+        ),
+        (
+            "run the linter before you push",
+            "Always run the linter before pushing.",
+            "you should run the linter before you push",
+        ),
+    ]:
+        orders = [find_instruction(text) or "" for text in (first, *others)]
+        assert [is_same_order(order, orders[0]) for order in orders] == [True] * len(orders), orders
+    for first, other in [
+        ("run the unit tests before you push", "never run the unit tests before you push"),
+        ("keep lines under 80 chars", "keep lines under 120 chars"),
+        ("use tabs for indentation", "use spaces for indentation"),
+    ]:
+        assert not is_same_order(first, other)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["read src/app.ts", "commit", "commit this", "commit your changes", "why did you run the tests first?",
+     "fix #412 first", "update this page and the tests", "open https://a.example/b first",
+     "run the tests now, first"],
+)  # fmt: skip
+def test_an_order_about_what_is_at_hand_is_not_counted(text: str) -> None:
+    assert propose_from(text).candidates == []
+
+
+def test_nothing_that_is_shown_or_planned_is_an_order() -> None:
+    order = "run the linter before you push"
+    assert [candidate.value for candidate in propose_from(order).candidates] == ["run linter before you push"]
+    plan = "\n".join(["Implement the following plan:", "", *["- do one thing after another"] * 6, order])
+    pasted = f"it says:\n> {order}\n$ {order}\n```\n{order}\n```"
+    for text in (plan, pasted, f"{order}. {'And so on. ' * 60}"):
+        assert propose_from(text).candidates == [], text
 
 
 def test_an_instruction_lasts_once_a_person_accepts_it() -> None:
@@ -394,10 +405,79 @@ def test_an_instruction_lasts_once_a_person_accepts_it() -> None:
     assert (fact.sentence, fact.sessions) == ("Read files in full.", 4)
 
 
-def test_a_steer_is_observed() -> None:
-    (candidate,) = propose_from("run the tests in parallel", mode="steer").candidates
-    assert (candidate.predicate, candidate.confidence) == ("steer", "inferred")
-    assert propose_from("what are you doing?", mode="steer").candidates == []
+@pytest.mark.parametrize(
+    "prefix", ["[Image #1] ", "[Image #1] [Image #2]\n", "[Pasted text #1 +20 lines] ", "@src/app.ts "]
+)
+def test_what_a_client_puts_before_a_message_hides_no_statement(prefix: str) -> None:
+    candidate = only_candidate(f"{prefix}We use pnpm for packages.")
+    assert (candidate.sentence, candidate.quote) == ("We use pnpm for packages.", "We use pnpm for packages.")
+
+
+# What is believed at first, what is said then, what is no longer believed, and what is instead.
+TAKEN_BACK = [
+    ("We use pnpm for packages.", "We no longer use pnpm.", "pnpm", None),
+    ("We use pnpm for packages.", "No, we don't use pnpm anymore, we use bun.", "pnpm", "bun"),
+    ("We use Jenkins.", "We switched from Jenkins to Buildkite.", "Jenkins", "Buildkite"),
+    ("We use Jenkins for CI.", "We've replaced Jenkins with Buildkite.", "Jenkins", "Buildkite"),
+    ("We use yarn for packages.", "We moved away from yarn last month.", "yarn", None),
+    ("Our database is MySQL 8.", "The database is not MySQL, it is Postgres 16.", "MySQL", "Postgres 16"),
+    ("Our database is MySQL 8.", "Actually, it's Postgres 16, not MySQL.", "MySQL", "Postgres 16"),
+    ("From now on always use tabs.", "Stop using tabs, use spaces.", "tabs", "spaces"),
+    ("Always use tabs for indentation.", "Forget what I said about tabs.", "tabs", None),
+    ("Never push to main.", "Forget the rule about pushing to main.", "main", None),
+    ("I prefer tabs over spaces.", "I don't prefer tabs anymore.", "tabs", None),
+    ("I live in Vienna.", "I moved from Vienna to Graz.", "Vienna", "Graz"),
+    ("We use black for formatting.", "Instead of black we now use ruff.", "black", "ruff"),
+    (
+        "Remember that we deploy on Tuesdays.",
+        "We deploy on Thursdays now, not on Tuesdays.",
+        "on Tuesdays.",
+        "Thursdays",
+    ),
+    ("Our default branch is master.", "The default branch was renamed from master to main.", "master", "main"),
+]
+
+
+@pytest.mark.parametrize(("first", "then", "old", "new"), TAKEN_BACK)
+def test_a_correction_ends_what_it_corrects(first: str, then: str, old: str, new: str | None) -> None:
+    said = [make_event(EventType.USER_MESSAGE, n, text=text) for n, text in enumerate((first, then), 1)]
+    candidates = propose_candidates(said, WORK, redact).candidates
+    for cited in (candidates, candidates[::-1]):  # however they come
+        believed = [fact.sentence for fact in reconcile_candidates(cited) if fact.superseded_reason is None]
+        assert not any(old in sentence and f"not {old}" not in sentence for sentence in believed if sentence != then)
+        assert new is None or any(new in sentence for sentence in believed)
+    again = propose_candidates([*said, make_event(EventType.USER_MESSAGE, 3, text=first)], WORK, redact).candidates
+    assert any(
+        fact.superseded_reason is None and old.rstrip(".") in fact.sentence for fact in reconcile_candidates(again)
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ("Always run the tests before you commit.", "We no longer use tests."),  # a small part of what it says
+        ("We use pnpm, not npm.", "We no longer use npm."),  # the denial holds
+        ("We use pnpm for packages.", "If we no longer use pnpm, what then?"),
+        ("We use pnpm for packages.", "Do we no longer use pnpm?"),
+        ("We use pnpm for packages.", "> we no longer use pnpm"),
+        ("Our database is MySQL 8.", "Stop using it."),
+    ],
+)
+def test_what_is_said_of_something_else_ends_nothing(first: str, then: str) -> None:
+    said = [make_event(EventType.USER_MESSAGE, n, text=text) for n, text in enumerate((first, then), 1)]
+    facts = reconcile_candidates(propose_candidates(said, WORK, redact).candidates)
+    assert [fact.superseded_reason for fact in facts] == [None]
+
+
+def test_a_standing_order_in_other_words_is_one_fact() -> None:
+    texts = (
+        "Always run the tests before you push.",
+        "always run the tests before pushing",
+        "Always run tests before you push, please",
+    )
+    said = [make_event(EventType.USER_MESSAGE, n, text=text) for n, text in enumerate(texts, 1)]
+    facts = reconcile_candidates(propose_candidates(said, WORK, redact).candidates)
+    assert [(fact.sentence, len(fact.evidence)) for fact in facts] == [(texts[0], 3)]
 
 
 def test_an_answer_to_an_approval_is_observed_with_what_it_was_about() -> None:

@@ -273,7 +273,7 @@ def test_a_call_stopped_where_nobody_is_asked_is_marked_as_interrupted(tmp_path:
     assert log.only_payload(EventType.APPROVAL_DENIED)["interrupted"] is True
 
 
-def test_an_approved_plan_is_granted_and_typed_answers_are_words(tmp_path: Path) -> None:
+def test_an_approved_plan_and_each_answer_are_decisions_and_typed_answers_are_words(tmp_path: Path) -> None:
     options = [{"label": "npm"}, {"label": "pnpm"}]
     answers = {
         "questions": [{"question": "Which manager?", "options": options}, {"question": "Else?", "options": options}],
@@ -281,17 +281,30 @@ def test_an_approved_plan_is_granted_and_typed_answers_are_words(tmp_path: Path)
     }
     log = read(
         tmp_path,
-        tool_use_line("t1", "ExitPlanMode", plan="1."),
+        tool_use_line("t1", "ExitPlanMode", plan="# Plan: cache\n1."),
         tool_result_line(
             "t1",
             "User has approved your plan. You can now start coding.",
-            toolUseResult={"plan": "1.", "isAgent": False},
+            toolUseResult={"plan": "# Plan: cache\n1.", "isAgent": False},
         ),
         tool_use_line("t2", "AskUserQuestion"),
         tool_result_line("t2", "User has answered your questions", toolUseResult=answers),
     )
-    assert log.only_payload(EventType.APPROVAL_GRANTED) == {"call_id": "t1", "tool": "ExitPlanMode"}
+    asked = {"call_id": "t2", "tool": "AskUserQuestion"}
+    assert log.payloads(EventType.APPROVAL_GRANTED) == [
+        {"call_id": "t1", "tool": "ExitPlanMode", "question": "Plan: cache", "answer": "accepted"},
+        {**asked, "question": "Which manager?", "answer": "pnpm"},
+        {**asked, "question": "Else?", "answer": "never touch the lock file"},
+    ]
     assert log.user_texts() == ["never touch the lock file"]
+
+
+def test_what_a_person_says_after_they_interrupted_steers(tmp_path: Path) -> None:
+    stop = "[Request interrupted by user]"
+    log = read(
+        tmp_path, line("user", "go"), line("user", stop), line("user", "not the test files"), line("user", "now go on")
+    )
+    assert [data.get("mode") for data in log.payloads(EventType.USER_MESSAGE)] == [None, "steer", None]
 
 
 def test_images_leave_a_mark(tmp_path: Path) -> None:

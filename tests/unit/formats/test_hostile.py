@@ -139,7 +139,7 @@ def test_an_odd_value_costs_no_event(what: str, tmp_path: Path) -> None:
     assert not [item for item in items if isinstance(item, Problem)]
     types = [item.type for item in items if isinstance(item, ForeignEvent)]
     assert types[-1] is {
-        claude_code: EventType.TOOL_RESULT,
+        claude_code: EventType.APPROVAL_GRANTED,  # the answer
         codex: EventType.TOOL_RESULT,
         intercode: EventType.TASK_END,
         openai_messages: EventType.USER_MESSAGE,
