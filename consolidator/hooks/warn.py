@@ -95,11 +95,13 @@ def _is_match(match: dict[str, str], words: list[str], place: str) -> bool:
         return words[: len(wrapper)] == wrapper and rest[:1] == [program]
     if kind == "program":
         return words[0] == program
+    operation = str(match.get("operation")).split()
     if kind == "flag":
         options = words[1 : words.index("--") if "--" in words else None]
-        return words[0] == program and match.get("option") in [word.partition("=")[0] for word in options]
+        return words[: len(operation)] == operation and match.get("option") in [
+            word.partition("=")[0] for word in options
+        ]
     if kind == "place":
-        operation = str(match.get("operation")).split()
         is_here = not any(word.partition("=")[0] in _ELSEWHERE for word in words)
         return is_here and words[: len(operation)] == operation and place == _plain(str(match.get("directory")))
     return False

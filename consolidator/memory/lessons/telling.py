@@ -155,7 +155,7 @@ def warning_words(lesson: Lesson) -> tuple[str, ...]:
     if kind == "wrapper":
         return match["wrapper"], match["program"]
     if kind == "flag":
-        return match["program"], match["option"]
+        return (*match["operation"].split(), match["option"])
     if kind == "place":
         return tuple(match["operation"].split())
     return (match[kind],) if kind in ("program", "skill") else ()

@@ -11,7 +11,7 @@ from consolidator.hooks.warn import concerns, split_commands
 SHOP = "/work/shop"
 WRAPPER = {"kind": "wrapper", "wrapper": "rtk", "program": "bun"}
 PROGRAM = {"kind": "program", "program": "gmake"}
-FLAG = {"kind": "flag", "program": "cat", "option": "-A"}
+FLAG = {"kind": "flag", "operation": "cat", "option": "-A"}
 PLACE = {"kind": "place", "operation": "bun run css:build", "directory": ""}
 SKILL = {"kind": "skill", "skill": "commit"}
 
