@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from consolidator.database import Database
+from consolidator.memory.lessons.harm import lesson_harm
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.store.memory import lessons
 from consolidator.store.memory.lessons import LessonRow, lesson_id
@@ -33,6 +34,7 @@ async def save_lessons(database: Database, project: str, *, person: str = "") ->
             key=lesson.key,
             line=lesson.line,
             score=lesson.score,
+            harm=lesson_harm(lesson.line, lesson.instead, project),
             body=lesson.to_json(),
             learned_at=now,
             updated_at=now,

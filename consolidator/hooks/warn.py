@@ -96,6 +96,7 @@ def _is_match(match: dict[str, str], words: list[str], place: str) -> bool:
         return words[: len(wrapper)] == wrapper and rest[:1] == [program]
     if kind == "program":
         return words[0] == program
+    operation = str(match.get("operation")).split()
     if kind == "flag":
         options = words[1 : words.index("--") if "--" in words else None]
         named = [word.partition("=")[0] for word in options]

@@ -18,7 +18,7 @@ from consolidator.service.database import Database
 from consolidator.service.log.record import MAX_EVENTS, record_events
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.learned import load_learned
-from consolidator.service.memory.lessons import find_lessons_about, is_told
+from consolidator.service.memory.lessons import find_lessons_about
 from consolidator.service.memory.procedures import list_procedures
 from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET, NOTHING_KNOWN, recall
 from consolidator.service.memory.remember import MAX_STATEMENT_CHARS, forget, remember
@@ -122,7 +122,7 @@ class MemoryTools:
         """
         filters = LessonFilter(agent, await self._find_project(project, everywhere), limit=limit)
         rows = await find_lessons_about(self.database, words, filters, viewer=self.viewer())
-        return fit_lines(texts.lesson_lines(to_visible_json([row for row in rows if is_told(row)])), token_budget)
+        return fit_lines(texts.lesson_lines(to_visible_json([row for row in rows if row.harm is None])), token_budget)
 
     async def suggest_next(
         self,

@@ -27,7 +27,7 @@ def test_a_person_sees_what_agents_are_told_and_forgets_a_line(cli: CommandLine,
     ids = asyncio.run(fill(dsn))
     assert [row["id"] for row in json.loads(cli("commands", *HERE, "--json")[1])] == list(ids.values())
     lines = cli("commands", *HERE)[1].splitlines()
-    assert [line.split("\t")[0] for line in lines if "[hostile: told to no agent]" in line] == [ids["curl"]]
+    assert [line.split("\t")[0] for line in lines if "[hostile: told to no agent, since it " in line] == [ids["curl"]]
     assert [line.split("\t")[0] for line in cli("commands", "run", "the", "tests", *HERE)[1].splitlines()] == [
         ids["test"]
     ]

@@ -43,7 +43,7 @@ from consolidator.service.memory.brief import Situation
 from consolidator.service.memory.brief_preview import preview_brief
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.learned import KINDS, load_learned
-from consolidator.service.memory.lessons import LessonRow, is_told, list_friction
+from consolidator.service.memory.lessons import LessonRow, list_friction
 from consolidator.service.memory.lessons import list_commands as load_commands
 from consolidator.service.memory.procedures import list_procedures as load_procedures
 from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET
@@ -188,7 +188,7 @@ async def show_friction(call: Reading, filters: Lessons) -> Response:
 
 def _show_lessons(rows: list[LessonRow]) -> Response:
     """Answer with lessons, but for hostile ones."""
-    return reply(to_visible_json({"lessons": [row for row in rows if is_told(row)]}))
+    return reply(to_visible_json({"lessons": [row for row in rows if row.harm is None]}))
 
 
 @router.get("/brief", **operation("read", BriefAnswer))

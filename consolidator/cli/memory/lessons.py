@@ -29,7 +29,7 @@ from consolidator.service.database import Database
 from consolidator.service.log.working_directory import find_project
 from consolidator.service.memory.brief import Situation
 from consolidator.service.memory.brief_preview import BriefPreview, preview_brief
-from consolidator.service.memory.lessons import LessonRow, find_lessons_about, is_told, list_friction
+from consolidator.service.memory.lessons import LessonRow, find_lessons_about, list_friction
 from consolidator.settings import Settings
 
 MOMENTS: dict[str, Moment] = {"start": "session_start", "prompt": "prompt", "call": "before_call", "failure": "failure"}
@@ -77,7 +77,7 @@ def _print_entries(rows: list[LessonRow]) -> None:
 
 def _line(row: LessonRow) -> str:
     """Return a lesson, and what only a person is shown of it."""
-    return row.line if is_told(row) else f"{row.line} [hostile: told to no agent]"
+    return row.line if row.harm is None else f"{row.line} [hostile: told to no agent, since it {row.harm}]"
 
 
 def brief_command(

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from consolidator.database import Database
 from consolidator.errors import NotFound
-from consolidator.memory.lessons.harm import is_tellable
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.text.words import query_words
 from consolidator.models.memory_filter import LessonFilter
@@ -21,7 +20,6 @@ __all__ = [
     "LessonRow",
     "find_lessons_about",
     "forget_lesson",
-    "is_told",
     "list_commands",
     "list_friction",
     "list_lesson_projects",
@@ -32,11 +30,6 @@ COMMAND_KINDS = ("command", "always_fails")
 FRICTION_KINDS = ("always_fails", "fix", "first_run_fails", "harness")
 MIN_FRICTION_SESSIONS = 3  # in which something failed, before it counts as friction
 _ALL = 100_000
-
-
-def is_told(row: LessonRow) -> bool:
-    """Tell whether agents may be told a lesson: not a hostile one (I18)."""
-    return is_tellable(read_lesson(row), row.project)
 
 
 def read_lesson(row: LessonRow) -> Lesson:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from consolidator.hooks.warn import concerns
 from consolidator.jobs.consolidation.learning import redact_call
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.lessons.learning import learn_lessons
@@ -53,6 +54,26 @@ def test_a_call_that_never_worked_is_warned_of_before_it_runs() -> None:
     assert warn_before(lessons, "Bash", {"command": "wrap git log"}) is None
     assert warn_before(lessons, "Bash", {"command": "echo 'wrap pnpm run lint'"}) is None
     assert set(warning_words(told.lesson)) == {"wrap", "pnpm"}
+
+
+@pytest.mark.parametrize(
+    ("failing", "error"),
+    [
+        ("wrap pnpm run test", NO_WRAPPER),
+        ("cat -A notes.txt", "cat: illegal option -- A"),
+        ("git log --json", "error: unknown option '--json'"),
+        ("gnutime pytest", "zsh: command not found: gnutime"),
+    ],
+)
+def test_the_hook_before_calls_warns_of_what_is_learned(failing: str, error: str) -> None:
+    lessons = learn(3, lambda log: log.run("git log", "a").run("cat notes.txt", "a").fail(failing, error))
+    (lesson,) = [each for each in lessons if each.kind == "always_fails"]
+    body = {"tool_name": "Bash", "cwd": HOME, "tool_input": {"command": f"cd /tmp && {failing} | head"}}
+    match = {name: value for name, value in lesson.match.items() if isinstance(value, str)}
+    assert warn_before(lessons, "Bash", body["tool_input"]) is not None
+    assert warning_words(lesson)
+    assert all(word in failing for word in warning_words(lesson))
+    assert concerns(match, HOME, body)
 
 
 def test_one_success_is_enough_not_to_warn() -> None:
@@ -177,7 +198,9 @@ def test_a_check_that_finds_what_others_do_not_is_told() -> None:
     def write(log: CallLog) -> None:
         log.edit("src/cart.ts").run("pnpm run test", "ok").fail("pnpm run typecheck", "cart.ts(3,1): wrong type")
 
-    assert "`pnpm run test` do not catch what `pnpm run typecheck` finds" in of_kind(learn(2, write), "finds_more")[0].line
+    assert (
+        "`pnpm run test` do not catch what `pnpm run typecheck` finds" in of_kind(learn(2, write), "finds_more")[0].line
+    )
 
 
 def test_twins_and_follow_ups_of_a_change_are_told() -> None:
