@@ -16,7 +16,7 @@ from consolidator.jobs.consolidation import learning as window_learning
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.memory.lessons import learning
 from consolidator.memory.lessons.lesson import Lesson
-from consolidator.memory.lessons.trace import Trace
+from consolidator.memory.lessons.trace import Trace, TracedCall
 from consolidator.models.event import Event
 from consolidator.models.memory_filter import LessonFilter
 from consolidator.models.payload import EventType
@@ -49,7 +49,8 @@ class CommandFold:
 
 
 def unpack(session_id: str, root_id: str, agent: str, packed: bytes) -> Trace:
-    return Trace(session_id, root_id, agent, tuple({"command": c, "seq": seq} for c, seq in json.loads(packed)))
+    calls = (TracedCall(seq, "shell", True, line=command) for command, seq in json.loads(packed))
+    return Trace(session_id, root_id, agent, tuple(calls))
 
 
 def learn(traces: Sequence[Trace]) -> list[Lesson]:
@@ -59,9 +60,9 @@ def learn(traces: Sequence[Trace]) -> list[Lesson]:
     agents: dict[str, set[str]] = {}
     for trace in traces:
         for call in trace.calls:
-            roots.setdefault(call["command"], set()).add(trace.root_id)
-            agents.setdefault(call["command"], set()).add(trace.agent)
-            evidence.setdefault(call["command"], []).append((trace.session_id, call["seq"]))
+            roots.setdefault(call.line, set()).add(trace.root_id)
+            agents.setdefault(call.line, set()).add(trace.agent)
+            evidence.setdefault(call.line, []).append((trace.session_id, call.seq))
     return [
         Lesson(
             kind="command" if command != "rtk bun test" else "always_fails",

@@ -150,7 +150,7 @@ def patched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     return places
 
 
-FAILED = {"tool_name": "Bash", "tool_input": {"command": "rtk bun run test"}, "tool_use_id": "toolu_1"}
+FAILED: dict[str, Any] = {"tool_name": "Bash", "tool_input": {"command": "rtk bun run test"}, "tool_use_id": "toolu_1"}
 
 
 async def test_a_failure_and_a_call_about_to_run_are_answered_by_lessons_first(
@@ -197,7 +197,8 @@ async def test_a_hostile_lesson_is_told_at_no_moment(
     """I18."""
     (id,) = await keep(database, lesson("rtk bun", line, kind="always_fails", warns=True, instead=instead))
     assert await tell(database) == ""
-    situation = {"text": "rtk bun always fails: what then?", "tool": "Bash", "arguments": FAILED["tool_input"]}
+    arguments = FAILED["tool_input"]
+    situation: dict[str, Any] = {"text": "rtk bun always fails: what then?", "tool": "Bash", "arguments": arguments}
     for moment in ("prompt", "before_call", "failure"):
         assert await tell(database, moment, **situation) == ""
     assert (await explain(database, id))["title"] == line  # a person sees it

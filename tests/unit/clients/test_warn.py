@@ -73,7 +73,11 @@ def test_only_the_project_and_the_tool_of_a_warning_are_meant() -> None:
     nothing: list[Any] = [{}, {"tool_name": "Bash", "tool_input": "rtk bun", "cwd": SHOP}, {"cwd": 3}]
     assert not any(concerns(WRAPPER, SHOP, body) for body in nothing)
     assert not is_warned({"kind": "argument", "program": "rtk"}, "rtk bun test")  # of a kind that is not known here
-    listed = {"tool_name": "shell", "tool_input": {"command": ["bash", "-lc", "rtk bun test"]}, "cwd": SHOP}
+    listed: dict[str, object] = {
+        "tool_name": "shell",
+        "tool_input": {"command": ["bash", "-lc", "rtk bun test"]},
+        "cwd": SHOP,
+    }
     assert concerns(WRAPPER, SHOP, listed)
 
 

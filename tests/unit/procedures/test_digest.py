@@ -140,6 +140,9 @@ def test_a_listener_is_given_every_completed_call() -> None:
         def feed(self, call: Any) -> None:
             self.heard.append((call.index, call.ok))
 
+        def feed_user_message(self, text: str) -> None:
+            """Calls alone are heard."""
+
     listener = Listener()
     digest = Digest(redact_nothing, SALT, call_listener=listener)
     for event in SessionLog().call("a").call("b", status="error").events:
