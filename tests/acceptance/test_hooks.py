@@ -147,7 +147,7 @@ def test_a_call_that_never_worked_is_warned_of_before_it_runs(
     file.touch(mode=0o600)
     file.write_text(warning_file.render_warnings([("l_1", PROJECT, lesson)]))
     warned = claude.run("PreToolUse", **run)
-    assert warned.splitlines()[-2] == f"- {line} [lesson:l_1]"
+    assert warned.splitlines()[-2] == f"- {line} [l_1]"
     assert warned.startswith("<recalled-memory>")
     quoted = {**run, "tool_input": {"command": "git commit -m 'no rtk bun'"}}
     assert claude.run("PreToolUse", **quoted) == ""
