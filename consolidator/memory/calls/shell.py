@@ -22,6 +22,7 @@ MAX_SCANNED = 64 * 1024  # characters scanned for the ends of here-documents
 MAX_DEPTH = 60  # of nested groups and shells
 _BASH = Language(tree_sitter_bash.language())
 _THREAD_LOCAL = threading.local()
+_PASSED_ON = ("proxy", "--")  # words of a wrapper before the program that it runs
 _LINK_OPERATORS = frozenset({"&&", "||", "|", "|&", ";", ";;", "&", "\n"})
 _WORD = re.compile(r"[a-z][a-z0-9_.:-]*")
 _NON_ASCII = re.compile(r"[^\x00-\x7f]")
@@ -294,7 +295,7 @@ def _wrapped_words(program: str, rest: list[str]) -> list[str] | None:
             return None
         return inner or None
     if is_unknown_wrapper(program, rest):
-        return rest
+        return rest[1:] if rest[0] in _PASSED_ON else rest
     for position, word in enumerate(rest[:3]):
         values = shell_programs.RUNNERS.get(program, {}).get(word, frozenset({""}))
         if "" not in values:
@@ -306,11 +307,11 @@ def _wrapped_words(program: str, rest: list[str]) -> list[str] | None:
 
 def is_unknown_wrapper(program: str, rest: Sequence[str]) -> bool:
     """Whether a program that no table knows is given a known one to run: `rtk git status`."""
-    if not rest or program in shell_programs.KNOWN_PROGRAMS or "." in program:
+    inner = rest[1:2] if rest and rest[0] in _PASSED_ON else rest[:1]
+    if not inner or program in shell_programs.KNOWN_PROGRAMS or "." in program:
         return False
-    return (
-        _program_name(rest[0]) in shell_programs.SUBCOMMAND_PROGRAMS and rest[0] not in shell_programs.SUBCOMMAND_VERBS
-    )
+    name = _program_name(inner[0])
+    return name in shell_programs.WRAPPED_PROGRAMS and name not in shell_programs.SUBCOMMAND_VERBS
 
 
 def _skip_options(words: list[str], values: frozenset[str], operands: int) -> list[str]:

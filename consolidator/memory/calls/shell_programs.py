@@ -48,6 +48,12 @@ PLAIN_PROGRAMS = word_set(
 )
 
 KNOWN_PROGRAMS = SUBCOMMAND_PROGRAMS | PLAIN_PROGRAMS
+WRAPPED_PROGRAMS = SUBCOMMAND_PROGRAMS | word_set(  # that show, as the first operand of an unknown program, a wrapper
+    """
+    cat grep rg sed awk head tail wc diff tree curl python node ruby pytest mypy pyright tsc jest vitest eslint
+    prettier psql
+    """
+)
 
 # Verbs: where the first operand of an unknown program is one of these, it is a subcommand.
 SUBCOMMAND_VERBS = word_set(
@@ -126,7 +132,6 @@ RUNNERS: dict[str, dict[str, frozenset[str]]] = {
     "mise": {"exec": frozenset(), "x": frozenset()},
     "asdf": {"exec": frozenset()},
     "op": {"run": frozenset({"--env-file"})},
-    "rtk": {"proxy": frozenset()},
     "dotenv": {"run": frozenset({"-f"})},
 }
 

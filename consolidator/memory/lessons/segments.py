@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from consolidator.memory.calls import shell, shell_programs, tool_kinds
@@ -24,7 +24,6 @@ TRIVIAL_PROGRAMS = (
 TRANSPARENT_WRAPPERS = frozenset({"time", "timeout", "gtimeout", "env", "nohup", "sudo"})  # a failure is the program's
 TASK_RUNNERS = frozenset({"npm", "pnpm", "yarn", "bun", "deno", "mise", "uv", "make", "just", "task", "nox", "tox"})
 _SILENT_WRAPPERS = ("command", "exec", "builtin")
-_KNOWN = (shell_programs.SUBCOMMAND_PROGRAMS | shell_programs.PLAIN_PROGRAMS) - shell_programs.MINOR_PROGRAMS
 _NOT_FOUND = re.compile(
     r"(?:command not found: |: line \d+: |sh: (?:\d+: )?|^)([\w./+-]+)(?:: (?:command )?not found$|$)", re.M
 )
@@ -89,7 +88,7 @@ def split_line(line: str, directory: str | None) -> tuple[list[Segment], str | N
     segments = []
     for position, command in enumerate(commands):
         following = commands[position + 1].link if position + 1 < len(commands) else ""
-        segments.append(_segment(_unwrap_unknown(command), following in ("|", "|&", "||", ";", "&")))
+        segments.append(_segment(command, following in ("|", "|&", "||", ";", "&")))
     return segments, line_directory(line, directory)
 
 
@@ -160,20 +159,6 @@ def _segment(command: Command, piped: bool) -> Segment:
         link=command.link,
         piped=piped,
     )
-
-
-def _unwrap_unknown(command: Command) -> Command:
-    """Return the command that an unknown wrapper runs: `rtk bun run test` is `bun run test`, run by rtk."""
-    words = list(command.words)
-    while words and words[0] in ("proxy", "--"):
-        words = words[1:]
-    if command.program in _KNOWN or command.program in TRIVIAL_PROGRAMS or not words or words[0] not in _KNOWN:
-        return command
-    if "/" in command.program or command.program in tool_kinds.INTERPRETERS:
-        return command
-    inner = shell.build_command(words, command.redirections, command.link)
-    wrappers = (*command.wrappers, command.program, *inner.wrappers)
-    return replace(inner, assignments=command.assignments, wrappers=wrappers)
 
 
 def _is_path(word: str) -> bool:
