@@ -325,7 +325,7 @@ def _together(units: _Units, by_file: dict[str, set[int]], twins: set[tuple[str,
             "together",
             f"{first} {second}",
             f"{code(first)} and {code(second)} change together ({len(both)} of {total} times).",
-            1.2 * len(units.roots(both)),
+            0.8 * len(units.roots(both)),  # the weakest kind: which change of one needs the other is not known
         )
 
 
