@@ -80,6 +80,11 @@ def test_only_the_project_and_the_tool_of_a_warning_are_meant() -> None:
 def test_programs_flags_places_and_skills() -> None:
     assert is_warned(PROGRAM, "ls && gmake all")
     assert not is_warned(PROGRAM, "which gmake")
+    runner = {"kind": "program", "program": "rtk"}
+    call = {"tool_name": "Bash", "cwd": SHOP}
+    for command, never_worked in (("rtk gain", True), ("rtk git status", False), ("rtk proxy git log", False)):
+        body = {**call, "tool_input": {"command": command}}
+        assert concerns(runner, SHOP, body, frozenset({"git"})) == never_worked
     assert is_warned(FLAG, "git diff | cat -A")
     assert is_warned(FLAG, "cat -n -A x")
     assert not is_warned(FLAG, "cat -- -A")
