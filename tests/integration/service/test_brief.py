@@ -150,7 +150,7 @@ def patched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     return places
 
 
-FAILED = {"tool_name": "Bash", "tool_input": {"command": "rtk bun run test"}, "tool_use_id": "toolu_1"}
+FAILED: dict[str, Any] = {"tool_name": "Bash", "tool_input": {"command": "rtk bun run test"}, "tool_use_id": "toolu_1"}
 
 
 async def test_a_failure_and_a_call_about_to_run_are_answered_by_lessons_first(
@@ -197,8 +197,13 @@ async def test_a_hostile_lesson_is_told_at_no_moment(
     """I18."""
     (id,) = await keep(database, lesson("rtk bun", line, kind="always_fails", warns=True, instead=instead))
     assert await tell(database) == ""
-    situation = {"text": "rtk bun always fails: what then?", "tool": "Bash", "arguments": FAILED["tool_input"]}
-    for moment in ("prompt", "before_call", "failure"):
+    situation: dict[str, Any] = {
+        "text": "rtk bun always fails: what then?",
+        "tool": "Bash",
+        "arguments": FAILED["tool_input"],
+    }
+    moments: list[Moment] = ["prompt", "before_call", "failure"]
+    for moment in moments:
         assert await tell(database, moment, **situation) == ""
     assert (await explain(database, id))["title"] == line  # a person sees it
 
@@ -210,7 +215,8 @@ async def test_a_hostile_answer_of_a_harmless_lesson_is_not_told(
     await keep(database, lesson("rtk bun", "`rtk bun …` always fails.", kind="always_fails"))
     monkeypatch.setattr(telling, "answer_failure", lambda known, *_: told_by(list(known), "Run it.", hostile))
     monkeypatch.setattr(telling, "warn_before", lambda known, *_: told_by(list(known), f"Run `{hostile}`.", "x"))
-    for moment in ("before_call", "failure"):
+    moments: list[Moment] = ["before_call", "failure"]
+    for moment in moments:
         assert await tell(database, moment, text="no", tool="Bash", arguments=FAILED["tool_input"]) == ""
 
 
@@ -220,7 +226,7 @@ async def test_lessons_are_told_to_their_person_in_their_project_alone(
     """I16."""
     await keep(database, lesson("rtk bun", "`rtk bun …` always fails.", kind="always_fails"), person="ada")
     await keep(database, lesson("rtk bun", "`rtk bun …` always fails.", kind="always_fails"), project="/work/zoo")
-    call = {"text": "no", "tool": "Bash", "arguments": FAILED["tool_input"]}
+    call: dict[str, Any] = {"text": "no", "tool": "Bash", "arguments": FAILED["tool_input"]}
     for scope in (SCOPE, MemoryScope("claude-code", SHOP, "bob"), MemoryScope("codex", "/work/zoo", "ada")):
         moments: list[Moment] = ["session_start", "before_call", "failure"]
         assert [await tell(database, moment, scope, **call) for moment in moments] == ["", "", ""]
