@@ -153,9 +153,8 @@ def patched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 FAILED: dict[str, Any] = {"tool_name": "Bash", "tool_input": {"command": "rtk bun run test"}, "tool_use_id": "toolu_1"}
 
 
-async def test_a_failure_and_a_call_about_to_run_are_answered_by_lessons_first(
-    database: Database, clock: FrozenClock, settings: Settings, patched: list[tuple[Any, ...]]
-) -> None:
+async def push_branches(database: Database, clock: FrozenClock, settings: Settings) -> None:
+    """Two sessions in which a push failed, and was mended: a confirmed solution."""
     for number in range(2):
         calls = [
             *call_and_result("a", "Bash", {"command": "git push"}, NO_UPSTREAM.format(f"b{number}"), "error"),
@@ -164,6 +163,12 @@ async def test_a_failure_and_a_call_about_to_run_are_answered_by_lessons_first(
         await log_events(database, f"s{number}", [user_message("push"), *calls], agent="claude-code", project=SHOP)
         clock.advance(timedelta(days=1))
     await run_job(database, settings)
+
+
+async def test_a_failure_and_a_call_about_to_run_are_answered_by_lessons_first(
+    database: Database, clock: FrozenClock, settings: Settings, patched: list[tuple[Any, ...]]
+) -> None:
+    await push_branches(database, clock, settings)
     push = {**FAILED, "tool_input": {"command": "git push"}}
     failed = hook("PostToolUseFailure", error=NO_UPSTREAM.format("new"), **push)
     assert "--set-upstream origin new" in await ask(database, failed)  # no lesson: the confirmed solution
@@ -181,6 +186,18 @@ async def test_a_failure_and_a_call_about_to_run_are_answered_by_lessons_first(
     assert "never worked here" in await ask(database, hook("PreToolUse", **FAILED))
     await forget_lesson(database, id)
     assert await ask(database, hook("PreToolUse", **FAILED)) == ""
+
+
+async def test_a_fix_with_the_words_of_this_error_comes_before_one_with_those_of_another(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await push_branches(database, clock, settings)
+    await keep(database, lesson("rtk bun", "Then `git push --set-upstream origin b7` worked.", kind="fix"))
+    monkeypatch.setattr(telling, "answer_failure", lambda known, *_: told_by(list(known), "Push b7.", "git push"))
+    push = {**FAILED, "tool_input": {"command": "git push"}}
+    failed = hook("PostToolUseFailure", error=NO_UPSTREAM.format("new"), **push)
+    assert "--set-upstream origin new" in await ask(database, failed)
+    assert "b7" in await ask(database, hook("PostToolUseFailure", error="fatal: it is something else", **push))
 
 
 @pytest.mark.parametrize(
