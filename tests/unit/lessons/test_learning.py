@@ -68,7 +68,11 @@ def test_a_call_that_never_worked_is_warned_of_before_it_runs() -> None:
 def test_the_hook_before_calls_warns_of_what_is_learned(failing: str, error: str) -> None:
     lessons = learn(3, lambda log: log.run("git log", "a").run("cat notes.txt", "a").fail(failing, error))
     (lesson,) = [each for each in lessons if each.kind == "always_fails"]
-    body = {"tool_name": "Bash", "cwd": HOME, "tool_input": {"command": f"cd /tmp && {failing} | head"}}
+    body: dict[str, object] = {
+        "tool_name": "Bash",
+        "cwd": HOME,
+        "tool_input": {"command": f"cd /tmp && {failing} | head"},
+    }
     match = {name: value for name, value in lesson.match.items() if isinstance(value, str)}
     assert warn_before(lessons, "Bash", body["tool_input"]) is not None
     assert warning_words(lesson)
