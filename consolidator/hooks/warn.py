@@ -31,14 +31,17 @@ def main(arguments: list[str]) -> None:
     home, event, client = arguments
     payload = _read(0, MAX_PAYLOAD + 1)
     directory = os.path.join(home, DIRECTORY)
-    if len(payload) > MAX_PAYLOAD or not (candidates := _find_candidates(_load(directory), payload)):
+    warnings = b"" if len(payload) > MAX_PAYLOAD else _load(directory)
+    candidates = _find_candidates(warnings, payload)
+    if not candidates:
         return
     import json  # only here, since it takes time
 
     body = json.loads(payload)
+    programs = frozenset(_load_programs(warnings))
     for project, line in candidates:
         warning = json.loads(line)
-        if not concerns(warning["match"], json.loads(b'"%s"' % project), body):
+        if not concerns(warning["match"], json.loads(b'"%s"' % project), body, programs):
             continue
         answer = {"hookSpecificOutput": {"hookEventName": event, "additionalContext": warning["block"]}}
         os.write(1, json.dumps(answer).encode() + b"\n")
@@ -46,6 +49,11 @@ def main(arguments: list[str]) -> None:
         note |= {name: warning[name] for name in ("id", "tokens", "project")}
         _append(directory, json.dumps({**note, "client": client}).encode() + b"\n")
         return
+
+
+def _load_programs(warnings: bytes) -> list[str]:
+    """Return the known programs, which stand in the file's second line."""
+    return warnings.split(b"\n", 2)[1][1:].decode().split()
 
 
 def _find_candidates(warnings: bytes, payload: bytes) -> list[tuple[bytes, bytes]]:
@@ -61,8 +69,13 @@ def _find_candidates(warnings: bytes, payload: bytes) -> list[tuple[bytes, bytes
     return candidates
 
 
-def concerns(match: dict[str, str], project: str, body: dict[str, object]) -> bool:
-    """Tell whether a call is one that never worked. `match` is that of the lesson; what is not sure is not."""
+def concerns(
+    match: dict[str, str], project: str, body: dict[str, object], programs: frozenset[str] = frozenset()
+) -> bool:
+    """Tell whether a call is one that never worked. `match` is that of the lesson; what is not sure is not.
+
+    A program that one of the known `programs` follows only runs that one: it is not what fails.
+    """
     cwd, given = body.get("cwd"), body.get("tool_input")
     if not isinstance(cwd, str) or not isinstance(given, dict):
         return False
@@ -80,21 +93,18 @@ def concerns(match: dict[str, str], project: str, body: dict[str, object]) -> bo
     for words in split_commands(line):
         if words[0] in ("cd", "pushd", "popd"):
             place = _move(project, place, words)
-        elif _is_match(match, words, place):
+        elif _is_match(match, words, place, programs):
             return True
     return False
 
 
-def _is_match(match: dict[str, str], words: list[str], place: str) -> bool:
+def _is_match(match: dict[str, str], words: list[str], place: str, programs: frozenset[str]) -> bool:
     kind, program = match.get("kind"), match.get("program")
     if kind == "wrapper":
         wrapper = str(match.get("wrapper")).split()
-        rest = words[len(wrapper) :]
-        while rest and rest[0] in ("proxy", "--"):
-            rest = rest[1:]
-        return words[: len(wrapper)] == wrapper and rest[:1] == [program]
+        return words[: len(wrapper)] == wrapper and _find_run(words[len(wrapper) :]) == program
     if kind == "program":
-        return words[0] == program
+        return words[0] == program and words[1:2] != ["-m"] and _find_run(words[1:]) not in programs
     operation = str(match.get("operation")).split()
     if kind == "flag":
         options = words[1 : words.index("--") if "--" in words else None]
@@ -105,6 +115,11 @@ def _is_match(match: dict[str, str], words: list[str], place: str) -> bool:
         is_here = not any(word.partition("=")[0] in _ELSEWHERE for word in words)
         return is_here and words[: len(operation)] == operation and place == _plain(str(match.get("directory")))
     return False
+
+
+def _find_run(words: list[str]) -> str | None:
+    """Return what a wrapper runs, of the words after it."""
+    return next((word for word in words if word not in ("proxy", "--")), None)
 
 
 def split_commands(line: str) -> list[list[str]]:

@@ -57,7 +57,12 @@ from consolidator.settings import Settings, load_settings
 _CLIENT = typer.Argument(metavar="CLIENT", help=f"The coding agent: {', '.join(CLIENTS)}.")
 _PROJECT = typer.Option("--project", help="Only for the project of the working directory, in its unshared settings.")
 _YES = typer.Option("--yes", "-y", help="Do not ask.")
-_MOMENTS = {"session_start": "sessions began with", "prompt": "prompts came with", "failure": "failed calls got"}
+_MOMENTS = {
+    "session_start": "sessions began with",
+    "prompt": "prompts came with",
+    "before_call": "calls were warned of by",
+    "failure": "failed calls got",
+}
 
 
 def install_command(

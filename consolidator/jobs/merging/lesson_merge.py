@@ -43,10 +43,9 @@ async def merge_lessons(
 
 
 async def _lock(conn: Connection, changed: Iterable[ScopeRow]) -> list[tuple[str, str]]:
-    """Lock the people's projects of some scopes, always in the same order; return them."""
+    """Lock the people's projects of some scopes; return them, always in the same order."""
     places = sorted({(row.peer, row.project) for row in changed if row.project})
-    for person, project in places:
-        await lessons.lock_scope(conn, person, project)
+    await lessons.lock_scopes(conn, places)
     return places
 
 

@@ -6,6 +6,7 @@ and those that hold for its agent or owner wherever. Nothing hostile is among it
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -181,9 +182,16 @@ def _choose_for_start(known: dict[str, Lesson]) -> Iterable[tuple[str, Lesson]]:
 
 
 def _is_said(row: SolutionRow, known: Iterable[Lesson]) -> bool:
-    """Whether a lesson says what a solution says: the call that resolved the error."""
-    resolving = str(row.body["fixes"][0].get("resolving") or "")
-    return any(resolving and (resolving == lesson.instead or resolving in lesson.line) for lesson in known)
+    """Whether a lesson says what a solution says: the call that resolved the error, or what is done about it."""
+    resolving, error = str(row.body["fixes"][0].get("resolving") or ""), _masked(row.headline)
+    return any(
+        (resolving and (resolving == lesson.instead or resolving in lesson.line)) or error in _masked(lesson.line)
+        for lesson in known
+    )
+
+
+def _masked(text: str) -> str:
+    return re.sub(r"\d+", "0", text)
 
 
 def _without_repetitions(sections: Iterable[Section]) -> list[Section]:
@@ -210,17 +218,26 @@ async def _items_for_prompt(database: Database, scope: MemoryScope, situation: S
 
 
 async def _answer_failure(database: Database, scope: MemoryScope, situation: Situation, tokens: int) -> Brief | None:
-    """Return what worked after such a failure in earlier sessions, else the confirmed fix bound to this error."""
+    """Return what worked after such a failure in earlier sessions, else the confirmed fix bound to this error.
+
+    A fix with the words of this error comes before one that has those of another.
+    """
     if not situation.text or not situation.tool:
         return None
     project = scope.project or ""
     known = await _load_lessons(database, scope)
     error, arguments = redact(situation.text), redact_arguments(situation.arguments, redact)
     told = telling.answer_failure(known.values(), situation.tool, arguments, error, situation.directory)
+    by_lesson = None
     if told is not None and told.text not in situation.shown and (item := _told_item(known, told, project)):
-        answer = _render("failure", FAILURE_NOTE, [Section("", [item])], tokens, _suggestion(told, situation))
-        if answer is not None:
-            return answer
+        by_lesson = _render("failure", FAILURE_NOTE, [Section("", [item])], tokens, _suggestion(told, situation))
+    if by_lesson is not None and told is not None and told.lesson.kind != "fix":
+        return by_lesson
+    return await _find_bound_fix(database, scope, situation, tokens) or by_lesson
+
+
+async def _find_bound_fix(database: Database, scope: MemoryScope, situation: Situation, tokens: int) -> Brief | None:
+    """Return the confirmed fix of a failed call that is bound to its error."""
     call = situation.tool, situation.arguments
     for row in await prompt_brief.find_known_fixes(database, scope, situation.text, call):
         suggestion = row.body.get("suggestion")

@@ -87,7 +87,7 @@ async def forget_lesson(database: Database, lesson_id: str, *, viewer: Viewer = 
         row = await lessons.load_lesson(conn, lesson_id, viewer.peer or "")
         if row is None or not is_reached(row, viewer):
             raise NotFound(f"there is no lesson {lesson_id!r}")
-        await lessons.lock_scope(conn, row.person, row.project)
+        await lessons.lock_scopes(conn, [(row.person, row.project)])
         await lessons.forget(conn, row.id, now=database.clock.now())
     return row
 

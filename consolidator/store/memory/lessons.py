@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,10 +15,20 @@ from consolidator.database.jsonb import as_jsonb, escape
 from consolidator.database.partitions import Connection
 from consolidator.models.provenance import Provenance
 from consolidator.store.calls.upserts import Outcome, upsert_each
-from consolidator.store.queries import execute, fetch_all, fetch_column, fetch_one, fetch_value, load, row_values
+from consolidator.store.queries import (
+    execute,
+    execute_each,
+    fetch_all,
+    fetch_column,
+    fetch_one,
+    fetch_value,
+    load,
+    row_values,
+)
 
 _SQL = load("memory/lessons")
 LESSON_PREFIX = "l_"  # of an id
+LOCKS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +68,12 @@ def lesson_id(person: str, project: str, kind: str, key: str) -> str:
     return LESSON_PREFIX + hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=5).hexdigest()
 
 
-async def lock_scope(conn: Connection, person: str, project: str) -> None:
-    """Keep other merges away from the lessons of a person's project until the transaction ends."""
-    await execute(conn, _SQL["lock"], {"person": person, "project": project})
+async def lock_scopes(conn: Connection, places: Iterable[tuple[str, str]]) -> None:
+    """Keep other merges away from the lessons of people's projects until the transaction ends; name all of them."""
+    buckets = {
+        zlib.crc32(f"{person}\x1f{project}".encode("utf-8", "surrogatepass")) % LOCKS for person, project in places
+    }
+    await execute_each(conn, _SQL["lock"], [{"bucket": bucket} for bucket in sorted(buckets)])
 
 
 async def list_traces(conn: Connection, person: str, project: str, *, limit: int) -> list[TraceRow]:

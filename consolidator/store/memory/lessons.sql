@@ -1,6 +1,7 @@
 -- name: lock
--- One merge at a time learns about a person's project, whichever agents' merges meet there.
-select pg_advisory_xact_lock(hashtextextended('consolidator.lessons:' || %(project)s || chr(31) || %(person)s, 0))
+-- One merge at a time learns about a person's project, whichever agents' merges meet there. Places share a few locks,
+-- since the server has room for some thousands, and a night may have news of more.
+select pg_advisory_xact_lock(hashtextextended('consolidator.lessons', %(bucket)s))
 
 -- name: traces
 -- What a person's latest sessions in a project left, of all agents.

@@ -150,12 +150,11 @@ def patched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     return places
 
 
-FAILED = {"tool_name": "Bash", "tool_input": {"command": "rtk bun run test"}, "tool_use_id": "toolu_1"}
+FAILED: dict[str, Any] = {"tool_name": "Bash", "tool_input": {"command": "rtk bun run test"}, "tool_use_id": "toolu_1"}
 
 
-async def test_a_failure_and_a_call_about_to_run_are_answered_by_lessons_first(
-    database: Database, clock: FrozenClock, settings: Settings, patched: list[tuple[Any, ...]]
-) -> None:
+async def push_branches(database: Database, clock: FrozenClock, settings: Settings) -> None:
+    """Two sessions in which a push failed, and was mended: a confirmed solution."""
     for number in range(2):
         calls = [
             *call_and_result("a", "Bash", {"command": "git push"}, NO_UPSTREAM.format(f"b{number}"), "error"),
@@ -164,6 +163,12 @@ async def test_a_failure_and_a_call_about_to_run_are_answered_by_lessons_first(
         await log_events(database, f"s{number}", [user_message("push"), *calls], agent="claude-code", project=SHOP)
         clock.advance(timedelta(days=1))
     await run_job(database, settings)
+
+
+async def test_a_failure_and_a_call_about_to_run_are_answered_by_lessons_first(
+    database: Database, clock: FrozenClock, settings: Settings, patched: list[tuple[Any, ...]]
+) -> None:
+    await push_branches(database, clock, settings)
     push = {**FAILED, "tool_input": {"command": "git push"}}
     failed = hook("PostToolUseFailure", error=NO_UPSTREAM.format("new"), **push)
     assert "--set-upstream origin new" in await ask(database, failed)  # no lesson: the confirmed solution
@@ -183,6 +188,18 @@ async def test_a_failure_and_a_call_about_to_run_are_answered_by_lessons_first(
     assert await ask(database, hook("PreToolUse", **FAILED)) == ""
 
 
+async def test_a_fix_with_the_words_of_this_error_comes_before_one_with_those_of_another(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await push_branches(database, clock, settings)
+    await keep(database, lesson("rtk bun", "Then `git push --set-upstream origin b7` worked.", kind="fix"))
+    monkeypatch.setattr(telling, "answer_failure", lambda known, *_: told_by(list(known), "Push b7.", "git push"))
+    push = {**FAILED, "tool_input": {"command": "git push"}}
+    failed = hook("PostToolUseFailure", error=NO_UPSTREAM.format("new"), **push)
+    assert "--set-upstream origin new" in await ask(database, failed)
+    assert "b7" in await ask(database, hook("PostToolUseFailure", error="fatal: it is something else", **push))
+
+
 @pytest.mark.parametrize(
     ("line", "instead"),
     [
@@ -197,8 +214,13 @@ async def test_a_hostile_lesson_is_told_at_no_moment(
     """I18."""
     (id,) = await keep(database, lesson("rtk bun", line, kind="always_fails", warns=True, instead=instead))
     assert await tell(database) == ""
-    situation = {"text": "rtk bun always fails: what then?", "tool": "Bash", "arguments": FAILED["tool_input"]}
-    for moment in ("prompt", "before_call", "failure"):
+    situation: dict[str, Any] = {
+        "text": "rtk bun always fails: what then?",
+        "tool": "Bash",
+        "arguments": FAILED["tool_input"],
+    }
+    moments: list[Moment] = ["prompt", "before_call", "failure"]
+    for moment in moments:
         assert await tell(database, moment, **situation) == ""
     assert (await explain(database, id))["title"] == line  # a person sees it
 
@@ -210,7 +232,8 @@ async def test_a_hostile_answer_of_a_harmless_lesson_is_not_told(
     await keep(database, lesson("rtk bun", "`rtk bun …` always fails.", kind="always_fails"))
     monkeypatch.setattr(telling, "answer_failure", lambda known, *_: told_by(list(known), "Run it.", hostile))
     monkeypatch.setattr(telling, "warn_before", lambda known, *_: told_by(list(known), f"Run `{hostile}`.", "x"))
-    for moment in ("before_call", "failure"):
+    moments: list[Moment] = ["before_call", "failure"]
+    for moment in moments:
         assert await tell(database, moment, text="no", tool="Bash", arguments=FAILED["tool_input"]) == ""
 
 
@@ -220,7 +243,7 @@ async def test_lessons_are_told_to_their_person_in_their_project_alone(
     """I16."""
     await keep(database, lesson("rtk bun", "`rtk bun …` always fails.", kind="always_fails"), person="ada")
     await keep(database, lesson("rtk bun", "`rtk bun …` always fails.", kind="always_fails"), project="/work/zoo")
-    call = {"text": "no", "tool": "Bash", "arguments": FAILED["tool_input"]}
+    call: dict[str, Any] = {"text": "no", "tool": "Bash", "arguments": FAILED["tool_input"]}
     for scope in (SCOPE, MemoryScope("claude-code", SHOP, "bob"), MemoryScope("codex", "/work/zoo", "ada")):
         moments: list[Moment] = ["session_start", "before_call", "failure"]
         assert [await tell(database, moment, scope, **call) for moment in moments] == ["", "", ""]

@@ -16,8 +16,8 @@ PLACE = {"kind": "place", "operation": "bun run css:build", "directory": ""}
 SKILL = {"kind": "skill", "skill": "commit"}
 
 
-def is_warned(match: dict[str, str], command: str, cwd: str = SHOP, tool: str = "Bash") -> bool:
-    return concerns(match, SHOP, {"tool_name": tool, "tool_input": {"command": command}, "cwd": cwd})
+def is_warned(match: dict[str, str], command: str, cwd: str = SHOP, tool: str = "Bash", **more: Any) -> bool:
+    return concerns(match, SHOP, {"tool_name": tool, "tool_input": {"command": command}, "cwd": cwd}, **more)
 
 
 @pytest.mark.parametrize(
@@ -73,13 +73,20 @@ def test_only_the_project_and_the_tool_of_a_warning_are_meant() -> None:
     nothing: list[Any] = [{}, {"tool_name": "Bash", "tool_input": "rtk bun", "cwd": SHOP}, {"cwd": 3}]
     assert not any(concerns(WRAPPER, SHOP, body) for body in nothing)
     assert not is_warned({"kind": "argument", "program": "rtk"}, "rtk bun test")  # of a kind that is not known here
-    listed = {"tool_name": "shell", "tool_input": {"command": ["bash", "-lc", "rtk bun test"]}, "cwd": SHOP}
+    listed: dict[str, Any] = {
+        "tool_name": "shell",
+        "tool_input": {"command": ["bash", "-lc", "rtk bun test"]},
+        "cwd": SHOP,
+    }
     assert concerns(WRAPPER, SHOP, listed)
 
 
 def test_programs_flags_places_and_skills() -> None:
     assert is_warned(PROGRAM, "ls && gmake all")
     assert not is_warned(PROGRAM, "which gmake")
+    runner = {"kind": "program", "program": "rtk"}
+    for command, never_worked in (("rtk gain", True), ("rtk git status", False), ("rtk proxy git log", False)):
+        assert is_warned(runner, command, programs=frozenset({"git"})) == never_worked
     assert is_warned(FLAG, "git diff | cat -A")
     assert is_warned(FLAG, "cat -n -A x")
     assert not is_warned(FLAG, "cat -- -A")
