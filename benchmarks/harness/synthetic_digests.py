@@ -49,16 +49,16 @@ class SyntheticDigests:
             for number, session, project in chosen:
                 at = _START + timedelta(minutes=number)
                 await copy.write_row((session, AGENT, project, session, "root", "open", at, at, at))
-        columns = "session_id, agent, project, last_at, calls, sequence, seqs, keys, counts, terms, quotes, goal"
+        columns = "session_id, agent, project, last_at, calls, sequence, seqs, keys, counts, terms, quotes"
         async with conn.cursor().copy(f"copy digest ({columns}, version) from stdin (format binary)") as copy:
-            copy.set_types(["text", "text", "text", "timestamptz", "int8", *["bytea"] * 7, "text"])
+            copy.set_types(["text", "text", "text", "timestamptz", "int8", *["bytea"] * 6, "text"])
             for number, session, project in chosen:
                 original = self._originals[number % len(self._originals)]
                 packed, at = original.packed, _START + timedelta(minutes=number)
                 keys, counts = self._with_own_keys(original, number)
                 await copy.write_row((
                     session, AGENT, project, at, packed.calls, packed.sequence, packed.seqs, keys, counts,
-                    packed.terms, packed.quotes, packed.goal, packed.version,
+                    packed.terms, packed.quotes, packed.version,
                 ))  # fmt: skip
         return [session for _, session, _ in chosen]
 

@@ -47,8 +47,6 @@ PLAIN_PROGRAMS = word_set(
     """
 )
 
-KNOWN_PROGRAMS = SUBCOMMAND_PROGRAMS | PLAIN_PROGRAMS
-
 # Verbs: where the first operand of an unknown program is one of these, it is a subcommand.
 SUBCOMMAND_VERBS = word_set(
     """
@@ -188,6 +186,11 @@ MINOR_PROGRAMS = word_set(
 CONDITION_PROGRAMS = frozenset(
     {"test", "[", "[[", "which", "command", "type", "hash", "grep", "pgrep"}
 )  # `TEST || do this`
+
+# What a program of none of these is given to run is what it runs: `rtk git status`.
+KNOWN_PROGRAMS = (SUBCOMMAND_PROGRAMS | PLAIN_PROGRAMS | PIPE_FILTERS | MINOR_PROGRAMS | CONDITION_PROGRAMS) | word_set(
+    "pidof whence unalias apropos info tldr cheat dpkg rpm"
+)
 
 SHELL_TOOLS = word_set(
     """

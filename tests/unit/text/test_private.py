@@ -73,7 +73,7 @@ def test_no_reader_of_memory_sees_private_words(principal: str | None) -> None:
     proposals = propose_candidates([said], SESSION, str)
     digest = Digest(str, b"salt")
     digest.feed(said)
-    seen = repr([line, episode, proposals, digest.goal.words])
+    seen = repr([line, episode, proposals, digest.counts.texts])
     assert "Zebulon" not in seen
     assert "drawer" not in seen
     assert "tabs" in repr([line, episode])
