@@ -6,7 +6,6 @@ Pure. The hole of the first operand is `{1}`.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 from consolidator.memory.calls import shell
@@ -77,18 +76,6 @@ def usage_pattern(line: str) -> str | None:
 def _option_pattern(word: str) -> str:
     name, equals, value = word.partition("=")
     return word if not equals or _KEYWORD_VALUE.fullmatch(value) else f"{name}=<free>"
-
-
-def fill_template(template: str, operands: Sequence[str]) -> str:
-    """Put operands into the holes of a template."""
-    for number, operand in enumerate(operands, 1):
-        template = template.replace("{" + str(number) + "}", operand, 1)
-    return template
-
-
-def count_holes(template: str) -> int:
-    """Return how many operands a template takes."""
-    return next((n for n in range(MAX_HOLES, 0, -1) if "{" + str(n) + "}" in template), 0)
 
 
 def template_columns(arguments: Any) -> Columns:

@@ -146,7 +146,7 @@ def _parse_cached(command: str) -> tuple[Command, ...]:
 def _parse(command: str, depth: int = 0) -> tuple[Command, ...]:
     fenced = _FENCED_EDIT.fullmatch(command.strip())
     if fenced:
-        return (build_command([fenced[1], *fenced[2].split()], (), ""),)
+        return (_build_command([fenced[1], *fenced[2].split()], (), ""),)
     # The grammar's scanner can crash the process on non-ASCII characters, so it gets a letter for each. Positions stay
     # the same, and words are read from the command itself.
     root = _thread_parser().parse(_NON_ASCII.sub("x", command).encode()).root_node
@@ -157,7 +157,7 @@ def _parse(command: str, depth: int = 0) -> tuple[Command, ...]:
     commands = tuple(_walk_commands(root, command, depth))
     if root.has_error and (not commands or commands[0].program not in command.split(None, 1)[0]):
         first_name = _NAME.search(command)
-        return (build_command([first_name[0]], (), ""),) if first_name else ()
+        return (_build_command([first_name[0]], (), ""),) if first_name else ()
     if len(commands) > 1 and any(c.program != "cd" for c in commands):
         commands = tuple(c for c in commands if c.program != "cd")
         commands = (replace(commands[0], link=""), *commands[1:])
@@ -270,7 +270,7 @@ def _unwrap_command(words: list[str], redirections: tuple[str, ...], link: str, 
         words = inner_words
         is_runner = program in shell_programs.RUNNERS
         wrappers = (*wrappers, f"{program} {next(word for word in rest if word[0] != '-')}" if is_runner else program)
-    yield replace(build_command(words, redirections, link), assignments=tuple(assignments), wrappers=wrappers)
+    yield replace(_build_command(words, redirections, link), assignments=tuple(assignments), wrappers=wrappers)
 
 
 def _shell_script(arguments: list[str]) -> str | None:
@@ -338,7 +338,7 @@ def _program_name(word: str) -> str:
     return versioned[1] if versioned else name[:80]
 
 
-def build_command(words: list[str], redirections: tuple[str, ...], link: str) -> Command:
+def _build_command(words: list[str], redirections: tuple[str, ...], link: str) -> Command:
     program = _program_name(words[0])
     values = shell_programs.OPTIONS_WITH_VALUE.get(program, frozenset())
     operands: list[str] = []

@@ -47,7 +47,6 @@ PLAIN_PROGRAMS = word_set(
     """
 )
 
-KNOWN_PROGRAMS = SUBCOMMAND_PROGRAMS | PLAIN_PROGRAMS
 WRAPPED_PROGRAMS = SUBCOMMAND_PROGRAMS | word_set(  # that show, as the first operand of an unknown program, a wrapper
     """
     cat grep rg sed awk head tail wc diff tree curl python node ruby pytest mypy pyright tsc jest vitest eslint
@@ -182,6 +181,11 @@ MINOR_PROGRAMS = word_set(
 CONDITION_PROGRAMS = frozenset(
     {"test", "[", "[[", "which", "command", "type", "hash", "grep", "pgrep"}
 )  # `TEST || do this`
+
+# What a program of none of these is given to run is what it runs: `rtk git status`.
+KNOWN_PROGRAMS = (SUBCOMMAND_PROGRAMS | PLAIN_PROGRAMS | PIPE_FILTERS | MINOR_PROGRAMS | CONDITION_PROGRAMS) | word_set(
+    "pidof whence unalias apropos info tldr cheat dpkg rpm"
+)
 
 SHELL_TOOLS = word_set(
     """

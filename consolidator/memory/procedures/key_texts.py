@@ -28,7 +28,6 @@ _LOOKED_UP_KINDS = ("use", "said", "after", "task")  # never chosen: they are lo
 _GROUP_FIELDS = {
     "const": slice(0, 3),
     "given": slice(0, 3),
-    "call": slice(0, 2),
     "shape": slice(0, 2),
     "next": slice(0, -1),
 }  # by kind

@@ -20,10 +20,10 @@ from consolidator.memory.procedures.publication_rule import (
     MAX_LENGTH,
     MIN_LENGTH,
     MIN_LOOP,
-    Bools,
     PublicationRule,
 )
 
+Bools: TypeAlias = npt.NDArray[np.bool_]
 _TASK_KEYS = {outcome: hash_key(("task", outcome)) for outcome in ("success", "failure")}
 
 
@@ -194,9 +194,9 @@ def mine_patterns(
     longer = _extend_patterns(log, singles, 2, rule)
     for length in range(MIN_LENGTH, MAX_LENGTH + 1):
         grams, longer = longer, _extend_patterns(log, longer, length + 1, rule)
-        kept = rule.is_closed(grams.support, _longer_support(grams, longer if length < MAX_LENGTH else None))
+        kept = grams.support > _longer_support(grams, longer if length < MAX_LENGTH else None)
         if rule.min_projects > 1:
-            kept &= rule.is_shared(_count_projects(log, grams))
+            kept &= _count_projects(log, grams) >= rule.min_projects
         grams_by_length.append(grams)
         kept_by_length.append(kept)
         if not len(longer.positions):
@@ -235,7 +235,7 @@ def _best_patterns(
     support, lengths, symbols, cohesion = map(
         np.concatenate, (support_parts, length_parts, symbol_parts, cohesion_parts)
     )
-    order = np.lexsort((*symbols.T[::-1], -rule.rank(support, lengths)))[: rule.max_candidates]
+    order = np.lexsort((*symbols.T[::-1], -support * (lengths - 1)))[: rule.max_candidates]
     columns = (symbols[order], lengths[order], support[order], cohesion[order].round(4))
     best = zip(order.tolist(), *(column.tolist() for column in columns), strict=True)
     return [
@@ -280,7 +280,7 @@ def _keep_frequent(
     root_count = max(log.root_count, 1)
     id_root_pairs = sort_unique(ids.astype(np.int64) * root_count + log.root_at[positions])
     support = np.bincount(id_root_pairs // root_count, minlength=id_count)
-    frequent = rule.is_frequent(support)
+    frequent = support >= rule.min_support
     new_ids = np.cumsum(frequent) - 1
     kept = frequent[ids]
     return _Grams(

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from consolidator.memory.calls.columns import Scalar, flatten, unflatten
-from consolidator.memory.calls.command_templates import count_holes, fill_template
 from consolidator.memory.calls.harm import find_harm, symbol_harm
-from consolidator.memory.calls.symbols import SHELL_PREFIX
 from consolidator.memory.procedures.bindings import BindingFold, first_unused
 from consolidator.memory.procedures.digest import SAME_CALL, SAME_TOOL, START, Digest
 from consolidator.memory.procedures.tool_profiles import MIN_ROOTS, Binding, ToolProfile, context_key
@@ -165,34 +163,6 @@ def _fill_arguments(profile: ToolProfile, bindings: BindingFold) -> _FilledArgum
 
 def predict_argument(profile: ToolProfile, path: str, bindings: BindingFold) -> PredictedValue:
     """Return the value that an argument would have if this tool came next."""
-    predicted = _apply_best_binding(profile, path, bindings)
-    if path == "command" and profile.symbol.startswith(SHELL_PREFIX):
-        from_template = _fill_command_template(profile, bindings)
-        return max(predicted, from_template, key=lambda value: value.confidence)
-    return predicted
-
-
-def _fill_command_template(profile: ToolProfile, bindings: BindingFold) -> PredictedValue:
-    """Fill the usual template of a command with earlier operands."""
-    best = _UNPREDICTED
-    for binding in profile.bindings.get("$", []):
-        template = str(binding.value)
-        operands = [
-            _apply_best_binding(profile, f"${number}", bindings) for number in range(1, count_holes(template) + 1)
-        ]
-        if not operands or binding.kind != "constant" or any(operand.column is None for operand in operands):
-            continue
-        confidence = binding.precision
-        for operand in operands:
-            confidence *= operand.confidence
-        if confidence > best.confidence:
-            words = [str(operand.column[0]) for operand in operands if operand.column]
-            best = PredictedValue([fill_template(template, words)], confidence, operands[0].source)
-    return best
-
-
-def _apply_best_binding(profile: ToolProfile, path: str, bindings: BindingFold) -> PredictedValue:
-    """Return what the best binding that applies now gives."""
     used = bindings.used(profile.symbol, path)
     for binding in profile.bindings.get(path, []):
         column = _apply_binding(binding, profile, path, bindings, used)

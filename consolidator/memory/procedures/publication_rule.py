@@ -30,15 +30,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeVar
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from consolidator.memory.calls.shell_programs import word_set
 from consolidator.memory.calls.symbols import display_name, is_edit, is_shell_symbol
 from consolidator.memory.calls.tool_kinds import FILE_PROGRAMS, INTERPRETERS, WRITING_PROGRAMS
-from consolidator.memory.procedures.key_counts import Ints
 from consolidator.memory.procedures.tool_profiles import ToolProfile, usual_command
 
 if TYPE_CHECKING:
@@ -51,9 +47,6 @@ MIN_TELLING = 2  # of them that say what it is for
 MIN_COHESION = 1 / 3  # of the places where the rarer of two steps is made, at which the other goes with it
 MAX_TOLD = 15  # of a scope
 MAX_OVERLAP = 0.6  # share of steps that two procedures may have in common, in order
-
-Bools = npt.NDArray[np.bool_]
-_Support = TypeVar("_Support", int, Ints)  # of one pattern, or of many
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,24 +62,6 @@ class PublicationRule:
     def for_scope(cls, min_support: int, *, is_shared: bool, project_count: int) -> PublicationRule:
         """Return the rule of a scope: a project, or what an agent's `project_count` projects share."""
         return cls(min_support, min_projects=2 if is_shared and project_count > 1 else 1)
-
-    def is_frequent(self, support: Ints) -> Bools:
-        """Mark the patterns that enough roots have."""
-        return support >= self.min_support
-
-    def is_shared(self, project_count: Ints) -> Bools:
-        """Mark the patterns that enough projects have."""
-        return project_count >= self.min_projects
-
-    @staticmethod
-    def is_closed(support: Ints, longer_support: Ints) -> Bools:
-        """Mark the closed patterns; `longer_support` is the largest support of a pattern one step longer."""
-        return support > longer_support
-
-    @staticmethod
-    def rank(support: _Support, length: _Support) -> _Support:
-        """Return what patterns are ordered by, the largest first."""
-        return support * (length - 1)
 
 
 DEFAULT_RULE = PublicationRule()

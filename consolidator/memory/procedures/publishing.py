@@ -180,7 +180,7 @@ def _build_procedure(
         steps=steps,
         support=pattern.support,
         people=pattern.people,
-        rank=float(PublicationRule.rank(pattern.support, len(symbols))),
+        rank=float(pattern.support * (len(symbols) - 1)),
         worth=worth,
         success=_estimate_success(pattern, symbols, profiles),
         evidence=pattern.evidence(),

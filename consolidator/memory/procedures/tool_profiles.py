@@ -60,8 +60,7 @@ class Binding:
         if self.kind == "user":
             return "the user's words"
         if self.kind == "argument":
-            origin = f"{self.source}({self.path})"
-            return f"the last {origin}"
+            return f"the last {self.source}({self.path})"
         return f"{self.source} → {self.path or 'result'}"
 
 
@@ -86,10 +85,6 @@ class ToolProfile:
     def repeats(self) -> bool:
         """Whether it is usually called several times in a row."""
         return 2 * self.runs > self.steps
-
-    def binding(self, path: str) -> Binding | None:
-        """Return the best reliable binding of an argument."""
-        return next((binding for binding in self.bindings.get(path, []) if binding.is_reliable), None)
 
     def find_harm(self, project: str | None) -> str | None:
         """Return why what the tool was mostly called with is repeated to no agent; None for a harmless tool."""

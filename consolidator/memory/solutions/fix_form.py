@@ -227,7 +227,12 @@ def _call_form(tool: str | None, worked: CallTexts, failed: CallTexts, record: E
         if tool is None and key in failed and same_texts({"": text}, {"": failed[key]}) and key != "command":
             continue
         parts = texts[key] = tuple(_align(text, key, failed, values))
-        covered = {n for part in parts if isinstance(part, Slot) and part.key == key for n in _range(part, failed[key])}
+        covered = {
+            n
+            for part in parts
+            if isinstance(part, Slot) and (part.source, part.key) == ("call", key)
+            for n in _range(part, failed[key])
+        }
         rest = [word for n, word in enumerate(split_words(failed.get(key, ""))) if n not in covered]
         if rest and key != DIRECTORY:
             dropped[key] = tuple(by_value.get(word, word) for word in rest)

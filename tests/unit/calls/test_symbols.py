@@ -32,6 +32,7 @@ from consolidator.memory.calls.symbols import shell_command, tool_symbol
         ("bash", {"command": "rtk proxy git status"}, "sh:git status"),
         ("bash", {"command": "brew install git"}, "sh:brew install"),
         ("bash", {"command": "which git"}, "sh:which"),
+        ("bash", {"command": "pgrep bun"}, "sh:pgrep"),
     ],
 )
 def test_the_symbol_of_a_call(tool: str, arguments: Any, symbol: str) -> None:

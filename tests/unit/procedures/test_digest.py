@@ -132,7 +132,7 @@ def test_the_state_does_not_grow_with_the_session() -> None:
     assert states(2000) < 1.1 * states(800)
 
 
-def test_a_listener_is_given_every_completed_call() -> None:
+def test_a_listener_is_given_every_completed_call_and_what_the_person_said() -> None:
     class Listener:
         def __init__(self) -> None:
             self.heard: list[Any] = []
@@ -141,13 +141,13 @@ def test_a_listener_is_given_every_completed_call() -> None:
             self.heard.append((call.index, call.ok))
 
         def feed_user_message(self, text: str) -> None:
-            """Calls alone are heard."""
+            self.heard.append(text)
 
     listener = Listener()
     digest = Digest(redact_nothing, SALT, call_listener=listener)
-    for event in SessionLog().call("a").call("b", status="error").events:
+    for event in SessionLog().call("a").user("go on").call("b", status="error").events:
         digest.feed(event)
-    assert listener.heard == [(0, True), (1, False)]
+    assert listener.heard == [(0, True), "go on", (1, False)]
 
 
 def test_deep_and_huge_arguments_are_folded_without_an_error() -> None:

@@ -38,14 +38,6 @@ def test_a_free_argument_is_marked_and_takes_the_confidence() -> None:
     assert only.likelihood > 0.3
 
 
-def test_a_command_template_is_filled_with_an_earlier_operand() -> None:
-    logs = [SessionLog().shell(f"bd show app-{n}").shell(f"bd update app-{n} --status in_progress") for n in range(4)]
-    (only,) = predict_next_calls(
-        learn_profiles(logs), fold_events(SessionLog().shell("bd show app-99").events, keep_values=True)
-    )
-    assert (only.tool, only.arguments) == ("bash", {"command": "bd update app-99 --status in_progress"})
-
-
 def test_the_same_command_everywhere_is_suggested_as_it_is() -> None:
     logs = [SessionLog().call("Edit", {"p": f"a{n}"}).shell("mix test 2>&1 | tail -5") for n in range(3)]
     (only,) = predict_next_calls(
@@ -145,11 +137,3 @@ def test_a_tool_never_seen_before_may_be_called_again_as_other_tools_are() -> No
     assert (first.tool, first.symbol, first.arguments) == ("bash", "sh:brandnew", {"command": "brandnew y"})
     log.shell("brandnew y")
     assert predict_next_calls(profiles, fold_events(log.events, keep_values=True)) == []
-
-
-def test_no_template_is_suggested_as_a_command() -> None:
-    logs = [SessionLog(f"s{n}").shell("find a -exec {} +").shell("find a -exec {} +") for n in range(4)]
-    log = SessionLog().shell("find b -name c")
-    suggestions = predict_next_calls(learn_profiles(logs), fold_events(log.events, keep_values=True))
-    assert suggestions
-    assert not any("{1}" in call.arguments["command"] for call in suggestions)

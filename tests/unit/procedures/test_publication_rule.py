@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from consolidator.memory.procedures.publication_rule import ProcedureSelection, PublicationRule, exclude_shared
 from consolidator.memory.procedures.publishing import publish_scope
 from tests.unit.calls.session_log import SessionLog, mine_logs
@@ -13,11 +11,6 @@ def test_two_projects_must_share_a_pattern_only_in_the_shared_scope_of_several()
     assert PublicationRule.for_scope(4, is_shared=True, project_count=2) == PublicationRule(4, min_projects=2)
     assert PublicationRule.for_scope(4, is_shared=True, project_count=1) == PublicationRule(4)
     assert PublicationRule.for_scope(4, is_shared=False, project_count=2) == PublicationRule(4)
-
-
-def test_a_pattern_is_closed_where_no_longer_one_has_its_support() -> None:
-    support, longer_support = np.asarray([3, 4, 5]), np.asarray([3, 3, 0])
-    assert PublicationRule.is_closed(support, longer_support).tolist() == [False, True, True]
 
 
 def test_no_more_than_the_limit_are_selected() -> None:

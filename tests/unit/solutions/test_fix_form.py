@@ -451,3 +451,19 @@ def test_a_refused_commit_is_resolved_by_the_command_that_made_the_check_pass() 
     edit = ("Edit", {"file_path": "a.ts", "old_string": "a", "new_string": "b"}, True, "done")
     assert "git commit" in refused_commit(edit, shell_call("bun run lint"))["fixes"][0]["resolving"]
     assert refused_commit()["fixes"][0]["resolving"] == "git add . && git commit -m x"
+
+
+def test_an_argument_may_have_the_name_of_a_kind_of_value() -> None:
+    def moved(old: str, new: str) -> list[CallSpec]:
+        error = f"Error: {old} is gone, see {new} instead"
+        return [
+            ("load", {"path": old, "shop": "shop-1"}, False, error),
+            ("load", {"path": new, "shop": "shop-1"}, True, "x"),
+        ]
+
+    solution = learn(moved("docs/a.md", "docs/b.md"), moved("docs/c.md", "docs/d.md"))
+    error = "Error: docs/e.md is gone, see docs/f.md instead"
+    assert suggest(solution, error, "load", path="docs/e.md", shop="shop-1").arguments == {
+        "path": "docs/f.md",
+        "shop": "shop-1",
+    }

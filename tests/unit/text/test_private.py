@@ -70,7 +70,9 @@ def test_no_reader_of_memory_sees_private_words(principal: str | None) -> None:
     (line,) = transcript_lines([said], SESSION, str)
     episode = extract_episode(said, str)
     proposals = propose_candidates([said], SESSION, str)
-    seen = repr([line, episode, proposals])
+    digest = Digest(str, b"salt")
+    digest.feed(said)
+    seen = repr([line, episode, proposals, digest.counts.texts])
     assert "Zebulon" not in seen
     assert "drawer" not in seen
     assert "tabs" in repr([line, episode])
