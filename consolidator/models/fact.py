@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal
 
 from consolidator.models.steer import SteerOutcome
 from consolidator.models.table import table_of
 
+# The start of a fact that is over, where nobody said when it began. It is a valid date in every time zone.
+UNKNOWN_START = datetime(1, 1, 2, tzinfo=UTC)
 SupersededReason = Literal["replaced", "forgotten", "revision"]
 
 

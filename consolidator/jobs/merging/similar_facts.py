@@ -20,11 +20,12 @@ from consolidator.jobs.indexing.embeddings import BATCH_SIZE, MAX_TEXT_LENGTH
 from consolidator.jobs.model.calls import ModelCalls
 from consolidator.memory.facts.candidates import Candidate
 from consolidator.memory.facts.decisions import ExistingFact, own_fact_id
-from consolidator.memory.facts.reconcile import UNKNOWN_START, scope_of
+from consolidator.memory.facts.reconcile import scope_of
 from consolidator.memory.recall.postings import FACT
 from consolidator.memory.recall.ranking import CorpusStatistics, Hits, TermPostings
 from consolidator.memory.text.similarity import content_words
 from consolidator.memory.text.words import word_key
+from consolidator.models.fact import UNKNOWN_START
 from consolidator.store.facts import facts
 from consolidator.store.facts.facts import ComparableFactRow, OwnedAttribute, Owner
 from consolidator.store.search import index, postings, scope_sizes, vectors

@@ -29,8 +29,11 @@ _REST = (
     r"(?P<rest>.+?))?[.!]*$"
 )
 _OLD = r"(?P<old>[^,;:]{2,60}?)"
-_WE = r"(?P<who>we|i|you|agents?|it|they|(?:the|our) [\w ]{2,30}?)(?:'ve| have)?(?: all)?(?: just| recently)?"
-_NOT = r"(?:don't|do not|doesn't|does not|aren't|isn't|won't|needn't|(?:don't|do not) (?:need|have) to)"
+_WE = (
+    r"(?P<who>we|i|you|agents?|it|they|(?:the|our) [\w ]{2,30}?)"
+    r"(?:'ve| have|'re| are|'m| am)?(?: all)?(?: just| recently)?"
+)
+_NOT = r"(?:not|don't|do not|doesn't|does not|aren't|isn't|won't|needn't|(?:don't|do not) (?:need|have) to)"
 _AGAIN = r" (?:any ?more|any longer)"
 _LEFT = (
     r"(?:(?:switched|moved|migrated|went|shifted|changed|got) (?:away from|over from|from|off(?: of)?|rid of) |dropped "
@@ -72,7 +75,15 @@ _FORMS = (
     (rf"(?:please |(?:you|we) (?:can|may|should) )?stop (?:\w+ing (?:the )?)?{_OLD}{_REST}", ENDED),
     (rf"{_FORGET} {_SAID} ?(?:about|on|regarding|of) {_OLD}{_REST}", TAKEN_BACK),
     (rf"{_FORGET} (?:about )?(?:the )?{_OLD} (?:rule|thing|convention|preference){_REST}", TAKEN_BACK),
+    (rf"forget that (?:we|i|you) \w+ {_OLD}{_REST}", TAKEN_BACK),
+    (rf"(?:you|we) (?:can|may) (?:now )?{_OLD} again[.!]*$", TAKEN_BACK),
     (rf"forget (?:about )?{_OLD}{_REST}", ENDED),
+    (rf"{_OLD} (?:is|was|has been) replaced (?:by|with) (?P<new>[^,;]+?){_REST}", ENDED),
+    (
+        rf"{_WE} (?:switched|moved|migrated|changed) (?P<what>(?:our|the) [\w ]{{2,30}}?) from {_OLD} to "
+        r"(?P<new>[^,;]+?)[.!]*$",
+        ENDED,
+    ),
     (rf"{_OLD} (?:is|are) (?:gone|dead|history|deprecated|retired|out of use){_REST}", ENDED),
     (rf"(?:it's|it is|that's) (?P<new>[^,;]{{2,60}}?) now,? (?:and )?not {_OLD}{_REST}", ENDED),
     (rf"{_OLD} (?:is|are) (?:no longer|not) (?:used|in use|supported|needed|wanted)(?:{_AGAIN})?{_REST}", ENDED),
@@ -149,7 +160,7 @@ def _new_sentences(text: str, groups: dict[str, str]) -> Iterator[str]:
     if new and what:
         yield f"{what} is {f'{at} ' if (at := groups.get('at')) else ''}{new}."
     elif new and who.lower() == "i" and " from " in text:
-        yield f"I live in {new}."
+        yield f"I live in {new}." if new[0].isupper() else f"I prefer {new}."
     elif new:
         yield f"we use {new}."
     if rest := groups.get("rest"):

@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 
 from consolidator.memory.facts.candidates import (
     ENDINGS,
@@ -24,10 +24,8 @@ from consolidator.memory.facts.endings import drop_ended
 from consolidator.memory.facts.instructions import is_same_order, order_key
 from consolidator.memory.facts.relations import canonical_relation
 from consolidator.memory.facts.steering import count_steers
-from consolidator.models.fact import Assertion, CorrectionRow, SupersededReason
+from consolidator.models.fact import UNKNOWN_START, Assertion, CorrectionRow, SupersededReason
 
-# The start of a fact that is over, where nobody said when it began. It is a valid date in every time zone.
-UNKNOWN_START = datetime(1, 1, 2, tzinfo=UTC)
 STANDING_COUNT = 3  # equal answers in a row, or sessions with the same steer, that make a standing preference
 
 Scope = tuple[str, str, str | None, str | None]  # agent, level, project, peer

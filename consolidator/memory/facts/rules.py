@@ -38,10 +38,16 @@ _TIER = r"(?P<value>gold|silver|platinum|bronze|diamond|premium|regular|basic|vi
 _ADVERBS = r"(?:(?:really|generally|usually|always|much|also|normally|just|absolutely|only) ){0,2}"
 _LIKES = r"(?P<what>like|love|hate|dislike|enjoy|can't stand|don't like|do not like)"
 _USUALLY = r"(?:(?:all|mostly|only|also|always|generally|usually|now) )?"
+_WE_USE = (
+    rf"(?:here )?we(?: {_USUALLY}use|(?:'re|’re| are) (?:now )?using|(?:'ve|’ve| have)?(?: just)? "
+    r"(?:switched|migrated)(?: over)? to)"
+)
 _IN_PROJECT = r"(?: (?:here|in (?:this|our) (?:repo(?:sitory)?|project|codebase|app|team)))?"
 _SHOULD = r"(?:should|must|need to|have to|shall|are to)"
 _ENSURE = r"(?:make sure (?:to|you|that you)|be sure to|it's important to)"
-_PROJECT = r"(?:project|repo|repository|codebase|app|application|package|service|backend|frontend|api|site|library)"
+_PROJECT = (
+    r"(?:project|repo|repository|codebase|app|application|package|service|backend|frontend|api|site|library|team)"
+)
 _ATTRIBUTE = (
     r"(?:tech )?stack|package manager|database|ci|build (?:tool|system)|backend|frontend|default branch|main branch|"
     r"test (?:framework|runner)|style guide|formatter|linter|deploy(?:ment)? target|issue tracker|code style|"
@@ -122,7 +128,7 @@ RULES = (
          "wants only", "{who} only wants {value}.", "preference", about="work", to_agent=True),
     # How work is to be done
     Rule("remember that", "Please keep in mind that our API has a rate limit of 50 requests per second.",
-         r"(?:to )?(?:remember|keep in mind|bear in mind|don't forget|do not forget|for (?:your )?future "
+         r"(?:to )?(?:remember|note(?= that)|keep in mind|bear in mind|don't forget|do not forget|for (?:your )?future "
          r"reference|memori[sz]e|make a note)(?:(?: that|:|,| -)\s*| (?=(?:i|we|our|my|you|all|every|never|always)\b))"
          r"(?P<value>.+)",
          "remember", "{value}.", "project", about="work", to_agent=True, whole_sentence=True, check=is_full_clause),
@@ -150,33 +156,36 @@ RULES = (
          rf"(?:here )?we (?:do not|don't|don’t|never) use (?P<value>.+?){_IN_PROJECT}[.!]*$",
          "does not use", "We do not use {value}.", "environment", about="work", check=is_practice),
     Rule("uses for", "We use Buildkite for CI.",
-         rf"(?:here )?we {_USUALLY}use (?P<value>[^,;]{{2,80}}?) (?:for|as) (?P<what>[^,;.]{{2,60}})[.!]?$",
+         rf"{_WE_USE} (?P<value>[^,;]{{2,80}}?) (?:for|as) (?P<what>[^,;.]{{2,60}})[.!]?$",
          "uses for {what}", "We use {value} for {what}.", "environment",
          about="work", single_valued=True, check=is_practice),
     Rule("uses, not", "We use pnpm here, never npm.",
-         rf"(?:here )?we {_USUALLY}use (?P<value>[^,;]{{2,60}}?){_IN_PROJECT},? (?:and )?(?:not|never|no longer|"
-         rf"instead of) (?P<other>[^,;]{{2,60}}?){_IN_PROJECT}[.!]*$",
+         rf"{_WE_USE} (?P<value>[^,;]{{1,60}}?){_IN_PROJECT},? (?:and )?(?:not|never|no longer|"
+         rf"instead of) (?P<other>[^,;]{{1,60}}?){_IN_PROJECT}[.!]*$",
          "uses", "We use {value}, not {other}.", "environment", about="work", check=is_practice),
     Rule("uses", "We use Terraform.",
-         rf"(?:here )?we {_USUALLY}use (?P<value>.+?){_IN_PROJECT}[.!]*$",
+         rf"{_WE_USE} (?P<value>.+?){_IN_PROJECT}[.!]*$",
          "uses", "We use {value}.", "environment", about="work", check=is_practice),
     Rule("project property", "The backend is written in Elixir.",
          rf"(?:this|the|our|my) {_PROJECT} (?P<what>uses|is written in|requires|is built with|targets|depends on) "
          r"(?P<value>.+)",
          "{what}", "The project {what} {value}.", "environment", about="work", project_only=True, check=is_practice),
     Rule("called", "Our test cluster is called vega.",
-         rf"{_THING} is (?:called|named) (?!(?:twice|once|again|before|after|by|from|when|if|in|with|every|"
+         rf"{_THING} (?:is|was|has been) (?:now )?(?:called|named|renamed to) (?!(?:twice|once|again|before|after|by|"
+         rf"from|when|if|in|with|every|"
          rf"only)\b)(?P<value>.+)",
          "{thing} is called", "{article}{thing} is called {value}.", "environment",
          about="work", to_agent=True, single_valued=True, check=is_name),
     Rule("at", "The staging database lives at db-7.example.",
-         rf"{_THING} (?:(?:is|lives|sits|can be (?:found|reached)|is reachable) (?:now )?at|(?:has |was )?moved to|"
+         rf"{_THING} (?:(?:is|are|lives?|sits?|can be (?:found|reached)|is reachable) (?:now )?at|(?:has |"
+         rf"was )?moved to|"
          rf"listens on) "
          r"(?P<value>.+)",
          "{thing} is at", "{article}{thing} is at {value}.", "environment",
          about="work", to_agent=True, single_valued=True, check=is_specific),
     Rule("on", "The worker runs on Fly.io.",
-         rf"{_THING} (?P<what>is (?:now )?on|(?:runs|is (?:hosted|deployed|published)|lives) (?:on|with|to|in|"
+         rf"{_THING} (?P<what>(?:is|are) (?:now )?on|(?:runs?|is (?:hosted|deployed|published)|lives?) (?:on|with|to|"
+         rf"in|"
          rf"under)) (?P<value>.+)",
          "{thing} runs on", "{article}{thing} {what} {value}.", "environment",
          about="work", to_agent=True, single_valued=True, check=is_specific),

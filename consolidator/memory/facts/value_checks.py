@@ -26,6 +26,7 @@ _WORK_VERBS = word_set(  # whose orders need only an object: "never say never" i
     run use write commit push merge rebase squash test edit read check verify format lint install deploy import log mock
     rename delete create add remove update return throw raise cite quote answer reply ask confirm explain summarize
     translate show print list validate escape catch handle cache close open amend guess assume apologize prefix document
+    force skip touch put keep send disable enable pin bypass reuse hardcode store
     """
 )
 _NOT_A_KIND = re.compile(

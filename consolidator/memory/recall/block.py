@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from consolidator.memory.facts.reconcile import UNKNOWN_START
 from consolidator.memory.recall.documents import EventRef, RecalledFact, RecalledTurn
 from consolidator.memory.recall.episodes import searchable_text
 from consolidator.memory.text.invisible import strip_invisible, strip_invisible_in
 from consolidator.memory.text.recall_markers import RECALL_BEGIN, RECALL_END, escape_markers
+from consolidator.models.fact import UNKNOWN_START
 
 MAX_LINE_CHARS = 600  # of a turn or fact
 SHOWN_ID = 8  # characters of the id of a lesson

@@ -40,10 +40,16 @@ def tells_more(sentence: str, prompt_words: frozenset[str]) -> bool:
     return len(set(query_words(sentence)) - prompt_words) >= MIN_NEW_WORDS
 
 
-def _is_lasting(sentence: str) -> bool:
+def _is_lasting(sentence: str) -> bool:  # a choice ("question -> answer") is of its task
     if len(sentence.split()) < MIN_LENGTH or len(query_words(without_directories(sentence))) < MIN_WORDS:
         return False
-    if _ERROR.search(sentence) or is_question(sentence) or is_hypothetical(sentence) or is_transient(sentence):
+    if (
+        " -> " in sentence
+        or _ERROR.search(sentence)
+        or is_question(sentence)
+        or is_hypothetical(sentence)
+        or is_transient(sentence)
+    ):
         return False
     bare = strip_lead_in(sentence)
     if _ADDRESSED.match(bare) or begins_order(bare.casefold().split(), 0) is not None:

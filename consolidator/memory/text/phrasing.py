@@ -55,8 +55,10 @@ _POLITE_REQUEST = re.compile(
 _LEAD_IN = re.compile(
     r"(?:(?:(?:ok(?:ay)?|so|and|also|but|btw|by the way|well|oh|hey|hi|hello|hmm+|alright|all right|thanks|thank you|"
     r"please|pls|fyi|just|actually|sorry|finally|additionally|plus|then|of course|certainly|one (?:more|last) thing|"
-    r"as i said|(?:just )?so you know|in general|generally|in this (?:repo|project|codebase|repository))[\s,:;.!–—-]+"
-    r"|(?:no|nope|yes|yeah|yep|i was wrong|my mistake|sure|right|great|perfect|note|important|reminder|rule|look|"
+    r"as i said|(?:just )?so you know|in general|generally|(?:in|for) (?:this|our) (?:repo|project|codebase|"
+    r"repository))[\s,:;.!–—-]+"
+    r"|(?:no|nope|yes|yeah|yep|i was wrong|that was wrong|my mistake|update|correction|sure|right|great|perfect|note|"
+    r"important|reminder|rule|look|"
     r"listen|again|first|there|"
     r"wait|cool|nice|good)(?: there| thing| one)?\s?[,:;.!–—-]+\s*)){1,5}",
     re.IGNORECASE,

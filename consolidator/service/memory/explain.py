@@ -10,13 +10,12 @@ from typing import Any, TypeVar
 from consolidator.database import Connection, Database
 from consolidator.errors import NotFound
 from consolidator.memory.facts.corrections import is_correction
-from consolidator.memory.facts.reconcile import UNKNOWN_START
 from consolidator.memory.facts.steering import count_steers
 from consolidator.memory.procedures.digest import unpack_quotes
 from consolidator.memory.solutions.fix_harm import quote_harm
 from consolidator.memory.solutions.solution import count_support
 from consolidator.models.audience import describe_peer
-from consolidator.models.fact import CitedCandidateRow, FactRow
+from consolidator.models.fact import UNKNOWN_START, CitedCandidateRow, FactRow
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
 from consolidator.models.supersession import FactVersionRow

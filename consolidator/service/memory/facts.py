@@ -15,10 +15,10 @@ from consolidator.jobs.merging.changes import Changes
 from consolidator.jobs.merging.reconciling import reconcile_agent
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.facts.corrections import correction_id, is_correction
-from consolidator.memory.facts.reconcile import UNKNOWN_START, normalize_value
+from consolidator.memory.facts.reconcile import normalize_value
 from consolidator.memory.facts.relations import spellings_of
 from consolidator.memory.facts.remembered import FORGOTTEN, RESTORED
-from consolidator.models.fact import CandidateRow, CitedCandidateRow, FactRow
+from consolidator.models.fact import UNKNOWN_START, CandidateRow, CitedCandidateRow, FactRow
 from consolidator.models.memory_filter import FactFilter, MemoryFilter
 from consolidator.models.page import Page
 from consolidator.models.provenance import Provenance

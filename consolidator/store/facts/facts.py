@@ -174,7 +174,7 @@ async def lock_unreconciled(conn: Connection, agent: str) -> list[UnreconciledRo
 
 
 async def load_ended_attributes(conn: Connection, agent: str, endings: Sequence[str]) -> list[OwnedAttribute]:
-    """Return the attributes of believed facts with a word of one of these endings."""
+    """Return the attributes of facts with a word of one of these endings."""
     rows = await fetch_all(conn, _AttributeRow, _SQL["ended_attributes"], {"agent": agent, "ids": list(endings)})
     return [OwnedAttribute(row.level, row.owner, row.subject, row.predicate) for row in rows]
 

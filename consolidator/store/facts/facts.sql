@@ -15,13 +15,13 @@ select id, level, owner, subject, predicate, as_subject, as_predicate from candi
 order by id collate "C" for update
 
 -- name: ended_attributes
--- The attributes of believed facts that have a word of an ending: what it ends is for the reconciler to say.
+-- The attributes of facts that have a word of an ending: what it ends, and since when, is for the reconciler to say.
 select distinct f.level, coalesce(f.project, f.peer, '') as owner, f.subject, f.predicate
 from candidate e
 join fact f on f.agent = e.agent and f.level = e.level and coalesce(f.project, f.peer, '') = e.owner
-where e.agent = %(agent)s and e.id = any(%(ids)s) and f.superseded_at is null and exists (
+where e.agent = %(agent)s and e.id = any(%(ids)s) and f.trust <> 'person' and exists (
     select from regexp_split_to_table(lower(e.value), '\W+') as word
-    where length(word) > 1 and strpos(lower(f.value), left(word, 4)) > 0
+    where length(word) > 1 and strpos(lower(f.value), left(word, 3)) > 0
 )
 
 -- name: candidates

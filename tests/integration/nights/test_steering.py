@@ -95,14 +95,14 @@ async def test_a_failed_task_makes_no_constraint_of_a_person_unsaid(
     assert [(fact.steers_succeeded, fact.steers_failed) for fact in facts] == [(1, 0), (0, 1)]
 
 
-async def test_the_same_steer_in_three_sessions_is_a_standing_one_with_all_outcomes(
+async def test_what_is_steered_again_and_again_is_one_fact_with_all_outcomes(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     for number, outcome in enumerate(("success", "failure", "success")):
-        events = [start(), steer(text="run the linter before you commit"), end(outcome)]
+        events = [start(), steer(text="always run the linter before you commit"), end(outcome)]
         await log_events(database, f"s{number}", events, project="shop")
     await run_next_night(database, clock, settings)
-    assert await count_steers(database, "steered") == (3, 2, 1)
+    assert await count_steers(database, "linter") == (3, 2, 1)
     news = await load_learned(database)
     assert news is not None
     assert str(news.steering) == "steered 3 times; the task after it: 2 succeeded, 1 failed"

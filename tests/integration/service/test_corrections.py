@@ -276,6 +276,17 @@ async def test_what_a_person_takes_back_ends_and_returns_with_the_erasure_of_it(
     assert (over.project, over.superseded_reason, over.valid_to is not None) == ("/shop", "replaced", True)
     assert "Jenkins" in str(await explain(database, over.id))
     await assert_invariants(database)
+    # An earlier ending that is learned later is the one that counts, as if all had been read in order.
+    early = (clock.now() - 1.5 * DAY).isoformat()
+    await log_events(
+        database, "early", [user_message("We dropped Jenkins.", occurred_at=early)], peer="mara", project="/shop"
+    )
+    clock.advance(DAY)
+    await run_job(database, settings)
+    (over,) = [fact for fact in await list_facts(database, FactFilter(include_superseded=True)) if fact.superseded_at]
+    assert over.valid_to is not None
+    assert over.valid_to.isoformat() == early
+    await assert_invariants(database)
     # What was said before and is learned later is over, too.
     await log_events(
         database,
@@ -287,8 +298,9 @@ async def test_what_a_person_takes_back_ends_and_returns_with_the_erasure_of_it(
     clock.advance(DAY)
     await run_job(database, settings)
     assert await believed() == ["We use Buildkite.", "We use Jenkins for CI.", "We use Slack."]
-    (session,) = await query_rows(database, "select distinct session_id as id from candidate where predicate = 'ended'")
-    plan = await plan_erasure(database, session=session["id"])
-    await erase_sessions(database, settings, plan, reason="asked for")
+    endings = await query_rows(database, "select distinct session_id as id from candidate where predicate = 'ended'")
+    for ending in endings:
+        plan = await plan_erasure(database, session=ending["id"])
+        await erase_sessions(database, settings, plan, reason="asked for")
     assert await believed() == ["We use Jenkins for CI.", "We use Jenkins for CI.", "We use Jenkins.", "We use Slack."]
     await assert_invariants(database)

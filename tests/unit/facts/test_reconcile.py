@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from consolidator.memory.facts.candidates import Candidate, SessionContext
 from consolidator.memory.facts.model_extraction import FactExtractor, read_facts
-from consolidator.memory.facts.reconcile import UNKNOWN_START, Fact, normalize_value, reconcile_candidates
+from consolidator.memory.facts.reconcile import Fact, normalize_value, reconcile_candidates
 from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
+from consolidator.models.fact import UNKNOWN_START
 from tests import oracle
 
 NO_DEADLINE = settings(deadline=None)  # the machine may be busy

@@ -57,3 +57,23 @@ def test_nobody_is_said_to_have_said_what_another_recorded(
     turn = extract_episode(Event("s1", 1, kind, data, NOW, principal=principal), redact_nothing)
     assert turn is not None
     assert turn.speaker == told
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "text"),
+    [
+        ("ApprovalGranted", {"question": "Which cache?", "answer": "Redis"}, "Which cache? -> Redis"),
+        ("ApprovalGranted", {"question": "Plan: cache", "answer": "accepted"}, "Plan: cache -> accepted"),
+        ("ApprovalDenied", {"tool": "Bash", "arguments": {"command": "git push"}}, "Bash git push -> denied"),
+        ("ApprovalDenied", {"tool": "Edit", "arguments": {"file_path": "a"}}, None),  # of this text alone
+        ("ApprovalGranted", {"tool": "Bash", "arguments": {"command": "git push"}}, None),  # hardly worth telling
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("principal", ["user:claude_code", "client:x", "agent"])
+def test_what_a_person_decided_is_a_turn_of_theirs(
+    kind: str, data: dict[str, object], text: str | None, principal: str
+) -> None:
+    turn = extract_episode(Event("s1", 1, EventType(kind), data, NOW, principal=principal), redact)
+    is_theirs = principal.startswith("user") and text is not None
+    assert (turn is not None and (turn.role, turn.text) == ("user", text)) is is_theirs
+    assert (turn is None) is not is_theirs

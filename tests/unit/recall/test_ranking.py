@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.quality.recall import rank_bm25
-from consolidator.memory.facts.reconcile import UNKNOWN_START
 from consolidator.memory.recall.block import estimate_tokens, fact_item, render_block
 from consolidator.memory.recall.documents import Channel, RecalledFact, RecalledTurn
 from consolidator.memory.recall.fusion import find_hidden_events, fuse_channels
@@ -21,6 +20,7 @@ from consolidator.memory.recall.postings import FACT, NUMBERS_PER_BLOCK, TURN, p
 from consolidator.memory.recall.query import looks_like_error, query_coverage
 from consolidator.memory.recall.ranking import CorpusStatistics, Hits, TermPostings
 from consolidator.memory.text.words import count_words, query_words, split_words, word_key
+from consolidator.models.fact import UNKNOWN_START
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
