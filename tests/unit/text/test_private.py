@@ -10,6 +10,7 @@ import pytest
 from consolidator.memory.facts.candidates import SessionContext
 from consolidator.memory.facts.rule_extraction import propose_candidates
 from consolidator.memory.facts.transcript import transcript_lines
+from consolidator.memory.procedures.digest import Digest
 from consolidator.memory.recall.episodes import extract_episode
 from consolidator.memory.text.private import strip_private
 from consolidator.models.event import Event
