@@ -6,6 +6,7 @@ and those that hold for its agent or owner wherever. Nothing hostile is among it
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -31,6 +32,7 @@ from consolidator.models.injection import Moment
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.solution import SolutionRow
 from consolidator.service.memory import prompt_brief
+from consolidator.service.memory.instruction_files import mark_contradictions
 from consolidator.service.memory.lessons import read_lesson
 from consolidator.service.memory.withheld import find_withheld_facts
 from consolidator.store.facts.visibility import find_facts_of_others
@@ -122,6 +124,9 @@ async def _sections_of_start(database: Database, scope: MemoryScope, situation: 
     about_prompt = await _items_for_prompt(database, scope, situation) if situation.text else []
     facts = await _load_facts(database, scope)
     known = await _load_lessons(database, scope)
+    if scope.peer == OWNER:
+        marked = await asyncio.to_thread(mark_contradictions, known.values(), scope.project or "")
+        known = dict(zip(known, marked, strict=True))
     async with database.connection() as conn:
         is_owner = scope.peer == OWNER  # as far as others' fixes can be told from theirs
         rows = await injections.list_confirmed_fixes(conn, scope.agent or "", scope.project or "", limit=MAX_FIXES)

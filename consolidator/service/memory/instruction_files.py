@@ -1,0 +1,73 @@
+"""Compares lessons with the instructions that a project gives its agents: CLAUDE.md and AGENTS.md in its folder.
+
+Memory that contradicts an instruction file is worth most, so the line says so. The files are read when a session's
+start is told, and nothing of them is kept or shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from consolidator.memory.lessons.lesson import Lesson
+from consolidator.memory.lessons.telling import warn_before
+
+NAMES = ("CLAUDE.md", "AGENTS.md", ".claude/CLAUDE.md")
+MAX_BYTES = 64 << 10
+MAX_COMMANDS = 300  # of a file
+_SPAN = re.compile(r"`([^`\n]{3,200})`")
+_FORBIDS = re.compile(
+    r"\b(?:never|not|avoid|without|instead of|rather than|no longer|fails?)\b|n['’]t\b", re.IGNORECASE
+)
+_GENERAL = re.compile(r"\b(?:always|every|prefix|safe|all)\b", re.IGNORECASE)
+
+
+def mark_contradictions(lessons: Iterable[Lesson], project: str) -> list[Lesson]:
+    """Return lessons; the line of a call that always fails says so where an instruction file tells to make it."""
+    known = list(lessons)
+    if not any(lesson.warns for lesson in known) or not project.startswith("/"):
+        return known
+    for name in NAMES:
+        text = _read(Path(project) / name)
+        told = {
+            warned.lesson.key for line in _commands(text) if (warned := warn_before(known, "bash", {"command": line}))
+        }
+        told |= {lesson.key for lesson in known if lesson.match.get("kind") == "wrapper" and _praises(text, lesson)}
+        known = [
+            replace(lesson, line=f"{lesson.line} {name} says otherwise.") if lesson.key in told else lesson
+            for lesson in known
+        ]
+    return known
+
+
+def _read(path: Path) -> str:
+    try:
+        if not path.is_file() or path.stat().st_size > MAX_BYTES:
+            return ""
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _commands(text: str) -> Iterator[str]:
+    """Yield the commands in code spans and fences, up to MAX_COMMANDS; none that the words around them forbid."""
+    commands: list[str] = []
+    is_fenced = is_forbidden = False
+    for line in text.splitlines():
+        if line.lstrip().startswith("```"):
+            is_fenced = not is_fenced
+        elif is_fenced:
+            commands += [] if is_forbidden or _FORBIDS.search(line) else [line.strip().removeprefix("$ ")]
+        elif line.strip():
+            is_forbidden = _FORBIDS.search(line) is not None
+            commands += [] if is_forbidden else _SPAN.findall(line)
+    yield from commands[:MAX_COMMANDS]
+
+
+def _praises(text: str, lesson: Lesson) -> bool:
+    """Whether a line that names a wrapper in code says that it goes with everything."""
+    wrapper = f"`{lesson.match['wrapper']}`"
+    lines = (line for line in text.splitlines() if wrapper in line)
+    return any(_GENERAL.search(line) and not _FORBIDS.search(line) for line in lines)
