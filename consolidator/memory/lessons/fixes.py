@@ -115,7 +115,7 @@ def _build_lesson(key: str, cases: list[_Case]) -> Lesson | None:
     supporting = Cases([(case.session, case.call) for case in best])
     if len(supporting.roots) < MIN_SESSIONS or share < MIN_SHARE:
         return None
-    instead = most_common(Counter(case.fix for case in best if case.fix))
+    instead = _common_call([case.fix for case in best if case.fix])
     directory = best[0].directory
     place = f" in {folder(directory)}" if directory is not None else ""
     helped = f"{code(instead)}{place} then worked" if best[0].is_variant else f"{code(instead)} helped"
@@ -132,3 +132,15 @@ def _build_lesson(key: str, cases: list[_Case]) -> Lesson | None:
         match={"headline": key, "share": round(share, 3)},
         directory=directory,
     )
+
+
+def _common_call(calls: list[str]) -> str:
+    """Return the call of several cases, with "…" for the words in which they differ."""
+    counts = Counter(calls)
+    best = most_common(counts)
+    if counts[best] > 0.5 * len(calls):
+        return best
+    rows = [call.split(" ") for call in counts]
+    if len({len(row) for row in rows}) > 1:
+        return mask(best)
+    return " ".join(words[0] if len(set(words)) == 1 else "…" for words in zip(*rows, strict=True))

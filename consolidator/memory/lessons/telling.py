@@ -76,7 +76,7 @@ def _answers_of_shell(
     fixes = [lesson for lesson in lessons if lesson.kind == "fix" and lesson.match["headline"] in keys]
     for lesson in sorted(fixes, key=lambda lesson: (-lesson.match["share"], -lesson.sessions, lesson.key)):
         if lesson.instead != failed.call or lesson.directory not in (None, directory):
-            yield Told(lesson, lesson.line, lesson.instead)
+            yield Told(lesson, lesson.line, lesson.instead if "…" not in (lesson.instead or "") else None)
     if segment_purpose(failed) == "test" or failed.operation == "git commit":
         for lesson in lessons:
             if lesson.kind == "foreign_folder" and f"{lesson.match['folder']}/" in error:

@@ -152,6 +152,20 @@ def test_an_error_is_answered_with_the_command_that_helped() -> None:
     assert told.call == "pnpm run lint:fix"
 
 
+def test_words_that_differ_from_case_to_case_are_left_open() -> None:
+    logs = [CallLog(f"s{number}") for number in range(3)]
+    for number, log in enumerate(logs):
+        log.fail("git push", f"fatal: The current branch b{number} has no upstream branch.")
+        log.run(f"git push --set-upstream origin b{number}", "set up")
+    (lesson,) = of_kind(learn_lessons([log.trace() for log in logs]), "fix")
+    assert lesson.instead == "git push --set-upstream origin …"
+    told = answer_failure(
+        [lesson], "Bash", {"command": "git push"}, "fatal: The current branch b7 has no upstream branch."
+    )
+    assert told is not None
+    assert told.call is None
+
+
 def test_a_check_whose_first_run_fails_is_told_with_what_mends_it() -> None:
     line = of_kind(learn(4, lint_then_fix), "first_run_fails")[0].line
     assert line.startswith(
