@@ -26,6 +26,7 @@ MIN_CONFIDENCE, MIN_LIFT = 0.6, 2.0
 MAX_UNIT_FILES = 60  # edited between two commits; more say nothing of what belongs together
 MAX_HUB_SHARE = 0.3  # of the units that a file is changed in: one that is changed with everything
 MAX_TOGETHER = 12
+MIN_INDEX_SESSIONS = 2  # that used a file
 MAX_INDEX = 400  # files that are known by their names
 MIN_CONSTANT_SHARE, MIN_CONSTANT_SESSIONS = 0.8, 2
 _NO_FOLDER = re.compile(
@@ -127,7 +128,7 @@ def _index(history: History) -> Iterator[Lesson]:
     places = {}
     for name, paths in used.items():
         best = most_common(paths)
-        if paths[best] >= 2 * (paths.total() - paths[best]):
+        if paths[best] >= max(MIN_INDEX_SESSIONS, 2 * (paths.total() - paths[best])):
             places[name] = best
     ranked = sorted(places, key=lambda name: (-used[name].total(), name))[:MAX_INDEX]
     if ranked:

@@ -6,6 +6,7 @@ worktree, is seen from there.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from consolidator.memory.lessons.trace import Trace, TracedCall
 
 MAX_EVIDENCE = 5  # calls that a lesson cites
 MIN_PRINTED_SESSIONS = 2  # successful sessions that print a line: it is no reason of a failure
+_WORKTREE = re.compile(r"(?:\.[\w-]+/)?\.?worktrees/[^/]+/?")  # a checkout of the project within its folder
 _ACTING = ("shell", "edit", "skill", "tool")
 
 
@@ -37,7 +39,7 @@ class TracedSession:
         if path is None or self.base is None or not path.startswith("/"):
             return path if path is None else path.removeprefix("./").rstrip("/")
         if path == self.base or path.startswith(self.base + "/"):
-            return path[len(self.base) + 1 :].rstrip("/")
+            return _WORKTREE.sub("", path[len(self.base) + 1 :].rstrip("/"))
         return path.rstrip("/")
 
     def acting(self, start: int, limit: int) -> list[tuple[int, TracedCall]]:
@@ -66,7 +68,7 @@ class History:
         sessions = []
         for trace in sorted(traces, key=lambda trace: trace.session_id):
             base = trace.start
-            if home is not None and (base is None or base == home or base.startswith(home + "/")):
+            if home is not None and (base is None or (base + "/").startswith(home + "/")):
                 base = home
             sessions.append(TracedSession(trace.session_id, trace.root_id, trace.agent, base, trace.calls))
         return cls(tuple(sessions))

@@ -13,7 +13,7 @@ from consolidator.memory.lessons.headlines import STRONG, find_headlines
 from consolidator.memory.lessons.history import code, folder, segment_purpose
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import Segment, judge_segments, split_line
-from consolidator.memory.lessons.trace import SKILL_TOOLS, name_of, skill_name
+from consolidator.memory.lessons.trace import SKILL_TOOLS, find_repository, name_of, skill_name
 
 _MISSING_FILE = re.compile(r"does not exist|no such file|not found|ENOENT|cannot find", re.IGNORECASE)
 _MISSING_REPOSITORY = re.compile(r"not found|could not resolve", re.IGNORECASE)
@@ -59,11 +59,11 @@ def answer_failure(
     if failed is None:
         return None
     keys = {headline.key for headline in find_headlines(error, failed.program or name_of(segments))}
-    return next(_answers_of_shell(known, failed, place, keys, error), None)
+    return next(_answers_of_shell(known, failed, line, place, keys, error), None)
 
 
 def _answers_of_shell(
-    lessons: list[Lesson], failed: Segment, directory: str | None, keys: set[str], error: str
+    lessons: list[Lesson], failed: Segment, line: str, directory: str | None, keys: set[str], error: str
 ) -> Iterator[Told]:
     for lesson in lessons:
         if lesson.kind == "always_fails" and lesson.match["headline"] in keys and _matches(lesson, failed, directory):
@@ -83,15 +83,15 @@ def _answers_of_shell(
                 yield Told(lesson, lesson.line)
     if failed.program == "gh" and _MISSING_REPOSITORY.search(error):
         for lesson in lessons:
-            if lesson.kind == "constant" and lesson.instead and _is_mistaken(failed.call, lesson.instead):
+            if lesson.kind == "constant" and lesson.instead and _is_mistaken(line, lesson.instead):
                 yield Told(lesson, lesson.line, lesson.instead)
     yield from _answers_of_path(lessons, [path for path in failed.paths if path in error], error)
 
 
-def _is_mistaken(call: str, repository: str) -> bool:
+def _is_mistaken(line: str, repository: str) -> bool:
     """Whether a call names another repository with the owner or the name of the project's own."""
-    owner, _, name = repository.partition("/")
-    return repository not in call and (f"{owner}/" in call or f"/{name}" in call)
+    named = find_repository(line)
+    return named not in (None, repository) and bool(set(str(named).split("/")) & set(repository.split("/")))
 
 
 def _answers_of_tool(lessons: list[Lesson], tool: str, arguments: Any, error: str) -> Iterator[Told]:

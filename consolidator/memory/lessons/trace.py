@@ -40,7 +40,10 @@ _CHECK = re.compile(
     r"|(?P<hook>[\w .:/()-]{2,60}?)\.{4,}\s?(?:Passed|Failed))$",
     re.MULTILINE,
 )
-_GH_VALUE = re.compile(r"repos/([\w.-]+/[\w.-]+)|(?:--repo|-R)[ =]([\w.-]+/[\w.-]+)")
+_REPOSITORY = re.compile(
+    r"repos/([\w.-]+)/([\w.-]+)|(?:--repo|-R)[ =]([\w.-]+)/([\w.-]+)"
+    r"|owner: ?\\?\"([\w.-]+)\\?\",? ?(?:name|repo): ?\\?\"([\w.-]+)"  # in a GraphQL query
+)
 
 
 @dataclass(slots=True)
@@ -172,8 +175,8 @@ class TraceFold:
         if acting and traced.ok is not None:
             self._trace_output(traced, acting, text)
         if any(segment.operation.startswith("gh") for segment in segments) and traced.ok is not None:
-            match = _GH_VALUE.search(line)
-            traced.value = self._redact(match[1] or match[2]) if match else None
+            repository = find_repository(line)
+            traced.value = self._redact(repository) if repository else None
 
     def _trace_output(self, traced: TracedCall, acting: list[Segment], text: str) -> None:
         folders = dict.fromkeys(match[1] for match in _FOLDER.finditer(text[:MAX_SCANNED]))
@@ -204,6 +207,12 @@ class TraceFold:
             traced.value = _indentation(arguments)
         if traced.ok is False:
             traced.headlines = find_headlines(self._redact(call.result_text[:4000]), name)
+
+
+def find_repository(line: str) -> str | None:
+    """Return the repository that a call of `gh` names: "owner/name"."""
+    match = _REPOSITORY.search(line)
+    return "/".join(part for part in match.groups() if part) if match else None
 
 
 def skill_name(arguments: Mapping[str, Any], tool: str) -> str:

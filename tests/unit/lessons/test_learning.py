@@ -240,6 +240,21 @@ def test_a_file_that_is_looked_for_elsewhere_is_found_by_its_name() -> None:
     assert told.call == "api/src/checkout-flow.ts"
 
 
+def test_a_repository_with_the_wrong_owner_is_answered_with_the_projects_own() -> None:
+    own = """gh api graphql -f query='query { repository(owner: "acme", name: "shop") { id } }'"""
+    lessons = learn(2, lambda log: log.run(own, "{}").run("gh api repos/acme/shop/pulls", "[]"))
+    for other, call in (("acne/shop", "acme/shop"), ("acne/else", None)):
+        told = answer_failure(lessons, "Bash", {"command": f"gh api repos/{other}/pulls"}, "gh: Not Found (HTTP 404)")
+        assert (told.call if told else None) == call
+
+
+def test_a_worktree_within_the_project_is_the_project() -> None:
+    def write(log: CallLog) -> None:
+        log.edit(".worktrees/3/api/types/order.ts").edit("web/types/order.ts").run("git commit -m a", "[main 1] a")
+
+    assert of_kind(learn(3, write), "together")[0].match["folders"] == ["api/types", "web/types"]
+
+
 def test_what_one_agent_met_is_told_with_what_another_met() -> None:
     lesson = of_kind(learn(2, drop_wrapper, agents=("claude-code", "codex")), "always_fails")[0]
     assert lesson.agents == ("claude-code", "codex")
