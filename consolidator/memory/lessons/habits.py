@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from consolidator.memory.calls.shell_programs import word_set
+from consolidator.memory.calls import tool_kinds
 from consolidator.memory.lessons.history import (
     Cases,
     History,
@@ -32,7 +32,8 @@ MIN_CONSTANT_SHARE, MIN_CONSTANT_SESSIONS = 0.8, 2
 _NO_FOLDER = re.compile(
     r"(?:node_modules|dist|build|target|vendor|site-packages|packages?|https?|a|b|lib)/|\.(?:git|venv)"
 )
-_NO_TWIN = word_set("index main types mod lib init __init__ readme package setup config utils test styles")
+_NO_TWIN = tool_kinds.COMMON_FILE_NAMES | {"common", "helpers", "errors", "constants", "styles", "index"}
+_TEST = re.compile(r"[._-]?(?:test|spec)s?$|^test_")
 _NO_PAIR = re.compile(
     r"(?:^|/)(?:tests?|__tests__|docs?|spec)/|\.(?:test|spec)\.|changelog|readme|lock|package\.json", re.IGNORECASE
 )
@@ -128,6 +129,8 @@ def _index(history: History) -> Iterator[Lesson]:
     places = {}
     for name, paths in used.items():
         best = most_common(paths)
+        if _TEST.sub("", name.partition(".")[0].lower()) in _NO_TWIN:
+            continue  # a name that any folder may have
         if paths[best] >= max(MIN_INDEX_SESSIONS, 2 * (paths.total() - paths[best])):
             places[name] = best
     ranked = sorted(places, key=lambda name: (-used[name].total(), name))[:MAX_INDEX]

@@ -111,11 +111,8 @@ def _answers_of_path(lessons: list[Lesson], paths: list[str], error: str) -> Ite
     for lesson in lessons:
         index = lesson.match.get("index", {})
         for path in paths:
-            parent, _, name = path.rstrip("/").rpartition("/")
-            place = index.get(name)
-            folders = {other.rpartition("/")[0] for other in index.values() if "/" in other}
-            is_guess = any(parent == known or parent.endswith("/" + known) for known in folders)
-            if place is not None and not path.endswith(place) and not is_guess:
+            place = index.get(path.rstrip("/").rsplit("/", 1)[-1])
+            if place is not None and not path.endswith(place):
                 yield Told(lesson, f"{code(path.rsplit('/', 1)[-1])} is at {code(place)} in this project.", place)
 
 
