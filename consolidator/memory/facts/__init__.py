@@ -2,8 +2,8 @@
 
 By rules: `value_checks` limits the rows (`rule`) of the table (`rules`); `statements` applies it to a sentence,
 `endings` finds what a sentence takes back, `instructions` orders that may be repeated, and `rule_extraction` reads
-events. By a model: `transcript` renders events, `extraction_prompt` asks, and `model_extraction` checks the answer. Both
-give `candidates`.
+events. By a model: `transcript` renders events, `extraction_prompt` asks, and `model_extraction` checks the answer.
+Both give `candidates`.
 
 A model's candidates are first compared with the facts there are: `triage` decides what is clear, `merge_question` asks
 a model about the rest, and `decisions` says what each counts for. Then `reconcile` turns all candidates of an attribute
