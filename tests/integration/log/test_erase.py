@@ -52,7 +52,7 @@ INDEXED_QUERIES = {
     ),
     "memory/rederive": ("delete_digest", "delete_error_records", "delete_candidates", "reconcile_remaining"),
     "log/sources": ("filter_erased",),
-    "calls/agent_locks": ("lock", "lock_shared"),
+    "sessions/sessions": ("lock", "lock_shared"),
 }  # fmt: skip
 
 
