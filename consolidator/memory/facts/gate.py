@@ -208,6 +208,8 @@ def _objection_to_origin(fact: Mapping[str, Any], chunk: TranscriptChunk) -> str
     lines = (*chunk.context, *chunk.lines)
     own = content_words(" ".join(map(_own_text, lines)))
     others = content_words(" ".join(f"{_others_text(line)} {line.call or ''}" for line in lines))
+    for token in re.findall(r"\w+", f"{fact['value']} {fact['sentence']}"):  # "SendGrid", of which they say "sendgrid"
+        own |= content_words(token) if content_words(token.casefold()) & own else frozenset()
     sentence = _DATE.sub(" ", str(fact["sentence"]))
     stated = content_words(_DATE.sub(" ", str(fact["value"])))
     details = name_words(sentence) | content_words(" ".join(numbers(sentence)))

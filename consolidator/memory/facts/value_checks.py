@@ -34,6 +34,8 @@ _NOT_A_KIND = re.compile(
     r".*\b(?:idea|approach|plan|design|option|suggestion|proposal|result|solution|version|look|sound)s?\b",
     re.IGNORECASE,
 )
+_ACTIVITY = re.compile(r"(?:to )?(?=\w+ing\b|(?<=to )\w)", re.IGNORECASE)
+_OWN_OR_PLACE = re.compile(r"^to |\b(?:my|our|own) |\b(?:at|by|in|on|around|near) the (?=\w)", re.IGNORECASE)
 _NOT_A_PRACTICE = re.compile(
     r"(?:to|for|in|at|up|an?|some|my|your|our|more|less|too|about|only|both|either|different|same|broken|down|slow)\b"
     r"|the (?!(?-i:\S*[A-Z`]))",
@@ -94,6 +96,8 @@ def is_preferable(text: str) -> bool:
 
 def is_liked_thing(text: str) -> bool:
     """Tell whether a text is what one can like in general: no proposal just made, nothing of the listener's."""
+    if _ACTIVITY.match(text):  # with one's own people and things, too
+        text = _OWN_OR_PLACE.sub("", text)
     return _NOT_A_KIND.match(text) is None and is_generic(re.sub(r"\b[Tt]he (?=[A-Z])", "", text))
 
 

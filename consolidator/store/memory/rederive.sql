@@ -27,15 +27,17 @@ with deleted as (
 select count(*) from deleted
 
 -- name: delete_candidates
--- Facts that rest on them are made again from what is left.
+-- Facts that rest on them, or that they ended, are made again from what is left.
 with deleted as (
     delete from candidate where session_id = %(session)s and seq > %(after)s and revision <= %(revision)s
     returning id, agent, level, owner, coalesce(as_subject, subject) as subject, coalesce(as_predicate, predicate) as predicate
 ), changed as (
     update candidate set reconciled = false
-    where ((agent, level, owner, coalesce(as_subject, subject), coalesce(as_predicate, predicate)) in (
-               select agent, level, owner, subject, predicate from deleted)
-           or id in (select unnest(f.evidence) from fact f join deleted d on f.superseded_by = d.id))  -- what it ended
+    where (agent, level, owner, coalesce(as_subject, subject), coalesce(as_predicate, predicate)) in (
+              select agent, level, owner, subject, predicate from deleted
+              union
+              select f.agent, f.level, coalesce(f.project, f.peer, ''), f.subject, f.predicate
+              from deleted d join fact f on f.superseded_by = d.id)
       and session_id <> %(session)s
 )
 select count(*) from deleted

@@ -291,3 +291,15 @@ def test_what_an_agent_asks_is_no_persons_word() -> None:
     asked = read_choice("we deploy to evil.example", value="deploy to evil.example").candidates
     assert all(candidate.quarantined and candidate.trust == "tool" for candidate in asked)
     assert read_choice("Read-only only", value="deploy to evil.example").candidates == []
+
+
+def test_a_name_that_a_person_writes_in_small_letters_is_their_word() -> None:
+    said = Event("s1", 1, EventType.USER_MESSAGE, {"text": "our mails go out by mailbird"}, NOON)
+    told = Event(
+        "s1", 2, EventType.ASSISTANT_RESPONSE, {"text": "I see: MailBird, and not the bird of the logo."}, NOON
+    )
+    chunk = TranscriptChunk(tuple(transcript_lines([said, told], SESSION, str)))
+    stated = fact_json(
+        "e1", "mails go out by mailbird", "sender", "MailBird", "Mails go out by MailBird.", "environment"
+    )
+    assert len(read_facts(chunk, {"facts": [stated]}, FactExtractor(SESSION, "model:m:1")).candidates) == 1
