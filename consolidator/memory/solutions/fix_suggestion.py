@@ -61,7 +61,7 @@ def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | No
     texts = call_texts(failed.tool, failed.arguments) if failed is not None else None
     is_plain = strip_invisible(error) == error  # names with hidden letters are made to deceive: they fill nothing
     for number, fix in enumerate(fixes):
-        if not (is_plain and fix["confirmed"] and fix["form"]):
+        if not (is_plain and fix["confirmed"] and fix.get("form")):
             continue
         form = FixForm.from_json(fix["form"])
         bound = form.bind(line, texts, fix["values"])
@@ -74,8 +74,8 @@ def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | No
     if not fixes:
         return None
     fix = fixes[0]
-    text = fix["last_time"] or fix["description"]
-    return Suggestion("last time", f"last time: {text}", worked=fix["worked"], tried=fix["tried"])
+    text = fix.get("last_time") or fix["description"]
+    return Suggestion("last time", f"last time: {text}", worked=fix["worked"], tried=fix.get("tried", fix["worked"]))
 
 
 def _may_be_made(

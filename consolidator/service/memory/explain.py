@@ -307,7 +307,7 @@ async def _explain_solution(conn: Connection, solution: SolutionRow) -> dict[str
         confirmed = "confirmed" if fix["confirmed"] else "unconfirmed"
         tried = fix.get("tried", fix["worked"])
         told = fix["description"]
-        if fix["form"] and fix["last_time"] not in ("", told):
+        if fix.get("form") and fix["last_time"] not in ("", told):
             told += f"; last time: {fix['last_time']}"
         support = count_support(fix["sessions"], fix.get("people", 1))
         lines += [
