@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from consolidator.database import Connection
-from consolidator.models.memory_filter import MemoryScope
+from consolidator.models.memory_filter import ALL_AGENTS, MemoryScope
 from consolidator.service.viewer import Viewer
-from consolidator.store.sessions.projects import resolve_project
+from consolidator.store.sessions.projects import list_shared_with, resolve_project
 
 S = TypeVar("S", bound=MemoryScope)
 
@@ -28,4 +28,23 @@ async def narrow_scope(conn: Connection, viewer: Viewer, asked: S) -> S:
         project=narrowed.narrow(project=project).project,
         peer=narrowed.peer,
         project_alone=viewer.is_of_project,
+        shared_in=None if viewer.agent is None else await _list_shared(conn, viewer),
     )
+
+
+async def sees_memory(conn: Connection, viewer: Viewer, memory: str, project: str | None) -> bool:
+    """Tell whether a memory, of a project or of all, is one that the viewer's agent is told."""
+    if viewer.agent in (None, memory):
+        return True
+    return memory == ALL_AGENTS and (project or "") in await _list_shared(conn, viewer)
+
+
+async def reaches_memory(conn: Connection, viewer: Viewer, memory: str, project: str | None, peer: str | None) -> bool:
+    """Tell whether what a memory holds of a project and peer is within the viewer's reach."""
+    is_seen = await sees_memory(conn, viewer, memory, project)
+    return is_seen and viewer.reaches(agent=viewer.agent, project=project, peer=peer)
+
+
+async def _list_shared(conn: Connection, viewer: Viewer) -> list[str]:
+    """Return the projects whose shared memory a credential for one agent reaches: where the agent serves the owner."""
+    return [] if viewer.peer else await list_shared_with(conn, str(viewer.agent))

@@ -172,7 +172,7 @@ async def list_accepted_rules(
         if scope.peer is not None:  # a project's rules are of all its people
             return []
         accepted = await rules.list_accepted(
-            conn, level="project", owner=scope.project or "", agent=scope.agent, limit=MAX_ACCEPTED
+            conn, scope, level="project", owner=scope.project or "", limit=MAX_ACCEPTED
         )
     return [row for row in accepted if text_harm(row.rule) not in GRAVE]
 
@@ -187,8 +187,8 @@ async def _list_visible(
         level, owner = "peer", scope.peer
     rows = await rules.list_repeated(
         conn,
+        scope,
         min_sessions=STANDING_COUNT,
-        agent=scope.agent,
         level=level,
         owner=owner,
         after=after,

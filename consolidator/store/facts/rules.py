@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from consolidator.database.partitions import Connection
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.store.queries import fetch_all, load
 
 _SQL = load("facts/rules")
@@ -58,16 +59,16 @@ class AcceptedRow:
 
 async def list_repeated(
     conn: Connection,
+    scope: MemoryScope,
     *,
     min_sessions: int,
-    agent: str | None = None,
     level: str | None = None,
     owner: str | None = None,
     after: Sequence[Any] | None = None,
     limit: int,
 ) -> list[RepeatedRow]:
     """Return what was asked in `min_sessions` sessions or more, the most often asked first, those after a position."""
-    values = {"agent": agent, "level": level, "owner": owner, "min_sessions": min_sessions, "limit": limit}
+    values = scope.values() | {"level": level, "owner": owner, "min_sessions": min_sessions, "limit": limit}
     values |= dict(zip(_POSITION, after or [None] * len(_POSITION), strict=True))
     return await fetch_all(conn, RepeatedRow, _SQL["repeated"], values)
 
@@ -83,8 +84,8 @@ async def load_quotes(
 
 
 async def list_accepted(
-    conn: Connection, *, level: str, owner: str, agent: str | None = None, limit: int
+    conn: Connection, scope: MemoryScope, *, level: str, owner: str, limit: int
 ) -> list[AcceptedRow]:
     """Return the rules that a person accepted for an owner, in the order in which they were."""
-    values = {"agent": agent, "level": level, "owner": owner, "limit": limit}
+    values = scope.values() | {"level": level, "owner": owner, "limit": limit}
     return await fetch_all(conn, AcceptedRow, _SQL["accepted"], values)

@@ -7,7 +7,7 @@ select c.agent, c.level, c.owner, c.subject, c.predicate, c.value, null::text as
        count(distinct s.root_id) as sessions, max(c.occurred_at) as last_at
 from candidate c join session s on s.id = c.session_id and not s.simulated
 where c.predicate = 'instruction' and c.rejected is null and c.quarantined is null and c.active and c.trust = 'user'
-  and (%(agent)s::text is null or c.agent = %(agent)s)
+  and (%(agents)s::text[] is null or c.agent = any(%(agents)s) or c.agent = 'all agents' and coalesce(c.project, '') = any(%(shared_in)s))
   and (%(level)s::text is null or (c.level, c.owner) = (%(level)s, %(owner)s))
 group by c.agent, c.level, c.owner, c.subject, c.predicate, c.value
 having count(distinct s.root_id) filter (where c.extractor <> 'accepted:1') >= %(min_sessions)s
@@ -24,7 +24,7 @@ select f.agent, f.level, coalesce(f.project, f.peer, ''), f.subject, f.predicate
 from fact f
 where f.superseded_at is null and f.trust in ('person', 'user') and f.kind = 'constraint' and f.predicate <> 'instruction'
   and f.sessions >= %(min_sessions)s
-  and (%(agent)s::text is null or f.agent = %(agent)s)
+  and (%(agents)s::text[] is null or f.agent = any(%(agents)s) or f.agent = 'all agents' and coalesce(f.project, '') = any(%(shared_in)s))
   and (%(level)s::text is null or (f.level, coalesce(f.project, f.peer, '')) = (%(level)s, %(owner)s))
   and not exists (select from candidate c where c.id = any(f.evidence) and c.extractor = 'accepted:1')
   and (%(after_sessions)s::bigint is null or f.sessions < %(after_sessions)s
@@ -58,7 +58,7 @@ select f.id, f.agent, f.project, last.sentence as rule
 from (
     select distinct c.agent, coalesce(c.as_subject, c.subject) as subject from candidate c
     where c.extractor = 'accepted:1' and c.level = %(level)s and c.owner = %(owner)s
-      and (%(agent)s::text is null or c.agent = %(agent)s)
+      and (%(agents)s::text[] is null or c.agent = any(%(agents)s) or c.agent = 'all agents' and coalesce(c.project, '') = any(%(shared_in)s))
 ) accepted
 join fact f on f.agent = accepted.agent and f.subject = accepted.subject
 cross join lateral (

@@ -12,7 +12,7 @@ from sqlmodel import and_, col, or_, select
 from consolidator.database.partitions import Connection
 from consolidator.models.audience import ALL, audiences_for
 from consolidator.models.fact import CandidateTable, FactRow, FactTable
-from consolidator.models.memory_filter import FactFilter, MemoryScope, ProcedureFilter, SolutionFilter
+from consolidator.models.memory_filter import ALL_AGENTS, FactFilter, MemoryScope, ProcedureFilter, SolutionFilter
 from consolidator.models.page import Page
 from consolidator.models.procedure import MIN_SUCCESS, ProcedureRow, ProcedureTable
 from consolidator.models.solution import SolutionRow, SolutionTable
@@ -82,7 +82,8 @@ async def list_facts(
         statement = statement.where(columns_as_of["superseded_reason"].is_distinct_from("revision"))
     if not filters.include_superseded and as_of is None and valid_at is None:
         statement = statement.where(superseded_at.is_(None))
-    for name in ("agent", "project", "peer", "kind", "trust"):
+    statement = in_memories(statement, FactTable, filters)
+    for name in ("project", "peer", "kind", "trust"):
         if value := getattr(filters, name):
             statement = statement.where(col(getattr(FactTable, name)) == value)
     if filters.flagged:
@@ -181,10 +182,17 @@ def _in_scope(statement: Any, table: Any, scope: MemoryScope) -> Any:
     audiences = audiences_for(scope.peer)
     audience = col(table.audience)
     statement = statement.where(audience.startswith(ALL) if audiences is None else audience.in_(audiences))
-    if scope.agent:
-        statement = statement.where(table.agent == scope.agent)
+    statement = in_memories(statement, table, scope)
     if scope.project_alone:
         return statement.where(table.project == scope.project)
     if scope.project:
         statement = statement.where(or_(table.project.is_(None), table.project == scope.project))
     return statement
+
+
+def in_memories(statement: Any, table: Any, scope: MemoryScope) -> Any:
+    """Return a select of what the memories hold that a question is about."""
+    if scope.memories is None:
+        return statement
+    is_shared = and_(table.agent == ALL_AGENTS, func.coalesce(table.project, "").in_(scope.shared_in or ()))
+    return statement.where(or_(table.agent.in_(scope.memories), is_shared))

@@ -19,6 +19,7 @@ from consolidator.models.fact import (
 from consolidator.models.memory_filter import MemoryFilter, MemoryScope, SolutionFilter
 from consolidator.models.procedure import ProcedureRow, ToolProfileRow
 from consolidator.models.solution import SolutionRow
+from consolidator.store.memory.listing import in_memories
 from consolidator.store.queries import fetch_all, fetch_one, load
 from consolidator.store.select import fetch_selected
 
@@ -145,7 +146,8 @@ async def list_rejected(conn: Connection, filters: MemoryFilter) -> list[Candida
         query = escape(filters.query)
         texts = (col(CandidateTable.sentence), col(CandidateTable.quote))
         statement = statement.where(or_(*(column.icontains(query, autoescape=True) for column in texts)))
-    for name in ("agent", "project", "peer"):
+    statement = in_memories(statement, CandidateTable, filters)
+    for name in ("project", "peer"):
         if value := getattr(filters, name):
             statement = statement.where(col(getattr(CandidateTable, name)) == value)
     return await fetch_selected(conn, CandidateRow, statement.limit(filters.limit))
@@ -171,14 +173,14 @@ async def load_session_origins(conn: Connection, ids: Sequence[str]) -> dict[str
     return {row.id: row for row in await fetch_all(conn, SessionOriginRow, _SQL["session_origins"], {"ids": list(ids)})}
 
 
-async def load_tool_profiles(conn: Connection, agent: str, scope: MemoryScope) -> list[ToolProfileRow]:
+async def load_tool_profiles(conn: Connection, scope: MemoryScope) -> list[ToolProfileRow]:
     """Return an agent's tool profiles in a project; those of the agent as a whole where it has none there.
 
     Those of the agent as a whole are left out for `project_alone`.
 
     For a peer a tool may have two: of this person's sessions, and of what enough people share.
     """
-    query, values = _SQL["tool_profiles"], {"agent": agent, "audiences": audiences_for(scope.peer)}
+    query, values = _SQL["tool_profiles"], scope.values()
     of_project = await fetch_all(conn, ToolProfileRow, query, {**values, "project": scope.project or ""})
     if of_project or scope.project_alone:
         return of_project

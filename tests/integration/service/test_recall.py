@@ -256,9 +256,9 @@ async def test_a_fix_is_found_by_what_it_is_about_and_by_nothing_less(
         assert "solution" not in {
             item.kind for item in (await recall(database, unrelated, MemoryScope(agent="coder"))).items
         }
-    assert "solution" not in {
-        item.kind for item in (await recall(database, "bash pytets", MemoryScope(agent="other"))).items
-    }
+    for peer, is_told in ((None, True), ("ada", False)):  # the owner's agents share it
+        scope = MemoryScope(agent="other", peer=peer)
+        assert ("solution" in {item.kind for item in (await recall(database, "bash pytets", scope)).items}) is is_told
 
 
 async def test_an_error_is_never_answered_by_what_mended_another(
