@@ -337,5 +337,6 @@ def _proof(
     """Return one piece of evidence, and whether the log still has its event: there | pruned | erased."""
     session = origins.get(session_id)
     log = "erased" if session is None else "pruned" if seq <= session.pruned_to else "there"
-    origin = session.origin if session else None
-    return {"session_id": session_id, "origin": origin, "seq": seq, "quote": quote, "when": when, "log": log}
+    origin, agent = (session.origin, session.agent) if session else (None, None)
+    place = {"session_id": session_id, "origin": origin, "agent": agent, "seq": seq}
+    return {**place, "quote": quote, "when": when, "log": log}

@@ -51,6 +51,7 @@ class SessionOriginRow:
 
     id: str
     origin: str | None  # "format:name" if it was imported
+    agent: str
     pruned_to: int  # every event up to here is gone
 
 

@@ -64,7 +64,7 @@ where agent = %(agent)s and coalesce(as_subject, subject) = %(subject)s
 group by rejected order by count(*) desc, rejected
 
 -- name: session_origins
-select id, origin, pruned_to from session where id = any(%(ids)s)
+select id, origin, agent, pruned_to from session where id = any(%(ids)s)
 
 -- name: solutions_by_fingerprint
 select * from solution
