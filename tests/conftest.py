@@ -244,7 +244,7 @@ async def database(dsn: str, writer_dsn: str, clock: FrozenClock) -> AsyncIterat
 @pytest.fixture
 def agents_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Databases that are opened from now on keep what one agent learns from the others (`share_between_agents`)."""
-    monkeypatch.setitem(Database.__init__.__kwdefaults__, "share_between_agents", False)
+    monkeypatch.setattr(Database, "share_between_agents", False)
 
 
 @pytest.fixture

@@ -40,6 +40,8 @@ SESSION_SQL = (
 class Database:
     """An engine, its clock, and the embedded server behind it, if there is one."""
 
+    share_between_agents = True  # whether new sessions of the owner teach all of their agents
+
     def __init__(
         self,
         dsn: str,
@@ -50,10 +52,8 @@ class Database:
         owner_dsn: str | None = None,
         overflow: int | None = None,
         wait_seconds: float = 60,
-        share_between_agents: bool = True,
     ) -> None:
         self.dsn = dsn
-        self.share_between_agents = share_between_agents  # whether new sessions of the owner teach all agents
         self.owner_dsn = owner_dsn or dsn  # the schema's owner, where another login than `dsn` may do what it may not
         self.access: Access = "owner" if owner_dsn is None else "writer"
         self.clock = clock
@@ -228,14 +228,8 @@ async def open_database(settings: Settings, clock: Clock | None = None) -> Async
         owner_url = settings.owner_url
         owner_dsn = None if owner_url is None else check_dsn(owner_url.get_secret_value(), "CONSOLIDATOR_OWNER_URL")
     clock = clock or Clock(settings.clock)
-    database = Database(
-        dsn,
-        clock,
-        server,
-        pool_size=settings.workers + 4,
-        owner_dsn=owner_dsn,
-        share_between_agents=settings.share_between_agents,
-    )
+    database = Database(dsn, clock, server, pool_size=settings.workers + 4, owner_dsn=owner_dsn)
+    database.share_between_agents = settings.share_between_agents
     try:
         await check_server(database)
         if server is not None:

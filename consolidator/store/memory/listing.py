@@ -12,12 +12,13 @@ from sqlmodel import and_, col, or_, select
 from consolidator.database.partitions import Connection
 from consolidator.models.audience import ALL, audiences_for
 from consolidator.models.fact import CandidateTable, FactRow, FactTable
-from consolidator.models.memory_filter import ALL_AGENTS, FactFilter, MemoryScope, ProcedureFilter, SolutionFilter
+from consolidator.models.memory_filter import FactFilter, MemoryScope, ProcedureFilter, SolutionFilter
 from consolidator.models.page import Page
 from consolidator.models.procedure import MIN_SUCCESS, ProcedureRow, ProcedureTable
 from consolidator.models.solution import SolutionRow, SolutionTable
 from consolidator.store.facts.visibility import fact_conditions
 from consolidator.store.keyset import SortKey, fetch_page
+from consolidator.store.select import in_memories
 
 _VERSIONED = (
     "value",
@@ -188,11 +189,3 @@ def _in_scope(statement: Any, table: Any, scope: MemoryScope) -> Any:
     if scope.project:
         statement = statement.where(or_(table.project.is_(None), table.project == scope.project))
     return statement
-
-
-def in_memories(statement: Any, table: Any, scope: MemoryScope) -> Any:
-    """Return a select of what the memories hold that a question is about."""
-    if scope.memories is None:
-        return statement
-    is_shared = and_(table.agent == ALL_AGENTS, func.coalesce(table.project, "").in_(scope.shared_in or ()))
-    return statement.where(or_(table.agent.in_(scope.memories), is_shared))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from sqlmodel import col, or_, select
 
@@ -19,9 +20,8 @@ from consolidator.models.fact import (
 from consolidator.models.memory_filter import MemoryFilter, MemoryScope, SolutionFilter
 from consolidator.models.procedure import ProcedureRow, ToolProfileRow
 from consolidator.models.solution import SolutionRow
-from consolidator.store.memory.listing import in_memories
 from consolidator.store.queries import fetch_all, fetch_one, load
-from consolidator.store.select import fetch_selected
+from consolidator.store.select import fetch_selected, in_memories
 
 _SQL = load("memory/lookup")
 MAX_FITTING_SOLUTIONS = 40  # solutions that may fit a request
@@ -113,6 +113,11 @@ async def find_procedures_for_request(conn: Connection, scope: MemoryScope, text
 async def load_fact(conn: Connection, fact_id: str) -> FactRow | None:
     """Return a fact; None where there is none."""
     return await fetch_one(conn, FactRow, _SQL["fact_by_id"], {"id": fact_id})
+
+
+async def list_facts_of_project(conn: Connection, scope: MemoryScope, *, now: datetime, limit: int) -> list[FactRow]:
+    """Return the facts of a project that are believed and true, those that most sessions support first."""
+    return await fetch_all(conn, FactRow, _SQL["facts_of_project"], scope.values() | {"now": now, "limit": limit})
 
 
 async def load_by_id(

@@ -1,6 +1,12 @@
 -- name: fact_by_id
 select * from fact where id = %(id)s
 
+-- name: facts_of_project
+select * from fact
+where project = %(project)s and superseded_at is null and (valid_to is null or valid_to > %(now)s)
+  and (%(agents)s::text[] is null or agent = any(%(agents)s) or agent = 'all agents' and coalesce(project, '') = any(%(shared_in)s))
+order by sessions desc, valid_from desc, id limit %(limit)s
+
 -- name: cited_candidates
 select c.*, s.origin, case when steer.seq is not null then coalesce(ended.outcome, 'unknown') end as steer
 from candidate c left join session s on s.id = c.session_id

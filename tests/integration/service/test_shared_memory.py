@@ -1,4 +1,4 @@
-"""A project's memory is the person's: what one of their agents learned there is told to all of them, and to nobody else."""
+"""A project's memory is the person's: what one of their agents learned there is told to all of them, to nobody else."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ from tests.integration.service.test_hook_answers import ask_prompt, start
 from tests.support import call_and_result, log_events, run_job, user_message
 
 SHOP, BANK = "/work/shop", "/work/bank"
-UNBOUND = "Exit code 128\nfatal: The current branch {0} has no upstream branch.\n\n    git push --set-upstream origin {0}\n"
+UNBOUND = (
+    "Exit code 128\nfatal: The current branch {0} has no upstream branch.\n\n    git push --set-upstream origin {0}\n"
+)
 
 
 async def night(database: Database, settings: Settings) -> None:
