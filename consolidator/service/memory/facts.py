@@ -32,7 +32,6 @@ from consolidator.store.facts.facts import OwnedAttribute
 from consolidator.store.facts.visibility import find_reached_facts, find_reached_sessions
 from consolidator.store.memory import listing, lookup
 from consolidator.store.memory.listing import FACT_POSITION
-from consolidator.store.sessions.projects import resolve_project
 
 F = TypeVar("F", bound=FactRow)
 __all__ = [
@@ -90,8 +89,7 @@ def cut_fact(fact: F) -> F:
 async def list_rejected(database: Database, filters: MemoryFilter = MemoryFilter()) -> list[CandidateRow]:
     """Return the candidates that may not become facts, with the reason, the latest first."""
     async with database.connection() as conn:
-        project = await resolve_project(conn, filters.project, agent=filters.agent, peer=filters.peer)
-        return await lookup.list_rejected(conn, replace(filters, project=project))
+        return await lookup.list_rejected(conn, await narrow_scope(conn, OWNER, filters))
 
 
 async def list_quarantined(

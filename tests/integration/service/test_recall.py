@@ -298,8 +298,8 @@ async def test_a_fix_is_found_by_what_it_is_about_and_by_nothing_less(
         assert "solution" not in {
             item.kind for item in (await recall(database, unrelated, MemoryScope(agent="coder"))).items
         }
-    for peer, is_told in ((None, True), ("ada", False)):  # the owner's agents share it
-        scope = MemoryScope(agent="other", peer=peer)
+    for agent, is_told in (("other", False), ("codex", True)):  # the owner's agents share it
+        scope = MemoryScope(agent=agent)
         assert ("solution" in {item.kind for item in (await recall(database, "bash pytets", scope)).items}) is is_told
 
 
