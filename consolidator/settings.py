@@ -84,6 +84,11 @@ class Settings(BaseSettings):
         default=15, ge=0, le=525_600, description="a session is safe to read after this long without events"
     )
     abandoned_hours: int = Field(default=24, ge=1, le=87_600, description="after this an open tool call is given up")
+    share_between_agents: bool = Field(
+        default=True,
+        description="what one agent learns in the owner's projects is told to all their agents; off: from then on each "
+        "keeps its own",
+    )
     min_support: int = Field(default=3, ge=2, description="distinct sessions before a procedure is published")
     workers: int = Field(default=2, ge=1, le=64, description="sessions consolidated at once by one process")
     learn_processes: int | None = Field(

@@ -242,6 +242,12 @@ async def database(dsn: str, writer_dsn: str, clock: FrozenClock) -> AsyncIterat
 
 
 @pytest.fixture
+def agents_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Databases that are opened from now on keep what one agent learns from the others (`share_between_agents`)."""
+    monkeypatch.setattr(Database, "share_between_agents", False)
+
+
+@pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     """Settings as a newcomer has them, with few workers, short leases, and retention of however much is due."""
     return Settings(home=tmp_path / "home", workers=2, lease_seconds=30, health_port=0, retention_max_share=1)

@@ -340,7 +340,7 @@ async def _score_held_out(
     for name in sorted(held_out):
         session = imported.sessions[name]
         async with database.connection() as conn:
-            rows = await lookup.load_tool_profiles(conn, session.agent, MemoryScope(session.agent, session.project))
+            rows = await lookup.load_tool_profiles(conn, MemoryScope(session.agent, session.project))
         profiles = {row.tool: ToolProfile.from_json(row.body) for row in rows}
         hits += await asyncio.to_thread(_score_with_product, imported.events[name], profiles, baselines[session.agent])
     return hits

@@ -17,7 +17,7 @@ from benchmarks.speed.consolidation import STAMP
 from consolidator.clock import FrozenClock
 from consolidator.database.partitions import Connection
 from consolidator.jobs.nightly import JobRunner
-from consolidator.models.memory_filter import FactFilter, SolutionFilter
+from consolidator.models.memory_filter import ALL_AGENTS, FactFilter, SolutionFilter
 from consolidator.store import select
 from consolidator.store.log import events
 from consolidator.store.memory import listing, lookup
@@ -160,7 +160,7 @@ async def _list_run_queries(conn: Connection, count: int, now: datetime) -> list
 
 def _list_memory_queries() -> list[HotQuery]:
     digests, errors, facts = load("calls/scope_digests"), load("calls/error_records"), load("facts/facts")
-    agent = {"agent": "coder-0"}
+    agent = {"agent": ALL_AGENTS}  # whose memory the sessions teach
     latest = {**agent, "sessions": 2000, "calls": 100_000}
     of_errors = {**agent, "latest": 1000}
     in_project = {**latest, "project": "/home/ada/work/project-0"}

@@ -40,6 +40,8 @@ SESSION_SQL = (
 class Database:
     """An engine, its clock, and the embedded server behind it, if there is one."""
 
+    share_between_agents = True  # whether new sessions of the owner teach all of their agents
+
     def __init__(
         self,
         dsn: str,
@@ -71,7 +73,7 @@ class Database:
     async def _connect(self) -> Connection:
         """Open a driver connection; restart the embedded server if it is gone."""
         try:
-            return await open_connection(self.dsn)
+            return await self._open_connection()
         except psycopg.ProgrammingError as error:  # libpq quotes the address, which may hold a password
             raise DatabaseError(
                 "CONSOLIDATOR_DATABASE_URL has a value that PostgreSQL's client does not know"
@@ -81,7 +83,13 @@ class Database:
                 raise DatabaseUnavailable(f"cannot connect to the database: {_first_line(error)}") from error
             self.server = await self.server.restart()
             self.dsn, self.owner_dsn = self.server.writer_dsn, self.server.dsn
-            return await open_connection(self.dsn)
+            return await self._open_connection()
+
+    async def _open_connection(self) -> Connection:
+        driver = await open_connection(self.dsn)
+        if not self.share_between_agents:  # what `name_memory` asks
+            await driver.execute("set consolidator.share_between_agents = off")
+        return driver
 
     async def open_dedicated(self) -> Connection:
         """Open a driver connection that is in no pool, such as one that listens; the caller closes it."""
@@ -176,6 +184,7 @@ class _ReservedConnections(Database):
         super().__init__(
             whole.dsn, whole.clock, None, connections, owner_dsn=whole.owner_dsn, overflow=0, wait_seconds=5
         )
+        self.share_between_agents = whole.share_between_agents
         self.access = whole.access
         self._whole = whole
         self._statement_seconds = statement_seconds
@@ -220,6 +229,7 @@ async def open_database(settings: Settings, clock: Clock | None = None) -> Async
         owner_dsn = None if owner_url is None else check_dsn(owner_url.get_secret_value(), "CONSOLIDATOR_OWNER_URL")
     clock = clock or Clock(settings.clock)
     database = Database(dsn, clock, server, pool_size=settings.workers + 4, owner_dsn=owner_dsn)
+    database.share_between_agents = settings.share_between_agents
     try:
         await check_server(database)
         if server is not None:

@@ -49,7 +49,7 @@ begin
     select string_agg(quote_ident(attname), ', ') into columns from pg_attribute
     where attrelid = 'consolidator.session'::regclass and attnum > 0 and not attisdropped
       and attname not in ('id', 'base_seq', 'consolidated_to', 'pruned_to', 'pruned_hash', 'unchained_to', 'created_at',
-          'recorded_by', 'origin', 'key', 'conversation_id', 'agent', 'channel', 'peer', 'parent_id', 'parent_seq',
+          'recorded_by', 'origin', 'key', 'conversation_id', 'agent', 'memory', 'channel', 'peer', 'parent_id', 'parent_seq',
           'past_id', 'past_seq',
           'root_id', 'kind', 'simulated');
     execute format('grant update (%s) on consolidator.session to consolidator_writer', columns);

@@ -283,7 +283,7 @@ async def _forget_turns(database: Database, before: datetime | None) -> None:
         removed = 1
         while removed:
             async with database.transaction(flushed=False) as conn:
-                removed = await forget_turns(conn, session.agent, session.id, session.pruned_to, before)
+                removed = await forget_turns(conn, session.memory, session.id, session.pruned_to, before)
 
 
 async def _count_orphan_blobs(database: Database, now: datetime, limits: dict[str, int]) -> int:

@@ -35,7 +35,9 @@ from consolidator.settings import Settings
 
 Limit = Annotated[int, Field(ge=1, le=100, description="how many at most")]
 Budget = Annotated[int, Field(ge=100, le=100_000, description="tokens that the answer may have")]
-Agent = Annotated[str | None, Field(max_length=200, description="only what this agent learned")]
+Agent = Annotated[
+    str | None, Field(max_length=200, description="what this agent is told: its own, and what all agents share")
+]
 Peer = Annotated[str | None, Field(max_length=200, description="only what concerns this person")]
 Project = Annotated[
     str | None, Field(max_length=1000, description="a project's path, or its last part; by default the client's")

@@ -626,6 +626,24 @@ begin
     return inherited;
 end $$;
 
+-- Names the memory that a new session teaches: of the owner's sessions in a project, of whatever agent, the shared one,
+-- unless agents are kept apart; of all others their agent's own, as of what a credential for one agent records and of
+-- what somebody asks memory (`remember` says whose it is). A session that has taught something stays with its memory.
+create function name_memory() returns trigger language plpgsql as $$
+declare
+    root session;
+begin
+    select * into root from session where id = new.root_id and id <> new.id;
+    new.memory = case
+        when tg_op = 'UPDATE' and old.consolidated_to > 0 then old.memory
+        when coalesce(current_setting('consolidator.share_between_agents', true), '') <> 'off'
+             and coalesce(root.peer, new.peer) is null and (new.project is not null or root.memory = 'all agents')
+             and not starts_with(coalesce(new.key, ''), new.agent || ':memory:')
+             and not exists (select from credential c where c.name = new.recorded_by and c.agent is not null)
+        then 'all agents' else new.agent end;
+    return new;
+end $$;
+
 -- Notes the parent of an imported session that came before it was known; one that is known stays.
 create function set_parent(p_session text, p_parent text, p_kind text) returns void
 language sql security definer set search_path = consolidator, pg_temp as $$
@@ -735,6 +753,8 @@ alter table delivery enable always trigger delivery_kept;
 create trigger delivery_not_truncated before truncate on delivery
     for each statement execute function refuse_event_truncate();
 alter table delivery enable always trigger delivery_not_truncated;
+create trigger session_memory before insert or update of project on session
+    for each row execute function name_memory();
 create trigger agent_version_immutable before update or delete on agent_version
     for each row execute function refuse_version_change();
 alter table agent_version enable always trigger agent_version_immutable;

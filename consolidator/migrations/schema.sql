@@ -21,6 +21,7 @@ create table session (
     current boolean not null default false,  -- whether it is the one session that its key names now
     conversation_id text,
     agent text not null,
+    memory text not null,  -- whose memory it teaches: its agent's, or the one that all agents of the owner share
     channel text,
     peer text,
     project text,

@@ -18,19 +18,37 @@ OLD_NAMES = {
 }  # of options, which HTTP, MCP and the library still accept
 
 
+ALL_AGENTS = "all agents"  # the memory that the owner's agents share; `name_memory` says which sessions teach it
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryScope:
-    """Whose memory a question is about; None is everybody's."""
+    """Whose memory a question is about; None is everybody's.
 
-    agent: str | None = None
+    What is learned belongs to a *memory*: of the owner's sessions in projects to the one that all agents share, of all
+    others to their agent's own. An agent is told both, but for a peer its own alone.
+    """
+
+    agent: str | None = None  # what this agent is told
     project: str | None = None  # its path, or the last part of it
     peer: str | None = None  # what this person may see; of facts, those about this person
     project_alone: bool = False  # for a viewer of one project: nothing that sessions outside of it taught
 
+    # for a viewer of one agent: the projects whose shared memory it may see, "" for what holds in all of them
+    shared_in: Sequence[str] | None = None
+
+    @property
+    def memories(self) -> list[str] | None:
+        """The memories that a question is about, but for those of `shared_in`; None for all."""
+        if not self.agent:
+            return None
+        return [self.agent] if self.peer or self.shared_in is not None else [self.agent, ALL_AGENTS]
+
     def values(self) -> dict[str, Any]:
         """Return it as a query's parameters; an agent or project that is "" is none."""
         return {
-            "agent": self.agent or None,
+            "agents": self.memories,
+            "shared_in": list(self.shared_in or ()),
             "project": self.project if self.project_alone else self.project or None,
             "project_alone": self.project_alone,
             "peer": self.peer,

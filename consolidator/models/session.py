@@ -24,6 +24,7 @@ class SessionRow:
     current: bool
     conversation_id: str | None
     agent: str
+    memory: str  # whose memory it teaches: see `memory_filter`
     channel: str | None
     peer: str | None
     project: str | None

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from consolidator.hooks.client import is_running, stop_service
-from tests.acceptance.claude_home import NO_UPSTREAM, wait_for
+from tests.acceptance.claude_home import NO_UPSTREAM, ClaudeCode, wait_for
 from tests.acceptance.codex_home import UNIFIED_OUTPUT, Codex, CodexSession, codex_push_session
 from tests.support import run_cli
 
@@ -58,6 +58,18 @@ def test_the_right_memory_comes_at_the_right_moment(codex: Codex) -> None:
         return bool(status["injections"]["failure"].get("worked"))
 
     assert wait_for(worked)
+
+
+def test_what_codex_learned_in_a_folder_is_told_to_claude_code_there(codex: Codex) -> None:
+    codex_push_session("earlier-3", "basket", 3).write(codex.home)
+    run_cli("install", "claude-code", "--yes", environment=codex.environment)
+    claude = ClaudeCode(codex.environment, codex.home)
+    brief = claude.run_until_answered("SessionStart", source="startup")
+    assert "tabs for indentation" in brief
+    assert "git push --set-upstream origin" in brief
+    failed = {"tool_name": "Bash", "tool_input": {"command": "git push"}, "tool_use_id": "call_1"}
+    fix = claude.run_until_answered("PostToolUseFailure", **failed, error=NO_UPSTREAM.format("new-logo"))
+    assert "run `git push --set-upstream origin new-logo`" in fix
 
 
 def test_uninstall_leaves_codex_as_it_was(codex: Codex) -> None:

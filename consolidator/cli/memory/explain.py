@@ -52,6 +52,6 @@ def _print_evidence(evidence: list[dict[str, Any]]) -> None:
         for proof in evidence:
             steer = f"steer: {proof['steer']}" if "steer" in proof else None  # what became of that task
             session, state = proof["origin"] or proof["session_id"], _LOG_STATES[proof["log"]]
-            print_entry(proof["quote"], session, f"event {proof['seq']}", proof["when"], steer, state)
+            print_entry(proof["quote"], session, proof["agent"], f"event {proof['seq']}", proof["when"], steer, state)
     elif evidence:
         _EVIDENCE.print(evidence)

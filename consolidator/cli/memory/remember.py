@@ -22,7 +22,9 @@ Project = Annotated[
         metavar="NAME", help="A project: its path or its last part; by default the project of the working directory."
     ),
 ]
-Agent = Annotated[str | None, typer.Option(metavar="NAME", help="An agent; by default the one that worked last.")]
+Agent = Annotated[
+    str | None, typer.Option(metavar="NAME", help="For this agent alone; by default for all of the owner's.")
+]
 Peer = Annotated[str | None, typer.Option(metavar="NAME", help="A person that the agent talks with.")]
 
 

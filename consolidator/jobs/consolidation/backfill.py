@@ -71,7 +71,7 @@ class Backfill:
         async with self.database.transaction() as conn:
             events = 0
             # Agents are locked before anything else, as in a merge; the locks are held to the end.
-            agents = {*(session.agent for session in matching), *await scopes.list_agents_with_news(conn)}
+            agents = {*(session.memory for session in matching), *await scopes.list_agents_with_news(conn)}
             await agent_locks.lock_agents(conn, agents)
             before = await load_published(conn)
             salt = await digests.load_salt(conn)

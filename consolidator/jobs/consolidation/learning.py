@@ -169,7 +169,7 @@ def session_context(session: SessionRow) -> SessionContext:
     return SessionContext(
         session_id=session.id,
         root_id=session.root_id,
-        agent=session.agent,
+        agent=session.memory,
         project=session.project,
         peer=session.peer,
         is_subagent=session.kind == "sub-agent",

@@ -50,7 +50,7 @@ async def commit_windows(
         events.Span(window.session.id, window.session.consolidated_to, window.upto, window.session.ingest_bounds)
         for window in windows
     ]
-    await agent_locks.lock_agents_shared(conn, {window.session.agent for window in windows})
+    await agent_locks.lock_agents_shared(conn, {window.session.memory for window in windows})
     # This locks the sessions: an erasure of one waits for the end of this transaction.
     if not await sessions.lock_watermarks(conn, spans):
         raise WatermarkMoved
@@ -143,7 +143,7 @@ async def _save_steering(conn: Connection, learned: Sequence[tuple[SessionRow, W
 def _digest_row(session: SessionRow, result: WindowResult, packed: PackedDigest) -> DigestRow:
     return DigestRow(
         session_id=session.id,
-        agent=session.agent,
+        agent=session.memory,
         project=session.project,
         last_at=result.last_at or session.last_event_at,
         error_state=_pack_json(result.folds.errors),
@@ -157,7 +157,7 @@ def _error_row(session: SessionRow, record: ErrorRecord) -> ErrorRecordRow:
     return ErrorRecordRow(
         session_id=session.id,
         seq=record.seq,
-        agent=session.agent,
+        agent=session.memory,
         project=session.project,
         fingerprint=record.fingerprint,
         status=record.status,
@@ -197,5 +197,5 @@ async def lock_for_rederiving(conn: Connection, session: str) -> bool:
     Return whether the session still exists.
     """
     for row in await sessions.get_each(conn, [session]):
-        await agent_locks.lock_agent(conn, row.agent)
+        await agent_locks.lock_agent(conn, row.memory)
     return session in await sessions.lock(conn, [session])

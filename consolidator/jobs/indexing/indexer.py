@@ -67,7 +67,7 @@ async def save_episodes(conn: Connection, read: Sequence[tuple[SessionRow, Seque
     documents = DocumentWords()
     scopes: dict[int, SearchScope] = {}
     for session, episodes in read:
-        scope, head = SearchScope(session.agent, session.project, session.peer), heads[session.id]
+        scope, head = SearchScope(session.memory, session.project, session.peer), heads[session.id]
         scope_number = scope.number
         number = head.block * NUMBERS_PER_BLOCK if head.last_id is None else head.last_id + 1
         for episode in episodes:

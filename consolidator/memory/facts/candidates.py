@@ -34,7 +34,7 @@ class SessionContext:
 
     session_id: str
     root_id: str
-    agent: str
+    agent: str  # whose memory it teaches
     project: str | None = None
     peer: str | None = None
     is_subagent: bool = False

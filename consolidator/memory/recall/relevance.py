@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from consolidator.memory.recall.block import RecallItem
+from consolidator.memory.recall.query import looks_like_question
+from consolidator.memory.text.sentences import split_sentences
 from consolidator.memory.text.words import query_words, split_words
 
 MIN_SHARED_WORDS = 2
@@ -21,6 +23,8 @@ ENOUGH_WEIGHT = 2.5  # in the same units: whatever else the prompt says
 MIN_ANSWER_COVERAGE = 0.5  # of the weight of a question's words: turns near each other have more than this
 MANY_WORDS, MIN_COVERAGE_OF_MANY = 3, 0.34  # or so many of the words, and this
 MIN_FACT_COVERAGE = 0.28  # a fact is short: one of three words ("tabs or spaces for indentation?") is much
+STATED_COVERAGE = 0.8  # of a question's words: who states so many of them answers it
+MIN_COVERAGE_BESIDE = 0.5  # of an agent's turn that is told beside such an answer
 MAX_ANSWERS_READ = 20  # of the best items
 NEAR = 4  # turns of a session on each side that are read with one
 MIN_DOCUMENTS = 1000  # that a log is taken to have: of a few, most words seem to tell nothing
@@ -61,6 +65,10 @@ class PromptWords:
         """Return the share of the prompt that some of its words are, weighted by how much each tells."""
         return sum(self.weights[word] for word in words) / (sum(self.weights.values()) or 1.0)
 
+    def coverage_of(self, text: str) -> float:
+        """Return the share of the prompt that a text has."""
+        return self.coverage(self.weights.keys() & set(split_words(text)))
+
     def may_be_answered_by(self, texts: Iterable[str], least: float = MIN_ANSWER_COVERAGE) -> bool:
         """Tell whether texts that belong together, with more than `least` of them, may answer a question."""
         shared = self.weights.keys() & {word for text in texts for word in split_words(text)}
@@ -81,6 +89,29 @@ def has_answer(question: PromptWords, items: Sequence[RecallItem]) -> bool:
         or (item.kind == "fact" and question.may_be_answered_by([item.searched], MIN_FACT_COVERAGE))
         for item in best
     )
+
+
+def drop_narration(question: PromptWords, items: Sequence[RecallItem]) -> list[RecallItem]:
+    """Return items without what an agent only says of the subject, where a person's statement answers a question."""
+    if not any(_answers(item, question) for item in items):
+        return list(items)
+    return [
+        item
+        for item in items
+        if not _is_agents_turn(item) or question.coverage_of(item.searched) >= MIN_COVERAGE_BESIDE
+    ]
+
+
+def _answers(item: RecallItem, question: PromptWords) -> bool:
+    """Tell whether a person states nearly all that a question asks about."""
+    if _is_agents_turn(item) or (item.kind == "fact" and item.data["trust"] not in ("person", "user")):
+        return False
+    texts = [item.searched] if item.kind == "fact" else split_sentences(str(item.data["text"]))
+    return any(question.coverage_of(text) >= STATED_COVERAGE and not looks_like_question(text) for text in texts)
+
+
+def _is_agents_turn(item: RecallItem) -> bool:
+    return item.kind == "episode" and item.data["role"] != "user"
 
 
 def _are_near(one: RecallItem, other: RecallItem) -> bool:

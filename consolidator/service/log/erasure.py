@@ -63,9 +63,9 @@ async def erase_sessions(database: Database, settings: Settings, plan: ErasurePl
     async with database.transaction() as conn:
         # The plan may be minutes old: descendants that were added since are erased too.
         named_ids = await erasures.list_sessions_of_peer(conn, plan.peer) if plan.peer else plan.named_ids
-        agents = sorted({session.agent for session in await erasures.list_family(conn, named_ids)})
-        for agent in agents:
-            await agent_locks.lock_agent(conn, agent)
+        planned = await erasures.list_family(conn, named_ids)
+        agents = sorted({name for session in planned for name in (session.agent, session.memory)})
+        await agent_locks.lock_agents(conn, agents)
         await sessions.lock(conn, [session.id for session in await erasures.list_family(conn, named_ids)])
         family = await erasures.list_family(conn, named_ids)
         changed = await scopes.list_of_sessions(conn, [session.id for session in family])
@@ -74,7 +74,7 @@ async def erase_sessions(database: Database, settings: Settings, plan: ErasurePl
         # Lock in the same order as the nights do, so that there is no deadlock.
         await scopes.touch(conn, changed)
         for session in family:
-            while await forget_turns(conn, session.agent, session.id):
+            while await forget_turns(conn, session.memory, session.id):
                 pass
         items = 0
         if plan.peer:

@@ -22,9 +22,9 @@ CHANNEL = "memory"  # of sessions that hold what memory was asked
 
 @dataclass(frozen=True, slots=True)
 class MemoryOwner:
-    """Whom something belongs to: a project or a peer of an agent, or without either the agent itself."""
+    """Whom something belongs to: a memory (an agent's own, or that of all), and a project or a peer in it."""
 
-    agent: str
+    memory: str
     project: str | None = None
     peer: str | None = None
 
@@ -32,7 +32,7 @@ class MemoryOwner:
     def key(self) -> str:
         """The key of the session of what was asked for this owner."""
         place = "" if self.project is None else f"@{self.project}"
-        return f"{self.agent}:{CHANNEL}:{self.peer or ''}{place}"
+        return f"{self.memory}:{CHANNEL}:{self.peer or ''}{place}"
 
 
 async def log_decision(
@@ -45,7 +45,7 @@ async def log_decision(
     values = {
         "id": str(ULID()),
         "key": owner.key,
-        "agent": owner.agent,
+        "agent": owner.memory,
         "channel": CHANNEL,
         "peer": owner.peer,
         "project": owner.project,

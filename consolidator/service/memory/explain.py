@@ -16,12 +16,14 @@ from consolidator.memory.solutions.fix_harm import quote_harm
 from consolidator.memory.solutions.solution import count_support
 from consolidator.models.audience import describe_peer
 from consolidator.models.fact import UNKNOWN_START, CitedCandidateRow, FactRow
+from consolidator.models.memory_filter import ALL_AGENTS
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
 from consolidator.models.supersession import FactVersionRow
 from consolidator.service.memory.ids import MEMORY, resolve_id
 from consolidator.service.memory.lessons import is_reached, read_lesson
 from consolidator.service.memory.withheld import find_withheld_facts
+from consolidator.service.scope import reaches_memory, sees_memory
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.calls import digests
 from consolidator.store.facts import supersession
@@ -63,16 +65,19 @@ async def _explain_reached(conn: Connection, memory_id: str, scope: Viewer, view
     row = await lookup.load_by_id(conn, memory_id, scope.peer)
     if row is None and (lesson := await lessons.load_lesson(conn, memory_id, scope.peer or "")) is not None:
         return await _explain_lesson(conn, lesson) if is_reached(lesson, scope) else None
-    if row is None or not _is_of_scope(row, viewer) or not await _is_visible(conn, row, scope):
+    if row is None or not await _is_of_scope(conn, row, viewer) or not await _is_visible(conn, row, scope):
         return None
     explanation = await _explain(conn, row, scope)
     return explanation if await _is_evidence_reached(conn, explanation, viewer) else None
 
 
-def _is_of_scope(row: FactRow | ProcedureRow | SolutionRow | CitedCandidateRow, viewer: Viewer) -> bool:
+async def _is_of_scope(
+    conn: Connection, row: FactRow | ProcedureRow | SolutionRow | CitedCandidateRow, viewer: Viewer
+) -> bool:
     """Whether something learned belongs to the viewer's agent and project; a fact of none is judged by its quotes."""
     projects = (None, viewer.project) if isinstance(row, FactRow | CitedCandidateRow) else (viewer.project,)
-    return viewer.agent in (None, row.agent) and (viewer.project is None or row.project in projects)
+    is_of_project = viewer.project is None or row.project in projects
+    return is_of_project and await sees_memory(conn, viewer, row.agent, row.project)
 
 
 async def _is_evidence_reached(conn: Connection, explanation: Mapping[str, Any], viewer: Viewer) -> bool:
@@ -80,7 +85,12 @@ async def _is_evidence_reached(conn: Connection, explanation: Mapping[str, Any],
     if viewer.agent is None and viewer.project is None:
         return True
     rows = await session_store.get_each(conn, sorted({str(proof["session_id"]) for proof in explanation["evidence"]}))
-    return all(viewer.reaches(agent=row.agent, project=row.project, peer=viewer.peer) for row in rows)
+    reached = [
+        viewer.reaches(agent=row.agent, project=row.project, peer=viewer.peer)
+        or await reaches_memory(conn, viewer, row.memory, row.project, viewer.peer)
+        for row in rows
+    ]
+    return all(reached)
 
 
 async def _explain(
@@ -143,7 +153,7 @@ async def _explain_fact(conn: Connection, fact: FactRow, scope: Viewer) -> dict[
         *(f"hostile: told to no agent unasked, since it {harm}" for harm in withheld.values()),
         f"{fact.kind}, {fact.confidence}, trusted as said by the {fact.trust}, "
         f"in {fact.sessions} session{'s' if fact.sessions != 1 else ''}",
-        f"belongs to agent {fact.agent}"
+        f"belongs to {fact.agent if fact.agent == ALL_AGENTS else f'agent {fact.agent}'}"
         + (f", {fact.level} {fact.project or describe_peer(fact.peer or '')}" if fact.level != "agent" else ""),
         "true"
         + (f" since {fact.valid_from:%Y-%m-%d %H:%M}" if fact.valid_from != UNKNOWN_START else "")
@@ -353,5 +363,6 @@ def _proof(
     """Return one piece of evidence, and whether the log still has its event: there | pruned | erased."""
     session = origins.get(session_id)
     log = "erased" if session is None else "pruned" if seq <= session.pruned_to else "there"
-    origin = session.origin if session else None
-    return {"session_id": session_id, "origin": origin, "seq": seq, "quote": quote, "when": when, "log": log}
+    origin, agent = (session.origin, session.agent) if session else (None, None)
+    place = {"session_id": session_id, "origin": origin, "agent": agent, "seq": seq}
+    return {**place, "quote": quote, "when": when, "log": log}

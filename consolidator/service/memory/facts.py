@@ -19,12 +19,12 @@ from consolidator.memory.facts.reconcile import normalize_value
 from consolidator.memory.facts.relations import spellings_of
 from consolidator.memory.facts.remembered import FORGOTTEN, RESTORED
 from consolidator.models.fact import UNKNOWN_START, CandidateRow, CitedCandidateRow, FactRow
-from consolidator.models.memory_filter import FactFilter, MemoryFilter
+from consolidator.models.memory_filter import FactFilter, MemoryFilter, MemoryScope
 from consolidator.models.page import Page
 from consolidator.models.provenance import Provenance
 from consolidator.service.memory.decision_log import MemoryOwner, log_decision
 from consolidator.service.memory.ids import resolve_id
-from consolidator.service.scope import narrow_scope
+from consolidator.service.scope import narrow_scope, reaches_memory, sees_memory
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.calls import agent_locks
 from consolidator.store.facts import facts
@@ -32,7 +32,6 @@ from consolidator.store.facts.facts import OwnedAttribute
 from consolidator.store.facts.visibility import find_reached_facts, find_reached_sessions
 from consolidator.store.memory import listing, lookup
 from consolidator.store.memory.listing import FACT_POSITION
-from consolidator.store.sessions.projects import resolve_project
 
 F = TypeVar("F", bound=FactRow)
 __all__ = [
@@ -90,8 +89,7 @@ def cut_fact(fact: F) -> F:
 async def list_rejected(database: Database, filters: MemoryFilter = MemoryFilter()) -> list[CandidateRow]:
     """Return the candidates that may not become facts, with the reason, the latest first."""
     async with database.connection() as conn:
-        project = await resolve_project(conn, filters.project, agent=filters.agent, peer=filters.peer)
-        return await lookup.list_rejected(conn, replace(filters, project=project))
+        return await lookup.list_rejected(conn, await narrow_scope(conn, OWNER, filters))
 
 
 async def list_quarantined(
@@ -106,12 +104,12 @@ async def list_quarantined(
 
     `after` is when the last one of the page before was said, and its id; so is a position.
     """
-    agent = viewer.narrow(agent=agent).agent
     async with database.connection() as conn:
+        scope = await narrow_scope(conn, viewer, MemoryScope(agent))
         if not viewer.is_narrowed:
-            rows = await facts.list_quarantined(conn, agent=agent, after=after, limit=limit + 1)
+            rows = await facts.list_quarantined(conn, scope, after=after, limit=limit + 1)
         else:
-            rows = await facts.list_quarantined(conn, agent=agent, after=after, limit=MAX_QUARANTINED_READ)
+            rows = await facts.list_quarantined(conn, scope, after=after, limit=MAX_QUARANTINED_READ)
             decidable = await _find_decidable(conn, rows, viewer)
             rows = [row for row in rows if row.id in decidable]
     last = rows[limit - 1] if 0 < limit < len(rows) else None
@@ -253,11 +251,8 @@ async def _find_decidable(conn: Connection, candidates: Sequence[CandidateRow], 
     sessions = await find_reached_sessions(
         conn, {row.session_id for row in candidates}, peer=viewer.peer, project=viewer.project
     )
-    return {
-        row.id
-        for row in candidates
-        if row.session_id in sessions and viewer.reaches(agent=row.agent, project=row.project, peer=row.peer)
-    }
+    own = [row for row in candidates if row.session_id in sessions]
+    return {row.id for row in own if await reaches_memory(conn, viewer, row.agent, row.project, row.peer)}
 
 
 async def _lock_fact(conn: Connection, fact_id: str, viewer: Viewer = OWNER) -> FactRow:
@@ -275,14 +270,14 @@ async def _load_fact(conn: Connection, fact_id: str, viewer: Viewer) -> FactRow:
     fact = await lookup.load_fact(conn, await resolve_id(conn, fact_id, ("fact",), is_visible))
     if fact is None or not await _is_visible(conn, fact, viewer):
         raise NotFound(f"no fact has the id {fact_id!r}; `consolidator facts` lists them")
-    if not viewer.reaches(agent=fact.agent, project=fact.project, peer=fact.peer):
+    if not await reaches_memory(conn, viewer, fact.agent, fact.project, fact.peer):
         raise Forbidden("this fact is not only of the agent, project or peer that the credential is for")
     return fact
 
 
 async def _is_visible(conn: Connection, fact: FactRow, viewer: Viewer) -> bool:
     """Whether a viewer may see a fact."""
-    ids = {fact.id} if viewer.agent in (None, fact.agent) else ()
+    ids = {fact.id} if await sees_memory(conn, viewer, fact.agent, fact.project) else ()
     return bool(await find_reached_facts(conn, ids, peer=viewer.peer, project=viewer.project))
 
 

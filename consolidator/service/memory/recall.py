@@ -13,12 +13,12 @@ from consolidator.jobs.indexing.embeddings import embed_query
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.harm_in_text import mask_commands
 from consolidator.memory.recall import ranking
-from consolidator.memory.recall.block import RecallItem, quoted_item, render_block, reworded
+from consolidator.memory.recall.block import RecallItem, fact_item, quoted_item, render_block, reworded
 from consolidator.memory.recall.documents import Channel, RecalledFact, RecalledTurn
 from consolidator.memory.recall.fusion import find_hidden_events, fuse_channels, scale_to_best, scale_to_range
 from consolidator.memory.recall.postings import FACT, TURN
 from consolidator.memory.recall.query import looks_like_error, looks_like_question, query_coverage
-from consolidator.memory.recall.relevance import MIN_DOCUMENTS, PromptWords, has_answer, subject_words
+from consolidator.memory.recall.relevance import MIN_DOCUMENTS, PromptWords, drop_narration, has_answer, subject_words
 from consolidator.memory.text.words import query_words, split_words, word_key
 from consolidator.models.memory_filter import MemoryScope, SolutionFilter
 from consolidator.models.procedure import MIN_SUCCESS
@@ -43,6 +43,8 @@ FACTS_WITH_TURNS = 40  # of the best facts the turns that prove them are read, t
 WORDS_WEIGHT, NEIGHBOURHOOD_WEIGHT, FACT_WEIGHT, VECTOR_WEIGHT = 1.0, 2.0, 0.5, 1.0  # of the channels
 MAX_SOLUTION_QUERY_LENGTH = 1000  # characters of a query that the search for solutions reads
 MAX_LEADING_ITEMS = 2  # solutions that a block begins with, and as many procedures
+MAX_FEW_FACTS = 12  # of a project, which are told rather than nothing
+DOCUMENTS_FIRST = 3  # of an answer, before procedures and fixes that worked once
 MIN_COSINE = 0.5  # of the nearest document: what is said in other words may be an answer, too
 NOTHING_KNOWN = "nothing known"
 
@@ -91,10 +93,12 @@ async def recall(
     limit: int = DEFAULT_LIMIT,
     settings: Settings | None = None,
     viewer: Viewer = OWNER,
+    is_asked: bool = True,
 ) -> RecallResult:
-    """Return what memory knows about a query: known errors first, then procedures, then facts and turns by rank.
+    """Return what memory knows about a query: known errors first, then facts and turns by rank, with procedures.
 
-    Nothing where the best of these facts and turns have too few of the query's words to be about it.
+    Where the best of these facts and turns have too few of the query's words to be about it, all facts of a project
+    that has few, if somebody asked (`is_asked`); else nothing.
     For a peer, only what comes from that person's own sessions, and what enough people share; for a viewer of one
     project, only what rests on that project's sessions alone; without either, everything.
 
@@ -108,6 +112,7 @@ async def recall(
         limit=limit,
         settings=settings,
         viewer=viewer,
+        is_asked=is_asked,
     )
     if database.access != "reader":
         async with database.transaction(flushed=False) as conn:
@@ -126,20 +131,47 @@ async def answer_query(
     limit: int = DEFAULT_LIMIT,
     settings: Settings | None = None,
     viewer: Viewer = OWNER,
+    is_asked: bool = True,
 ) -> Answer:
     """Return what `recall` answers, with what it is made of; nothing is counted as recalled."""
     query = redact(query)
     async with database.connection() as conn:
         scope = await narrow_scope(conn, viewer, scope)
     ranked = await _rank_documents(database, query, scope, limit=limit, settings=settings)
-    documents = await _without_hostile_commands(database, ranked.items[:limit]) if ranked.has_answer else []
+    relevant = drop_narration(ranked.question, ranked.items) if ranked.has_answer else []
+    if not relevant and is_asked and scope.project:
+        relevant = await _list_few_facts(database, scope)
+    documents = await _without_hostile_commands(database, relevant[:limit])
     solutions = await _find_solutions(database, query, scope, viewer)
-    leading = [quoted_item("solution", row.id, row.body["line"]) for row in solutions]
-    leading += await _find_procedures(database, query, scope)
-    wanted = [*leading, *documents][:limit]
+    is_error, is_question = looks_like_error(query), looks_like_question(query)
+    sure = [row for row in solutions if is_error or row.confirmed]
+    leading = [_solution_item(row) for row in sure]
+    hints = [_solution_item(row) for row in solutions if row not in sure]
+    hints += await _find_procedures(database, query, scope)
+    first = DOCUMENTS_FIRST if is_question else 0  # what was said answers a question, how it was done a request
+    wanted = [*leading, *documents[:first], *hints, *documents[first:]][:limit]
     text, items = render_block(wanted, token_budget)
     shown = {item.citation for item in items}
     return Answer(text, items, [item for item in wanted if item.citation not in shown], ranked)
+
+
+async def _list_few_facts(database: Database, scope: MemoryScope) -> list[RecallItem]:
+    """Return the facts of a project that has few, those that most sessions support first."""
+    project = scope.project if scope.project_alone else None
+    async with database.connection() as conn:
+        rows = await lookup.list_facts_of_project(conn, scope, now=database.clock.now(), limit=MAX_FEW_FACTS + 1)
+        seen = await find_reached_facts(conn, [row.id for row in rows], peer=scope.peer, project=project)
+    if len(rows) > MAX_FEW_FACTS:
+        return []
+    rows = [row for row in rows if row.id in seen]
+    facts = [
+        RecalledFact(0, row.id, row.sentence, row.trust, row.valid_from, (), valid_to=row.valid_to) for row in rows
+    ]
+    return [fact_item(fact, 0.0) for fact in facts]
+
+
+def _solution_item(row: SolutionRow) -> RecallItem:
+    return quoted_item("solution", row.id, row.body["line"])
 
 
 async def _without_hostile_commands(database: Database, items: Sequence[RecallItem]) -> list[RecallItem]:
@@ -192,7 +224,7 @@ async def recall_for_message(database: Database, settings: Settings, session: Se
     async with database.connection() as conn:
         person = await load_person(conn, session.id)
     scope = MemoryScope(session.agent, session.project, person)
-    result = await recall(database, message, scope, settings=settings)
+    result = await recall(database, message, scope, settings=settings, is_asked=False)
     return result.block or None
 
 

@@ -22,7 +22,7 @@ from consolidator.memory.facts.remembered import (
     read_statement,
 )
 from consolidator.models.fact import FactRow
-from consolidator.models.memory_filter import FactFilter, MemoryScope
+from consolidator.models.memory_filter import ALL_AGENTS, FactFilter, MemoryScope
 from consolidator.models.provenance import Provenance
 from consolidator.models.session_key import has_controls
 from consolidator.service.memory.decision_log import CHANNEL, MemoryOwner, log_decision
@@ -82,7 +82,7 @@ async def remember(
         raise UsageError("this tells whoever reads it to drop instructions: only a person may have that remembered")
     owner = await _find_owner(database, viewer, scope)
     async with database.transaction() as conn:
-        await agent_locks.lock_agent(conn, owner.agent)
+        await agent_locks.lock_agent(conn, owner.memory)
         now = database.clock.now()
         event = await log_decision(conn, owner, {"decision": STATED, "statement": words}, now=now, viewer=viewer)
         session = await sessions.get(conn, event.session_id)
@@ -93,7 +93,7 @@ async def remember(
         await facts.save_candidates(conn, [asdict(candidate)], run_id="")
         if candidate.single_valued and candidate.trust == "user":
             await facts.end_stated(conn, candidate.agent, _attributes_of(candidate), candidate.id, now)
-        await reconcile_agent(conn, owner.agent, Provenance(None, "person", now), Changes())
+        await reconcile_agent(conn, owner.memory, Provenance(None, "person", now), Changes())
         fact = await facts.load_fact_of(conn, candidate.agent, _attributes_of(candidate), candidate.id)
     if fact is None:
         raise UsageError("this is not believed: a person said otherwise, see `consolidator facts --all`")
@@ -136,9 +136,13 @@ async def _find_owner(database: Database, viewer: Viewer, scope: MemoryScope) ->
             raise UsageError(f"{name[:80]!r} is no agent, project or person")
     async with database.connection() as conn:
         scope = await narrow_scope(conn, viewer, scope)
-        named = scope.agent or await projects.find_latest_agent(conn, scope.project, but_channel=CHANNEL)
-    # A project or peer that is "" is none.
-    return MemoryOwner(named or DEFAULT_AGENT, scope.project or None, scope.peer or None)
+        project, peer = scope.project or None, scope.peer or None  # one that is "" is none
+        if scope.agent:
+            return MemoryOwner(scope.agent, project, peer)
+        if database.share_between_agents and peer is None:
+            return MemoryOwner(ALL_AGENTS, project)
+        latest = await projects.find_latest_agent(conn, project, but_channel=CHANNEL)
+    return MemoryOwner(latest or DEFAULT_AGENT, project, peer)
 
 
 def _attributes_of(candidate: Candidate) -> list[OwnedAttribute]:

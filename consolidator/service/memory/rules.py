@@ -174,7 +174,7 @@ async def list_accepted_rules(
         if scope.peer is not None:  # a project's rules are of all its people
             return []
         accepted = await rules.list_accepted(
-            conn, level="project", owner=scope.project or "", agent=scope.agent, limit=MAX_ACCEPTED
+            conn, scope, level="project", owner=scope.project or "", limit=MAX_ACCEPTED
         )
     return [row for row in accepted if text_harm(row.rule) not in GRAVE]
 
@@ -187,9 +187,9 @@ async def _list_visible(
     level, owner = (None, None) if scope.project is None else ("project", scope.project)
     if scope.peer is not None:  # what several people asked is for who sees them all
         level, owner = "peer", scope.peer
-    orders = await rules.list_orders(conn, agent=scope.agent, level=level, owner=owner, limit=MAX_ORDERS)
+    orders = await rules.list_orders(conn, scope, level=level, owner=owner, limit=MAX_ORDERS)
     rows = await rules.list_believed(
-        conn, min_sessions=STANDING_COUNT, agent=scope.agent, level=level, owner=owner, limit=MAX_PROPOSALS
+        conn, scope, min_sessions=STANDING_COUNT, level=level, owner=owner, limit=MAX_PROPOSALS
     )
     dismissed = {
         correction.fact_id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -47,7 +47,7 @@ async def suggest_next_calls(
         session = await find_session(conn, viewer.narrow(peer=peer), session_name, "read")
         person = await load_person(conn, session.id)
         scope = MemoryScope(session.agent, session.project, person, viewer.is_of_project)
-        rows = await lookup.load_tool_profiles(conn, session.agent, scope)
+        rows = await lookup.load_tool_profiles(conn, scope)
         lineage = await load_lineage(conn, session.id, session)
         latest = await read_lineage(conn, lineage, after=session.head - MAX_EVENTS_READ, upto=session.head)
     profiles = choose_profiles([ToolProfile.from_json(row.body) for row in rows])
@@ -107,7 +107,7 @@ async def suggest_after_calls(
         name = scope.agent or await projects.find_latest_agent(conn, scope.project, but_channel=CHANNEL)
         if name is None:
             return []
-        rows = await lookup.load_tool_profiles(conn, name, scope)
+        rows = await lookup.load_tool_profiles(conn, replace(scope, agent=name))
     profiles = choose_profiles([ToolProfile.from_json(row.body) for row in rows])
     return await asyncio.to_thread(suggest_from_events, profiles, events, limit)
 

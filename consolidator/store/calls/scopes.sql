@@ -1,6 +1,6 @@
 -- name: of_sessions
 -- Ordered as every transaction locks scopes.
-select distinct s.agent collate "C" as agent, coalesce(s.project, '') collate "C" as project,
+select distinct s.memory collate "C" as agent, coalesce(s.project, '') collate "C" as project,
        coalesce(case when root.id is null then s.peer else root.peer end, '') collate "C" as peer
 from session s left join session root on root.id = s.root_id where s.id = any(%(sessions)s)
 order by 1, 2, 3

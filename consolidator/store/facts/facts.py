@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from consolidator.database.jsonb import as_jsonb, escape
 from consolidator.database.partitions import Connection
 from consolidator.models.fact import CandidateRow, CitedCandidateRow, CorrectionRow, FactRow, SupersededReason
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.session import SessionRow
 from consolidator.models.steer import SteerOutcome
 from consolidator.store.queries import execute, execute_each, fetch_all, fetch_column, fetch_one, fetch_value, load
@@ -147,7 +148,7 @@ def rejected_candidate(session: SessionRow, rejected: Any) -> dict[str, Any]:
     name = f"{rejected.session_id}\x1f{rejected.seq}\x1f{rejected.predicate}\x1f{rejected.reason}\x1f{rejected.quote}"
     return {
         "id": hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest(),
-        "agent": session.agent,
+        "agent": session.memory,
         "project": session.project,
         "peer": session.peer,
         "level": "agent",
@@ -343,11 +344,11 @@ async def find_ids(conn: Connection, prefix: str, *, limit: int) -> list[str]:
 
 
 async def list_quarantined(
-    conn: Connection, *, agent: str | None = None, after: tuple[datetime, str] | None = None, limit: int = 50
+    conn: Connection, scope: MemoryScope, *, after: tuple[datetime, str] | None = None, limit: int = 50
 ) -> list[CitedCandidateRow]:
     """Return the candidates that a person has to review, the latest first, those after a moment and an id."""
     at, last_id = after or (None, None)
-    values = {"agent": agent, "at": at, "last_id": last_id, "limit": limit}
+    values = scope.values() | {"at": at, "last_id": last_id, "limit": limit}
     return await fetch_all(conn, CitedCandidateRow, _SQL["quarantined"], values)
 
 

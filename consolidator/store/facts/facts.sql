@@ -263,7 +263,7 @@ on conflict (id) do update set superseded_at = null, superseded_by = null, super
 
 -- name: quarantined
 select c.*, s.origin, null::text as steer from candidate c left join session s on s.id = c.session_id
-where c.quarantined is not null and c.rejected is null and (%(agent)s::text is null or c.agent = %(agent)s)
+where c.quarantined is not null and c.rejected is null and (%(agents)s::text[] is null or c.agent = any(%(agents)s) or c.agent = 'all agents' and coalesce(c.project, '') = any(%(shared_in)s))
   and (%(at)s::timestamptz is null or c.occurred_at <= %(at)s and (c.occurred_at < %(at)s or c.id > %(last_id)s))
 order by c.occurred_at desc, c.id limit %(limit)s
 

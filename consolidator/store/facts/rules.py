@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from consolidator.database.partitions import Connection
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.store.queries import fetch_all, load
 
 _SQL = load("facts/rules")
@@ -86,24 +87,24 @@ class AcceptedRow:
 
 
 async def list_orders(
-    conn: Connection, *, agent: str | None = None, level: str | None = None, owner: str | None = None, limit: int
+    conn: Connection, scope: MemoryScope, *, level: str | None = None, owner: str | None = None, limit: int
 ) -> list[OrderRow]:
     """Return the orders that people gave, each form of their words by itself, the latest first."""
-    values = {"agent": agent, "level": level, "owner": owner, "limit": limit}
+    values = scope.values() | {"level": level, "owner": owner, "limit": limit}
     return await fetch_all(conn, OrderRow, _SQL["orders"], values)
 
 
 async def list_believed(
     conn: Connection,
+    scope: MemoryScope,
     *,
     min_sessions: int,
-    agent: str | None = None,
     level: str | None = None,
     owner: str | None = None,
     limit: int,
 ) -> list[RepeatedRow]:
     """Return the believed rules that `min_sessions` sessions or more support and that no person accepted."""
-    values = {"agent": agent, "level": level, "owner": owner, "min_sessions": min_sessions, "limit": limit}
+    values = scope.values() | {"level": level, "owner": owner, "min_sessions": min_sessions, "limit": limit}
     return await fetch_all(conn, RepeatedRow, _SQL["believed"], values)
 
 
@@ -117,8 +118,8 @@ async def load_quotes(
 
 
 async def list_accepted(
-    conn: Connection, *, level: str, owner: str, agent: str | None = None, limit: int
+    conn: Connection, scope: MemoryScope, *, level: str, owner: str, limit: int
 ) -> list[AcceptedRow]:
     """Return the rules that a person accepted for an owner, in the order in which they were."""
-    values = {"agent": agent, "level": level, "owner": owner, "limit": limit}
+    values = scope.values() | {"level": level, "owner": owner, "limit": limit}
     return await fetch_all(conn, AcceptedRow, _SQL["accepted"], values)

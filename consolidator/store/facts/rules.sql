@@ -8,7 +8,7 @@ select c.agent, c.level, c.owner, c.subject, c.predicate, c.value,
        bool_or(s.peer is null or s.origin is null) as said_here
 from candidate c join session s on s.id = c.session_id and not s.simulated
 where c.predicate = 'instruction' and c.rejected is null and c.quarantined is null and c.active and c.trust = 'user'
-  and (%(agent)s::text is null or c.agent = %(agent)s)
+  and (%(agents)s::text[] is null or c.agent = any(%(agents)s) or c.agent = 'all agents' and coalesce(c.project, '') = any(%(shared_in)s))
   and (%(level)s::text is null or (c.level, c.owner) = (%(level)s, %(owner)s)
        or (c.extractor = 'accepted:1' and c.level = 'agent' and c.owner = ''))
 group by c.agent, c.level, c.owner, c.subject, c.predicate, c.value
@@ -21,7 +21,7 @@ select f.agent, f.level, coalesce(f.project, f.peer, '') as owner, f.subject, f.
 from fact f
 where f.superseded_at is null and f.trust in ('person', 'user') and f.kind = 'constraint' and f.predicate <> 'instruction'
   and f.sessions >= %(min_sessions)s
-  and (%(agent)s::text is null or f.agent = %(agent)s)
+  and (%(agents)s::text[] is null or f.agent = any(%(agents)s) or f.agent = 'all agents' and coalesce(f.project, '') = any(%(shared_in)s))
   and (%(level)s::text is null or (f.level, coalesce(f.project, f.peer, '')) = (%(level)s, %(owner)s))
   and not exists (select from candidate c where c.id = any(f.evidence) and c.extractor = 'accepted:1')
 order by f.sessions desc, f.valid_from desc, f.agent, f.level, coalesce(f.project, f.peer, ''), f.value limit %(limit)s
@@ -42,7 +42,7 @@ select f.id, f.agent, f.project, last.sentence as rule
 from (
     select distinct c.agent, coalesce(c.as_subject, c.subject) as subject from candidate c
     where c.extractor = 'accepted:1' and c.level = %(level)s and c.owner = %(owner)s
-      and (%(agent)s::text is null or c.agent = %(agent)s)
+      and (%(agents)s::text[] is null or c.agent = any(%(agents)s) or c.agent = 'all agents' and coalesce(c.project, '') = any(%(shared_in)s))
 ) accepted
 join fact f on f.agent = accepted.agent and f.subject = accepted.subject
 cross join lateral (

@@ -57,7 +57,7 @@ class ExpiredTurns:
     """A session with turns in recall that have outlived their events."""
 
     id: str
-    agent: str
+    memory: str
     pruned_to: int
 
 

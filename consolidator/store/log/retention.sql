@@ -88,7 +88,7 @@ select collect_blobs(%(grace)s, %(batch)s)
 
 -- name: list_expired_turns
 -- Sessions with turns in recall that have outlived their events.
-select s.id, s.agent, s.pruned_to from session s
+select s.id, s.memory, s.pruned_to from session s
 where s.pruned_to > 0 and exists (
     select from episode e where e.session_id = s.id and e.seq <= s.pruned_to
       and (%(before)s::timestamptz is null or e.occurred_at < %(before)s)

@@ -63,14 +63,14 @@ with errors as (
 update scope set version = version + 1
 where (agent, project, peer) in (
     select agent, project, peer from scope
-    where (agent, project) in (select agent, coalesce(project, '') from session where id = any(%(moved)s))
+    where (agent, project) in (select memory, coalesce(project, '') from session where id = any(%(moved)s))
     order by agent collate "C", project collate "C", peer collate "C" for update
 )
 
 -- name: move_digests
 -- Sessions that moved are those of the person of their new root, who may be new to these scopes.
 with moved as (
-    select s.id, s.agent, coalesce(s.project, '') as project, coalesce(root.peer, '') as peer
+    select s.id, s.memory as agent, coalesce(s.project, '') as project, coalesce(root.peer, '') as peer
     from session s join session root on root.id = s.root_id where s.id = any(%(moved)s)
 ), digests as (
     update digest d set peer = moved.peer from moved where d.session_id = moved.id and d.peer <> moved.peer

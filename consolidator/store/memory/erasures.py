@@ -22,6 +22,7 @@ class FamilyMember:
 
     id: str
     agent: str
+    memory: str
     project: str | None
     origin: str | None  # "format:name" if it was imported
     kind: str  # root | fork | resume | branch | sub-agent

@@ -4,7 +4,7 @@ with recursive family as (
     select id from session where id = any(%(ids)s)
     union select s.id from session s join family f on s.parent_id = f.id or s.past_id = f.id
 )
-select s.id, s.agent, s.project, s.origin, s.kind, s.head - s.pruned_to as events
+select s.id, s.agent, s.memory, s.project, s.origin, s.kind, s.head - s.pruned_to as events
 from session s join family f on f.id = s.id order by s.id
 
 -- name: sessions_of_peer

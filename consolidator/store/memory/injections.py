@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from psycopg.types.json import Jsonb
 
 from consolidator.database.jsonb import dumps, escape
 from consolidator.database.partitions import Connection
-from consolidator.models.audience import OWNER, audiences_for
+from consolidator.models.audience import OWNER
 from consolidator.models.fact import FactRow
 from consolidator.models.injection import FixOutcome, InjectionRow
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.solution import SolutionRow
 from consolidator.store.queries import execute, fetch_all, fetch_value, load, row_values
 
@@ -76,11 +78,15 @@ async def list_standing_facts(
     conn: Connection, agent: str, project: str, kinds: Sequence[str], *, now: datetime, limit: int
 ) -> list[FactRow]:
     """Return what people said that stands, of a project and of its agent and owner; up to `limit` of either."""
-    values = {"agent": agent, "project": escape(project), "kinds": list(kinds), "now": now, "limit": limit}
+    values = _values(agent, project) | {"kinds": list(kinds), "now": now, "limit": limit}
     return await fetch_all(conn, FactRow, _SQL["standing_facts"], values)
 
 
 async def list_confirmed_fixes(conn: Connection, agent: str, project: str, *, limit: int) -> list[SolutionRow]:
     """Return a project's solutions that worked in several sessions of its owner, those of most sessions first."""
-    values = {"agent": agent, "project": escape(project), "audiences": audiences_for(OWNER), "limit": limit}
+    values = _values(agent, project) | {"limit": limit}
     return await fetch_all(conn, SolutionRow, _SQL["confirmed_fixes"], values)
+
+
+def _values(agent: str, project: str) -> dict[str, Any]:
+    return MemoryScope(agent, escape(project), OWNER).values()

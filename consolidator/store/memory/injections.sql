@@ -32,16 +32,16 @@ from injection where created_at >= %(since)s group by moment order by moment
 -- name: standing_facts
 -- What people decided for one project, and what holds for its agent or its owner wherever; by support, from the index.
 (select * from fact
- where agent = %(agent)s and coalesce(project, '') = %(project)s and superseded_at is null and trust in ('person', 'user')
+ where agent = any(%(agents)s) and coalesce(project, '') = %(project)s and superseded_at is null and trust in ('person', 'user')
    and kind = any(%(kinds)s) and flagged is null and coalesce(peer, '') = '' and (valid_to is null or valid_to > %(now)s)
  order by sessions desc limit %(limit)s)
 union all
 (select * from fact
- where agent = %(agent)s and coalesce(project, '') = '' and superseded_at is null and trust in ('person', 'user')
+ where agent = any(%(agents)s) and coalesce(project, '') = '' and superseded_at is null and trust in ('person', 'user')
    and kind = any(%(kinds)s) and flagged is null and coalesce(peer, '') = '' and (valid_to is null or valid_to > %(now)s)
  order by sessions desc limit %(limit)s)
 
 -- name: confirmed_fixes
 select * from solution
-where agent = %(agent)s and project = %(project)s and confirmed and retired_at is null and audience = any(%(audiences)s)
+where agent = any(%(agents)s) and project = %(project)s and confirmed and retired_at is null and audience = any(%(audiences)s)
 order by sessions desc, occurrences desc, id limit %(limit)s

@@ -31,7 +31,7 @@ select fact.*, new.total from (
           where before.superseded_by = fact.id and before.valid_to is not null and before.superseded_at >= %(since)s
             and {before_visible})
       and {fact_visible}
-      and (%(agent)s::text is null or fact.agent = %(agent)s)
+      and (%(agents)s::text[] is null or fact.agent = any(%(agents)s) or fact.agent = 'all agents' and coalesce(fact.project, '') = any(%(shared_in)s))
       and (%(project)s::text is null or fact.project = %(project)s or %(project_alone)s)
     -- What holds beyond one session goes first: see `learned_sections`.
     order by (fact.sessions > 1 or fact.trust = 'person' or fact.kind = 'constraint') desc, fact.sessions desc,
@@ -48,7 +48,7 @@ select fact.*, new.instead_of, before.sentence as before, new.total from (
     where before.superseded_at >= %(since)s and before.valid_to is not null
       and {before_visible}
       and {fact_visible}
-      and (%(agent)s::text is null or fact.agent = %(agent)s)
+      and (%(agents)s::text[] is null or fact.agent = any(%(agents)s) or fact.agent = 'all agents' and coalesce(fact.project, '') = any(%(shared_in)s))
       and (%(project)s::text is null or fact.project = %(project)s or %(project_alone)s)
     order by before.superseded_at desc, fact.id limit %(limit)s
 ) new join fact using (id) join fact before on before.id = new.instead_of
@@ -59,7 +59,7 @@ select p.*, new.total from (
     select p.id, count(*) over () as total from procedure p
     where p.learned_at >= %(since)s and p.retired_at is null and p.worth > 0
       and (%(audiences)s::text[] is null and starts_with(p.audience, 'all') or p.audience = any(%(audiences)s))
-      and (%(agent)s::text is null or p.agent = %(agent)s)
+      and (%(agents)s::text[] is null or p.agent = any(%(agents)s) or p.agent = 'all agents' and coalesce(p.project, '') = any(%(shared_in)s))
       and (%(project)s::text is null or p.project = %(project)s or p.project is null and not %(project_alone)s)
     order by p.worth desc, p.rank desc, p.id limit %(limit)s
 ) new join procedure p using (id)
@@ -70,7 +70,7 @@ select s.*, new.total from (
     select s.id, count(*) over () as total from solution s
     where s.learned_at >= %(since)s and s.retired_at is null and jsonb_array_length(s.body -> 'fixes') > 0
       and (%(audiences)s::text[] is null and starts_with(s.audience, 'all') or s.audience = any(%(audiences)s))
-      and (%(agent)s::text is null or s.agent = %(agent)s)
+      and (%(agents)s::text[] is null or s.agent = any(%(agents)s) or s.agent = 'all agents' and coalesce(s.project, '') = any(%(shared_in)s))
       and (%(project)s::text is null or s.project = %(project)s or s.project is null and not %(project_alone)s)
     order by s.confirmed desc, s.sessions desc, s.occurrences desc, s.id limit %(limit)s
 ) new join solution s using (id)
@@ -129,7 +129,7 @@ from (
     from run join failed_again f on f.run_id = run.id where run.started_at >= %(since)s group by f.agent, f.solution_id
 ) again join solution s on s.id = again.solution_id
 where s.confirmed and s.retired_at is null and starts_with(s.audience, 'all')
-  and (%(agent)s::text is null or s.agent = %(agent)s)
+  and (%(agents)s::text[] is null or s.agent = any(%(agents)s) or s.agent = 'all agents' and coalesce(s.project, '') = any(%(shared_in)s))
   and (%(project)s::text is null or s.project = %(project)s or s.project is null)
 order by again.times desc, s.sessions desc, s.id limit %(limit)s
 

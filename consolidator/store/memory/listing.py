@@ -18,6 +18,7 @@ from consolidator.models.procedure import MIN_SUCCESS, ProcedureRow, ProcedureTa
 from consolidator.models.solution import SolutionRow, SolutionTable
 from consolidator.store.facts.visibility import fact_conditions
 from consolidator.store.keyset import SortKey, fetch_page
+from consolidator.store.select import in_memories
 
 _VERSIONED = (
     "value",
@@ -82,7 +83,8 @@ async def list_facts(
         statement = statement.where(columns_as_of["superseded_reason"].is_distinct_from("revision"))
     if not filters.include_superseded and as_of is None and valid_at is None:
         statement = statement.where(superseded_at.is_(None))
-    for name in ("agent", "project", "peer", "kind", "trust"):
+    statement = in_memories(statement, FactTable, filters)
+    for name in ("project", "peer", "kind", "trust"):
         if value := getattr(filters, name):
             statement = statement.where(col(getattr(FactTable, name)) == value)
     if filters.flagged:
@@ -181,8 +183,7 @@ def _in_scope(statement: Any, table: Any, scope: MemoryScope) -> Any:
     audiences = audiences_for(scope.peer)
     audience = col(table.audience)
     statement = statement.where(audience.startswith(ALL) if audiences is None else audience.in_(audiences))
-    if scope.agent:
-        statement = statement.where(table.agent == scope.agent)
+    statement = in_memories(statement, table, scope)
     if scope.project_alone:
         return statement.where(table.project == scope.project)
     if scope.project:

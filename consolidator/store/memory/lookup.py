@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from sqlmodel import col, or_, select
 
@@ -20,7 +21,7 @@ from consolidator.models.memory_filter import MemoryFilter, MemoryScope, Solutio
 from consolidator.models.procedure import ProcedureRow, ToolProfileRow
 from consolidator.models.solution import SolutionRow
 from consolidator.store.queries import fetch_all, fetch_one, load
-from consolidator.store.select import fetch_selected
+from consolidator.store.select import fetch_selected, in_memories
 
 _SQL = load("memory/lookup")
 MAX_FITTING_SOLUTIONS = 40  # solutions that may fit a request
@@ -50,6 +51,7 @@ class SessionOriginRow:
 
     id: str
     origin: str | None  # "format:name" if it was imported
+    agent: str
     pruned_to: int  # every event up to here is gone
 
 
@@ -103,6 +105,11 @@ async def load_fact(conn: Connection, fact_id: str) -> FactRow | None:
     return await fetch_one(conn, FactRow, _SQL["fact_by_id"], {"id": fact_id})
 
 
+async def list_facts_of_project(conn: Connection, scope: MemoryScope, *, now: datetime, limit: int) -> list[FactRow]:
+    """Return the facts of a project that are believed and true, those that most sessions support first."""
+    return await fetch_all(conn, FactRow, _SQL["facts_of_project"], scope.values() | {"now": now, "limit": limit})
+
+
 async def load_by_id(
     conn: Connection, memory_id: str, peer: str | None = None
 ) -> FactRow | ProcedureRow | SolutionRow | CitedCandidateRow | None:
@@ -135,7 +142,8 @@ async def list_rejected(conn: Connection, filters: MemoryFilter) -> list[Candida
         query = escape(filters.query)
         texts = (col(CandidateTable.sentence), col(CandidateTable.quote))
         statement = statement.where(or_(*(column.icontains(query, autoescape=True) for column in texts)))
-    for name in ("agent", "project", "peer"):
+    statement = in_memories(statement, CandidateTable, filters)
+    for name in ("project", "peer"):
         if value := getattr(filters, name):
             statement = statement.where(col(getattr(CandidateTable, name)) == value)
     return await fetch_selected(conn, CandidateRow, statement.limit(filters.limit))
@@ -161,14 +169,14 @@ async def load_session_origins(conn: Connection, ids: Sequence[str]) -> dict[str
     return {row.id: row for row in await fetch_all(conn, SessionOriginRow, _SQL["session_origins"], {"ids": list(ids)})}
 
 
-async def load_tool_profiles(conn: Connection, agent: str, scope: MemoryScope) -> list[ToolProfileRow]:
+async def load_tool_profiles(conn: Connection, scope: MemoryScope) -> list[ToolProfileRow]:
     """Return an agent's tool profiles in a project; those of the agent as a whole where it has none there.
 
     Those of the agent as a whole are left out for `project_alone`.
 
     For a peer a tool may have two: of this person's sessions, and of what enough people share.
     """
-    query, values = _SQL["tool_profiles"], {"agent": agent, "audiences": audiences_for(scope.peer)}
+    query, values = _SQL["tool_profiles"], scope.values()
     of_project = await fetch_all(conn, ToolProfileRow, query, {**values, "project": scope.project or ""})
     if of_project or scope.project_alone:
         return of_project

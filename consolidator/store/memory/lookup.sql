@@ -1,6 +1,12 @@
 -- name: fact_by_id
 select * from fact where id = %(id)s
 
+-- name: facts_of_project
+select * from fact
+where project = %(project)s and superseded_at is null and (valid_to is null or valid_to > %(now)s)
+  and (%(agents)s::text[] is null or agent = any(%(agents)s) or agent = 'all agents' and coalesce(project, '') = any(%(shared_in)s))
+order by sessions desc, valid_from desc, id limit %(limit)s
+
 -- name: cited_candidates
 select c.*, s.origin, case when steer.seq is not null then coalesce(ended.outcome, 'unknown') end as steer
 from candidate c left join session s on s.id = c.session_id
@@ -68,13 +74,13 @@ where agent = %(agent)s and coalesce(as_subject, subject) = %(subject)s
 group by rejected order by count(*) desc, rejected
 
 -- name: session_origins
-select id, origin, pruned_to from session where id = any(%(ids)s)
+select id, origin, agent, pruned_to from session where id = any(%(ids)s)
 
 -- name: solutions_by_fingerprint
 select * from solution
 where retired_at is null and (%(audiences)s::text[] is null and starts_with(audience, 'all') or audience = any(%(audiences)s))
   and (fingerprint = %(fingerprint)s or substr(fingerprint, strpos(fingerprint, '|') + 1) = %(signature)s)
-  and (%(agent)s::text is null or agent = %(agent)s)
+  and (%(agents)s::text[] is null or agent = any(%(agents)s) or agent = 'all agents' and coalesce(project, '') = any(%(shared_in)s))
   and (%(project)s::text is null or project = %(project)s or project is null and not %(project_alone)s)
 order by fingerprint = %(fingerprint)s desc nulls last, confirmed desc, sessions desc, occurrences desc, id limit %(limit)s
 
@@ -88,7 +94,7 @@ requested as (
         select id from solution
         where to_tsvector('simple', search) @@ quote_literal(word)::tsquery and retired_at is null
           and (%(audiences)s::text[] is null and starts_with(audience, 'all') or audience = any(%(audiences)s))
-          and (%(agent)s::text is null or agent = %(agent)s)
+          and (%(agents)s::text[] is null or agent = any(%(agents)s) or agent = 'all agents' and coalesce(project, '') = any(%(shared_in)s))
           and (%(project)s::text is null or project = %(project)s or project is null and not %(project_alone)s)
     ) as hit group by hit.id
 )
@@ -128,7 +134,7 @@ select solution.* from (
 
 -- name: tool_profiles
 select agent, project, tool, body, audience from tool_profile
-where agent = %(agent)s and project = %(project)s
+where (%(agents)s::text[] is null or agent = any(%(agents)s) or agent = 'all agents' and coalesce(project, '') = any(%(shared_in)s)) and project = %(project)s
   and (%(audiences)s::text[] is null and starts_with(audience, 'all') or audience = any(%(audiences)s))
 
 -- name: procedures_for_request
@@ -140,7 +146,7 @@ with requested as (
 ), worthy as not materialized (
     select id, title, worth from procedure
     where retired_at is null and worth > 0 and (%(audiences)s::text[] is null and starts_with(audience, 'all') or audience = any(%(audiences)s))
-      and (%(agent)s::text is null or agent = %(agent)s)
+      and (%(agents)s::text[] is null or agent = any(%(agents)s) or agent = 'all agents' and coalesce(project, '') = any(%(shared_in)s))
       and (%(project)s::text is null or project = %(project)s or project is null and not %(project_alone)s)
 ), named as materialized (
     select id, worth from worthy where to_tsvector('simple', title) @@ (select words from requested) order by worth desc, id limit 40

@@ -20,6 +20,7 @@ class MatchingSession:
 
     id: str
     agent: str
+    memory: str
     project: str | None
 
 

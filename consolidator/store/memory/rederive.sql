@@ -1,5 +1,5 @@
 -- name: sessions
-select id, agent, project from session
+select id, agent, memory, project from session
 where (%(session)s::text is null or id = %(session)s) and (%(agent)s::text is null or agent = %(agent)s)
   and (%(since)s::timestamptz is null or last_occurred_at >= %(since)s)
   and (%(until)s::timestamptz is null or last_occurred_at < %(until)s)

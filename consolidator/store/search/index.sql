@@ -28,7 +28,7 @@ select agent from indexed_fact union select agent from fact where superseded_at 
 select distinct session_id as id from episode order by id
 
 -- name: lock_turns
-select e.id as number, e.seq, e.scope, e.speaker, e.text, s.agent, s.project, s.peer
+select e.id as number, e.seq, e.scope, e.speaker, e.text, s.memory as agent, s.project, s.peer
 from episode e join session s on s.id = e.session_id
 where e.session_id = %(session)s and e.seq > %(after)s order by e.seq limit %(limit)s for share of e
 

@@ -31,7 +31,7 @@ select scope, (%(peer)s::text is null or coalesce(peer, '') = %(peer)s)
        and (not %(project_alone)s or coalesce(project, '') = %(project)s) as has_turns, sum(turns)::bigint as turns, sum(turn_words)::bigint as turn_words,
        sum(facts)::bigint as facts, sum(fact_words)::bigint as fact_words
 from corpus
-where (%(agent)s::text is null or agent = %(agent)s)
+where (%(agents)s::text[] is null or agent = any(%(agents)s) or agent = 'all agents' and coalesce(project, '') = any(%(shared_in)s))
   and (%(project)s::text is null or project is null or project = %(project)s)
   and (%(peer)s::text is null or peer is null or peer = %(peer)s)
 group by scope, has_turns having sum(turns) + sum(facts) > 0

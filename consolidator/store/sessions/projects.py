@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from consolidator.database.jsonb import escape
 from consolidator.database.partitions import Connection
 from consolidator.errors import UsageError
+from consolidator.models.memory_filter import ALL_AGENTS
 from consolidator.store.queries import fetch_column, fetch_value, load
 
 _SQL = load("sessions/projects")
@@ -41,6 +42,12 @@ async def find_known(conn: Connection, projects: Sequence[str]) -> set[str]:
 async def list_projects(conn: Connection) -> list[str]:
     """Return every project that has a session, in order."""
     return sorted(await fetch_column(conn, _SQL["projects"], {"agent": None, "peer": None}))
+
+
+async def list_shared_with(conn: Connection, agent: str) -> list[str]:
+    """Return the projects in which an agent works for the owner, and "" where there are some."""
+    projects = await fetch_column(conn, _SQL["shared_with"], {"agent": agent, "shared": ALL_AGENTS})
+    return ["", *projects] if projects else []
 
 
 async def find_latest_agent(conn: Connection, project: str | None, *, but_channel: str) -> str | None:

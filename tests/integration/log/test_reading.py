@@ -12,7 +12,7 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.database.partitions import Connection
-from consolidator.models.memory_filter import FactFilter
+from consolidator.models.memory_filter import FactFilter, MemoryScope
 from consolidator.store import select
 from consolidator.store.log import events
 from consolidator.store.memory import listing, rederive
@@ -263,5 +263,5 @@ async def test_what_is_new_since_a_moment_is_found_by_an_index(database: Databas
             conn, load("memory/daily")["by_day"], {"since": clock.now() - timedelta(days=14), "now": clock.now()}
         )
         assert "fact_recorded" in indexes(plan)
-        waiting = {"agent": None, "at": None, "last_id": None, "limit": 20}
+        waiting = {**MemoryScope().values(), "at": None, "last_id": None, "limit": 20}
         assert "candidate_waiting" in indexes(await plan_of(conn, load("facts/facts")["quarantined"], waiting))

@@ -9,6 +9,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings, strategies
 
 from consolidator.clock import FrozenClock
@@ -24,6 +25,8 @@ from consolidator.store.sessions import sessions
 from tests.integration.conftest import OpenDatabase
 from tests.nights import query_rows
 from tests.support import FULL
+
+pytestmark = pytest.mark.usefixtures("agents_apart")
 
 PROPERTY = settings(
     max_examples=100 if FULL else 10,

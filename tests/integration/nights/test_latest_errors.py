@@ -6,6 +6,8 @@ from datetime import timedelta
 from typing import Any
 from unittest import mock
 
+import pytest
+
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
@@ -14,6 +16,8 @@ from consolidator.store.calls import error_records
 from tests.integration.conftest import OpenDatabase
 from tests.nights import failed_command_events, query_rows, run_next_night
 from tests.support import assert_invariants, log_events, read_memory
+
+pytestmark = pytest.mark.usefixtures("agents_apart")
 
 COUNTED = "select occurrences, sessions, body -> 'evidence' -> 0 ->> 'session' as latest from solution"
 

@@ -17,6 +17,8 @@ from tests.integration.conftest import OpenDatabase
 from tests.nights import booking_events, query_rows, run_next_night, workday_events
 from tests.support import log_events, read_memory
 
+pytestmark = pytest.mark.usefixtures("agents_apart")
+
 HISTORY = 40  # sessions of each person
 PROFILES = "select project, audience, tool, body from tool_profile order by 1, 2, 3"
 PROJECTS = ("p0", "p1", "p2", "p3")

@@ -124,7 +124,7 @@ async def test_nothing_new_sends_nothing(
     await night(database, clock, told)
     await night(database, clock, told)
     assert len(webhook.messages) == 1
-    await log_events(database, "again", failed_command_events(9))
+    await log_events(database, "again", failed_command_events(9), project="shop")
     await night(database, clock, told)
     assert "Failed again, though a fix was known" in webhook.messages[1]["message"]
     assert "in place of 'pytets'" in webhook.messages[1]["message"]

@@ -340,6 +340,7 @@ async def test_a_replica_that_only_waits_leaves_the_run_to_whom_it_waits_for(
         assert await working
 
 
+@pytest.mark.usefixtures("agents_apart")
 async def test_a_run_that_goes_on_merges_again_what_has_news_since(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:

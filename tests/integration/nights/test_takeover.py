@@ -116,6 +116,7 @@ async def test_a_fork_that_appears_while_a_person_thinks_is_erased_too(database:
     assert await query_number(database, "select count(*) from session") == 0
 
 
+@pytest.mark.usefixtures("agents_apart")
 async def test_a_merge_is_not_opened_again_in_a_run_that_has_ended(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:

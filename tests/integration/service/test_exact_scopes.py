@@ -38,6 +38,7 @@ async def ask_everything(database: Database, project: str) -> str:
     return json.dumps(answers, default=encode_json)
 
 
+@pytest.mark.usefixtures("agents_apart")
 async def test_a_project_is_meant_alone(database: Database, settings: Settings, clock: FrozenClock) -> None:
     for project, agent in OTHERS.items():
         await log_workdays(database, 3, agent=agent, project=project)

@@ -160,7 +160,7 @@ async def test_however_much_is_known_a_hook_keeps_to_its_budget(
 @pytest.mark.parametrize(
     "owner",
     [
-        {"agent": "codex", "project": "/work/bank"},
+        {"agent": "codex", "peer": "ann", "project": PROJECT},
         {"agent": "codex"},
         {"agent": "claude-code", "peer": "ann"},
         {"agent": "claude-code", "peer": "ann", "project": PROJECT},

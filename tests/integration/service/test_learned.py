@@ -97,6 +97,7 @@ async def test_what_failed_again_though_a_fix_was_known_is_told_first(
     assert (await load_news(database, clock.now())).failed_again == []
 
 
+@pytest.mark.usefixtures("agents_apart")
 async def test_what_is_left_out_is_counted(database: Database, clock: FrozenClock, settings: Settings) -> None:
     await log_workdays(database, 4)
     await log_events(database, "more", workday_events(9), agent="other")

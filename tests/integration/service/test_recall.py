@@ -15,6 +15,7 @@ from consolidator.models.event import NewEvent
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory.recall import recall
+from consolidator.service.memory.remember import remember
 from consolidator.service.memory.solutions import find_solutions
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
@@ -119,6 +120,47 @@ async def test_nothing_is_known_of_what_the_log_does_not_answer(
     assert (await recall(database, "which PostgreSQL does the staging server run?", MemoryScope(agent="coder"))).items
     for question in ("which bank runs the payroll?", "who signed the lease of the server room in Oslo?"):
         assert (await recall(database, question, MemoryScope(agent="coder"))).as_json() == {"block": "", "items": []}
+
+
+async def test_a_question_that_somebody_has_answered_is_told_the_answer_alone(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    narration = [
+        assistant_response(f"I looked at the database of table {number} and ran its tests.") for number in range(25)
+    ]
+    stated = user_message("The staging database is called shop_stage.")
+    await log_events(database, "s", [stated, *narration], project="shop")
+    await run_next_night(database, clock, settings)
+    asked = await recall(database, "what is the staging database called?", MemoryScope(project="shop"))
+    assert len(asked.items) == 1
+    assert "shop_stage" in asked.block
+    assert len((await recall(database, "which tests of a database table ran?", MemoryScope(project="shop"))).items) > 10
+
+
+async def test_a_project_with_few_facts_is_answered_with_all_of_them(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    for number in range(12):
+        await remember(database, f"we name the colour {number} of the page {number * 31}", MemoryScope(project="shop"))
+    scope, question = MemoryScope(agent="codex", project="shop"), "where do we fly on holiday?"
+    assert len((await recall(database, question, scope)).items) == 12
+    assert (await recall(database, question, MemoryScope(project="bank"))).items == []
+    assert (await recall(database, question, scope, is_asked=False)).items == []
+    await remember(database, "we name no colour of the page 7", MemoryScope(project="shop"))
+    assert (await recall(database, question, scope)).items == []
+
+
+async def test_a_procedure_stands_after_what_was_said_about_a_question(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    for number in range(4):
+        said = user_message("We move a booking by the user's name only.")
+        await log_events(database, f"s{number}", [said, *booking_events(number)], project="shop")
+        await log_events(database, f"other{number}", cancelled_booking_events(number), project="shop")
+    await run_next_night(database, clock, settings)
+    kinds = [item.kind for item in (await recall(database, "how do we move a booking?", MemoryScope("coder"))).items]
+    assert kinds[0] in ("fact", "episode")
+    assert "procedure" in kinds[1:4]
 
 
 async def test_what_a_picture_shows_is_found_and_is_nothing_that_a_person_said(
@@ -256,9 +298,9 @@ async def test_a_fix_is_found_by_what_it_is_about_and_by_nothing_less(
         assert "solution" not in {
             item.kind for item in (await recall(database, unrelated, MemoryScope(agent="coder"))).items
         }
-    assert "solution" not in {
-        item.kind for item in (await recall(database, "bash pytets", MemoryScope(agent="other"))).items
-    }
+    for agent, is_told in (("other", False), ("codex", True)):  # the owner's agents share it
+        scope = MemoryScope(agent=agent)
+        assert ("solution" in {item.kind for item in (await recall(database, "bash pytets", scope)).items}) is is_told
 
 
 async def test_an_error_is_never_answered_by_what_mended_another(

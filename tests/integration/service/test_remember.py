@@ -11,7 +11,7 @@ from consolidator.database import Database
 from consolidator.errors import Forbidden, NotFound, UsageError
 from consolidator.models.event import NewEvent
 from consolidator.models.fact import FactRow
-from consolidator.models.memory_filter import FactFilter, MemoryScope
+from consolidator.models.memory_filter import ALL_AGENTS, FactFilter, MemoryScope
 from consolidator.models.payload import EventType
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.facts import correct_fact, forget_fact, list_facts, undo_change
@@ -41,7 +41,7 @@ async def night(database: Database, clock: FrozenClock, settings: Settings) -> N
 async def test_a_statement_holds_at_once_and_once(database: Database, clock: FrozenClock, settings: Settings) -> None:
     await log_events(database, "s", [user_message("Hello")], agent="coder", project="/src/shop")
     first = await remember(database, "we use tabs, except in Makefiles", MemoryScope(project="shop"))
-    assert (first.agent, first.project, first.scope, first.known) == ("coder", "/src/shop", "project", False)
+    assert (first.agent, first.project, first.scope, first.known) == (ALL_AGENTS, "/src/shop", "project", False)
     assert (
         "tabs, except in Makefiles"
         in (await recall(database, "tabs Makefiles", MemoryScope(project="/src/shop"))).block

@@ -48,7 +48,7 @@ async def test_three_sessions_make_a_proposal_and_a_person_a_rule(
     await night(database, clock, settings)
     assert await list_rules(database) == []  # a fork is no session of its own
     await say(database, "other", READ[2], project="/src/other")
-    await say(database, "bob", READ[2], agent="bob")
+    await say(database, "bob", READ[2], agent="bob", peer="bob")
     await night(database, clock, settings)
     assert await list_rules(database) == []
     await say(database, "s2", READ[2])
