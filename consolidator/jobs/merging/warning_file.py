@@ -32,12 +32,15 @@ HEADER = f"consolidator warnings 1\nN{' '.join(sorted(_KNOWN))}\n"
 
 
 async def write_warnings(database: Database, home: Path) -> None:
-    """Write the file, if hooks have a directory in this home and something has changed."""
+    """Write the file, if hooks have a directory in this home and something has changed.
+
+    Where agents are kept apart it holds nothing: the hook does not tell whose sessions a warning is of.
+    """
     directory = home / DIRECTORY
     if not directory.is_dir():
         return
     async with database.connection() as conn:
-        rows = await lessons.list_warnings(conn, OWNER, limit=MAX_WARNINGS)
+        rows = await lessons.list_warnings(conn, OWNER, limit=MAX_WARNINGS) if database.share_between_agents else []
     known = [(row.id, row.project, Lesson.from_json(row.body)) for row in rows]
     text = render_warnings(known).encode()
     path = directory / FILE

@@ -39,7 +39,7 @@ def warn_before(lessons: Iterable[Lesson], tool: str, arguments: Any, directory:
         if lesson.warns and lesson.kind == "always_fails":
             for segment in segments:
                 if _matches(lesson, segment, place):
-                    return Told(lesson, lesson.line, _instead(lesson, segment))
+                    return _told_of(lesson, segment)
             if "skill" in lesson.match and lesson.match["skill"] == _skill(tool, arguments):
                 return Told(lesson, lesson.line)
     return None
@@ -67,7 +67,7 @@ def _answers_of_shell(
 ) -> Iterator[Told]:
     for lesson in lessons:
         if lesson.kind == "always_fails" and lesson.match["headline"] in keys and _matches(lesson, failed, directory):
-            yield Told(lesson, lesson.line, _instead(lesson, failed))
+            yield _told_of(lesson, failed)
     for lesson in lessons:
         home = lesson.match.get("home")
         is_its_home = lesson.kind == "command" and home is not None and lesson.match["operation"] == failed.operation
@@ -134,8 +134,13 @@ def _matches(lesson: Lesson, segment: Segment, directory: str | None) -> bool:
     )
 
 
-def _instead(lesson: Lesson, segment: Segment) -> str | None:
-    return segment.call if lesson.match["kind"] == "wrapper" else lesson.instead
+def _told_of(lesson: Lesson, segment: Segment) -> Told:
+    """Return an always-failing lesson for one call: of a wrapper, with the call that it should have been."""
+    if lesson.match["kind"] != "wrapper":
+        return Told(lesson, lesson.line, lesson.instead)
+    wrapped = code(f"{lesson.match['wrapper']} {lesson.match['program']} …")
+    counts = f"{lesson.failures} of {lesson.failures + lesson.successes}"
+    return Told(lesson, f"{wrapped} always fails here ({counts}): run {code(segment.call)}.", segment.call)
 
 
 def _skill(tool: str, arguments: Any) -> str | None:

@@ -166,8 +166,11 @@ async def _load_facts(database: Database, scope: MemoryScope) -> list[FactRow]:
 
 async def _load_lessons(database: Database, scope: MemoryScope) -> dict[str, Lesson]:
     """Return the lessons that may be told in a project, the most helpful first, by their ids."""
+    alone = None if database.share_between_agents else scope.agent
     async with database.connection() as conn:
-        rows = await lessons.list_lessons(conn, scope.peer or OWNER, scope.project or "", limit=MAX_LESSONS)
+        rows = await lessons.list_lessons(
+            conn, scope.peer or OWNER, scope.project or "", limit=MAX_LESSONS, agent_alone=alone
+        )
     return {row.id: read_lesson(row) for row in rows if row.harm is None}
 
 
