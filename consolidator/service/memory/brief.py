@@ -251,6 +251,8 @@ async def _find_bound_fix(database: Database, scope: MemoryScope, situation: Sit
         suggestion = row.body.get("suggestion")
         if suggestion is None or suggestion["tool"] is None or suggestion["text"] in situation.shown:
             continue  # what was done last time is no fix of this error
+        if re.search(rf"\b{re.escape(str(suggestion['tool']))}\b[^.]*\bfirst\b", situation.text):
+            continue  # the error says it by itself
         answer = _render("failure", FAILURE_NOTE, [Section("", [fix_item(row)])], tokens, dict(suggestion))
         if answer is not None:
             return answer

@@ -147,7 +147,7 @@ NATIVE_HEADERS: list[Line] = [
     {"pruned_to": True},
     {"parent_seq": {}, "simulated": "yes", "conversation_id": 7},
     {"parent_id": "5"},
-    {"key": "\0", "peer": "\ud800", "channel": [], "model": 3, "error": {}, "root_id": 9, "origin": "\0"},
+    {"peer": "\ud800", "channel": [], "model": 3, "error": {}, "root_id": 9, "origin": "\0"},
     {"details": {"exported": 3, "\0": "\0"}},
 ]
 
