@@ -88,13 +88,14 @@ def lesson_lines(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def learned_lines(news: Mapping[str, Any]) -> list[str]:
-    """Return what is new: facts, changed ones, procedures, solutions."""
+    """Return what is new: lessons, facts, changed ones, procedures, solutions."""
     if not news:
         return ["nothing learned yet: no night has run"]
     lines = [
         _cite(row["body"]["line"], f"failed again ({row['times']}×) though this was known [solution:{row['id']}]")
         for row in news["failed_again"]
     ]
+    lines += [_cite(row["line"], f"[lesson:{row['id']}]") for row in news["lessons"]]
     lines += [_cite(row["sentence"], f"[fact:{row['id']}]") for row in news["facts"]]
     lines += [
         _cite(row["sentence"], f"instead of {_quoted(row['before'], 200)} [fact:{row['id']}]")

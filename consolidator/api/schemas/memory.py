@@ -125,6 +125,7 @@ class LearnedNews(BaseModel):
     changed: list[ChangedFact]
     procedures: list[Procedure]
     solutions: list[Solution]
+    lessons: list[Lesson]
     failed_again: list[FailedAgain] = Field(description="though a fix was known; only for who sees all of memory")
     limit: int = Field(description="of each kind")
     more: dict[str, int] = Field(description="how many of each kind the limit left out")

@@ -49,6 +49,12 @@ def list_sections(news: LearnedNews) -> list[LearnedSection]:
             ],
             news.more.get("failed_again", 0),
         ),
+        LearnedSection(
+            "lessons",
+            "How things are run here, what fails, and what then works",
+            [LearnedLine(row.line, row.body["sessions"], (row.project,), row.id) for row in news.lessons],
+            news.more.get("lessons", 0),
+        ),
         LearnedSection("facts", "New facts", _fact_lines(lasting), 0 if once else left_out),
         LearnedSection(
             "changed",

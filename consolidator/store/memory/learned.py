@@ -19,11 +19,12 @@ from consolidator.models.steer import SteerCounts
 from consolidator.store.calls.error_records import MAX_RECORDS
 from consolidator.store.facts import steering
 from consolidator.store.facts.visibility import MIN_PEOPLE, fact_condition
+from consolidator.store.memory.lessons import LessonRow
 from consolidator.store.queries import execute, fetch_one, fetch_value, load
 
 T = TypeVar("T")
 _SQL = load("memory/learned")
-KINDS = ("facts", "changed", "procedures", "solutions", "failed_again")
+KINDS = ("facts", "changed", "procedures", "solutions", "lessons", "failed_again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,7 @@ class LearnedNews:
     changed: list[ChangedFactRow]
     procedures: list[ProcedureRow]
     solutions: list[SolutionRow]
+    lessons: list[LessonRow]
     failed_again: list[FailedAgainRow]  # none for who sees a part of memory alone
     limit: int  # of each kind
     more: dict[str, int]  # by kind: how many the limit left out
@@ -127,6 +129,7 @@ async def load_learned(conn: Connection, since: datetime, scope: MemoryScope, *,
     changed, more_changed = await _fetch_best(conn, ChangedFactRow, changed_query, values)
     procedures, more_procedures = await _fetch_best(conn, ProcedureRow, _SQL["procedures"], values)
     solutions, more_solutions = await _fetch_best(conn, SolutionRow, _SQL["solutions"], values)
+    lessons, more_lessons = await _fetch_best(conn, LessonRow, _SQL["lessons"], values)
     again, more_again = ([], 0) if is_cut else await _fetch_best(conn, FailedAgainRow, _SQL["failed_again"], values)
     sums = None if is_cut else await fetch_one(conn, NightSumsRow, _SQL["night_sums"], values)
     steers = (
@@ -135,8 +138,9 @@ async def load_learned(conn: Connection, since: datetime, scope: MemoryScope, *,
         else await steering.sum_since(conn, since, agent=scope.agent or None, project=scope.project or None)
     )
     waiting = None if is_cut else await fetch_one(conn, WaitingCountsRow, _SQL["waiting"])
-    more = dict(zip(KINDS, (more_facts, more_changed, more_procedures, more_solutions, more_again), strict=True))
-    return LearnedNews(since, sums, steers, facts, changed, procedures, solutions, again, limit, more, waiting)
+    left_out = (more_facts, more_changed, more_procedures, more_solutions, more_lessons, more_again)
+    more = dict(zip(KINDS, left_out, strict=True))
+    return LearnedNews(since, sums, steers, facts, changed, procedures, solutions, lessons, again, limit, more, waiting)
 
 
 async def _fetch_best(

@@ -65,6 +65,14 @@ select p.*, new.total from (
 ) new join procedure p using (id)
 order by p.worth desc, p.rank desc, p.id
 
+-- name: lessons
+-- Of the peer who is named, else of the owner; for a viewer of one agent those that no other agent had a part in.
+select l.*, count(*) over () as total from lesson l
+where l.person = coalesce(%(peer)s::text, '') and l.learned_at >= %(since)s and l.retired_at is null and l.harm is null
+  and l.score > 0 and (%(project)s::text is null or l.project = %(project)s)
+  and (%(agents)s::text[] is null or 'all agents' = any(%(agents)s) or l.body -> 'agents' <@ to_jsonb(%(agents)s::text[]))
+order by l.score desc, l.id limit %(limit)s
+
 -- name: solutions
 select s.*, new.total from (
     select s.id, count(*) over () as total from solution s

@@ -16,9 +16,11 @@ from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.steer import SteerCounts
 from consolidator.service.memory.learned import KINDS, LearnedNews, load_learned
 from consolidator.service.memory.learned_sections import list_sections
+from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
 from consolidator.store.memory.learned import NightSumsRow, WaitingCountsRow
 from tests.conftest import NOON
+from tests.lessons import save_lessons
 from tests.nights import (
     cancelled_booking_events,
     failed_command_events,
@@ -138,10 +140,31 @@ async def test_a_night_that_is_at_work_is_told_from_its_units(
     assert await load_news(database) == done
 
 
+async def test_new_lessons_are_told_to_their_person_and_none_that_is_hostile(database: Database) -> None:
+    ids = await save_lessons(database, "/work/shop")
+    await save_lessons(database, "/work/bank", person="ann")
+    since = database.clock.now() - timedelta(days=1)
+    news = await load_learned(database, since)
+    assert news is not None
+    assert [lesson.id for lesson in news.lessons] == [ids["rtk pnpm"], ids["test"]]
+    assert list_sections(news)[0].kind == "lessons"
+    for scope, count in (
+        (MemoryScope(peer="ann"), 2),
+        (MemoryScope(project="/work/bank"), 0),
+        (MemoryScope("codex"), 2),
+    ):
+        told = await load_learned(database, since, scope)
+        assert told is not None
+        assert len(told.lessons) == count
+    narrowed = await load_learned(database, since, viewer=Viewer(agent="codex"))
+    assert narrowed is not None
+    assert narrowed.lessons == []  # other agents had a part in them
+
+
 def test_a_person_is_told_of_how_many_sessions_where_that_is_certain(capsys: pytest.CaptureFixture[str]) -> None:
     sums = NightSumsRow(nights=1, sessions=10, seen=182, learned=0, nothing=182, deferred=0, dead=0)
     news = LearnedNews(
-        NOON, sums, SteerCounts(), [], [], [], [], [], limit=10, more={}, waiting=WaitingCountsRow(0, 0, 0, 0)
+        NOON, sums, SteerCounts(), [], [], [], [], [], [], limit=10, more={}, waiting=WaitingCountsRow(0, 0, 0, 0)
     )
     print_screen(news)
     print_screen(replace(news, sums=replace(sums, nights=5)))

@@ -32,7 +32,7 @@ def again(line: str) -> FailedAgainRow:
     return row
 
 
-NOTHING = LearnedNews(NOON, None, SteerCounts(), [], [], [], [], [], 10, {}, WaitingCountsRow(0, 0, 0, 0))
+NOTHING = LearnedNews(NOON, None, SteerCounts(), [], [], [], [], [], [], 10, {}, WaitingCountsRow(0, 0, 0, 0))
 
 
 def compose(news: LearnedNews, rules: tuple[RuleProposal, ...] = (), **told_waiting: int) -> NightDigest | None:
