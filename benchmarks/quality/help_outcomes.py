@@ -51,7 +51,7 @@ def named_calls(text: str, failed: Call) -> list[str]:
 
 
 def named_directory(text: str, project: str) -> str | None:
-    """Return where a text says that a call runs: "in `web/`", "in the project's root"; None for nowhere."""
+    """Return where a text says that a call runs: "in `web/`", "in the project root"; None for nowhere."""
     match = _PLACE.search(text)
     return None if match is None else match[1] or project
 

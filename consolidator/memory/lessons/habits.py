@@ -26,6 +26,7 @@ MIN_CONFIDENCE, MIN_LIFT = 0.6, 2.0
 MAX_UNIT_FILES = 60  # edited between two commits; more say nothing of what belongs together
 MAX_HUB_SHARE = 0.3  # of the units that a file is changed in: one that is changed with everything
 MAX_TOGETHER = 12
+CANCELLED, UNMATCHED = "Sibling tool call errored", "String to replace not found"  # what Claude Code says
 MIN_INDEX_SESSIONS = 2  # that used a file
 MAX_INDEX = 400  # files that are known by their names
 MIN_CONSTANT_SHARE, MIN_CONSTANT_SESSIONS = 0.8, 2
@@ -63,6 +64,7 @@ def _harness(history: History) -> Iterator[Lesson]:
             "chain checks in one command.",
             1.2 * len(cancelled.roots),
             failures=len(cancelled),
+            match={"error": CANCELLED},
         )
     if len(unmatched.roots) >= MIN_SESSIONS and indents["tab"] > 0.6 * indents.total():
         yield unmatched.build_lesson(
@@ -72,6 +74,7 @@ def _harness(history: History) -> Iterator[Lesson]:
             f"{len(unmatched)} times).",
             1.5 * len(unmatched.roots),
             failures=len(unmatched),
+            match={"error": UNMATCHED},
         )
 
 

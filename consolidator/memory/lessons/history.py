@@ -159,4 +159,4 @@ def shorten(text: str, limit: int) -> str:
 
 def folder(directory: str) -> str:
     """Return a directory below the project's folder in words."""
-    return "the project's root" if directory in ("", ".") else code(f"{directory}/")
+    return "the project root" if directory in ("", ".") else code(f"{directory}/")

@@ -99,9 +99,18 @@ def _answers_of_tool(lessons: list[Lesson], tool: str, arguments: Any, error: st
     for lesson in lessons:
         if lesson.kind == "always_fails" and skill is not None and lesson.match.get("skill") == skill:
             yield Told(lesson, lesson.line)
+    for lesson in lessons:
+        if lesson.kind == "harness" and lesson.match.get("error", error) in error and _is_concerned(lesson, arguments):
+            yield Told(lesson, lesson.line)
     if isinstance(arguments, dict):
         paths = [arguments[key] for key in tool_kinds.PATH_KEYS if isinstance(arguments.get(key), str)]
         yield from _answers_of_path(lessons, paths[:1], error)
+
+
+def _is_concerned(lesson: Lesson, arguments: Any) -> bool:
+    """Whether a failed call is of a lesson's kind: of the one about tabs, an edit of lines that begin with spaces."""
+    text = arguments.get("old_string") if isinstance(arguments, dict) else None
+    return lesson.key != "tabs" or (isinstance(text, str) and re.search(r"(?m)^  ", text) is not None)
 
 
 def _answers_of_path(lessons: list[Lesson], paths: list[str], error: str) -> Iterator[Told]:

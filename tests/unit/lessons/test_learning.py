@@ -137,7 +137,7 @@ def test_a_command_that_is_run_in_another_folder_is_answered_with_its_own() -> N
     lessons = learn(2, write)
     told = answer_failure(lessons, "Bash", {"command": "pnpm run lint"}, 'error: Script not found "lint"', "web")
     assert told is not None
-    assert told.text == "Run `pnpm run lint` in the project's root."
+    assert told.text == "Run `pnpm run lint` in the project root."
     assert answer_failure(lessons, "Bash", {"command": "pnpm run lint"}, 'error: Script not found "lint"', "") is None
 
 
@@ -253,6 +253,20 @@ def test_a_worktree_within_the_project_is_the_project() -> None:
         log.edit(".worktrees/3/api/types/order.ts").edit("web/types/order.ts").run("git commit -m a", "[main 1] a")
 
     assert of_kind(learn(3, write), "together")[0].match["folders"] == ["api/types", "web/types"]
+
+
+def test_an_edit_with_spaces_where_tabs_are_is_answered() -> None:
+    def write(log: CallLog) -> None:
+        log.edit("a.ts", "\tx").edit("b.ts", "\ty").edit(
+            "c.ts", "  z", ok=False, output="String to replace not found in file."
+        )
+
+    lessons = learn(3, write)
+    error = "String to replace not found in file."
+    told = answer_failure(lessons, "Edit", {"file_path": "d.ts", "old_string": "{\n  x", "new_string": ""}, error)
+    assert told is not None
+    assert "indented with tabs" in told.text
+    assert answer_failure(lessons, "Edit", {"file_path": "d.ts", "old_string": "\tx", "new_string": ""}, error) is None
 
 
 def test_what_one_agent_met_is_told_with_what_another_met() -> None:

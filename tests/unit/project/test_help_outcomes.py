@@ -72,7 +72,7 @@ def test_a_directory_that_is_told_must_be_the_one_where_it_worked() -> None:
 
 
 def test_the_directory_that_a_text_names_is_that_of_the_call() -> None:
-    assert named_directory("Run `pnpm run lint` in the project's root.", "/srv/app") == "/srv/app"
+    assert named_directory("Run `pnpm run lint` in the project root.", "/srv/app") == "/srv/app"
     assert named_directory("Build: `pnpm run css` in `web/` (worked 5 of 5).", "/srv/app") == "web"
     assert named_directory("Failing tests name files in `tmp/old/`, which nobody edits.", "/srv") is None
     assert named_directory("`pnpm run lint:fix` helped.", "/srv/app") is None
