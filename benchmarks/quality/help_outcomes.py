@@ -19,7 +19,7 @@ LATER_CALLS = 12  # after a failure, among which is what worked
 MIN_SESSIONS = 2  # in which the baseline met an error
 MIN_SHARED = 0.5  # of a failed call's words that its resolver has, for the baseline
 _SPAN = re.compile(r"`([^`\n]+)`")
-_PLACE = re.compile(r"`[^`]+ [^`]+` (?:in|from) (?:`([\w./-]+?)/?`|the project's (?:root|folder))")
+_PLACE = re.compile(r"`[^`]+ [^`]+` (?:in|from) (?:`([\w./-]+?)/?`|the project(?: root|'s folder))")
 _PLACEHOLDER = re.compile(r"^(?:\.\.\.|…|<.*>|\{.*\}|[A-Z][A-Z_]+)$")
 _MASKS = (
     (re.compile(r"\x1b\[[0-9;]*m"), ""),
