@@ -169,7 +169,6 @@ def _list_memory_queries() -> list[HotQuery]:
         HotQuery("latest digests of an agent", digests["latest"], latest),
         HotQuery("latest digests of a project", digests["latest_of_project"], in_project),
         HotQuery("errors with news", errors["count_with_news"], of_errors),
-        HotQuery("error families with news", errors["count_families_with_news"], of_errors),
         HotQuery("changed candidates", facts["lock_unreconciled"], agent),
         HotQuery("candidates of an attribute", facts["candidates"], attribute),
         HotQuery("undecided candidates", facts["undecided"], {**agent, "limit": 200}),

@@ -102,13 +102,13 @@ def test_recall_is_about_the_project_of_the_working_directory(
         monkeypatch.chdir(tmp_path / place / "src")  # below the directory that sessions worked in
         out = cli("recall", "which port does the proxy listen on?")[1]
         assert f"port {port}" in out
-        assert out.count("proxy") == 1
-    assert cli("recall", "which port does the proxy listen on?", "--everywhere")[1].count("proxy") == 2
+        assert out.count("proxy") == 2  # the fact, and the turn that proves it
+    assert cli("recall", "which port does the proxy listen on?", "--everywhere")[1].count("proxy") == 4
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path / "empty")
     assert cli("recall", "which port does the proxy listen on?")[1].startswith("nothing known\nin the project ")
     monkeypatch.chdir(tmp_path)  # a home directory is no project
-    assert cli("recall", "which port does the proxy listen on?")[1].count("proxy") == 2
+    assert cli("recall", "which port does the proxy listen on?")[1].count("proxy") == 4
 
 
 async def fill_projects(dsn: str, folder: Path) -> None:

@@ -45,9 +45,9 @@ WITHOUT_THE_KEY = {
     "asked by a person: a list, a count or a check of the whole log": """
         checks.sizes log/fold_check.list_native turns/lease.list_attention sessions/sessions.list_ids
         sessions/projects.is_known sessions/projects.projects sessions/projects.latest_agent
-        sessions/projects.known turns/spend.sum_costs
+        sessions/projects.known sessions/projects.shared_with turns/spend.sum_costs
         log/seals.find_broken_beginnings log/seals.find_foreign_pasts memory/daily.by_day
-        memory/erasures.sessions_of_peer memory/injections.latest_end memory/learned.waiting observed.queue
+        memory/erasures.sessions_of_peer memory/learned.waiting observed.queue
         observed.waiting
     """,
     "named by an id of its own, which does not tell the session": """

@@ -18,7 +18,7 @@ from consolidator.memory.lessons import learning
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.trace import Trace, TracedCall
 from consolidator.models.event import Event
-from consolidator.models.memory_filter import LessonFilter
+from consolidator.models.memory_filter import ALL_AGENTS, LessonFilter
 from consolidator.models.payload import EventType
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory.explain import explain
@@ -193,6 +193,6 @@ async def test_a_lesson_that_is_learned_no_more_is_retired(
     await log_runs(database, "b", "make test", agent="codex")
     async with database.transaction() as conn:
         await scopes.touch(conn, await scopes.list_of_sessions(conn, ["a"]))
-        changes = await merge_agent(conn, "claude-code", run_id="night", now=database.clock.now(), settings=settings)
+        changes = await merge_agent(conn, ALL_AGENTS, run_id="night", now=database.clock.now(), settings=settings)
     assert changes.counts["lessons"] == Counter(retired=1)
     assert await lines(database) == []

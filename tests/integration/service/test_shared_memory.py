@@ -78,7 +78,7 @@ async def test_a_correction_said_to_one_agent_ends_what_another_was_told(
     await night(database, settings)
     for agent in ("codex", "claude-code", None):
         assert [sentence for sentence in await believed(database, agent=agent) if "npm" in sentence] == [
-            "Their package manager is pnpm."
+            "The package manager is pnpm."
         ]
 
 
