@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from consolidator.memory.calls.shell_programs import word_set
+from consolidator.memory.lessons.harm import name_harm
 from consolidator.memory.lessons.history import (
     Cases,
     History,
     TracedSession,
     code,
     folder,
+    is_inside,
     most_common,
     segment_purpose,
 )
@@ -121,7 +123,7 @@ def _index(history: History) -> Iterator[Lesson]:
     seen: set[tuple[str, str]] = set()
     for session, call in history.calls():
         path = session.relative(call.path) if call.kind in ("read", "edit") and call.ok else None
-        if path and not path.startswith("/") and (session.root, path) not in seen:
+        if path and is_inside(path) and name_harm(path) is None and (session.root, path) not in seen:
             seen.add((session.root, path))
             used[path.rsplit("/", 1)[-1]][path] += 1
     places = {}
@@ -193,7 +195,7 @@ def _collect_units(history: History) -> _Units:
         unit = _Unit(session)
         for call in session.calls:
             path = session.relative(call.path) if call.kind == "edit" and call.ok else None
-            if path and not path.startswith(("/", "~")):
+            if path and is_inside(path):
                 unit.files.add(path)
                 unit.last = call
             for segment in call.segments if unit.files else ():

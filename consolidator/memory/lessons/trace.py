@@ -16,13 +16,14 @@ from typing import Any
 from consolidator.memory.calls import tool_kinds
 from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
 from consolidator.memory.calls.directory import call_directory
+from consolidator.memory.calls.harm import line_harm
 from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.lessons.headlines import Headline, find_headlines, hash_printed, shows_failure
 from consolidator.memory.lessons.segments import Segment, blamed_segment, judge_segments, split_line
 from consolidator.models.event import Event, parse_timestamp
 from consolidator.models.payload import EventType
 
-TRACE_VERSION = "t1"
+TRACE_VERSION = "t2"
 MAX_CALLS = 3000  # of a session: the latest
 MAX_LINE = 240  # characters of a command line
 MAX_FOLDERS = 12
@@ -40,7 +41,7 @@ _CHECK = re.compile(
     r"|(?P<hook>[\w .:/()-]{2,60}?)\.{4,}\s?(?:Passed|Failed))$",
     re.MULTILINE,
 )
-_GH_VALUE = re.compile(r"repos/([\w.-]+/[\w.-]+)|(?:--repo|-R)[ =]([\w.-]+/[\w.-]+)")
+_GH_VALUE = re.compile(r"repos/(\w[\w.-]*/\w[\w.-]*)|(?:--repo|-R)[ =](\w[\w.-]*/\w[\w.-]*)")
 
 
 @dataclass(slots=True)
@@ -157,8 +158,15 @@ class TraceFold:
             traced.ok = False
         if traced.ok is not None:
             outcomes = judge_segments(segments, call.ok, text, masked)
+            is_hostile = True in outcomes and line_harm(line, self._start) is not None
             segments = [
-                replace(segment, ok=outcome, call=self._redact(segment.call))
+                replace(
+                    segment,
+                    ok=outcome,
+                    call=self._redact(segment.call),
+                    prefix=self._redact(segment.prefix),
+                    is_hostile=is_hostile,
+                )
                 for segment, outcome in zip(segments, outcomes, strict=True)
             ]
         traced.segments = segments
@@ -209,7 +217,8 @@ class TraceFold:
 def skill_name(arguments: Mapping[str, Any], tool: str) -> str:
     """Return which skill a call asks for."""
     skill = arguments.get("skill") or arguments.get("command") or arguments.get("name")
-    return str(skill)[:80].lstrip("/").split(" ")[0] if skill else tool
+    names = str(skill).lstrip("/").split() if skill else []
+    return names[0][:80] if names else tool
 
 
 def _indentation(arguments: Mapping[str, Any]) -> str | None:

@@ -201,9 +201,11 @@ def test_what_a_commit_runs_is_read_from_its_output() -> None:
 def test_a_check_that_finds_what_others_do_not_is_told() -> None:
     def write(log: CallLog) -> None:
         log.edit("src/cart.ts").run("pnpm run test", "ok").fail("pnpm run typecheck", "cart.ts(3,1): wrong type")
+        log.edit("src/cart.ts").run("pnpm run typecheck", "ok")
 
     assert (
-        "`pnpm run test` do not catch what `pnpm run typecheck` finds" in of_kind(learn(2, write), "finds_more")[0].line
+        "`pnpm run test` does not catch what `pnpm run typecheck` finds"
+        in of_kind(learn(2, write), "finds_more")[0].line
     )
 
 
