@@ -28,7 +28,7 @@ from consolidator.memory.lessons.trace import TracedCall
 
 WINDOW, VARIANT_WITHIN, COMMAND_WITHIN = 12, 2, 5  # acting calls
 MIN_SESSIONS, MIN_SHARE = 2, 0.34  # of the sessions that met the error
-MIN_SHARED_WORDS = 0.5  # of the failed call's, in a resolver of another operation of the same program
+MIN_SHARED_WORDS = 0.5  # of the failed call's other words, in a resolver of another operation of the same program
 MAX_HEADLINE = 100  # characters
 _NO_FIX = frozenset({"git", "gh", "sleep", "kill", "pkill", "true"})  # programs that mend nothing
 
@@ -105,8 +105,8 @@ def _resolves(segment: Segment, failed: Segment) -> bool:
         return True
     if segment_purpose(failed) is not None or failed.program in _NO_FIX or segment.program != failed.program:
         return False
-    words = set(failed.call.split())
-    return len(words & set(segment.call.split())) >= MIN_SHARED_WORDS * len(words)
+    words = set(failed.call.split()[1:])
+    return len(words & set(segment.call.split()[1:])) >= MIN_SHARED_WORDS * len(words)
 
 
 def _build_lesson(key: str, cases: list[_Case]) -> Lesson | None:

@@ -38,7 +38,9 @@ _OUT = re.compile(
 )
 _PATH_OUT = re.compile(rf"{_OUT.pattern}[^\s:'\",)]*")
 _ADDRESS = re.compile(r"\S+@\S+\.\w+|(?<![\w./-])(?:[a-z0-9-]+\.)+[a-z]{2,24}/\S*")
-_CLAUSE = re.compile(r"[.;,!?] |: (?=\S+ \S)| [-–—(#\[{]|`| and | or | see ")
+_LABELS = re.compile(r"(?:[\w./-]+: )*")
+_OPTION = re.compile(r"(?<!\S)--?\w\S*")
+_CLAUSE = re.compile(r"[.;,!?] |: (?=\S+ \S)| -*[-–—] | [(#\[{]|`| and | or | see ")
 
 
 def lesson_harm(text: str, call: str | None, project: str | None) -> str | None:
@@ -65,12 +67,16 @@ def quote_reason(line: str, limit: int) -> str:
     """Return what an error's line says is wrong: one clause, without marks; "" where it says something else, too."""
     line = line.removeprefix("error: ").removeprefix("Error: ").replace('"', "'")
     line = _ADDRESS.sub("…", _PATH_OUT.sub(" …", line))
-    word = DECISIVE.search(line) or STRONG.search(line) or ERROR_WORD.search(line)
-    at = word.end() if word else 0
+    label = _LABELS.match(line)
+    begin = label.end() if label else 0
+    word = next((found for each in (DECISIVE, STRONG, ERROR_WORD) if (found := each.search(line, begin))), None)
+    at = word.end() if word else begin
     starts = [match.end() for match in re.finditer(r"[.;,!?] ", line[: word.start() if word else 0])]
     end = _CLAUSE.search(line, at)
-    clause = line[starts[-1] if starts else 0 : end.start() if end else len(line)].strip().rstrip(".")
-    if _MARKUP.search(clause) or not clause.isprintable() or is_order(clause) or commands_memory(clause):
+    clause = line[starts[-1] if starts else 0 : end.start() if end else len(line)].strip().rstrip(".:")
+    if _MARKUP.search(clause) or not clause.isprintable() or is_order(_OPTION.sub(" ", clause)):
+        return ""
+    if commands_memory(clause):
         return ""
     if _speaks(clause) or _speaks(_SEPARATORS.sub(" ", clause)):
         return ""
