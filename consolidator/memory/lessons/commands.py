@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from consolidator.memory.calls.harm_rules import KNOWN_TOOLS
-from consolidator.memory.lessons.harm import quote_reason
+from consolidator.memory.lessons.harm import name_harm, quote_reason
 from consolidator.memory.lessons.headlines import DECISIVE, is_lint_rule
 from consolidator.memory.lessons.history import (
     Cases,
@@ -239,7 +239,7 @@ def _unmended(history: History) -> Iterator[Lesson]:
                 if formatter is not None and is_lint_rule(headline.key):
                     left[formatter][headline.key].add(session, call)
     for formatter, rules in sorted(left.items()):
-        stubborn = [rule for rule in rules if len(rules[rule].roots) >= MIN_SESSIONS]
+        stubborn = [rule for rule in rules if len(rules[rule].roots) >= MIN_SESSIONS and name_harm(rule) is None]
         stubborn.sort(key=lambda rule: (-len(rules[rule].roots), rule))
         if stubborn:
             names = ", ".join(code(rule.rsplit("/", 1)[-1]) for rule in stubborn[:4])

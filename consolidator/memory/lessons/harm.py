@@ -16,6 +16,7 @@ from consolidator.memory.lessons.headlines import DECISIVE, ERROR_WORD, STRONG
 SPEAKS = "speaks to its reader"
 LEADS_OUT = "leads out of the project"
 MAX_NAME = 160  # characters of a call, path or name in a lesson
+MAX_WORD = 80
 MAX_WORDS_OF_NAME = 4  # words without a mark of a call, such as an option, in a name; more are a sentence
 _SPAN = re.compile(r"`([^`]*)`")
 _SPEAKS = re.compile(
@@ -26,18 +27,25 @@ _SPEAKS = re.compile(
     r"|\b(?:said|approved|allowed|granted|requested|confirmed|permitted) by (?:the|your|an?) "
     r"|\byou (?:must|should|may|can|shall|have|need|are|will|ought|do not|don'?t)\b"
     r"|\bwithout (?:\w+ )?(?:asking|reviews?|approval|permission|confirmation)\b"
+    r"|\bplease\b|\b(?:approve|merge|accept|skip) (?:all|any|every|no|the)\b"
+    r"|\b(?:fine|okay?|safe|free|allowed|good) to\b"
     r"|\b(?:paste|enter|send|give|tell|show) (?:\w+ )?(?:your|me|us)\b"
 )
+_GOVERNS = re.compile(r"\bapprov(?:e|es|ed|als?)\b|\bpolic(?:y|ies)\b|\binstruct\w*|\bpull requests?\b", re.IGNORECASE)
+_DIGITS_AS_LETTERS = str.maketrans("013457", "oieast")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _LATIN, _LOOK_ALIKE = re.compile("[a-z]", re.IGNORECASE), re.compile("[\u0370-\u03ff\u0400-\u052f\u0530-\u058f]")
 _SEPARATORS = re.compile(r"[-_./\\:=,'\"]+")
-_MARKUP = re.compile(r"</?[A-Za-z][\w:-]*(?:\s[^<>]*)?/?>|\w:/+\w+\.|[\w-]+://|```|^\s*#{1,6} |\]\(")
+_MARKUP = re.compile(r"</?[A-Za-z][\w:-]*(?:\s[^<>]*)?/?>|\w:/+\w+\.|[\w-]+://|```|(?:^|['\"])\s*#{1,6} |\]\(")
 _OUT = re.compile(
     r"(?:^|[\s='\":,(@])(?:~|\$\{?HOME\b|(?:\.\./){2}|\.\.$|(?:[A-Za-z]:)?[\\/]+(?:home|Users|root|etc|var|mnt|media|Volumes"
     r"|private|proc|sys|boot|Library|Windows)(?:[\\/]|$))"
 )
 _PATH_OUT = re.compile(rf"{_OUT.pattern}[^\s:'\",)]*")
-_ADDRESS = re.compile(r"\S+@\S+\.\w+|(?<![\w./-])(?:[a-z0-9-]+\.)+[a-z]{2,24}/\S*")
+_HOST = re.compile(
+    r"[\w.+-]+@[a-z][\w-]*(?:\.[a-z][\w-]*)+|(?<![\w./-])[\w-]+(?:\.[\w-]+)*\.[a-z]{2,24}:\d{2,5}\b", re.IGNORECASE
+)
+_ADDRESS = re.compile(r"\S+@\S+\.\w+|\+\d[\d -]{7,}|(?<![\w./-])(?:[a-z0-9-]+\.)+[a-z]{2,24}/\S*")
 _LABELS = re.compile(r"(?:[\w./-]+: )*")
 _OPTION = re.compile(r"(?<!\S)--?\w\S*")
 _CLAUSE = re.compile(r"[.;,!?] |: (?=\S+ \S)| -*[-–—] | [(#\[{]|`| and | or | see ")
@@ -55,11 +63,12 @@ def name_harm(name: str, project: str | None = None) -> str | None:
     """Return why a call, a path or another name is told to no agent; None where nothing is wrong."""
     if project:
         name = re.sub(rf"{re.escape(project.rstrip('/'))}(?=/|$)", ".", name)
-    if _OUT.search(name) or ".git/" in name:
+    if _OUT.search(name) or _HOST.search(name) or ".git/" in name:
         return LEADS_OUT
     words = name.split()
     is_prose = len(words) > MAX_WORDS_OF_NAME and all(word.strip(".,;:!?'\"").isalpha() for word in words)
-    is_none = not name.isprintable() or _MARKUP.search(name) is not None or len(name) > MAX_NAME
+    is_long = len(name) > MAX_NAME or any(len(word) >= MAX_WORD for word in words)
+    is_none = is_long or not name.isprintable() or _MARKUP.search(name) is not None
     return SPEAKS if is_prose or is_none or _speaks(_SEPARATORS.sub(" ", name)) else None
 
 
@@ -76,7 +85,7 @@ def quote_reason(line: str, limit: int) -> str:
     clause = line[starts[-1] if starts else 0 : end.start() if end else len(line)].strip().rstrip(".:")
     if _MARKUP.search(clause) or not clause.isprintable() or is_order(_OPTION.sub(" ", clause)):
         return ""
-    if commands_memory(clause):
+    if commands_memory(clause) or _GOVERNS.search(clause):
         return ""
     if _speaks(clause) or _speaks(_SEPARATORS.sub(" ", clause)):
         return ""
@@ -87,4 +96,6 @@ def _speaks(text: str) -> bool:
     """Whether a text addresses its reader, says what a person wants, or hides words in letters that look alike."""
     if any(_LATIN.search(word) and _LOOK_ALIKE.search(word) for word in _LETTERS.findall(text)):
         return True
-    return overrides_instructions(text) or _SPEAKS.search(" ".join(fold_for_rules(text).split())) is not None
+    if overrides_instructions(text) or overrides_instructions(text.translate(_DIGITS_AS_LETTERS)):
+        return True
+    return _SPEAKS.search(" ".join(fold_for_rules(text).split())) is not None
