@@ -30,6 +30,7 @@ MIN_FIRST_FAILS, MIN_FIRST_SHARE, MIN_MENDED_SHARE = 3, 0.3, 0.2
 MIN_HOME_USES, HOME_SHARE = 5, 0.9
 MIN_SHOWN_SECONDS = 20
 MAX_USUAL_CALL = 60  # characters
+MIN_USUAL_SHARE = 0.2  # of the calls
 MENDED_WITHIN = 4  # acting calls
 MAX_HOOK_WORDS = 4  # of a hook's name
 _FILE = re.compile(r"\S/(?!\.\.\.)\S|\s[\w-]+\.\w{1,5}\b")  # one call's own
@@ -70,10 +71,12 @@ class _Command:
         return place if place is not None and self.places[place] >= HOME_SHARE * self.places.total() else None
 
     def usual_call(self, operation: str) -> str:
-        """Return the call that is mostly made; where calls differ the operation with what it needs before it."""
-        call, prefix = most_common(self.calls) if self.calls else "", most_common(self.prefixes)
-        is_usual = self.calls[call] >= max(3, 0.5 * self.calls.total()) and len(call) <= MAX_USUAL_CALL
-        return call if is_usual and not _FILE.search(call.removeprefix(prefix)) else prefix + operation
+        """Return the call that is often made; where calls differ the operation with what it needs before it."""
+        prefix = most_common(self.prefixes)
+        calls = Counter({call: n for call, n in self.calls.items() if not _FILE.search(call.removeprefix(prefix))})
+        call = most_common(calls) if calls else ""
+        is_usual = calls[call] >= max(3, MIN_USUAL_SHARE * self.calls.total()) and len(call) <= MAX_USUAL_CALL
+        return call if is_usual else prefix + operation
 
 
 def learn_commands(history: History) -> list[Lesson]:

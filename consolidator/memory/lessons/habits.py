@@ -25,6 +25,7 @@ from consolidator.memory.lessons.trace import TracedCall
 
 MIN_SESSIONS = 3
 MIN_CONFIDENCE, MIN_LIFT = 0.6, 2.0
+MIN_TOLD_SHARE = 0.75  # of the changes of one file, in which another is changed, too
 MAX_UNIT_FILES = 60  # edited between two commits; more say nothing of what belongs together
 MAX_HUB_SHARE = 0.3  # of the units that a file is changed in: one that is changed with everything
 MAX_TOGETHER = 12
@@ -328,6 +329,7 @@ def _together(units: _Units, by_file: dict[str, set[int]], twins: set[tuple[str,
             f"{first} {second}",
             f"{code(first)} and {code(second)} change together ({len(both)} of {total} times).",
             0.8 * len(units.roots(both)),  # the weakest kind: which change of one needs the other is not known
+            starts=len(both) >= MIN_TOLD_SHARE * total,
         )
 
 

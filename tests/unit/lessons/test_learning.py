@@ -129,6 +129,28 @@ def test_commands_are_told_by_purpose_with_counts_and_directory() -> None:
     assert "Build: `pnpm run css:build` in `web/` (worked 3 of 3)." in lines
 
 
+def test_the_call_that_is_often_made_is_told_not_one_calls_own() -> None:
+    def write(log: CallLog) -> None:
+        log.run("go test ./...", "ok").run("go test ./cart/...", "ok").run("go test ./api/...", "ok")
+        log.run("go test ./cart/... -run Sum", "ok")
+
+    assert of_kind(learn(3, write), "command")[0].line == "Tests: `go test ./...` (worked 12 of 12)."
+
+
+def test_files_that_often_change_alone_are_not_told_at_a_start() -> None:
+    def write(count: int) -> Callable[[CallLog], object]:
+        def changes(log: CallLog) -> None:
+            log.edit("api/user.c").edit("web/user_form.c").run("git commit -m x")
+            log.edit("z/other.c").run("git commit").edit("y/more.c").run("git commit").edit("x/a.c").run("git commit")
+            if int(log.name[1:]) < count:
+                log.edit("api/user.c").run("git commit -m u").edit("web/user_form.c").run("git commit -m f")
+
+        return changes
+
+    assert [lesson.starts for lesson in of_kind(learn(5, write(0)), "together")] == [True]
+    assert [lesson.starts for lesson in of_kind(learn(5, write(2)), "together")] == [False]
+
+
 def test_a_command_that_is_run_in_another_folder_is_answered_with_its_own() -> None:
     def write(log: CallLog) -> None:
         for _ in range(3):
