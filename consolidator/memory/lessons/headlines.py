@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from consolidator.memory.text.invisible import strip_invisible
 
@@ -168,6 +169,7 @@ def hash_printed(text: str) -> list[str]:
     return list(dict.fromkeys(line_hash(line) for line in _reasons(text)))[:MAX_PRINTED]
 
 
+@lru_cache(maxsize=16384)
 def line_hash(line: str) -> str:
     """Return what tells whether two lines are the same but for paths, numbers and the like."""
     return hashlib.blake2b(mask(line).encode(), digest_size=5).hexdigest()

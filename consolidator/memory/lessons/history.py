@@ -20,6 +20,7 @@ from consolidator.memory.lessons.segments import Segment, purpose_of
 from consolidator.memory.lessons.trace import Trace, TracedCall
 
 MAX_EVIDENCE = 5  # calls that a lesson cites
+MAX_CALLS_LEARNED = 40_000  # of all sessions together, the latest sessions' calls
 MIN_PRINTED_SESSIONS = 2  # successful sessions that print a line: it is no reason of a failure
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _WORKTREE = re.compile(r"^(?:\.claude/|\.git/|\.)worktrees/[^/]+(?:/|$)")  # a copy of the project within it
@@ -70,7 +71,10 @@ class History:
         starts = Counter(plain_path(trace.start) for trace in traces if trace.start)
         home = min(starts, key=lambda start: (-starts[start], len(start), start)) if starts else None
         sessions = []
-        for trace in sorted(traces, key=lambda trace: trace.session_id):
+        latest = sorted(traces, key=lambda trace: (trace.calls[-1].at if trace.calls else "", trace.session_id))
+        room = MAX_CALLS_LEARNED
+        within = [trace for trace in reversed(latest) if (room := room - len(trace.calls)) >= 0 or trace is latest[-1]]
+        for trace in sorted(within, key=lambda trace: trace.session_id):
             base = plain_path(trace.start) if trace.start else None
             if home is not None and (base is None or base == home or base.startswith(home + "/")):
                 base = home

@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from consolidator.memory.calls import shell, shell_programs, tool_kinds
@@ -88,6 +89,7 @@ class Segment:
         return self.program in TRIVIAL_PROGRAMS or self.operation in ("git status", "git log", "git diff", "git show")
 
 
+@lru_cache(maxsize=8192)
 def purpose_of(operation: str) -> str | None:
     """Return what an operation is for: test, lint, format, typecheck, build, ...; None for anything else."""
     if operation.split(" ", 1)[0] in _NO_TASKS:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 import zlib
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 
 from consolidator.hooks.warn import concerns
 from consolidator.jobs.consolidation.learning import redact_call
 from consolidator.llm.redaction.redact import redact
+from consolidator.memory.lessons import history
 from consolidator.memory.lessons.learning import learn_lessons
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.telling import answer_failure, warn_before, warning_words
@@ -296,6 +298,26 @@ def test_lessons_do_not_depend_on_the_nights_or_the_order() -> None:
         ]
         generator.shuffle(traces)
         assert learn_lessons(traces) == expected
+
+
+def test_of_many_calls_those_of_the_latest_sessions_teach(monkeypatch: pytest.MonkeyPatch) -> None:
+    logs = [CallLog(f"s{number}") for number in range(6)]
+    for number, log in enumerate(logs):
+        log.run(f"pnpm run {'build' if number < 3 else 'test'}", "ok")
+        for event in log.events:
+            event.data["occurred_at"] = (event.occurred_at + timedelta(days=number)).isoformat()
+    monkeypatch.setattr(history, "MAX_CALLS_LEARNED", 3)
+    assert [lesson.purpose for lesson in learn_lessons([log.trace() for log in logs])] == ["test"]
+    assert [lesson.purpose for lesson in learn_lessons([log.trace() for log in reversed(logs)])] == ["test"]
+
+
+def test_a_name_that_many_folders_have_is_no_twin() -> None:
+    def write(log: CallLog) -> None:
+        for number in range(12):
+            log.edit(f"part{number}/views/form.c")
+        log.run("git commit -m x")
+
+    assert not any("keep the same files" in lesson.line for lesson in learn(4, write))
 
 
 def test_no_secret_is_in_a_trace() -> None:
