@@ -6,6 +6,7 @@ import random
 import zlib
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any, cast
 
 import pytest
 
@@ -305,7 +306,7 @@ def test_of_many_calls_those_of_the_latest_sessions_teach(monkeypatch: pytest.Mo
     for number, log in enumerate(logs):
         log.run(f"pnpm run {'build' if number < 3 else 'test'}", "ok")
         for event in log.events:
-            event.data["occurred_at"] = (event.occurred_at + timedelta(days=number)).isoformat()
+            cast("dict[str, Any]", event.data)["occurred_at"] = (event.occurred_at + timedelta(days=number)).isoformat()
     monkeypatch.setattr(history, "MAX_CALLS_LEARNED", 3)
     assert [lesson.purpose for lesson in learn_lessons([log.trace() for log in logs])] == ["test"]
     assert [lesson.purpose for lesson in learn_lessons([log.trace() for log in reversed(logs)])] == ["test"]
