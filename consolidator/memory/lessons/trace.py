@@ -172,7 +172,7 @@ class TraceFold:
         traced.segments = segments
         acting = [segment for segment in segments if not segment.is_trivial]
         if traced.ok is False:
-            text = self._redact(text[: _REDACTED // 2] + text[-_REDACTED // 2 :] if len(text) > _REDACTED else text)
+            text = self._redact(_ends_of(text, _REDACTED))
             failed = next((segment for segment in segments if segment.ok is False), None)
             traced.headlines = find_headlines(text, failed.program if failed else name_of(segments))
         elif traced.ok and acting:
@@ -211,7 +211,15 @@ class TraceFold:
             traced.kind = "edit"
             traced.value = _indentation(arguments)
         if traced.ok is False:
-            traced.headlines = find_headlines(self._redact(call.result_text[:4000]), name)
+            traced.headlines = find_headlines(self._redact(_ends_of(call.result_text, 8000)), name)
+
+
+def _ends_of(text: str, limit: int) -> str:
+    """Return the beginning and the end of a long text, in whole lines: a part of a credential is not known as one."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return text[:half].rpartition("\n")[0] + "\n" + text[-half:].partition("\n")[2]
 
 
 def skill_name(arguments: Mapping[str, Any], tool: str) -> str:

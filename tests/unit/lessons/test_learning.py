@@ -332,6 +332,18 @@ def test_no_secret_is_in_a_trace() -> None:
     assert secret.encode() not in zlib.decompress(fold.pack())
 
 
+@pytest.mark.parametrize("tool", ["Bash", "Read"])
+def test_no_part_of_a_secret_is_in_a_trace_where_an_output_is_cut(tool: str) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    for limit in (4000, 8000, 20_000, 30_000):
+        filled = ("x" * 79 + "\n") * (limit // 80 - 1) + "y" * 58 + f" error: {secret} is not found\n"
+        log = CallLog("s1").call(tool, {"command": "make", "file_path": "a"}, filled + "z\n" * 60_000, ok=False)
+        fold = TraceFold(redact)
+        for event in log.events:
+            fold.feed(event)
+        assert secret[:12].encode() not in zlib.decompress(fold.pack())
+
+
 def test_a_lesson_is_read_back_as_it_was_written() -> None:
     for lesson in learn(4, lint_then_fix):
         assert Lesson.from_json(lesson.to_json()) == lesson
