@@ -24,6 +24,7 @@ MIN_SAME_HEADLINE = 0.6  # of the failures
 MIN_INSTEAD, MIN_INSTEAD_OF_FLAG = 0.34, 0.2  # of the failures, after which the other call worked
 MAX_REASON = 90  # characters
 MIN_PATH_SESSIONS = 3  # that looked for a path: one or two guesses are nobody's habit
+_NO_FILE = re.compile(r"no such file|(?:file|path|directory) does not exist|\bENOENT\b", re.IGNORECASE)
 _OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 _KINDS = ("wrapper", "program", "skill", "flag", "place", "argument", "path")  # what explains more comes first
 _FIELDS = {
@@ -120,6 +121,8 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
     if not counts:
         return None
     headline = most_common(counts)
+    if key[0] in ("wrapper", "program", "flag") and _NO_FILE.search(headline) and not headline.startswith("shell: "):
+        return None  # it was the file's that was named
     options = _OPTION.findall(headline)
     if key[0] == "flag" and options and key[-1] not in options:
         return None  # it was another option's

@@ -109,6 +109,15 @@ def test_a_flag_that_mostly_fails_is_told_after_it_failed_and_not_before() -> No
     assert told.call == "cat -et"
 
 
+def test_a_file_that_is_not_there_is_no_fault_of_the_program() -> None:
+    lessons = learn(
+        4, lambda log: log.fail("jq . out.json", "jq: error: Could not open out.json: No such file or directory")
+    )
+    assert not any(lesson.match.get("kind") == "program" for lesson in lessons)
+    lessons = learn(4, lambda log: log.fail("./gradlew build", "zsh: no such file or directory: ./gradlew"))
+    assert [lesson.match["kind"] for lesson in lessons] == ["program"]
+
+
 def test_a_failure_that_a_pipe_hides_counts() -> None:
     def write(log: CallLog) -> None:
         log.run("sed -n 1,4p notes.txt | cat -A | head -3", "cat: illegal option -- A")
