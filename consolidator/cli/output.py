@@ -65,7 +65,7 @@ _ID_COLUMNS = ("id", "run", "dead letter", "session", "call", "task", "checkpoin
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs, nothing else.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="Show at most this many.")]
 AgentOption = Annotated[str | None, typer.Option(help="Only this agent, such as claude-code.")]
-ProjectOption = Annotated[str | None, typer.Option(help="Only projects whose name contains this.")]
+ProjectOption = Annotated[str | None, typer.Option(help="Only this project: its path, or the last part of it.")]
 
 
 @dataclass(frozen=True, slots=True)
