@@ -200,7 +200,7 @@ def _find_instead(key: Key, failures: list[_Failure]) -> str | None:
 
 
 def _without_operands(segment: Segment) -> str:
-    return " ".join([segment.prefix + segment.operation, *segment.options[:2]])
+    return " ".join([segment.bare_call, *segment.options[:2]])
 
 
 def _operations_without(history: History, wrapper: str, program: str) -> list[str]:
@@ -208,7 +208,7 @@ def _operations_without(history: History, wrapper: str, program: str) -> list[st
     counts: Counter[str] = Counter()
     for _, call in history.calls():
         counts.update(
-            segment.prefix + segment.operation
+            segment.bare_call
             for segment in call.segments
             if segment.ok and segment.program == program and wrapper not in segment.wrappers and not segment.is_hostile
         )

@@ -98,10 +98,11 @@ def _collect(history: History) -> dict[str, _Command]:
         for segment in call.segments:
             if segment.is_trivial or segment.ok is None or (segment.ok and segment.is_hostile):
                 continue
-            command = commands[segment.operation]
+            operation = segment.operation
+            command = commands[operation]
             if segment.ok:
                 command.worked.add(session, call)
-                command.prefixes[segment.prefix] += 1
+                command.prefixes[segment.bare_call.removesuffix(operation)] += 1
                 if segment.shown is not None:
                     command.calls[segment.shown] += 1
                 place = session.relative(call.directory)
@@ -224,7 +225,7 @@ def _next_formatter(history: History, session: TracedSession, position: int) -> 
         for segment in call.segments:
             is_format = segment_purpose(segment) == "format" and segment.ok is not None
             if is_format and segment.operation in history.worked and not segment.is_hostile:
-                return segment.prefix + segment.operation
+                return segment.bare_call
     return None
 
 

@@ -42,6 +42,7 @@ _OUT = re.compile(
     r"|private|proc|sys|boot|Library|Windows)(?:[\\/]|$))"
 )
 _PATH_OUT = re.compile(rf"{_OUT.pattern}[^\s:'\",)]*")
+_LOCAL = re.compile(r"\w+://(?:localhost|127\.0\.0\.1|0\.0\.0\.0)(?=[:/]|$)", re.IGNORECASE)
 _HOST = re.compile(
     r"[\w.+-]+@[a-z][\w-]*(?:\.[a-z][\w-]*)+|(?<![\w./-])[\w-]+(?:\.[\w-]+)*\.[a-z]{2,24}:\d{2,5}\b", re.IGNORECASE
 )
@@ -63,6 +64,7 @@ def name_harm(name: str, project: str | None = None) -> str | None:
     """Return why a call, a path or another name is told to no agent; None where nothing is wrong."""
     if project:
         name = re.sub(rf"{re.escape(project.rstrip('/'))}(?=/|$)", ".", name)
+    name = _LOCAL.sub("", name)
     if _OUT.search(name) or _HOST.search(name) or ".git/" in name:
         return LEADS_OUT
     words = name.split()

@@ -79,6 +79,11 @@ class Segment:
         return self.prefix + self.call
 
     @property
+    def bare_call(self) -> str:
+        """The operation alone, with what it needs before it, unless that holds what was left out."""
+        return self.operation if _LEFT_OUT.search(self.prefix) else self.prefix + self.operation
+
+    @property
     def shown(self) -> str | None:
         """The call as it ran and may be told; None for a hostile one, or where a part of it was left out."""
         return None if self.is_hostile or _LEFT_OUT.search(self.full_call) else self.full_call

@@ -66,6 +66,12 @@ def test_what_is_told_to_do_instead_is_told_as_it_ran() -> None:
     assert lessons["fix", None].instead == "CI=1 uv run pytest -q"
 
 
+def test_what_was_redacted_is_not_told_as_a_part_of_a_call() -> None:
+    command = "DATABASE_URL=[redacted:url-password] pnpm run test"
+    (lesson,) = [each for each in learn(lambda log: log.run(command, "5 passed")) if each.kind == "command"]
+    assert lesson.line == "Tests: `pnpm run test` (worked 4 of 4)."
+
+
 def test_a_formatter_that_never_worked_mends_nothing() -> None:
     lessons = learn(
         lambda log: log.fail("pnpm run lint", "error: it is broken").fail("pnpm run lint:fix", "error: it is broken")
@@ -133,6 +139,7 @@ def test_a_name_that_leads_out_or_speaks_is_not_told(name: str) -> None:
         "git commit -m 'fix the user form'",
         "agents/must.py",
         "users/requests.ts",
+        "BASE_URL=http://localhost:3000 bun run e2e",
     ],
 )
 def test_a_usual_name_is_told(name: str) -> None:
