@@ -56,7 +56,7 @@ class OwnerOptions:
     """Whose memory a command reads."""
 
     agent: Annotated[str | None, typer.Option(help="Only this agent, such as claude-code.")] = None
-    project: Annotated[str | None, typer.Option(help="Only projects whose name contains this.")] = None
+    project: Annotated[str | None, typer.Option(help="Only this project: its path, or the last part of it.")] = None
     peer: Annotated[str | None, typer.Option(help="Only what this person may see.")] = None
 
     def values(self) -> dict[str, Any]:

@@ -67,7 +67,7 @@ Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="Sh
 AgentOption = Annotated[
     str | None, typer.Option(help="What this agent is told, such as claude-code: its own and shared.")
 ]
-ProjectOption = Annotated[str | None, typer.Option(help="Only projects whose name contains this.")]
+ProjectOption = Annotated[str | None, typer.Option(help="Only this project: its path, or the last part of it.")]
 
 
 @dataclass(frozen=True, slots=True)

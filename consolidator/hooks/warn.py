@@ -212,7 +212,8 @@ def _load(directory: str) -> bytes:
 
 def _append(directory: str, line: bytes) -> None:
     """Add a line to what was said, as far as there is room."""
-    target = os.open(os.path.join(directory, WARNED), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+    target = os.open(os.path.join(directory, WARNED), flags, 0o600)
     if os.fstat(target).st_size + len(line) <= MAX_FILE:
         os.write(target, line)
 

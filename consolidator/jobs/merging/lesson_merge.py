@@ -12,6 +12,7 @@ from consolidator.database import Connection
 from consolidator.jobs.merging.changes import Changes
 from consolidator.memory.lessons import learning
 from consolidator.memory.lessons.harm import lesson_harm
+from consolidator.memory.lessons.history import MAX_CALLS_LEARNED
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.trace import Trace
 from consolidator.memory.text.invisible import strip_invisible, strip_invisible_in
@@ -50,7 +51,12 @@ async def _lock(conn: Connection, changed: Iterable[ScopeRow]) -> list[tuple[str
 
 
 def _learn(rows: Sequence[TraceRow]) -> list[Lesson]:
-    traces = [Trace.unpack(row.session_id, row.root_id, row.agent, row.trace) for row in rows]
+    traces: list[Trace] = []
+    room = MAX_CALLS_LEARNED
+    for row in rows:  # the latest first; what no room is left for is not unpacked
+        if room >= 0:
+            traces.append(Trace.unpack(row.session_id, row.root_id, row.agent, row.trace))
+            room -= len(traces[-1].calls)
     return learning.learn_lessons(traces)
 
 

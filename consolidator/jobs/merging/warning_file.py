@@ -42,7 +42,7 @@ async def write_warnings(database: Database, home: Path) -> None:
     async with database.connection() as conn:
         rows = await lessons.list_warnings(conn, OWNER, limit=MAX_WARNINGS) if database.share_between_agents else []
     known = [(row.id, row.project, Lesson.from_json(row.body)) for row in rows]
-    text = render_warnings(known).encode()
+    text = render_warnings(known).encode("utf-8", "replace")
     path = directory / FILE
     with suppress(OSError):
         if path.read_bytes() == text:

@@ -46,6 +46,7 @@ class Command:
     assignments: tuple[str, ...] = ()  # of its environment, without quotes: "CI=1"; also what `export` sets
     link: str = ""  # the operator before it: "" (first), "&&", "||", "|", ";" or "&"
     wrappers: tuple[str, ...] = ()  # the programs that run it: "sudo", "env", "npx"
+    leading: tuple[str, ...] = ()  # the words up to the program that it needs, as written: ("uv", "run", "./check")
 
     @property
     def name(self) -> str:
@@ -244,6 +245,7 @@ def _unquote(node: Node, source: str) -> str:
 def _unwrap_command(words: list[str], redirections: tuple[str, ...], link: str, depth: int) -> Iterator[Command]:
     """Yield the command without its wrappers; for a shell with a script, the script's commands."""
     assignments: list[str] = []  # the operands of `env`
+    leading: list[str] = []
     wrappers: tuple[str, ...] = ()
     for _ in range(8):
         if not words:
@@ -267,10 +269,17 @@ def _unwrap_command(words: list[str], redirections: tuple[str, ...], link: str, 
         if inner_words is None:
             break
         assignments.extend(word for word in rest[: len(rest) - len(inner_words)] if _ASSIGNMENT.match(word))
-        words = inner_words
         is_runner = program in shell_programs.RUNNERS
+        if is_runner or program in shell_programs.PROVIDERS:
+            leading += words[: len(words) - len(inner_words)]
+        words = inner_words
         wrappers = (*wrappers, f"{program} {next(word for word in rest if word[0] != '-')}" if is_runner else program)
-    yield replace(_build_command(words, redirections, link), assignments=tuple(assignments), wrappers=wrappers)
+    yield replace(
+        _build_command(words, redirections, link),
+        assignments=tuple(assignments),
+        wrappers=wrappers,
+        leading=(*leading, words[0]),
+    )
 
 
 def _shell_script(arguments: list[str]) -> str | None:

@@ -112,6 +112,9 @@ WRAPPERS: dict[str, tuple[frozenset[str], int]] = {
     "pnpx": (frozenset(), 0),
     "uvx": (frozenset({"--from", "--with", "-p", "--python"}), 0),
 }
+PROVIDERS = frozenset(
+    {"npx", "bunx", "pnpx", "uvx", "python", "pypy"}
+)  # wrappers without which the program is not there
 _RUN_VALUES = frozenset(
     {"--with", "--python", "-p", "--extra", "--group", "--package", "--directory", "--project", "--env"}
 )

@@ -55,13 +55,13 @@ _ATTRIBUTE = (
 )
 _AT_HAND = (
     r"(?:file|error|problem|issue|bug|test|function|value|thing|question|reason|answer|output|result|line|code|point|"
-    r"button|page|section)"
+    r"button|page|section|focus|goal|priority|emphasis|plan|task|work|idea|concern)"
 )
 # What has a name, an address or a machine: a few words, and no pronoun.
 _THING = (
     r"(?!(?:it|this|that|these|those|there|here|what|which|who|if|when|why|how|he|she|they|we|you|i|everything|my|"
     rf"(?:the |our )?(?:[\w-]+ )?{_AT_HAND} (?:is|lives|runs|listens|can))\b)(?P<article>the |our "
-    r")?(?P<thing>(?:[\w`/-]+ ){0,3}[\w`/-]+)"
+    r")?(?P<thing>(?:[\w`/-]+ ){0,3}[\w`/-]+)(?<!\bis)(?<!\bare)(?<!\bwas)(?<!\bwere)(?<!\bbe)"
 )
 _DENIAL = r"(?:no|nope|wrong|actually|correction|not quite|that's wrong|that's not right|incorrect)[,.:;! –-]+"
 

@@ -37,7 +37,7 @@ _NOT_A_KIND = re.compile(
 _ACTIVITY = re.compile(r"(?:to )?(?=\w+ing\b|(?<=to )\w)", re.IGNORECASE)
 _OWN_OR_PLACE = re.compile(r"^to |\b(?:my|our|own) |\b(?:at|by|in|on|around|near) the (?=\w)", re.IGNORECASE)
 _NOT_A_PRACTICE = re.compile(
-    r"(?:to|for|in|at|up|an?|some|my|your|our|more|less|too|about|only|both|either|different|same|broken|down|slow)\b"
+    r"(?:to|for|in|at|up|as|on|by|from|with|of|an?|some|my|your|our|more|less|too|about|only|both|either|different|same|broken|down|slow)\b"
     r"|the (?!(?-i:\S*[A-Z`]))",
     re.IGNORECASE,
 )

@@ -11,8 +11,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from consolidator.memory.lessons.harm import quote_reason
 from consolidator.memory.lessons.headlines import DECISIVE, STRONG
-from consolidator.memory.lessons.history import Cases, History, TracedSession, code, folder, most_common, shorten
+from consolidator.memory.lessons.history import Cases, History, TracedSession, code, folder, most_common
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import Segment
 from consolidator.memory.lessons.trace import TracedCall
@@ -23,6 +24,7 @@ MIN_SAME_HEADLINE = 0.6  # of the failures
 MIN_INSTEAD, MIN_INSTEAD_OF_FLAG = 0.34, 0.2  # of the failures, after which the other call worked
 MAX_REASON = 90  # characters
 MIN_PATH_SESSIONS = 3  # that looked for a path: one or two guesses are nobody's habit
+_NO_FILE = re.compile(r"no such file|(?:file|path|directory) does not exist|\bENOENT\b", re.IGNORECASE)
 _OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 _KINDS = ("wrapper", "program", "skill", "flag", "place", "argument", "path")  # what explains more comes first
 _FIELDS = {
@@ -119,6 +121,8 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
     if not counts:
         return None
     headline = most_common(counts)
+    if key[0] in ("wrapper", "program", "flag") and _NO_FILE.search(headline) and not headline.startswith("shell: "):
+        return None  # it was the file's that was named
     options = _OPTION.findall(headline)
     if key[0] == "flag" and options and key[-1] not in options:
         return None  # it was another option's
@@ -131,7 +135,9 @@ def _build_lesson(history: History, key: Key, uses: _Uses, failures: list[_Failu
     cases = Cases([(failure.session, failure.call) for failure in failures])
     reason = next(h.text for f in failures for h in history.reasons(f.call) if h.key == headline)
     instead = _find_instead(key, failures)
-    counts = f"{len(failures)} of {len(failures) + uses.successes}: {shorten(reason, MAX_REASON)}"
+    counts = f"{len(failures)} of {len(failures) + uses.successes}"
+    if quoted := quote_reason(reason, MAX_REASON):
+        counts += f": {quoted}"
     always = "mostly" if uses.successes else "always"
     if kind == "skill":
         line = f"There is no skill {code(names[0])} here ({len(failures)} of {len(failures)} calls failed)."
@@ -178,7 +184,9 @@ def _find_instead(key: Key, failures: list[_Failure]) -> str | None:
             worked = [s for s in call.segments if s.ok and s.operation == segment.operation]
             match = next((s for s in worked if key not in set(keys_of(failure.session, call, s))), None)
             if match is not None:
-                counts[_without_operands(match) if is_flag or key[0] == "place" else match.call] += 1
+                shown = _without_operands(match) if is_flag or key[0] == "place" else match.shown
+                if shown is not None and not match.is_hostile:
+                    counts[shown] += 1
                 break
     if not counts or counts.total() < MIN_INSTEAD_OF_FLAG * len(failures):
         return None
@@ -192,7 +200,7 @@ def _find_instead(key: Key, failures: list[_Failure]) -> str | None:
 
 
 def _without_operands(segment: Segment) -> str:
-    return " ".join([segment.operation, *segment.options[:2]])
+    return " ".join([segment.bare_call, *segment.options[:2]])
 
 
 def _operations_without(history: History, wrapper: str, program: str) -> list[str]:
@@ -200,9 +208,9 @@ def _operations_without(history: History, wrapper: str, program: str) -> list[st
     counts: Counter[str] = Counter()
     for _, call in history.calls():
         counts.update(
-            segment.operation
+            segment.bare_call
             for segment in call.segments
-            if segment.ok and segment.program == program and wrapper not in segment.wrappers
+            if segment.ok and segment.program == program and wrapper not in segment.wrappers and not segment.is_hostile
         )
     return sorted(counts, key=lambda operation: (-counts[operation], operation))[:3]
 

@@ -9,6 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from consolidator.memory.calls.harm_rules import KNOWN_TOOLS
+from consolidator.memory.lessons.harm import name_harm, quote_reason
 from consolidator.memory.lessons.headlines import DECISIVE, is_lint_rule
 from consolidator.memory.lessons.history import (
     Cases,
@@ -16,9 +18,9 @@ from consolidator.memory.lessons.history import (
     TracedSession,
     code,
     folder,
+    is_inside,
     most_common,
     segment_purpose,
-    shorten,
 )
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import TRANSPARENT_WRAPPERS, purpose_of
@@ -28,8 +30,10 @@ MIN_FIRST_FAILS, MIN_FIRST_SHARE, MIN_MENDED_SHARE = 3, 0.3, 0.2
 MIN_HOME_USES, HOME_SHARE = 5, 0.9
 MIN_SHOWN_SECONDS = 20
 MAX_USUAL_CALL = 60  # characters
+MIN_USUAL_SHARE = 0.2  # of the calls
 MENDED_WITHIN = 4  # acting calls
-_FILE = re.compile(r"\S/\S|\s[\w-]+\.\w{1,5}\b")  # one call's own
+MAX_HOOK_WORDS = 4  # of a hook's name
+_FILE = re.compile(r"\S/(?!\.\.\.)\S|\s[\w-]+\.\w{1,5}\b")  # one call's own
 _TITLES = {
     "test": "Tests",
     "lint": "Lint",
@@ -51,7 +55,8 @@ class _Command:
     worked: Cases = field(default_factory=Cases)
     failed: int = 0
     lost: Cases = field(default_factory=Cases)  # failed as something was not there
-    calls: Counter[str] = field(default_factory=Counter)
+    calls: Counter[str] = field(default_factory=Counter)  # as they ran
+    prefixes: Counter[str] = field(default_factory=Counter)  # of these
     places: Counter[str] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
 
@@ -66,10 +71,12 @@ class _Command:
         return place if place is not None and self.places[place] >= HOME_SHARE * self.places.total() else None
 
     def usual_call(self, operation: str) -> str:
-        """Return the call that is mostly made; the operation alone where calls differ."""
-        call = most_common(self.calls)
-        is_usual = self.calls[call] >= max(3, 0.5 * self.calls.total()) and len(call) <= MAX_USUAL_CALL
-        return call if is_usual and not _FILE.search(call) else operation
+        """Return the call that is often made; where calls differ the operation with what it needs before it."""
+        prefix = most_common(self.prefixes)
+        calls = Counter({call: n for call, n in self.calls.items() if not _FILE.search(call.removeprefix(prefix))})
+        call = most_common(calls) if calls else ""
+        is_usual = calls[call] >= max(3, MIN_USUAL_SHARE * self.calls.total()) and len(call) <= MAX_USUAL_CALL
+        return call if is_usual else prefix + operation
 
 
 def learn_commands(history: History) -> list[Lesson]:
@@ -89,12 +96,15 @@ def _collect(history: History) -> dict[str, _Command]:
     commands: dict[str, _Command] = defaultdict(_Command)
     for session, call in history.calls():
         for segment in call.segments:
-            if segment.is_trivial or segment.ok is None:
+            if segment.is_trivial or segment.ok is None or (segment.ok and segment.is_hostile):
                 continue
-            command = commands[segment.operation]
+            operation = segment.operation
+            command = commands[operation]
             if segment.ok:
                 command.worked.add(session, call)
-                command.calls[segment.call] += 1
+                command.prefixes[segment.bare_call.removesuffix(operation)] += 1
+                if segment.shown is not None:
+                    command.calls[segment.shown] += 1
                 place = session.relative(call.directory)
                 if place is not None:
                     command.places[place] += 1
@@ -147,15 +157,22 @@ def _homes(history: History, commands: dict[str, _Command]) -> Iterator[Lesson]:
     """Yield the operations that work in one folder, and failed in another as something was not there."""
     for operation, command in sorted(commands.items()):
         home = command.home
-        lost = Cases([case for case in command.lost.members if _is_below(case[0].relative(case[1].directory), home)])
+        lost = Cases(
+            [
+                (session, call)
+                for session, call in command.lost.members
+                if is_inside(place := session.relative(call.directory)) and place != home
+            ]
+        )
         if home is None or len(command.worked) < MIN_HOME_USES or not lost:
             continue
         places = sorted({session.relative(call.directory) or "" for session, call in lost.members})
-        reason = shorten(history.reasons(lost.members[-1][1])[0].text, 60)
+        reason = quote_reason(history.reasons(lost.members[-1][1])[0].text, 60)
+        why = f" ({reason})" if reason else ""
         yield lost.build_lesson(
             "command",
             f"folder of {operation}",
-            f"{code(operation)} works in {folder(home)}; in {', '.join(map(folder, places[:2]))} it failed ({reason}): "
+            f"{code(operation)} works in {folder(home)}; in {', '.join(map(folder, places[:2]))} it failed{why}: "
             "the shell keeps its directory between calls.",
             1.5 * len(lost) + 2,
             failures=len(lost),
@@ -164,11 +181,6 @@ def _homes(history: History, commands: dict[str, _Command]) -> Iterator[Lesson]:
             match={"operation": operation, "home": home},
             directory=home,
         )
-
-
-def _is_below(place: str | None, home: str | None) -> bool:
-    """Whether a place is another folder of the project than where an operation works."""
-    return place is not None and place != home and not place.startswith(("/", "~", ".."))
 
 
 def _first_runs(history: History) -> Iterator[Lesson]:
@@ -187,7 +199,7 @@ def _first_runs(history: History) -> Iterator[Lesson]:
                 runs[segment.operation].add(session.root)
                 if segment.ok is False:
                     failed[segment.operation].add(session, call)
-                    formatter = _next_formatter(session, position)
+                    formatter = _next_formatter(history, session, position)
                     if formatter is not None:
                         mended[segment.operation][formatter] += 1
     for operation, cases in sorted(failed.items()):
@@ -207,11 +219,13 @@ def _first_runs(history: History) -> Iterator[Lesson]:
         )
 
 
-def _next_formatter(session: TracedSession, position: int) -> str | None:
+def _next_formatter(history: History, session: TracedSession, position: int) -> str | None:
+    """Return the formatter that was run next, with what it needs before it, if it ever worked here."""
     for _, call in session.acting(position + 1, MENDED_WITHIN):
         for segment in call.segments:
-            if segment_purpose(segment) == "format" and segment.ok is not None:
-                return segment.operation
+            is_format = segment_purpose(segment) == "format" and segment.ok is not None
+            if is_format and segment.operation in history.worked and not segment.is_hostile:
+                return segment.bare_call
     return None
 
 
@@ -229,7 +243,7 @@ def _unmended(history: History) -> Iterator[Lesson]:
                 if formatter is not None and is_lint_rule(headline.key):
                     left[formatter][headline.key].add(session, call)
     for formatter, rules in sorted(left.items()):
-        stubborn = [rule for rule in rules if len(rules[rule].roots) >= MIN_SESSIONS]
+        stubborn = [rule for rule in rules if len(rules[rule].roots) >= MIN_SESSIONS and name_harm(rule) is None]
         stubborn.sort(key=lambda rule: (-len(rules[rule].roots), rule))
         if stubborn:
             names = ", ".join(code(rule.rsplit("/", 1)[-1]) for rule in stubborn[:4])
@@ -261,7 +275,9 @@ def _commit_checks(history: History) -> Iterator[Lesson]:
         if call.checks:
             cases.add(session, call)
         for check in call.checks:
-            roots.setdefault(most_common(echoes[check]) if echoes[check] else check, set()).add(session.root)
+            name = most_common(echoes[check]) if echoes[check] else check
+            if _is_check(history, name):
+                roots.setdefault(name, set()).add(session.root)
     checks = sorted((name for name in roots if len(roots[name]) >= MIN_SESSIONS), key=lambda name: -len(roots[name]))
     if checks:
         yield cases.build_lesson(
@@ -273,6 +289,15 @@ def _commit_checks(history: History) -> Iterator[Lesson]:
             failures=outcomes[False],
             successes=outcomes[True],
         )
+
+
+def _is_check(history: History, name: str) -> bool:
+    """Whether what a commit's output names is known to be a check: a program that worked here, a tool, or a hook."""
+    program, *words = name.split() or [""]
+    if words and words[-1] in ("file", "files"):
+        return False  # what a check is run on
+    is_hook = len(words) < MAX_HOOK_WORDS and not any(word.startswith("-") for word in words)
+    return is_hook or program in history.worked or program in KNOWN_TOOLS
 
 
 def _finds_more(history: History) -> Iterator[Lesson]:
@@ -301,14 +326,14 @@ def _finds_more(history: History) -> Iterator[Lesson]:
                     passed_before[operation].update(others)
                     cases[operation].add(session, call)
     for operation, found in sorted(cases.items()):
-        if len(found.roots) < MIN_SESSIONS:
+        if len(found.roots) < MIN_SESSIONS or operation not in history.worked:
             continue
         names = sorted(passed_before[operation], key=lambda name: (-passed_before[operation][name], name))[:2]
+        passing = f"{' and '.join(map(code, names))} {'do' if names[1:] else 'does'}"
         yield found.build_lesson(
             "finds_more",
             operation,
-            f"{' and '.join(map(code, names))} do not catch what {code(operation)} finds ({len(found.roots)} "
-            "sessions): run it, too.",
+            f"{passing} not catch what {code(operation)} finds ({len(found.roots)} sessions): run it, too.",
             2.5 * len(found.roots),
             failures=len(found),
             instead=operation,

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from consolidator.memory.lessons.harm import quote_reason
 from consolidator.memory.lessons.headlines import mask
 from consolidator.memory.lessons.history import (
     Cases,
@@ -20,7 +21,6 @@ from consolidator.memory.lessons.history import (
     folder,
     most_common,
     segment_purpose,
-    shorten,
 )
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import Segment
@@ -28,7 +28,7 @@ from consolidator.memory.lessons.trace import TracedCall
 
 WINDOW, VARIANT_WITHIN, COMMAND_WITHIN = 12, 2, 5  # acting calls
 MIN_SESSIONS, MIN_SHARE = 2, 0.34  # of the sessions that met the error
-MIN_SHARED_WORDS = 0.5  # of the failed call's, in a resolver of another operation of the same program
+MIN_SHARED_WORDS = 0.5  # of the failed call's other words, in a resolver of another operation of the same program
 MAX_HEADLINE = 100  # characters
 _NO_FIX = frozenset({"git", "gh", "sleep", "kill", "pkill", "true"})  # programs that mend nothing
 
@@ -38,6 +38,7 @@ class _Case:
     session: TracedSession
     call: TracedCall
     headline: str
+    operation: str  # that failed
     fix: str | None = None  # the call that worked
     directory: str | None = None  # where it ran, if that is the difference
     is_variant: bool = False
@@ -53,7 +54,9 @@ def learn_fixes(history: History, explained: Collection[tuple[str, int]] = ()) -
                 continue
             fix, directory, is_variant = _find_fix(session, position, call, failed)
             for headline in history.reasons(call):
-                cases[headline.key].append(_Case(session, call, headline.text, fix, directory, is_variant))
+                cases[headline.key].append(
+                    _Case(session, call, headline.text, failed.operation, fix, directory, is_variant)
+                )
     lessons = [lesson for key in sorted(cases) if (lesson := _build_lesson(key, cases[key])) is not None]
     # Several lines of one output say the same: the first stands for them.
     distinct: dict[tuple[str | None, tuple[tuple[str, int], ...]], Lesson] = {}
@@ -74,15 +77,20 @@ def _find_fix(
         if same is not None:
             place = session.relative(later.directory)
             moved = place != session.relative(call.directory)
-            if step <= VARIANT_WITHIN and not is_broken and not commands and (same.call != failed.call or moved):
-                return same.call, place if moved else None, True
-            return (commands[-1].call if commands and not is_broken else None), None, False
+            if (
+                step <= VARIANT_WITHIN
+                and not is_broken
+                and not commands
+                and (same.full_call != failed.full_call or moved)
+            ):
+                return same.shown, place if moved else None, True
+            return (commands[-1].shown if commands and not is_broken else None), None, False
         if any(segment.ok is False and _resolves(segment, failed) for segment in later.segments):
             is_broken = is_broken or not commands
         elif step <= COMMAND_WITHIN:
             commands += [segment for segment in later.segments if segment.ok and _may_mend(segment)]
     formatted = commands and segment_purpose(commands[0]) == "format" and segment_purpose(failed) == "lint"
-    return (commands[0].call if formatted else None), None, False
+    return (commands[0].shown if formatted else None), None, False
 
 
 def _may_mend(segment: Segment) -> bool:
@@ -97,8 +105,8 @@ def _resolves(segment: Segment, failed: Segment) -> bool:
         return True
     if segment_purpose(failed) is not None or failed.program in _NO_FIX or segment.program != failed.program:
         return False
-    words = set(failed.call.split())
-    return len(words & set(segment.call.split())) >= MIN_SHARED_WORDS * len(words)
+    words = set(failed.call.split()[1:])
+    return len(words & set(segment.call.split()[1:])) >= MIN_SHARED_WORDS * len(words)
 
 
 def _build_lesson(key: str, cases: list[_Case]) -> Lesson | None:
@@ -119,11 +127,13 @@ def _build_lesson(key: str, cases: list[_Case]) -> Lesson | None:
     directory = best[0].directory
     place = f" in {folder(directory)}" if directory is not None else ""
     helped = f"{code(instead)}{place} then worked" if best[0].is_variant else f"{code(instead)} helped"
-    headline = shorten(most_common(Counter(case.headline for case in cases)), MAX_HEADLINE)
+    reason = quote_reason(most_common(Counter(case.headline for case in cases)), MAX_HEADLINE)
+    operation = most_common(Counter(case.operation for case in cases))
+    error = f'"{reason}"' if reason else f"An error of {code(operation)}"
     return supporting.build_lesson(
         "fix",
         key,
-        f'"{headline}": {helped} ({len(supporting.roots)} of {len(met)} sessions).',
+        f"{error}: {helped} ({len(supporting.roots)} of {len(met)} sessions).",
         2.0 * len(supporting.roots),
         sessions=len(met),
         failures=len(cases),

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from consolidator.memory.calls import tool_kinds
+from consolidator.memory.lessons.harm import name_harm
 from consolidator.memory.lessons.history import (
     Cases,
     History,
     TracedSession,
     code,
     folder,
+    is_inside,
     most_common,
     segment_purpose,
 )
@@ -23,11 +25,14 @@ from consolidator.memory.lessons.trace import TracedCall
 
 MIN_SESSIONS = 3
 MIN_CONFIDENCE, MIN_LIFT = 0.6, 2.0
+MIN_TOLD_SHARE = 0.75  # of the changes of one file, in which another is changed, too
 MAX_UNIT_FILES = 60  # edited between two commits; more say nothing of what belongs together
 MAX_HUB_SHARE = 0.3  # of the units that a file is changed in: one that is changed with everything
 MAX_TOGETHER = 12
 CANCELLED, UNMATCHED = "Sibling tool call errored", "String to replace not found"  # what Claude Code says
 MIN_INDEX_SESSIONS = 2  # that used a file
+MAX_PAIRED = 300  # files and patterns that are held against each other, the most frequent
+MAX_TWINS = 8  # folders that have a file of one name; in more it is a usual name
 MAX_INDEX = 400  # files that are known by their names
 MIN_CONSTANT_SHARE, MIN_CONSTANT_SESSIONS = 0.8, 2
 _NO_FOLDER = re.compile(
@@ -126,7 +131,7 @@ def _index(history: History) -> Iterator[Lesson]:
     seen: set[tuple[str, str]] = set()
     for session, call in history.calls():
         path = session.relative(call.path) if call.kind in ("read", "edit") and call.ok else None
-        if path and not path.startswith("/") and (session.root, path) not in seen:
+        if path and is_inside(path) and (session.root, path) not in seen:
             seen.add((session.root, path))
             used[path.rsplit("/", 1)[-1]][path] += 1
     places = {}
@@ -136,7 +141,8 @@ def _index(history: History) -> Iterator[Lesson]:
             continue  # a name that any folder may have
         if paths[best] >= max(MIN_INDEX_SESSIONS, 2 * (paths.total() - paths[best])):
             places[name] = best
-    ranked = sorted(places, key=lambda name: (-used[name].total(), name))[:MAX_INDEX]
+    ranked = sorted(places, key=lambda name: (-used[name].total(), name))[: 2 * MAX_INDEX]
+    ranked = [name for name in ranked if name_harm(places[name]) is None][:MAX_INDEX]
     if ranked:
         yield Cases().build_lesson(
             "file_moved",
@@ -200,7 +206,7 @@ def _collect_units(history: History) -> _Units:
         unit = _Unit(session)
         for call in session.calls:
             path = session.relative(call.path) if call.kind == "edit" and call.ok else None
-            if path and not path.startswith(("/", "~")):
+            if path and is_inside(path):
                 unit.files.add(path)
                 unit.last = call
             for segment in call.segments if unit.files else ():
@@ -281,7 +287,7 @@ def _twins(units: _Units, by_file: dict[str, set[int]]) -> Iterator[Lesson]:
     changed: dict[tuple[str, str], set[int]] = defaultdict(set)
     names: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, paths in sorted(by_name.items()):
-        for first, second in combinations(paths, 2):
+        for first, second in combinations(paths, 2) if len(paths) <= MAX_TWINS else ():
             one, other = first.rpartition("/")[0], second.rpartition("/")[0]
             both = by_file[first] & by_file[second]
             if one and other and both and one.rsplit("/", 1)[-1] == other.rsplit("/", 1)[-1]:
@@ -310,7 +316,8 @@ def _together(units: _Units, by_file: dict[str, set[int]], twins: set[tuple[str,
             items[path] |= numbers
         if pattern and "/" in pattern:
             items[pattern] |= numbers
-    eligible = sorted(item for item, numbers in items.items() if len(units.roots(numbers)) >= MIN_SESSIONS)
+    frequent = sorted(items, key=lambda item: (-len(items[item]), item))
+    eligible = sorted([item for item in frequent if len(units.roots(items[item])) >= MIN_SESSIONS][:MAX_PAIRED])
     ranked = []
     for first, second in combinations(eligible, 2):
         if ("*" in first and "*" in second) or not _are_apart(first, second):
@@ -333,6 +340,7 @@ def _together(units: _Units, by_file: dict[str, set[int]], twins: set[tuple[str,
             f"{first} {second}",
             f"{code(first)} and {code(second)} change together ({len(both)} of {total} times).",
             0.8 * len(units.roots(both)),  # the weakest kind: which change of one needs the other is not known
+            starts=len(both) >= MIN_TOLD_SHARE * total,
         )
 
 

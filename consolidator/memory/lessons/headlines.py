@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from consolidator.memory.text.invisible import strip_invisible
 
@@ -33,7 +34,7 @@ _RULE_CODE = re.compile(
     r"|\b(?:MD|SC|RUF|UP|PLR|PLW|PLC|ANN|PTH|SIM|TRY|DTZ|ERA|BLE|FBT|N|E|F|W|B|C|D|I|S)\d{3,4}\b"
 )
 _LINTED = re.compile(r"\s*\d+:\d+\s+(?:error|warning)\s.*\s(@?[\w-]+(?:/[\w-]+)*)\s*$")  # 12:3 error ... no-unused-vars
-_ERROR = re.compile(
+ERROR_WORD = re.compile(
     r"\b"
     + any_of(
         r"""
@@ -149,7 +150,7 @@ def find_headlines(text: str, program: str) -> list[Headline]:
     headlines: dict[str, Headline] = {}
     for line in _lines(text):
         for code in [match[0] for match in _RULE_CODE.finditer(line)] or _LINTED.findall(line):
-            is_code = "lint/" in code or not code[-1].isdigit() or _ERROR.search(line)
+            is_code = "lint/" in code or not code[-1].isdigit() or ERROR_WORD.search(line)
             if is_code and len(headlines) < MAX_HEADLINES:
                 headlines.setdefault(code, Headline(code, _BULLET.sub("", " ".join(line.split()))[:MAX_HEADLINE]))
     reasons = 0
@@ -168,6 +169,7 @@ def hash_printed(text: str) -> list[str]:
     return list(dict.fromkeys(line_hash(line) for line in _reasons(text)))[:MAX_PRINTED]
 
 
+@lru_cache(maxsize=16384)
 def line_hash(line: str) -> str:
     """Return what tells whether two lines are the same but for paths, numbers and the like."""
     return hashlib.blake2b(mask(line).encode(), digest_size=5).hexdigest()
@@ -192,7 +194,7 @@ def _key(line: str, program: str) -> str:
 def _reasons(text: str) -> Iterator[str]:
     """Yield the lines that read like an error: no frames, diffs, hints and summaries."""
     for line in _lines(text):
-        if not _ERROR.search(line) or _FRAME.match(line) or _DIFF.match(line):
+        if not ERROR_WORD.search(line) or _FRAME.match(line) or _DIFF.match(line):
             continue
         plain = line.strip().removeprefix("<tool_use_error>").removesuffix("</tool_use_error>").strip()
         plain = _BULLET.sub("", plain)

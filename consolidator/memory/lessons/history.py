@@ -6,11 +6,12 @@ worktree, is seen from there.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from consolidator.memory.lessons.headlines import STRONG, Headline, line_hash
@@ -19,8 +20,10 @@ from consolidator.memory.lessons.segments import Segment, purpose_of
 from consolidator.memory.lessons.trace import Trace, TracedCall
 
 MAX_EVIDENCE = 5  # calls that a lesson cites
+MAX_CALLS_LEARNED = 40_000  # of all sessions together, the latest sessions' calls
 MIN_PRINTED_SESSIONS = 2  # successful sessions that print a line: it is no reason of a failure
-_WORKTREE = re.compile(r"(?:\.[\w-]+/)?\.?worktrees/[^/]+/?")  # a checkout of the project within its folder
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+_WORKTREE = re.compile(r"^(?:\.[\w-]+/)?\.?worktrees/[^/]+(?:/|$)")  # a checkout of the project within its folder
 _ACTING = ("shell", "edit", "skill", "tool")
 
 
@@ -36,11 +39,12 @@ class TracedSession:
 
     def relative(self, path: str | None) -> str | None:
         """Return a path as seen from the project's folder: "" for the folder itself; as it is where it lies outside."""
-        if path is None or self.base is None or not path.startswith("/"):
-            return path if path is None else path.removeprefix("./").rstrip("/")
-        if path == self.base or path.startswith(self.base + "/"):
-            return _WORKTREE.sub("", path[len(self.base) + 1 :].rstrip("/"))
-        return path.rstrip("/")
+        if path is None:
+            return None
+        path = plain_path(path)
+        if self.base is not None and (path == self.base or path.startswith(self.base + "/")):
+            return _WORKTREE.sub("", path[len(self.base) + 1 :])
+        return path
 
     def acting(self, start: int, limit: int) -> list[tuple[int, TracedCall]]:
         """Return the next calls from an index on that do something, with their indexes."""
@@ -59,19 +63,23 @@ class History:
     """All sessions that the lessons of a project are learned from, in order of their ids."""
 
     sessions: tuple[TracedSession, ...]
+    home: str | None = None  # the project's folder, where that is known
 
     @classmethod
     def of(cls, traces: Sequence[Trace]) -> History:
         """Return the history of traces, in whatever order they come."""
-        starts = Counter(trace.start for trace in traces if trace.start)
+        starts = Counter(plain_path(trace.start) for trace in traces if trace.start)
         home = min(starts, key=lambda start: (-starts[start], len(start), start)) if starts else None
         sessions = []
-        for trace in sorted(traces, key=lambda trace: trace.session_id):
-            base = trace.start
+        latest = sorted(traces, key=lambda trace: (trace.calls[-1].at if trace.calls else "", trace.session_id))
+        room = MAX_CALLS_LEARNED
+        within = [trace for trace in reversed(latest) if (room := room - len(trace.calls)) >= 0 or trace is latest[-1]]
+        for trace in sorted(within, key=lambda trace: trace.session_id):
+            base = plain_path(trace.start) if trace.start else None
             if home is not None and (base is None or (base + "/").startswith(home + "/")):
                 base = home
             sessions.append(TracedSession(trace.session_id, trace.root_id, trace.agent, base, trace.calls))
-        return cls(tuple(sessions))
+        return cls(tuple(sessions), home)
 
     @cached_property
     def harmless(self) -> frozenset[str]:
@@ -81,6 +89,17 @@ class History:
             for printed in call.printed:
                 roots.setdefault(printed, set()).add(session.root)
         return frozenset(line for line, seen in roots.items() if len(seen) >= MIN_PRINTED_SESSIONS)
+
+    @cached_property
+    def worked(self) -> frozenset[str]:
+        """The operations that worked at least once, in a line that is not hostile; and their programs."""
+        segments = [segment for _, call in self.calls() for segment in call.segments]
+        return frozenset(
+            name
+            for segment in segments
+            if segment.ok and not segment.is_hostile
+            for name in (segment.program, segment.operation)
+        )
 
     def calls(self) -> Iterator[tuple[TracedSession, TracedCall]]:
         """Yield each call with its session."""
@@ -131,6 +150,20 @@ class Cases:
         )
 
 
+@lru_cache(maxsize=65536)
+def plain_path(path: str) -> str:
+    """Return a path with slashes and without `.` and `..` as far as they can be resolved; "" for where one is."""
+    if _DRIVE.match(path):
+        path = path.replace("\\", "/")
+    path = posixpath.normpath(path)
+    return "" if path == "." else path
+
+
+def is_inside(path: str | None) -> bool:
+    """Whether a path as seen from the project's folder lies in it."""
+    return path is not None and not path.startswith(("/", "~", "$", "..", "\\")) and _DRIVE.match(path) is None
+
+
 def most_common(counts: Counter[str]) -> str:
     """Return the most frequent text; of several the first in alphabetical order."""
     return min(counts, key=lambda text: (-counts[text], text))
@@ -149,12 +182,6 @@ def segment_purpose(segment: Segment) -> str | None:
 def code(text: str) -> str:
     """Return a call or path as a code span, whatever it holds."""
     return f"`{text.replace('`', chr(39))}`"
-
-
-def shorten(text: str, limit: int) -> str:
-    """Return an error's line for a sentence."""
-    text = text.removeprefix("error: ").removeprefix("Error: ")
-    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def folder(directory: str) -> str:

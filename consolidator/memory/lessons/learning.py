@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from consolidator.memory.calls.harm import line_harm
-from consolidator.memory.calls.harm_in_text import text_harm
 from consolidator.memory.lessons.always_failing import learn_always_failing
 from consolidator.memory.lessons.commands import learn_commands
 from consolidator.memory.lessons.fixes import learn_fixes
 from consolidator.memory.lessons.habits import learn_habits
+from consolidator.memory.lessons.harm import lesson_harm
 from consolidator.memory.lessons.history import History
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.trace import Trace
 
-LEARNING_VERSION = "1"  # of what lessons are made from the same traces
+LEARNING_VERSION = "2"  # of what lessons are made from the same traces
 MAX_TRACES = 300  # sessions that lessons are learned from, the latest
 
 
@@ -23,10 +22,5 @@ def learn_lessons(traces: Sequence[Trace]) -> list[Lesson]:
     history = History.of(traces)
     failing, explained = learn_always_failing(history)
     lessons = [*failing, *learn_fixes(history, explained), *learn_commands(history), *learn_habits(history)]
-    lessons = [lesson for lesson in lessons if not _is_hostile(lesson)]
+    lessons = [lesson for lesson in lessons if lesson_harm(lesson.line, lesson.instead, history.home) is None]
     return sorted(lessons, key=lambda lesson: (-lesson.score, lesson.kind, lesson.key))
-
-
-def _is_hostile(lesson: Lesson) -> bool:
-    """Whether a lesson would repeat a hostile command, in its sentence or as the call to use instead."""
-    return text_harm(lesson.line) is not None or (lesson.instead is not None and line_harm(lesson.instead) is not None)

@@ -32,6 +32,7 @@ _BLAMED = re.compile(
     r"(?:^|[\s:])([\w./+-]+): (?:illegal|invalid|unrecogni[sz]ed|unknown) (?:option|command|argument|flag)"
 )
 _UNKNOWN_SUBCOMMAND = re.compile(r"unrecogni[sz]ed subcommand '([\w.-]+)'")
+_LEFT_OUT = re.compile(r"…|\[redacted:")
 _ECHOED = re.compile(r"^(?:\$|>) (\S.*)$", re.MULTILINE)
 _NO_TASKS = frozenset({"git", "gh", "glab", "hg", "docker", "kubectl"})  # whose subcommands are no project's tasks
 _PURPOSES = {  # the first that an operation matches
@@ -63,6 +64,8 @@ class Segment:
     link: str = ""
     piped: bool = False  # its exit status does not decide the call's
     ok: bool | None = None  # None: it did not run, or nothing tells
+    prefix: str = ""  # what the call needs before it: "CI=1 ", "uv run ", "./"
+    is_hostile: bool = False  # the line that it stands in is told to nobody
 
     @classmethod
     def from_json(cls, values: Sequence[Any]) -> Segment:
@@ -71,12 +74,27 @@ class Segment:
         return cls(*values)
 
     @property
+    def full_call(self) -> str:
+        """The call as it ran; where a word was left out, or the end, it has an ellipsis."""
+        return self.prefix + self.call
+
+    @property
+    def bare_call(self) -> str:
+        """The operation alone, with what it needs before it, unless that holds what was left out."""
+        return self.operation if _LEFT_OUT.search(self.prefix) else self.prefix + self.operation
+
+    @property
+    def shown(self) -> str | None:
+        """The call as it ran and may be told; None for a hostile one, or where a part of it was left out."""
+        return None if self.is_hostile or _LEFT_OUT.search(self.full_call) else self.full_call
+
+    @property
     def is_trivial(self) -> bool:
         """Whether it only looks at something: never a fix, and for no purpose."""
         return self.program in TRIVIAL_PROGRAMS or self.operation in ("git status", "git log", "git diff", "git show")
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=8192)
 def purpose_of(operation: str) -> str | None:
     """Return what an operation is for: test, lint, format, typecheck, build, ...; None for anything else."""
     if operation.split(" ", 1)[0] in _NO_TASKS:
@@ -150,16 +168,21 @@ def _failed_segment(segments: Sequence[Segment], acting: Sequence[int], text: st
 
 
 def _segment(command: Command, piped: bool) -> Segment:
-    words = [_show_word(word) for word in command.words]
+    *before, written = command.leading or (command.program,)
+    folder, _, name = written.rpartition("/")
+    program = name[:80] or command.program  # as it is called: `python3` may be there where `python` is not
+    call = " ".join([program, *(_show_word(word) for word in command.words)])
+    before = [_show_word(word) for word in (*command.assignments, *before)]
     return Segment(
-        program=command.program,
-        operation=command.name,
-        call=" ".join([command.program, *words])[:MAX_CALL],
+        program=program,
+        operation=f"{program} {command.subcommand}" if command.subcommand else program,
+        call=call if len(call) <= MAX_CALL else call[: MAX_CALL - 1] + "…",
         wrappers=tuple(wrapper for wrapper in command.wrappers if wrapper not in _SILENT_WRAPPERS),
         options=tuple(option.partition("=")[0][:40] for option in command.options[:12]),
         paths=tuple(word for word in command.operands if _is_path(word))[:8],
         link=command.link,
         piped=piped,
+        prefix="".join(f"{word} " for word in before) + (f"{folder}/" if folder or written.startswith("/") else ""),
     )
 
 

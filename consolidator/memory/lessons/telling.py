@@ -72,10 +72,10 @@ def _answers_of_shell(
         home = lesson.match.get("home")
         is_its_home = lesson.kind == "command" and home is not None and lesson.match["operation"] == failed.operation
         if is_its_home and directory not in (None, home) and STRONG.search(error):
-            yield Told(lesson, f"Run {code(failed.call)} in {folder(str(home))}.", failed.call)
+            yield Told(lesson, f"Run {code(failed.full_call)} in {folder(str(home))}.", failed.shown)
     fixes = [lesson for lesson in lessons if lesson.kind == "fix" and lesson.match["headline"] in keys]
     for lesson in sorted(fixes, key=lambda lesson: (-lesson.match["share"], -lesson.sessions, lesson.key)):
-        if lesson.instead != failed.call or lesson.directory not in (None, directory):
+        if lesson.instead != failed.full_call or lesson.directory not in (None, directory):
             yield Told(lesson, lesson.line, lesson.instead if "…" not in (lesson.instead or "") else None)
     if segment_purpose(failed) == "test" or failed.operation == "git commit":
         for lesson in lessons:
@@ -145,11 +145,11 @@ def _matches(lesson: Lesson, segment: Segment, directory: str | None) -> bool:
 
 def _told_of(lesson: Lesson, segment: Segment) -> Told:
     """Return an always-failing lesson for one call: of a wrapper, with the call that it should have been."""
-    if lesson.match["kind"] != "wrapper":
-        return Told(lesson, lesson.line, lesson.instead)
+    if lesson.match["kind"] != "wrapper" or segment.shown is None:
+        return Told(lesson, lesson.line, None if lesson.match["kind"] == "wrapper" else lesson.instead)
     wrapped = code(f"{lesson.match['wrapper']} {lesson.match['program']} …")
     counts = f"{lesson.failures} of {lesson.failures + lesson.successes}"
-    return Told(lesson, f"{wrapped} always fails here ({counts}): run {code(segment.call)}.", segment.call)
+    return Told(lesson, f"{wrapped} always fails here ({counts}): run {code(segment.shown)}.", segment.shown)
 
 
 def _skill(tool: str, arguments: Any) -> str | None:

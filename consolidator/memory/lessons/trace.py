@@ -16,13 +16,14 @@ from typing import Any
 from consolidator.memory.calls import tool_kinds
 from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
 from consolidator.memory.calls.directory import call_directory
+from consolidator.memory.calls.harm import line_harm
 from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.lessons.headlines import Headline, find_headlines, hash_printed, shows_failure
 from consolidator.memory.lessons.segments import Segment, blamed_segment, judge_segments, split_line
 from consolidator.models.event import Event, parse_timestamp
 from consolidator.models.payload import EventType
 
-TRACE_VERSION = "t1"
+TRACE_VERSION = "t2"
 MAX_CALLS = 3000  # of a session: the latest
 MAX_LINE = 240  # characters of a command line
 MAX_FOLDERS = 12
@@ -41,8 +42,8 @@ _CHECK = re.compile(
     re.MULTILINE,
 )
 _REPOSITORY = re.compile(
-    r"repos/([\w.-]+)/([\w.-]+)|(?:--repo|-R)[ =]([\w.-]+)/([\w.-]+)"
-    r"|owner: ?\\?\"([\w.-]+)\\?\",? ?(?:name|repo): ?\\?\"([\w.-]+)"  # in a GraphQL query
+    r"repos/(\w[\w.-]*)/(\w[\w.-]*)|(?:--repo|-R)[ =](\w[\w.-]*)/(\w[\w.-]*)"
+    r"|owner: ?\\?\"(\w[\w.-]*)\\?\",? ?(?:name|repo): ?\\?\"([\w.-]+)"  # in a GraphQL query
 )
 
 
@@ -160,14 +161,21 @@ class TraceFold:
             traced.ok = False
         if traced.ok is not None:
             outcomes = judge_segments(segments, call.ok, text, masked)
+            is_hostile = True in outcomes and line_harm(line, self._start) is not None
             segments = [
-                replace(segment, ok=outcome, call=self._redact(segment.call))
+                replace(
+                    segment,
+                    ok=outcome,
+                    call=self._redact(segment.call),
+                    prefix=self._redact(segment.prefix),
+                    is_hostile=is_hostile,
+                )
                 for segment, outcome in zip(segments, outcomes, strict=True)
             ]
         traced.segments = segments
         acting = [segment for segment in segments if not segment.is_trivial]
         if traced.ok is False:
-            text = self._redact(text[: _REDACTED // 2] + text[-_REDACTED // 2 :] if len(text) > _REDACTED else text)
+            text = self._redact(_ends_of(text, _REDACTED))
             failed = next((segment for segment in segments if segment.ok is False), None)
             traced.headlines = find_headlines(text, failed.program if failed else name_of(segments))
         elif traced.ok and acting:
@@ -206,7 +214,15 @@ class TraceFold:
             traced.kind = "edit"
             traced.value = _indentation(arguments)
         if traced.ok is False:
-            traced.headlines = find_headlines(self._redact(call.result_text[:4000]), name)
+            traced.headlines = find_headlines(self._redact(_ends_of(call.result_text, 8000)), name)
+
+
+def _ends_of(text: str, limit: int) -> str:
+    """Return the beginning and the end of a long text, in whole lines: a part of a credential is not known as one."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return text[:half].rpartition("\n")[0] + "\n" + text[-half:].partition("\n")[2]
 
 
 def find_repository(line: str) -> str | None:
@@ -218,7 +234,8 @@ def find_repository(line: str) -> str | None:
 def skill_name(arguments: Mapping[str, Any], tool: str) -> str:
     """Return which skill a call asks for."""
     skill = arguments.get("skill") or arguments.get("command") or arguments.get("name")
-    return str(skill)[:80].lstrip("/").split(" ")[0] if skill else tool
+    names = str(skill).lstrip("/").split() if skill else []
+    return names[0][:80] if names else tool
 
 
 def _indentation(arguments: Mapping[str, Any]) -> str | None:

@@ -192,6 +192,22 @@ async def test_a_failure_and_a_call_about_to_run_are_answered_by_lessons_first(
     assert await ask(database, hook("PreToolUse", **FAILED)) == ""
 
 
+@pytest.mark.parametrize(("cure", "is_told"), [("git push", False), ("make clean", True)], ids=["publishes", "mends"])
+async def test_what_publishes_is_no_step_that_mends_another_program(
+    database: Database, clock: FrozenClock, settings: Settings, cure: str, is_told: bool
+) -> None:
+    for number in range(3):
+        events = [
+            *call_and_result("a", "Bash", {"command": "make site"}, "error: the bundle is stale", "error"),
+            *call_and_result("b", "Bash", {"command": cure}),
+            *call_and_result("c", "Bash", {"command": "make site"}),
+        ]
+        await log_events(database, f"s{number}", events, agent="claude-code", project=SHOP)
+        clock.advance(timedelta(days=1))
+    await run_job(database, settings)
+    assert (f"`{cure}`" in await tell(database)) == is_told
+
+
 async def test_a_fix_with_the_words_of_this_error_comes_before_one_with_those_of_another(
     database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

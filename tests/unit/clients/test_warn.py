@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from consolidator.hooks import warn
 from consolidator.hooks.warn import concerns, split_commands
+from consolidator.jobs.merging import warning_file
+from consolidator.memory.lessons.lesson import Lesson
 
 SHOP = "/work/shop"
 WRAPPER = {"kind": "wrapper", "wrapper": "rtk", "program": "bun"}
@@ -113,3 +121,38 @@ def test_a_line_is_split_outside_of_quotes() -> None:
         ["i"],
     ]
     assert split_commands("echo 'unfinished") == []
+
+
+def warn_of(home: Path, command: str = "rtk bun test") -> str:
+    payload = json.dumps({"tool_name": "Bash", "tool_input": {"command": command}, "cwd": SHOP})
+    arguments = [sys.executable, "-I", "-S", warn.__file__, str(home), "PreToolUse", "claude-code"]
+    answer = subprocess.run(arguments, input=payload, capture_output=True, text=True, timeout=20, check=True)
+    return answer.stdout
+
+
+@pytest.mark.parametrize("text", ["torn", "foreign", "huge", "link", "pipe"])
+def test_a_file_that_is_not_the_nights_warns_of_nothing(tmp_path: Path, text: str) -> None:
+    lesson = Lesson("always_fails", "k", "`rtk bun …` always fails.", 9.0, 3, match=WRAPPER, warns=True)
+    whole = warning_file.render_warnings([("l_1", SHOP, lesson), ("l_2", "/\udcff", lesson)]).encode("utf-8", "replace")
+    directory = tmp_path / warn.DIRECTORY
+    directory.mkdir(mode=0o700)
+    file, elsewhere = directory / warn.WARNINGS, tmp_path / "elsewhere"
+    file.touch(mode=0o600)
+    file.write_bytes(whole)
+    os.mkfifo(directory / warn.WARNED)  # nobody reads it, and nothing waits for that
+    assert "rtk bun" in warn_of(tmp_path)
+    file.unlink()
+    if text == "pipe":
+        os.mkfifo(file, mode=0o600)
+    else:
+        elsewhere.touch(mode=0o600)
+        elsewhere.write_bytes(
+            {
+                "torn": whole[: whole.index(b"[l_1]")],
+                "foreign": b"#!/bin/sh\nls",
+                "huge": whole + b"x" * warn.MAX_FILE,
+                "link": whole,
+            }[text]
+        )
+        file.symlink_to(elsewhere) if text == "link" else elsewhere.rename(file)
+    assert warn_of(tmp_path) == ""

@@ -5,12 +5,15 @@ from __future__ import annotations
 import random
 import zlib
 from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, cast
 
 import pytest
 
 from consolidator.hooks.warn import concerns
 from consolidator.jobs.consolidation.learning import redact_call
 from consolidator.llm.redaction.redact import redact
+from consolidator.memory.lessons import history
 from consolidator.memory.lessons.learning import learn_lessons
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.telling import answer_failure, warn_before, warning_words
@@ -106,6 +109,15 @@ def test_a_flag_that_mostly_fails_is_told_after_it_failed_and_not_before() -> No
     assert told.call == "cat -et"
 
 
+def test_a_file_that_is_not_there_is_no_fault_of_the_program() -> None:
+    lessons = learn(
+        4, lambda log: log.fail("jq . out.json", "jq: error: Could not open out.json: No such file or directory")
+    )
+    assert not any(lesson.match.get("kind") == "program" for lesson in lessons)
+    lessons = learn(4, lambda log: log.fail("./gradlew build", "zsh: no such file or directory: ./gradlew"))
+    assert [lesson.match["kind"] for lesson in lessons] == ["program"]
+
+
 def test_a_failure_that_a_pipe_hides_counts() -> None:
     def write(log: CallLog) -> None:
         log.run("sed -n 1,4p notes.txt | cat -A | head -3", "cat: illegal option -- A")
@@ -127,6 +139,28 @@ def test_commands_are_told_by_purpose_with_counts_and_directory() -> None:
     lines = [lesson.line for lesson in of_kind(learn(3, write), "command")]
     assert "Tests: `pnpm run test` (worked 6 of 6)." in lines
     assert "Build: `pnpm run css:build` in `web/` (worked 3 of 3)." in lines
+
+
+def test_the_call_that_is_often_made_is_told_not_one_calls_own() -> None:
+    def write(log: CallLog) -> None:
+        log.run("go test ./...", "ok").run("go test ./cart/...", "ok").run("go test ./api/...", "ok")
+        log.run("go test ./cart/... -run Sum", "ok")
+
+    assert of_kind(learn(3, write), "command")[0].line == "Tests: `go test ./...` (worked 12 of 12)."
+
+
+def test_files_that_often_change_alone_are_not_told_at_a_start() -> None:
+    def write(count: int) -> Callable[[CallLog], object]:
+        def changes(log: CallLog) -> None:
+            log.edit("api/user.c").edit("web/user_form.c").run("git commit -m x")
+            log.edit("z/other.c").run("git commit").edit("y/more.c").run("git commit").edit("x/a.c").run("git commit")
+            if int(log.name[1:]) < count:
+                log.edit("api/user.c").run("git commit -m u").edit("web/user_form.c").run("git commit -m f")
+
+        return changes
+
+    assert [lesson.starts for lesson in of_kind(learn(5, write(0)), "together")] == [True]
+    assert [lesson.starts for lesson in of_kind(learn(5, write(2)), "together")] == [False]
 
 
 def test_a_command_that_is_run_in_another_folder_is_answered_with_its_own() -> None:
@@ -215,9 +249,11 @@ def test_what_a_commit_runs_is_read_from_its_output() -> None:
 def test_a_check_that_finds_what_others_do_not_is_told() -> None:
     def write(log: CallLog) -> None:
         log.edit("src/cart.ts").run("pnpm run test", "ok").fail("pnpm run typecheck", "cart.ts(3,1): wrong type")
+        log.edit("src/cart.ts").run("pnpm run typecheck", "ok")
 
     assert (
-        "`pnpm run test` do not catch what `pnpm run typecheck` finds" in of_kind(learn(2, write), "finds_more")[0].line
+        "`pnpm run test` does not catch what `pnpm run typecheck` finds"
+        in of_kind(learn(2, write), "finds_more")[0].line
     )
 
 
@@ -317,6 +353,26 @@ def test_lessons_do_not_depend_on_the_nights_or_the_order() -> None:
         assert learn_lessons(traces) == expected
 
 
+def test_of_many_calls_those_of_the_latest_sessions_teach(monkeypatch: pytest.MonkeyPatch) -> None:
+    logs = [CallLog(f"s{number}") for number in range(6)]
+    for number, log in enumerate(logs):
+        log.run(f"pnpm run {'build' if number < 3 else 'test'}", "ok")
+        for event in log.events:
+            cast("dict[str, Any]", event.data)["occurred_at"] = (event.occurred_at + timedelta(days=number)).isoformat()
+    monkeypatch.setattr(history, "MAX_CALLS_LEARNED", 3)
+    assert [lesson.purpose for lesson in learn_lessons([log.trace() for log in logs])] == ["test"]
+    assert [lesson.purpose for lesson in learn_lessons([log.trace() for log in reversed(logs)])] == ["test"]
+
+
+def test_a_name_that_many_folders_have_is_no_twin() -> None:
+    def write(log: CallLog) -> None:
+        for number in range(12):
+            log.edit(f"part{number}/views/form.c")
+        log.run("git commit -m x")
+
+    assert not any("keep the same files" in lesson.line for lesson in learn(4, write))
+
+
 def test_no_secret_is_in_a_trace() -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     log = CallLog("s1").fail(f"curl -H 'Authorization: Bearer {secret}' /x", f"error: token {secret} is not valid")
@@ -326,6 +382,18 @@ def test_no_secret_is_in_a_trace() -> None:
     for event in log.events:
         fold.feed(redact_call(event))
     assert secret.encode() not in zlib.decompress(fold.pack())
+
+
+@pytest.mark.parametrize("tool", ["Bash", "Read"])
+def test_no_part_of_a_secret_is_in_a_trace_where_an_output_is_cut(tool: str) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    for limit in (4000, 8000, 20_000, 30_000):
+        filled = ("x" * 79 + "\n") * (limit // 80 - 1) + "y" * 58 + f" error: {secret} is not found\n"
+        log = CallLog("s1").call(tool, {"command": "make", "file_path": "a"}, filled + "z\n" * 60_000, ok=False)
+        fold = TraceFold(redact)
+        for event in log.events:
+            fold.feed(event)
+        assert secret[:12].encode() not in zlib.decompress(fold.pack())
 
 
 def test_a_lesson_is_read_back_as_it_was_written() -> None:
