@@ -45,12 +45,12 @@ from consolidator.api.routes import (
 )
 from consolidator.errors import ConsolidatorError, as_disk_full
 from consolidator.llm.redaction.redact import redact
+from consolidator.runtime.live.hub import FollowHub
 from consolidator.runtime.turn.harness import Harness
 from consolidator.service.bearer import BearerTokens
 from consolidator.service.credentials import open_tokens
 from consolidator.service.database import Database
 from consolidator.service.nights.requested import RequestedRuns
-from consolidator.service.sessions.following import FollowHub
 from consolidator.settings import Settings
 
 log = logging.getLogger("consolidator.api")

@@ -20,9 +20,10 @@ from consolidator.api.replies import to_document
 from consolidator.api.schemas.event import Event
 from consolidator.api.schemas.spawn import SubAgent
 from consolidator.errors import DatabaseUnavailable
+from consolidator.runtime.live.items import Cursor, FollowedItem
 from consolidator.runtime.turn.harness import waits_for_driver
 from consolidator.service.sessions import lookup, spawning
-from consolidator.service.sessions.following import Cursor, FollowedItem, SessionMarks, follow
+from consolidator.service.sessions.following import SessionMarks, follow
 from consolidator.service.viewer import Scope
 
 KEEP_ALIVE_SECONDS = 15.0  # between two signs of life; then the token is looked at again, too

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from consolidator.memory.text.invisible import escape_invisible, mark_invisible, strip_invisible_in
+from consolidator.memory.text.invisible import escape_invisible as escape_invisible
+from consolidator.memory.text.invisible import mark_invisible as mark_invisible
+from consolidator.memory.text.invisible import strip_invisible_in as strip_invisible_in
 from consolidator.service.json_encoding import encode_json
-
-__all__ = ["escape_invisible", "mark_invisible", "strip_invisible_in", "to_visible_json"]
 
 
 def to_visible_json(value: Any) -> Any:

@@ -15,10 +15,10 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from consolidator.errors import ConsolidatorError
+from consolidator.runtime.live.hub import FollowHub
 from consolidator.service.bearer import load_token, prove_token
 from consolidator.service.database import Database
 from consolidator.service.nights.requested import RequestedRuns
-from consolidator.service.sessions.following import FollowHub
 from consolidator.settings import Settings
 from consolidator.ui.guard import PREFIX, PageGuard, PageProblem, cookie_name, to_problem
 from consolidator.ui.logins import LOGIN_SECONDS, Logins

@@ -11,9 +11,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from consolidator.errors import DatabaseUnavailable
+from consolidator.runtime.live.items import Cursor, FollowedItem
 from consolidator.runtime.turn.harness import waits_for_driver
 from consolidator.service.sessions import lookup
-from consolidator.service.sessions.following import Cursor, FollowedItem, SessionMarks, follow
+from consolidator.service.sessions.following import SessionMarks, follow
 from consolidator.ui.conversation import to_entry
 from consolidator.ui.guard import PREFIX, PageProblem, cookie_name
 from consolidator.ui.rendering import show_text

@@ -15,10 +15,10 @@ from consolidator.api.schemas.event import Event, EventPage, NewEvents, Recorded
 from consolidator.api.schemas.session import SessionId
 from consolidator.api.streaming import STREAMED, stream_session
 from consolidator.errors import UsageError
+from consolidator.runtime.live.items import Cursor
 from consolidator.service.cursors import MAX_LENGTH, decode_cursor, encode_cursor
 from consolidator.service.log import record
 from consolidator.service.sessions import lookup
-from consolidator.service.sessions.following import Cursor
 from consolidator.service.viewer import OWNER
 
 router = APIRouter(tags=["events"])

@@ -22,12 +22,11 @@ from consolidator.api.schemas.session import (
     Woken,
     parse_labels,
 )
-from consolidator.models.session import SessionRow
+from consolidator.models.session import SessionCursor, SessionOrder, SessionRow
 from consolidator.service.cursors import MAX_LENGTH, decode_cursor, encode_cursor
 from consolidator.service.database import Database
 from consolidator.service.requests import Answer
 from consolidator.service.sessions import lifecycle, listing, messages
-from consolidator.service.sessions.listing import SessionCursor, SessionOrder
 
 router = APIRouter(tags=["sessions"])
 Limit = Annotated[int, Query(ge=1, le=200, description="how many at most")]

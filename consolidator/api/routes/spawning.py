@@ -16,11 +16,11 @@ from consolidator.api.routes.sessions import Cursor, Limit, show_page
 from consolidator.api.schemas.session import SessionId, SessionPage
 from consolidator.api.schemas.spawn import Spawn, SubAgent
 from consolidator.api.streaming import ALSO_READ, STREAMED, stream_sub_agent
+from consolidator.models.session import SessionCursor
 from consolidator.service.cursors import decode_cursor, encode_cursor
 from consolidator.service.database import Database
 from consolidator.service.requests import Answer
 from consolidator.service.sessions import listing, spawning
-from consolidator.service.sessions.listing import SessionCursor
 
 router = APIRouter(tags=["children"])
 

@@ -22,10 +22,10 @@ from consolidator.api.schemas.work import (
     TaskEnd,
     TaskList,
 )
+from consolidator.runtime.session.scratchpad import ScratchpadEdit
 from consolidator.service.database import Database
 from consolidator.service.requests import Answer
 from consolidator.service.sessions import following, scratchpad, seeds, tasks
-from consolidator.service.sessions.scratchpad import ScratchpadEdit
 
 router = APIRouter(tags=["work"])
 

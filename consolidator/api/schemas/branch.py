@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from consolidator.api.schemas.child import ChildOverrides, Position
 from consolidator.api.schemas.session import Input
 from consolidator.models.session import SessionRow
-from consolidator.service.sessions.branches import (
+from consolidator.runtime.rerun.branches import (
     BranchComparison,
     BranchRequest,
     branch_kind,

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from consolidator.api.schemas.session import Input
 from consolidator.models.session import SessionRow
-from consolidator.service.sessions.spawning import ResultMode, SpawnRequest, SpawnResult
+from consolidator.runtime.session.spawn_request import ResultMode, SpawnRequest, SpawnResult
 
 
 class ContextMessage(Input):

@@ -13,14 +13,8 @@ from consolidator.cli.common import run
 from consolidator.cli.output import AsJson, Limit, Table, emit, print_line, sanitize, shorten
 from consolidator.errors import UsageError
 from consolidator.models.agent import AgentRow
-from consolidator.service.sessions.agents import (
-    FIELDS,
-    change_agent,
-    delete_agent,
-    get_agent,
-    list_agent_versions,
-    list_agents,
-)
+from consolidator.runtime.session.agent_defaults import FIELDS
+from consolidator.service.sessions.agents import change_agent, delete_agent, get_agent, list_agent_versions, list_agents
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="An agent's name, the first part of its sessions' keys.")]
 _COLUMNS = {

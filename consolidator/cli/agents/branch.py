@@ -14,16 +14,18 @@ from consolidator.cli.common import run, run_in
 from consolidator.cli.options import require_at_most_one
 from consolidator.cli.output import AsJson, Limit, Table, emit, format_usd, print_line
 from consolidator.models.session import SessionRow
-from consolidator.service.database import Database
-from consolidator.service.sessions.branches import (
+from consolidator.runtime.lineage.children import BranchKind
+from consolidator.runtime.rerun.branches import (
     BRANCH_KINDS,
     BranchComparison,
-    BranchKind,
     BranchRequest,
     branch_kind,
     branch_status,
-    commit_steer,
     committed_seq,
+)
+from consolidator.service.database import Database
+from consolidator.service.sessions.branches import (
+    commit_steer,
     create_branch,
     discard_branch,
     list_branches,

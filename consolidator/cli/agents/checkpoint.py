@@ -12,11 +12,11 @@ from consolidator.cli.agents.tool_file import ToolOptions
 from consolidator.cli.common import SessionName, parse_pairs, parse_span, run, run_in
 from consolidator.cli.options import require_at_most_one
 from consolidator.cli.output import AsJson, Limit, Table, emit, pluralize, print_line, shorten
+from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.session import SessionRow
+from consolidator.runtime.lineage.checkpoints import FOR_EVER
 from consolidator.service.database import Database
 from consolidator.service.sessions.checkpoints import (
-    FOR_EVER,
-    CheckpointRow,
     create_checkpoint,
     delete_checkpoint,
     list_checkpoints,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from consolidator.cli.agents.session_options import AddPrompt, PromptOptions, Threshold
-from consolidator.service.sessions.forks import Overrides
+from consolidator.runtime.session.overrides import Overrides
 
 At = Annotated[int | None, typer.Option(help="After this event (seq); by default the latest at which nothing is open.")]
 

@@ -11,8 +11,9 @@ from consolidator.cli.common import SessionName, read_text, run_in
 from consolidator.cli.options import SURFACE
 from consolidator.cli.output import AsJson, emit, print_line
 from consolidator.errors import UsageError
+from consolidator.runtime.session.scratchpad import Scratchpad, ScratchpadEdit
 from consolidator.service.database import Database
-from consolidator.service.sessions.scratchpad import Scratchpad, ScratchpadEdit, change_scratchpad, read_scratchpad
+from consolidator.service.sessions.scratchpad import change_scratchpad, read_scratchpad
 from consolidator.settings import Settings
 
 

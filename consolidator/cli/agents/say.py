@@ -8,8 +8,9 @@ import typer
 
 from consolidator.cli.common import SessionName, run_in
 from consolidator.cli.output import AsJson, emit
+from consolidator.runtime.turn.sessions import MessageMode
 from consolidator.service.database import Database
-from consolidator.service.sessions.messages import MessageMode, send_message, stop_turn
+from consolidator.service.sessions.messages import send_message, stop_turn
 from consolidator.settings import Settings
 
 

@@ -25,9 +25,11 @@ from consolidator.cli.output import (
 from consolidator.errors import UsageError
 from consolidator.models.seed import Seed, SeedRow
 from consolidator.models.session import SessionRow
+from consolidator.runtime.session.hydration import MAX_MESSAGES, HydratedSession
+from consolidator.runtime.session.session_request import SessionRequest
 from consolidator.service.database import Database
-from consolidator.service.sessions.hydrate import MAX_MESSAGES, HydratedSession, hydrate_session
-from consolidator.service.sessions.lifecycle import SessionRequest, create_session, end_session
+from consolidator.service.sessions.hydrate import hydrate_session
+from consolidator.service.sessions.lifecycle import create_session, end_session
 from consolidator.service.sessions.listing import SessionDetails, session_status, show_session
 from consolidator.service.sessions.seeds import list_seeds
 from consolidator.settings import Settings

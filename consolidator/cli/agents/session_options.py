@@ -10,8 +10,8 @@ import typer
 
 from consolidator.cli.common import parse_pairs, parse_path, parse_span
 from consolidator.errors import UsageError
+from consolidator.runtime.session.agent_defaults import parse_amount
 from consolidator.service.agents.context import STRATEGIES
-from consolidator.service.amounts import parse_amount
 
 Model = Annotated[str | None, typer.Option(help="A model's name, or `auto`: a policy chooses, turn by turn.")]
 AddPrompt = Annotated[str | None, typer.Option("--add-prompt", help="Add to the inherited system prompt.")]

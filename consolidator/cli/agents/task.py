@@ -10,7 +10,8 @@ from consolidator.cli.common import SessionName, run_in
 from consolidator.cli.options import SURFACE
 from consolidator.cli.output import AsJson, Limit, Table, emit, shorten
 from consolidator.errors import UsageError
-from consolidator.service.sessions.tasks import OUTCOMES, TaskRow, finish_task, list_tasks, start_task
+from consolidator.runtime.session.tasks import OUTCOMES
+from consolidator.service.sessions.tasks import TaskRow, finish_task, list_tasks, start_task
 
 _TASKS = Table(
     "tasks",

@@ -12,9 +12,9 @@ from consolidator.cli.output import AsJson, print_json_line, print_line, sanitiz
 from consolidator.cli.streams import write_now
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
+from consolidator.runtime.live.items import FollowedItem
 from consolidator.service.database import Database
 from consolidator.service.log.events import follow_events, read_events
-from consolidator.service.sessions.following import FollowedItem
 from consolidator.settings import Settings
 
 _MAX_SEQ = 2**31 - 1

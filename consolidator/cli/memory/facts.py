@@ -24,10 +24,9 @@ from consolidator.cli.output import (
 )
 from consolidator.cli.query_group import QueryGroup
 from consolidator.errors import UsageError
-from consolidator.models.fact import FactRow
+from consolidator.models.fact import UNKNOWN_START, FactRow
 from consolidator.models.memory_filter import FactFilter, MemoryFilter
 from consolidator.service.memory.facts import (
-    UNKNOWN_START,
     correct_fact,
     forget_fact,
     list_facts,

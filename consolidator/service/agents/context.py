@@ -7,9 +7,10 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from consolidator.context.build import DEFAULT_LAST, Context, advance_history, build_context, context_budget
-from consolidator.context.compaction import Compaction
-from consolidator.context.strategies import STRATEGIES
+from consolidator.context.build import DEFAULT_LAST, advance_history, build_context, context_budget
+from consolidator.context.build import Context as Context
+from consolidator.context.compaction import Compaction as Compaction
+from consolidator.context.strategies import STRATEGIES as STRATEGIES
 from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.llm.client import create_client
@@ -30,10 +31,6 @@ from consolidator.store.sessions import sessions
 from consolidator.store.sessions.lineage import load_lineage, read_lineage
 from consolidator.store.turns import context, generation
 
-__all__ = [
-    "STRATEGIES", "Compaction", "Context", "ShownContext", "compact_session", "list_compactions", "preview_context",
-    "rebuild_context",
-]  # fmt: skip
 _LOOKED_BACK = 500  # events before a point among which the call of the model that it belongs to is looked for
 _BY_AGENT = (EventType.THINKING_START, EventType.ASSISTANT_RESPONSE, EventType.TOOL_CALL)
 

@@ -10,7 +10,6 @@ from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.memory import daily
 from consolidator.store.memory.daily import DayRow, RepeatedFailureRow
 
-__all__ = ["DayRow", "RecentDays", "RepeatedFailureRow", "find_first_fact", "load_days"]
 MAX_FAILURES = 20
 
 

@@ -9,8 +9,6 @@ from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.memory import run_memory
 from consolidator.store.memory.run_memory import KINDS, MemoryKind, RememberedRow
 
-__all__ = ["MemoryKind", "RememberedRow", "load_run_memory"]
-
 
 async def load_run_memory(
     database: Database, *, started_at: datetime, finished_at: datetime | None, limit: int = 10, viewer: Viewer = OWNER

@@ -6,45 +6,21 @@ from collections.abc import Callable, Collection
 
 from consolidator.database import Connection, Database
 from consolidator.errors import Forbidden, NotFound
-from consolidator.models.session import SessionRow
-from consolidator.runtime.lineage.children import BranchKind
+from consolidator.models.session import SessionFilter, SessionRow
 from consolidator.runtime.rerun import branches as runtime
 from consolidator.runtime.rerun.branches import (
-    BRANCH_KINDS,
     BranchComparison,
     BranchRequest,
-    BranchStatus,
     branch_kind,
-    branch_status,
-    committed_seq,
 )
-from consolidator.runtime.session.overrides import Overrides
 from consolidator.runtime.turn.harness import Harness
 from consolidator.service.sessions.access import find_session, get_session
 from consolidator.service.sessions.forks import check_tools
-from consolidator.service.sessions.listing import SessionFilter, list_sessions
+from consolidator.service.sessions.listing import list_sessions
 from consolidator.service.sessions.messages import may_speak_as
 from consolidator.service.viewer import OWNER, Scope, Viewer
 from consolidator.settings import Settings
 from consolidator.store.sessions import sessions
-
-__all__ = [
-    "BRANCH_KINDS",
-    "BranchComparison",
-    "BranchKind",
-    "BranchRequest",
-    "BranchStatus",
-    "Overrides",
-    "branch_kind",
-    "branch_status",
-    "commit_steer",
-    "committed_seq",
-    "compare_branch",
-    "create_branch",
-    "discard_branch",
-    "list_branches",
-    "run_branch",
-]
 
 
 async def create_branch(

@@ -17,7 +17,8 @@ from consolidator.errors import DatabaseError, ImportRefused
 from consolidator.formats import native
 from consolidator.formats.bundle import BundleWriter
 from consolidator.formats.bundle_order import ChunkOrder
-from consolidator.jobs.importing.bundle_import import ImportedBundle, import_bundle
+from consolidator.jobs.importing.bundle_import import ImportedBundle as ImportedBundle
+from consolidator.jobs.importing.bundle_import import import_bundle
 from consolidator.jobs.importing.report import ImportReport
 from consolidator.llm.redaction.redact import redact, redact_json
 from consolidator.models.checkpoint import CheckpointRow
@@ -32,7 +33,6 @@ from consolidator.store.log.events import Span
 from consolidator.store.sessions import checkpoints, seeds, sessions
 from consolidator.store.sessions.lineage import load_lineage
 
-__all__ = ["ImportedBundle", "load_bundle", "load_bundle_file", "stream_bundle"]
 _PAGE = 500  # events read at once
 _MAX_CHECKPOINTS = 1000
 _PAGE_BYTES = 16 * 1024 * 1024  # of large values that are in memory at once

@@ -11,18 +11,12 @@ from consolidator.errors import NotFound
 from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.session import SessionRow
 from consolidator.runtime.lineage import checkpoints
-from consolidator.runtime.lineage.checkpoints import FOR_EVER
 from consolidator.runtime.session.overrides import NO_OVERRIDES, Overrides
 from consolidator.service.sessions.access import get_session
 from consolidator.service.sessions.forks import check_tools
 from consolidator.service.viewer import OWNER, Scope, Viewer
 from consolidator.settings import Settings
 from consolidator.store.sessions import checkpoints as store
-
-__all__ = [
-    "FOR_EVER", "CheckpointRow", "create_checkpoint", "delete_checkpoint", "find_restorable", "get_checkpoint",
-    "list_checkpoints", "restore_checkpoint",
-]  # fmt: skip
 
 
 async def create_checkpoint(

@@ -7,16 +7,14 @@ from contextlib import aclosing
 
 from consolidator.database import Database
 from consolidator.errors import UsageError
-from consolidator.runtime.live.hub import FollowHub, open_hub
+from consolidator.runtime.live.hub import FollowHub
 from consolidator.runtime.live.items import Cursor, FollowedItem, begun_message
 from consolidator.service.sessions.access import get_session
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.turns import following as store
-from consolidator.store.turns.following import SessionMarks
+from consolidator.store.turns.following import SessionMarks as SessionMarks
 
 MAX_SURFACE_LENGTH = 200
-
-__all__ = ["Cursor", "FollowHub", "FollowedItem", "SessionMarks", "acknowledge", "follow", "open_hub"]
 
 
 async def follow(

@@ -14,8 +14,6 @@ from consolidator.service.sessions.access import get_session
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import Settings
 
-__all__ = ["Overrides", "check_tools", "fork_session"]
-
 
 def check_tools(driver_tools: Collection[str] | None, session: SessionRow, overrides: Overrides) -> None:
     """Raise UsageError for tools that a child of a session is to have, but not what drives sessions here.

@@ -6,13 +6,12 @@ from dataclasses import replace
 
 from consolidator.database import Database
 from consolidator.runtime.session import hydration
-from consolidator.runtime.session.hydration import MAX_LISTED, MAX_MESSAGES, HydratedSession
+from consolidator.runtime.session.hydration import MAX_MESSAGES as MAX_MESSAGES
+from consolidator.runtime.session.hydration import HydratedSession as HydratedSession
 from consolidator.service.sessions.access import get_session
 from consolidator.service.sessions.listing import read_titles
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import Settings
-
-__all__ = ["MAX_LISTED", "MAX_MESSAGES", "HydratedSession", "hydrate_session"]
 
 
 async def hydrate_session(

@@ -15,7 +15,7 @@ from consolidator.llm.prices import context_window
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.text.title import title_of
 from consolidator.models.principal import is_persons_word
-from consolidator.models.session import SessionCursor, SessionFilter, SessionOrder, SessionRow, StoredStatus
+from consolidator.models.session import SessionCursor, SessionFilter, SessionOrder, SessionRow
 from consolidator.runtime.session.routing import compared_model
 from consolidator.service.agents.context import preview_context
 from consolidator.service.sessions.access import find_session, get_session
@@ -25,21 +25,6 @@ from consolidator.store.sessions import session_list
 from consolidator.store.sessions import sessions as session_store
 from consolidator.store.sessions.projects import resolve_project
 
-__all__ = [
-    "ContextUse",
-    "SessionCursor",
-    "SessionDetails",
-    "SessionFilter",
-    "SessionOrder",
-    "SessionPage",
-    "SessionStatus",
-    "StoredStatus",
-    "list_children",
-    "list_family",
-    "list_sessions",
-    "session_status",
-    "show_session",
-]
 SessionStatus = Literal["ended", "running", "waiting", "pending", "failed", "idle"]
 STATUSES: tuple[SessionStatus, ...] = get_args(SessionStatus)
 

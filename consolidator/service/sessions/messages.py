@@ -14,8 +14,6 @@ from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.sessions import sessions
 from consolidator.store.turns import lease
 
-__all__ = ["MessageMode", "may_speak_as", "request_wake", "send_message", "stop_turn"]
-
 
 async def send_message(
     database: Database,

@@ -5,12 +5,10 @@ from __future__ import annotations
 from consolidator.database import Database
 from consolidator.models.principal import Role, name_principal
 from consolidator.runtime.session import scratchpad as runtime
-from consolidator.runtime.session.scratchpad import EDIT_MODES, EditMode, Scratchpad, ScratchpadEdit
+from consolidator.runtime.session.scratchpad import Scratchpad, ScratchpadEdit
 from consolidator.service.sessions.access import find_session, get_session
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import Settings
-
-__all__ = ["EDIT_MODES", "EditMode", "Scratchpad", "ScratchpadEdit", "change_scratchpad", "read_scratchpad"]
 
 
 async def read_scratchpad(

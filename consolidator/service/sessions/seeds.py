@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from consolidator.database import Database
-from consolidator.models.seed import Seed, SeedRow
+from consolidator.models.seed import SeedRow
 from consolidator.service.sessions.access import get_session
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.sessions import seeds
-
-__all__ = ["Seed", "SeedRow", "list_seeds"]
 
 
 async def list_seeds(database: Database, session_id: str, *, viewer: Viewer = OWNER) -> list[SeedRow]:

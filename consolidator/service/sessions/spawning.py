@@ -7,24 +7,13 @@ from dataclasses import replace
 from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.models.session import SessionRow
-from consolidator.runtime.session.spawn_request import RESULT_MODES, ResultMode, SpawnRequest, SpawnResult
+from consolidator.runtime.session.spawn_request import SpawnRequest, SpawnResult
 from consolidator.runtime.turn.harness import Harness
 from consolidator.runtime.turn.sub_agents import create_sub_agent, is_unfinished, list_unfinished, read_result
 from consolidator.runtime.turn.wake import spawn_sub_agent
 from consolidator.service.sessions.access import get_session
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.sessions import sessions
-
-__all__ = [
-    "RESULT_MODES",
-    "ResultMode",
-    "SpawnRequest",
-    "SpawnResult",
-    "list_sub_agents_at_work",
-    "read_sub_agent",
-    "spawn",
-    "start_sub_agent",
-]
 
 
 async def spawn(

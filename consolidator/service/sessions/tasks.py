@@ -5,13 +5,11 @@ from __future__ import annotations
 from consolidator.database import Database
 from consolidator.models.principal import Role, name_principal
 from consolidator.runtime.session import tasks
-from consolidator.runtime.session.tasks import OUTCOMES, TaskOutcome
+from consolidator.runtime.session.tasks import TaskOutcome
 from consolidator.service.sessions.access import find_session, get_session
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.sessions import tasks as store
-from consolidator.store.sessions.tasks import TaskRow
-
-__all__ = ["OUTCOMES", "TaskOutcome", "TaskRow", "finish_task", "list_tasks", "start_task"]
+from consolidator.store.sessions.tasks import TaskRow as TaskRow
 
 
 async def list_tasks(database: Database, session: str, *, limit: int = 50, viewer: Viewer = OWNER) -> list[TaskRow]:

@@ -12,14 +12,13 @@ from starlette.routing import Route
 
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import MemoryScope
-from consolidator.models.session import SessionRow
+from consolidator.models.session import SessionCursor, SessionFilter, SessionRow
 from consolidator.runtime.turn.harness import waits_for_driver
+from consolidator.runtime.turn.sessions import MessageMode
 from consolidator.service.agents.context import rebuild_context
 from consolidator.service.agents.costs import load_costs
 from consolidator.service.memory.recall import answer_query
 from consolidator.service.sessions import checkpoints, lifecycle, listing, lookup, messages
-from consolidator.service.sessions.listing import SessionCursor, SessionFilter
-from consolidator.service.sessions.messages import MessageMode
 from consolidator.ui.conversation import fold_entries, list_texts, to_text
 from consolidator.ui.family import draw_family
 from consolidator.ui.live import stream_session
