@@ -35,12 +35,10 @@ from consolidator.api.routes import (
     children,
     context,
     events,
-    hydrate,
     memory,
     messages,
     nights,
     sessions,
-    spawning,
     work,
 )
 from consolidator.errors import ConsolidatorError, as_disk_full
@@ -61,13 +59,11 @@ _ROUTERS = tuple(
     for module in (
         bundles,
         sessions,
-        hydrate,
         messages,
         events,
         context,
         children,
         branches,
-        spawning,
         work,
         calls,
         agents,

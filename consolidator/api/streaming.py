@@ -18,11 +18,11 @@ from consolidator.api.guard import EVENT_STREAM
 from consolidator.api.problems import Problem
 from consolidator.api.replies import to_document
 from consolidator.api.schemas.event import Event
-from consolidator.api.schemas.spawn import SubAgent
+from consolidator.api.schemas.message import SubAgent
 from consolidator.errors import DatabaseUnavailable
 from consolidator.runtime.live.items import Cursor, FollowedItem
 from consolidator.runtime.turn.harness import waits_for_driver
-from consolidator.service.sessions import lookup, spawning
+from consolidator.service.sessions import access, spawning
 from consolidator.service.sessions.following import SessionMarks, follow
 from consolidator.service.viewer import Scope
 
@@ -52,7 +52,7 @@ async def stream_session(
 
     Raises NotFound, and a problem for a cursor beyond the log, before it begins.
     """
-    session = await lookup.load_session(call.database, session_id, viewer=call.viewer)
+    session = await access.load_session(call.database, session_id, viewer=call.viewer)
     if after.seq > session.head:
         raise Problem(problems.BAD_REQUEST, f"{after} is beyond the end of the session, which is {session.head}")
     return _respond(call, _follow(call, session_id, after, None, whole=whole, history=history))

@@ -36,7 +36,7 @@ _PANELS: dict[str, dict[str, tuple[str | _Noun, str]]] = {
         "learned": ("start.learned:learned_command", "what your agents learned"),
         "ui": ("start.ui:ui_command", "memory in a browser: see it, correct it"),
         "config": ("start.config:config_command", "the settings in force, and where each comes from"),
-        "tokenizer": ("start.tokenizer:tokenizer_command", "fetch the vocabulary that counts tokens exactly"),
+        "tokenizer": ("start.config:tokenizer_command", "fetch the vocabulary that counts tokens exactly"),
     },
     "Memory": {
         "recall": ("memory.recall:recall_command", "ask memory, each line with its citation"),
@@ -50,7 +50,7 @@ _PANELS: dict[str, dict[str, tuple[str | _Noun, str]]] = {
         "friction": ("memory.lessons:friction_command", "what keeps failing, and what then works"),
         "brief": ("memory.lessons:brief_command", "what the next session is told"),
         "explain": ("memory.explain:explain_command", "the words, sessions and run that a memory rests on"),
-        "next": ("memory.suggestions:next_command", "what usually follows in a session"),
+        "next": ("memory.procedures:next_command", "what usually follows in a session"),
         "revisions": ("memory.revisions:revisions_command", "drafts of the facts, read again by another model"),
         "mcp": ("memory.mcp:mcp_command", "serve memory to Claude Code, Codex, Cursor and others"),
     },
@@ -113,9 +113,9 @@ _PANELS: dict[str, dict[str, tuple[str | _Noun, str]]] = {
         ),
         "call": (
             {
-                "approve": ("agents.call:approve_command", "allow a call that waits for approval"),
-                "deny": ("agents.call:deny_command", "deny a call that waits for approval"),
-                "resolve": ("agents.call:resolve_command", "settle a call whose outcome is unknown"),
+                "approve": ("agents.say:approve_command", "allow a call that waits for approval"),
+                "deny": ("agents.say:deny_command", "deny a call that waits for approval"),
+                "resolve": ("agents.say:resolve_command", "settle a call whose outcome is unknown"),
             },
             "calls that wait for a person's decision",
         ),

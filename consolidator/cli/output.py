@@ -37,8 +37,7 @@ from rich.text import Text
 from consolidator.cli.streams import OutputClosed, write_now, write_text
 from consolidator.errors import Interrupted, UsageError
 from consolidator.models.audience import describe_peer
-from consolidator.service.json_encoding import encode_json
-from consolidator.service.visible_text import escape_invisible, mark_invisible, strip_invisible_in
+from consolidator.service.encoding import encode_json, escape_invisible, mark_invisible, strip_invisible_in
 
 T = TypeVar("T")
 

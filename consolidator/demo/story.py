@@ -24,7 +24,7 @@ from consolidator.jobs.nightly import JOBS, Job
 from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import FactFilter, ProcedureFilter, SolutionFilter
 from consolidator.models.solution import SolutionRow
-from consolidator.service.json_encoding import encode_json
+from consolidator.service.encoding import encode_json
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.facts import list_facts
 from consolidator.service.memory.procedures import list_procedures

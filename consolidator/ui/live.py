@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from consolidator.errors import DatabaseUnavailable
 from consolidator.runtime.live.items import Cursor, FollowedItem
 from consolidator.runtime.turn.harness import waits_for_driver
-from consolidator.service.sessions import lookup
+from consolidator.service.sessions import access
 from consolidator.service.sessions.following import SessionMarks, follow
 from consolidator.ui.conversation import to_entry
 from consolidator.ui.guard import PREFIX, PageProblem, cookie_name
@@ -31,7 +31,7 @@ async def stream_session(request: Request, session_id: str) -> Response:
     services, viewer = services_of(request), viewer_of(request)
     if services.hub is None:
         raise PageProblem(503, "Nothing is streamed here", "Load the page again to see what came.")
-    session = await lookup.load_session(services.database, session_id, viewer=viewer)
+    session = await access.load_session(services.database, session_id, viewer=viewer)
     named = request.headers.get("last-event-id") or request.query_params.get("after") or str(session.head)
     after = Cursor.parse(named[:40])
     frames = _frames(request, session.id, after)

@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 
 from consolidator.models.audience import describe_peer
 from consolidator.models.fact import UNKNOWN_START
-from consolidator.service.visible_text import mark_invisible
+from consolidator.service.encoding import mark_invisible
 
 MAX_SHOWN, MIN_SHOWN = 4000, 200  # characters of one text; a line of a log may have millions
 

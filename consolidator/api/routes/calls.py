@@ -9,8 +9,8 @@ from starlette.responses import Response
 
 from consolidator.api.call import Reading, Writing, operation, to_answer
 from consolidator.api.replies import reply
-from consolidator.api.schemas.attention import AttentionList, WaitingCall
 from consolidator.api.schemas.message import Decided, Resolution, Verdict
+from consolidator.api.schemas.work import AttentionList, WaitingCall
 from consolidator.service.sessions import decisions
 
 router = APIRouter(tags=["calls"])

@@ -1,8 +1,8 @@
-"""Tasks, the scratchpad and seeds of a session."""
+"""Tasks, the scratchpad and seeds of a session, and calls that wait for a person."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -10,7 +10,7 @@ from consolidator.api.schemas.rows import RowAnswer, of_row
 from consolidator.api.schemas.session import Input
 from consolidator.models.seed import SeedRow
 from consolidator.runtime.session.scratchpad import Scratchpad as StoredScratchpad
-from consolidator.service.sessions.tasks import TaskRow
+from consolidator.service.sessions.work import TaskRow
 
 
 class NewTask(Input):
@@ -81,3 +81,21 @@ class Acknowledged(BaseModel):
 
     session_id: str
     messages: int = Field(description="how many messages the cursor names")
+
+
+class WaitingCall(BaseModel):
+    """A call that waits for a person."""
+
+    call_id: str
+    session_id: str
+    key: str | None
+    agent: str
+    kind: str = Field(description="approval, or uncertain: nobody knows whether it ran")
+    tool: str | None
+    arguments: Any = Field(default=None, description="as far as they were noted")
+
+
+class AttentionList(BaseModel):
+    """Calls that wait for a person."""
+
+    calls: list[WaitingCall]

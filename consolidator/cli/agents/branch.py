@@ -7,8 +7,8 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from consolidator.cli.agents.child_options import At, ChildOptions
 from consolidator.cli.agents.rerun import print_comparison
+from consolidator.cli.agents.session_options import At, ChildOptions
 from consolidator.cli.agents.tool_file import ToolOptions
 from consolidator.cli.common import run, run_in
 from consolidator.cli.options import require_at_most_one

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.agents.child_options import At, ChildOptions
+from consolidator.cli.agents.session_options import At, ChildOptions
 from consolidator.cli.agents.tool_file import ToolOptions
 from consolidator.cli.common import SessionName, parse_pairs, parse_span, run, run_in
 from consolidator.cli.options import require_at_most_one
@@ -16,13 +16,13 @@ from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.session import SessionRow
 from consolidator.runtime.lineage.checkpoints import FOR_EVER
 from consolidator.service.database import Database
-from consolidator.service.sessions.checkpoints import (
+from consolidator.service.sessions.children import (
     create_checkpoint,
     delete_checkpoint,
+    fork_session,
     list_checkpoints,
     restore_checkpoint,
 )
-from consolidator.service.sessions.forks import fork_session
 from consolidator.settings import Settings
 
 Current = Annotated[bool, typer.Option("--current", help="Let the session's key name the new one from now on.")]

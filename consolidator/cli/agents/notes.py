@@ -13,7 +13,7 @@ from consolidator.cli.output import AsJson, emit, print_line
 from consolidator.errors import UsageError
 from consolidator.runtime.session.scratchpad import Scratchpad, ScratchpadEdit
 from consolidator.service.database import Database
-from consolidator.service.sessions.scratchpad import change_scratchpad, read_scratchpad
+from consolidator.service.sessions.work import change_scratchpad, read_scratchpad
 from consolidator.settings import Settings
 
 

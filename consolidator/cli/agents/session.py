@@ -28,10 +28,9 @@ from consolidator.models.session import SessionRow
 from consolidator.runtime.session.hydration import MAX_MESSAGES, HydratedSession
 from consolidator.runtime.session.session_request import SessionRequest
 from consolidator.service.database import Database
-from consolidator.service.sessions.hydrate import hydrate_session
 from consolidator.service.sessions.lifecycle import create_session, end_session
 from consolidator.service.sessions.listing import SessionDetails, session_status, show_session
-from consolidator.service.sessions.seeds import list_seeds
+from consolidator.service.sessions.state import hydrate_session, list_seeds
 from consolidator.settings import Settings
 
 _MESSAGES = Table(

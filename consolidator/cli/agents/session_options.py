@@ -11,6 +11,7 @@ import typer
 from consolidator.cli.common import parse_pairs, parse_path, parse_span
 from consolidator.errors import UsageError
 from consolidator.runtime.session.agent_defaults import parse_amount
+from consolidator.runtime.session.overrides import Overrides
 from consolidator.service.agents.context import STRATEGIES
 
 Model = Annotated[str | None, typer.Option(help="A model's name, or `auto`: a policy chooses, turn by turn.")]
@@ -86,3 +87,19 @@ def _read_template(name: str) -> str:
 def parse_seconds(span: str | None) -> int | None:
     """Parse a time to live such as "7d" into seconds."""
     return None if span is None else int(parse_span(span).total_seconds())
+
+
+At = Annotated[int | None, typer.Option(help="After this event (seq); by default the latest at which nothing is open.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildOptions(PromptOptions):
+    """What a child of a session does differently."""
+
+    add_prompt: AddPrompt = None
+    compaction_threshold: Threshold = None
+
+    def to_overrides(self) -> Overrides:
+        """Return what the child does differently. Raises UsageError for what no session could run with."""
+        patch = None if self.add_prompt is None else {"append": self.add_prompt}
+        return Overrides(prompt_patch=patch, compaction_threshold=self.compaction_threshold, **self.values())

@@ -11,7 +11,7 @@ from consolidator.cli.options import SURFACE
 from consolidator.cli.output import AsJson, Limit, Table, emit, shorten
 from consolidator.errors import UsageError
 from consolidator.runtime.session.tasks import OUTCOMES
-from consolidator.service.sessions.tasks import TaskRow, finish_task, list_tasks, start_task
+from consolidator.service.sessions.work import TaskRow, finish_task, list_tasks, start_task
 
 _TASKS = Table(
     "tasks",

@@ -33,12 +33,11 @@ from consolidator.runtime.tools.arguments import BoundCall
 from consolidator.runtime.tools.tool import CallContext, Tool
 from consolidator.runtime.turn import sessions
 from consolidator.runtime.turn.harness import Delta
-from consolidator.service.log.sessions import find_session_id
+from consolidator.service.sessions.access import find_session_id
 from consolidator.service.sessions.listing import list_sessions
 from consolidator.service.sessions.messages import stop_turn
-from consolidator.service.sessions.scratchpad import change_scratchpad
 from consolidator.service.sessions.state import read_state
-from consolidator.service.sessions.tasks import finish_task, start_task
+from consolidator.service.sessions.work import change_scratchpad, finish_task, start_task
 
 _MAX_SESSIONS = 20
 _DEFAULT_TURNS = 10  # that /history shows

@@ -13,7 +13,7 @@ from consolidator.errors import ModelError, UsageError
 from consolidator.runtime.live.driver import DUE_OUTCOMES
 from consolidator.runtime.turn.wake import WakeResult
 from consolidator.service.database import Database
-from consolidator.service.log.sessions import find_session_id
+from consolidator.service.sessions.access import find_session_id
 from consolidator.settings import Settings
 
 _WOKEN = Table(

@@ -25,8 +25,8 @@ from consolidator.errors import UsageError
 from consolidator.models.session import SessionFilter, SessionOrder, SessionRow, StoredStatus
 from consolidator.runtime.turn.sessions import list_attention
 from consolidator.service.database import Database
-from consolidator.service.log.sessions import find_session_id
 from consolidator.service.memory.decision_log import CHANNEL as MEMORY_CHANNEL
+from consolidator.service.sessions.access import find_session_id
 from consolidator.service.sessions.listing import SessionPage, list_sessions, session_status
 from consolidator.settings import Settings
 

@@ -1,13 +1,14 @@
-"""consolidator procedures: what agents do again and again, also as Agent Skills."""
+"""consolidator procedures and next: what agents do again and again, also as Agent Skills, and what usually follows."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from consolidator.cli.common import parse_path, run
+from consolidator.cli.common import SessionName, parse_path, run
 from consolidator.cli.options import OwnerOptions, spread
 from consolidator.cli.output import (
     OUT,
@@ -20,6 +21,7 @@ from consolidator.cli.output import (
     print_entry,
     print_line,
     short_id,
+    shorten,
 )
 from consolidator.cli.query_group import QueryGroup
 from consolidator.errors import UsageError
@@ -27,6 +29,7 @@ from consolidator.models.memory_filter import ProcedureFilter
 from consolidator.models.procedure import MIN_SUCCESS, ProcedureRow
 from consolidator.service.memory.procedures import list_procedures
 from consolidator.service.memory.skills import export_skills
+from consolidator.service.memory.suggestions import suggest_next_calls
 
 EverythingOption = Annotated[bool, typer.Option("--all", help="Also procedures that are not worth telling.")]
 procedures_app = typer.Typer(cls=QueryGroup, invoke_without_command=True)
@@ -113,3 +116,23 @@ def export_command(
             f"{pluralize(len(exported.failing), 'procedure')} left out: less than {MIN_SUCCESS:.0%} of the sessions or "
             "calls with them worked (`--all` exports everything)"
         )
+
+
+_NEXT = Table(
+    "what usually follows",
+    {
+        "call": "symbol",
+        "arguments": lambda call: shorten(json.dumps(call["arguments"], ensure_ascii=False), 120),
+        "likely": lambda call: f"{call['likelihood']:.0%}",
+        "sure": lambda call: f"{call['confidence']:.0%}",
+        "why": lambda call: shorten(call["why"], 100),
+    },
+    right=("likely", "sure"),
+)
+
+
+def next_command(session: SessionName, limit: Limit = 5, as_json: AsJson = False) -> None:
+    """Show what usually follows in a session: the next call, its arguments filled in, with confidence."""
+    suggestions = run(lambda database, _: suggest_next_calls(database, session, limit=limit))
+    show = _NEXT if suggestions else "no prediction: too few sessions contain this sequence"
+    emit(suggestions, show, as_json=as_json)

@@ -14,8 +14,8 @@ from consolidator.runtime.rerun.branches import (
     branch_kind,
 )
 from consolidator.runtime.turn.harness import Harness
-from consolidator.service.sessions.access import find_session, get_session
-from consolidator.service.sessions.forks import check_tools
+from consolidator.service.sessions.access import find_session, get_session, load_session
+from consolidator.service.sessions.children import check_tools
 from consolidator.service.sessions.listing import list_sessions
 from consolidator.service.sessions.messages import may_speak_as
 from consolidator.service.viewer import OWNER, Scope, Viewer
@@ -67,8 +67,7 @@ async def list_branches(
     database: Database, session_id: str, *, limit: int = 50, viewer: Viewer = OWNER
 ) -> list[SessionRow]:
     """Return a session's branches, the newest first. Raises Forbidden and NotFound."""
-    async with database.connection() as conn:
-        session = await get_session(conn, viewer, session_id, "read")
+    session = await load_session(database, session_id, "read", viewer=viewer)
     wanted = SessionFilter(parent=session.id, kind="branch")
     return (await list_sessions(database, wanted, order="created", limit=limit, viewer=viewer)).sessions
 

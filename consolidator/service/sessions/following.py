@@ -9,7 +9,7 @@ from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.runtime.live.hub import FollowHub
 from consolidator.runtime.live.items import Cursor, FollowedItem, begun_message
-from consolidator.service.sessions.access import get_session
+from consolidator.service.sessions.access import get_session, load_session
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.turns import following as store
 from consolidator.store.turns.following import SessionMarks as SessionMarks
@@ -33,8 +33,7 @@ async def follow(
     with the session. Raises Forbidden, NotFound, and UsageError for a cursor that is none or lies beyond the log.
     """
     cursor = Cursor.parse(after) if isinstance(after, str) else after
-    async with hub.database.connection() as conn:
-        session = await get_session(conn, viewer, session_id, "read")
+    session = await load_session(hub.database, session_id, "read", viewer=viewer)
     async with aclosing(hub.follow(session.id, cursor, whole=whole, history=history)) as items:
         async for item in items:
             yield item

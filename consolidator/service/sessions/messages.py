@@ -9,7 +9,7 @@ from consolidator.models.session_key import is_group
 from consolidator.runtime.session.changes import check_driven_here, session_ended
 from consolidator.runtime.turn import sessions as runtime
 from consolidator.runtime.turn.sessions import MessageMode
-from consolidator.service.sessions.access import get_session
+from consolidator.service.sessions.access import get_session, load_session
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.sessions import sessions
 from consolidator.store.turns import lease
@@ -30,8 +30,7 @@ async def send_message(
     """
     if not may_speak_as(viewer, speaker):
         raise Forbidden("this credential is for one peer, who is the speaker: leave speaker out")
-    async with database.connection() as conn:
-        session = await get_session(conn, viewer, session_id, "write")
+    session = await load_session(database, session_id, "write", viewer=viewer)
     return await runtime.send_message(database, session.id, text, mode=mode, speaker=speaker, surface=viewer.name)
 
 
@@ -45,8 +44,7 @@ async def stop_turn(database: Database, session_id: str, *, viewer: Viewer = OWN
 
     Returns the seq of that in the log; None where nothing is under way. Raises SessionClosed.
     """
-    async with database.connection() as conn:
-        session = await get_session(conn, viewer, session_id, "write")
+    session = await load_session(database, session_id, "write", viewer=viewer)
     return await runtime.stop_turn(database, session.id, surface=viewer.name)
 
 

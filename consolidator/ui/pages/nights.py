@@ -14,9 +14,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from consolidator.service.memory.daily import load_run_memory
 from consolidator.service.nights import runs
 from consolidator.service.nights.due import due_days
-from consolidator.service.nights.run_memory import load_run_memory
 from consolidator.service.nights.runs import ListedRun
 from consolidator.ui.guard import PageProblem
 from consolidator.ui.view import (

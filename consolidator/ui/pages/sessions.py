@@ -18,7 +18,7 @@ from consolidator.runtime.turn.sessions import MessageMode
 from consolidator.service.agents.context import rebuild_context
 from consolidator.service.agents.costs import load_costs
 from consolidator.service.memory.recall import answer_query
-from consolidator.service.sessions import checkpoints, lifecycle, listing, lookup, messages
+from consolidator.service.sessions import access, children, lifecycle, listing, messages
 from consolidator.ui.conversation import fold_entries, list_texts, to_text
 from consolidator.ui.family import draw_family
 from consolidator.ui.live import stream_session
@@ -98,7 +98,7 @@ async def show_session(request: Request) -> Response:
     is_open = session.status == "open" and not session.is_driven_elsewhere
     from_end = position is None and not whole and (is_open or "end" in request.query_params)
     after = session.head - EVENTS_SHOWN if from_end else (session.base_seq if position is None else position[0])
-    _, events = await lookup.load_events(database, session.id, after=after, limit=EVENTS_SHOWN, viewer=viewer)
+    _, events = await access.load_events(database, session.id, after=after, limit=EVENTS_SHOWN, viewer=viewer)
     last = events[-1].seq if events else session.head
     first = max(session.base_seq, session.pruned_to) + 1
     more = [last] if last < session.head else None
@@ -130,7 +130,7 @@ async def _show_at(request: Request, details: listing.SessionDetails, at: int) -
     services, viewer = services_of(request), viewer_of(request)
     session = details.session
     shown = await rebuild_context(services.database, services.settings, session.id, at, viewer=viewer)
-    _, events = await lookup.load_events(
+    _, events = await access.load_events(
         services.database,
         session.id,
         after=shown.at - EVENTS_BEFORE,
@@ -171,7 +171,7 @@ async def _load_family(request: Request, session: SessionRow) -> Any:
     database, viewer = services_of(request).database, viewer_of(request)
     page = await listing.list_family(database, session.id, viewer=viewer)
     of = [row.id for row in page.sessions]
-    points = await checkpoints.list_checkpoints_of_each(database, of, viewer=viewer)
+    points = await children.list_checkpoints_of_each(database, of, viewer=viewer)
     if len(page.sessions) < 2 and not points:
         return None
     return draw_family(page.sessions, page.titles, points)

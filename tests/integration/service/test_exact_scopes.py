@@ -11,7 +11,7 @@ from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import FactFilter, MemoryFilter, MemoryScope, ProcedureFilter, SolutionFilter
 from consolidator.models.session import SessionFilter
-from consolidator.service.json_encoding import encode_json
+from consolidator.service.encoding import encode_json
 from consolidator.service.memory.facts import list_facts, list_rejected
 from consolidator.service.memory.learned import load_learned
 from consolidator.service.memory.procedures import list_procedures

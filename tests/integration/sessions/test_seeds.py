@@ -19,7 +19,7 @@ from consolidator.runtime.turn import sessions as people
 from consolidator.service.agents.context import preview_context
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.sessions.lifecycle import create_session
-from consolidator.service.sessions.seeds import list_seeds
+from consolidator.service.sessions.state import list_seeds
 from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer

@@ -1,1 +1,0 @@
-"""Amounts of money that people type."""
