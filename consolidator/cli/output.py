@@ -83,6 +83,23 @@ class Table:
         print_table(self.title, tuple(self.columns), cells, right=self.right, nothing=self.nothing, main=self.main)
 
 
+def table(
+    title: str, columns: str, /, *, nothing: str | None = None, main: str | None = None, **cells: Callable[[Any], Any]
+) -> Table:
+    """Return a table of columns such as `>events=head`: `>` is for numbers, `=` for an attribute of another name.
+
+    `cells` are functions of a row, by the names of their columns.
+    """
+    cell_of: dict[str, str | Callable[[Any], Any]] = {}
+    names = columns.split(", ")
+    for column in names:
+        name, _, attribute = column.removeprefix(">").partition("=")
+        key = name.replace(" ", "_")
+        cell_of[name] = cells.get(key) or attribute or key
+    right = [column.removeprefix(">").partition("=")[0] for column in names if column.startswith(">")]
+    return Table(title, cell_of, right, nothing, main)
+
+
 def _cell(row: Any, column: str | Callable[[Any], Any]) -> Any:
     if not isinstance(column, str):
         return column(row)

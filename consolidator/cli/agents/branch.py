@@ -12,7 +12,7 @@ from consolidator.cli.agents.session_options import At, ChildOptions
 from consolidator.cli.agents.tool_file import ToolOptions
 from consolidator.cli.common import run, run_in
 from consolidator.cli.options import require_at_most_one
-from consolidator.cli.output import AsJson, Limit, Table, emit, format_usd, print_line
+from consolidator.cli.output import AsJson, Limit, emit, format_usd, print_line, table
 from consolidator.models.session import SessionRow
 from consolidator.runtime.lineage.children import BranchKind
 from consolidator.runtime.rerun.branches import (
@@ -33,18 +33,12 @@ from consolidator.service.sessions.branches import (
 )
 from consolidator.settings import Settings
 
-BRANCHES = Table(
+BRANCHES = table(
     "branches",
-    {
-        "branch": "id",
-        "kind": lambda row: branch_kind(row),
-        "after event": "base_seq",
-        "status": lambda row: branch_status(row),
-        "turns": "turns",
-        "cost": lambda row: format_usd(row.cost),
-        "created": "created_at",
-    },
-    right=("after event", "turns", "cost"),
+    "branch=id, kind, >after event=base_seq, status, >turns, >cost, created=created_at",
+    kind=lambda row: branch_kind(row),
+    status=lambda row: branch_status(row),
+    cost=lambda row: format_usd(row.cost),
 )
 
 

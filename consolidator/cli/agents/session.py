@@ -14,13 +14,13 @@ from consolidator.cli.agents.session_options import SessionOptions
 from consolidator.cli.common import SessionName, parse_pairs, parse_path, run, run_in
 from consolidator.cli.output import (
     AsJson,
-    Table,
     emit,
     format_usd,
     print_line,
     print_note,
     sanitize,
     shorten,
+    table,
 )
 from consolidator.errors import UsageError
 from consolidator.models.seed import Seed, SeedRow
@@ -33,14 +33,11 @@ from consolidator.service.sessions.listing import SessionDetails, session_status
 from consolidator.service.sessions.state import hydrate_session, list_seeds
 from consolidator.settings import Settings
 
-_MESSAGES = Table(
+_MESSAGES = table(
     "messages",
-    {
-        "seq": "seq",
-        "what": lambda event: event.type.value,
-        "who": "principal",
-        "text": lambda event: _text_of(event.data),
-    },
+    "seq, what, who=principal, text",
+    what=lambda event: event.type.value,
+    text=lambda event: _text_of(event.data),
 )
 
 

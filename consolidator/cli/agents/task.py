@@ -8,22 +8,16 @@ import typer
 
 from consolidator.cli.common import SessionName, run_in
 from consolidator.cli.options import SURFACE
-from consolidator.cli.output import AsJson, Limit, Table, emit, shorten
+from consolidator.cli.output import AsJson, Limit, emit, shorten, table
 from consolidator.errors import UsageError
 from consolidator.runtime.session.tasks import OUTCOMES
 from consolidator.service.sessions.work import TaskRow, finish_task, list_tasks, start_task
 
-_TASKS = Table(
+_TASKS = table(
     "tasks",
-    {
-        "task": "id",
-        "title": lambda row: shorten(row.title, 60),
-        "outcome": lambda row: row.outcome or "open",
-        "steers": "steers",
-        "started": "started_at",
-        "ended": "ended_at",
-    },
-    right=("steers",),
+    "task=id, title, outcome, >steers, started=started_at, ended=ended_at",
+    title=lambda row: shorten(row.title, 60),
+    outcome=lambda row: row.outcome or "open",
 )
 
 

@@ -10,13 +10,13 @@ from consolidator.cli.common import run
 from consolidator.cli.output import (
     AsJson,
     Limit,
-    Table,
     confirm,
     emit,
     pluralize,
     print_line,
     print_note,
     shorten,
+    table,
 )
 from consolidator.errors import UsageError
 from consolidator.hooks.client import stop_service
@@ -27,11 +27,7 @@ from consolidator.service.log.everything import describe_everything, erase_every
 from consolidator.settings import load_settings
 
 _REFUSAL = "nothing was erased"
-_TABLE = Table(
-    "erasures",
-    {"erased": "erased_at", "session": "session_id", "events": "events", "derived": "derived", "reason": "reason"},
-    right=("events", "derived"),
-)
+_TABLE = table("erasures", "erased=erased_at, session=session_id, >events, >derived, reason")
 
 
 def erase_command(

@@ -20,6 +20,7 @@ from consolidator.cli.output import (
     owner_name,
     short_id,
     shorten,
+    table,
 )
 from consolidator.errors import UsageError
 from consolidator.models.session import SessionFilter, SessionOrder, SessionRow, StoredStatus
@@ -32,17 +33,12 @@ from consolidator.settings import Settings
 
 STATUSES = get_args(StoredStatus)
 _NEEDS = {"approval": "approve or deny", "uncertain": "resolve ok or failed"}
-_CALLS = Table(
+_CALLS = table(
     "calls that wait for a person",
-    {
-        "call": "call",
-        "waits for": lambda call: _NEEDS[call["kind"]],
-        "tool": "tool",
-        "arguments": lambda call: shorten(call.get("arguments"), 60),
-        "session": "session",
-        "key": "key",
-    },
+    "call, waits for, tool, arguments, session, key",
     nothing="no call waits for a person",
+    waits_for=lambda call: _NEEDS[call["kind"]],
+    arguments=lambda call: shorten(call.get("arguments"), 60),
 )
 
 

@@ -14,7 +14,6 @@ from consolidator.cli.output import (
     OUT,
     AsJson,
     Limit,
-    Table,
     emit,
     owner_name,
     pluralize,
@@ -22,6 +21,7 @@ from consolidator.cli.output import (
     print_line,
     short_id,
     shorten,
+    table,
 )
 from consolidator.cli.query_group import QueryGroup
 from consolidator.errors import UsageError
@@ -33,16 +33,12 @@ from consolidator.service.memory.suggestions import suggest_next_calls
 
 EverythingOption = Annotated[bool, typer.Option("--all", help="Also procedures that are not worth telling.")]
 procedures_app = typer.Typer(cls=QueryGroup, invoke_without_command=True)
-_TABLE = Table(
+_TABLE = table(
     "procedures",
-    {
-        "id": lambda procedure: short_id(procedure.id),
-        "steps": "title",
-        "sessions": "support",
-        "worked": lambda procedure: _success_rate(procedure),
-        "of": lambda procedure: _owner(procedure),
-    },
-    right=("sessions", "worked"),
+    "id, steps=title, >sessions=support, >worked, of",
+    id=lambda procedure: short_id(procedure.id),
+    worked=lambda procedure: _success_rate(procedure),
+    of=lambda procedure: _owner(procedure),
 )
 
 
@@ -118,16 +114,13 @@ def export_command(
         )
 
 
-_NEXT = Table(
+_NEXT = table(
     "what usually follows",
-    {
-        "call": "symbol",
-        "arguments": lambda call: shorten(json.dumps(call["arguments"], ensure_ascii=False), 120),
-        "likely": lambda call: f"{call['likelihood']:.0%}",
-        "sure": lambda call: f"{call['confidence']:.0%}",
-        "why": lambda call: shorten(call["why"], 100),
-    },
-    right=("likely", "sure"),
+    "call=symbol, arguments, >likely, >sure, why",
+    arguments=lambda call: shorten(json.dumps(call["arguments"], ensure_ascii=False), 120),
+    likely=lambda call: f"{call['likelihood']:.0%}",
+    sure=lambda call: f"{call['confidence']:.0%}",
+    why=lambda call: shorten(call["why"], 100),
 )
 
 

@@ -14,13 +14,13 @@ from consolidator.cli.output import (
     OUT,
     AsJson,
     Limit,
-    Table,
     emit,
     owner_name,
     pluralize,
     print_entry,
     print_line,
     short_id,
+    table,
 )
 from consolidator.models.memory_filter import SolutionFilter
 from consolidator.models.solution import SolutionRow
@@ -28,16 +28,13 @@ from consolidator.service.database import Database
 from consolidator.service.memory.solutions import find_solutions, list_solutions
 from consolidator.settings import Settings
 
-_TABLE = Table(
+_TABLE = table(
     "solutions",
-    {
-        "id": lambda solution: short_id(solution.id),
-        "error and fix": lambda solution: _line(solution),
-        "confirmed": lambda solution: "yes" if solution.confirmed else "",
-        "sessions": "sessions",
-        "of": lambda solution: _owner(solution),
-    },
-    right=("sessions",),
+    "id, error and fix, confirmed, >sessions, of",
+    id=lambda solution: short_id(solution.id),
+    error_and_fix=lambda solution: _line(solution),
+    confirmed=lambda solution: "yes" if solution.confirmed else "",
+    of=lambda solution: _owner(solution),
 )
 
 
