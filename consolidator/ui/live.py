@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from consolidator.errors import DatabaseUnavailable
 from consolidator.runtime.live.items import Cursor, FollowedItem
 from consolidator.runtime.turn.harness import waits_for_driver
 from consolidator.service.sessions import access
-from consolidator.service.sessions.following import SessionMarks, follow
+from consolidator.service.sessions.following import SessionMarks, follow, keep_alive
 from consolidator.ui.conversation import to_entry
 from consolidator.ui.guard import PREFIX, PageProblem, cookie_name
 from consolidator.ui.rendering import show_text
 from consolidator.ui.view import services_of, viewer_of
-
-KEEP_ALIVE_SECONDS = 15.0  # between two signs of life; then the login is looked at again, too
 
 
 async def stream_session(request: Request, session_id: str) -> Response:
@@ -36,7 +32,16 @@ async def stream_session(request: Request, session_id: str) -> Response:
     after = Cursor.parse(named[:40])
     frames = _frames(request, session.id, after)
     headers = {"x-accel-buffering": "no"}
-    return StreamingResponse(_with_signs_of_life(request, frames), media_type="text/event-stream", headers=headers)
+    login = request.cookies.get(cookie_name(request.headers), "")
+
+    async def is_logged_in() -> bool:
+        return services.logins.find(login) is not None
+
+    def end(reason: str) -> bytes | None:
+        return _frame("end", "") if reason == "unauthorized" else None  # else the browser connects again, and goes on
+
+    content = keep_alive(frames, services.stopping, is_logged_in, end)
+    return StreamingResponse(content, media_type="text/event-stream", headers=headers)
 
 
 async def _frames(request: Request, session_id: str, after: Cursor) -> AsyncGenerator[bytes, None]:
@@ -84,36 +89,3 @@ def _frame(kind: str, data: str, cursor: str | None = None) -> bytes:
     """Return one server-sent event; its data are one line."""
     lines = ([f"id: {cursor}"] if cursor else []) + [f"event: {kind}", f"data: {data}", "", ""]
     return "\n".join(lines).encode()
-
-
-async def _with_signs_of_life(request: Request, frames: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
-    """Yield frames, and a comment where none comes for a while; end with the login or the service."""
-    services = services_of(request)
-    stopping = asyncio.create_task(services.stopping.wait())
-    coming: asyncio.Future[bytes] | None = None
-    try:
-        while not services.stopping.is_set():
-            coming = coming or asyncio.ensure_future(anext(frames))
-            done, _ = await asyncio.wait(
-                (coming, stopping), timeout=KEEP_ALIVE_SECONDS, return_when=asyncio.FIRST_COMPLETED
-            )
-            if coming in done:
-                frame, coming = coming, None
-                try:
-                    yield frame.result()
-                except StopAsyncIteration:
-                    return
-            elif stopping not in done:
-                if services.logins.find(request.cookies.get(cookie_name(request.headers), "")) is None:
-                    yield _frame("end", "")
-                    return
-                yield b": still here\n\n"
-    except DatabaseUnavailable:
-        return  # the browser connects again, and goes on where it was
-    finally:
-        stopping.cancel()
-        if coming is not None:
-            coming.cancel()
-            with suppress(asyncio.CancelledError, StopAsyncIteration, DatabaseUnavailable):
-                await coming
-        await frames.aclose()
