@@ -6,7 +6,6 @@ import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from consolidator.runtime.live.items import Cursor, FollowedItem
@@ -16,23 +15,23 @@ from consolidator.service.sessions.following import SessionMarks, follow, keep_a
 from consolidator.ui.conversation import to_entry
 from consolidator.ui.guard import PREFIX, PageProblem, cookie_name
 from consolidator.ui.rendering import show_text
-from consolidator.ui.view import services_of, viewer_of
+from consolidator.ui.view import PageRequest
 
 
-async def stream_session(request: Request, session_id: str) -> Response:
+async def stream_session(page: PageRequest, session_id: str) -> Response:
     """Return the stream of what comes in a session after the event that the address or the browser names.
 
     Raises NotFound, and a problem where nothing follows sessions here.
     """
-    services, viewer = services_of(request), viewer_of(request)
+    services, viewer = page.services, page.viewer
     if services.hub is None:
         raise PageProblem(503, "Nothing is streamed here", "Load the page again to see what came.")
     session = await access.load_session(services.database, session_id, viewer=viewer)
-    named = request.headers.get("last-event-id") or request.query_params.get("after") or str(session.head)
+    named = page.headers.get("last-event-id") or page.query_params.get("after") or str(session.head)
     after = Cursor.parse(named[:40])
-    frames = _frames(request, session.id, after)
+    frames = _frames(page, session.id, after)
     headers = {"x-accel-buffering": "no"}
-    login = request.cookies.get(cookie_name(request.headers), "")
+    login = page.cookies.get(cookie_name(page.headers), "")
 
     async def is_logged_in() -> bool:
         return services.logins.find(login) is not None
@@ -44,28 +43,28 @@ async def stream_session(request: Request, session_id: str) -> Response:
     return StreamingResponse(content, media_type="text/event-stream", headers=headers)
 
 
-async def _frames(request: Request, session_id: str, after: Cursor) -> AsyncGenerator[bytes, None]:
-    services, viewer = services_of(request), viewer_of(request)
+async def _frames(page: PageRequest, session_id: str, after: Cursor) -> AsyncGenerator[bytes, None]:
+    services, viewer = page.services, page.viewer
     assert services.hub is not None
     async with aclosing(follow(services.hub, session_id, after=after, viewer=viewer)) as items:
         async for item in items:
-            if (frame := _to_frame(request, item)) is not None:
+            if (frame := _to_frame(page, item)) is not None:
                 yield frame
     yield _frame("end", "")
 
 
-def _to_frame(request: Request, item: FollowedItem) -> bytes | None:
+def _to_frame(page: PageRequest, item: FollowedItem) -> bytes | None:
     """Return what a browser is sent of an item; None where it is nothing to see."""
     cursor = str(item.cursor)
     if item.piece is not None:
         said = {"message": item.piece.message_id, "text": show_text(item.piece.text, 100_000)}
         return _frame("piece", json.dumps(said), cursor)
     if item.marks is not None:
-        return _frame("state", json.dumps(_describe_state(item.marks, is_driving=services_of(request).is_driving)))
+        return _frame("state", json.dumps(_describe_state(item.marks, is_driving=page.services.is_driving)))
     if item.event is None:
         return None
     entry = None if item.came_in_pieces else to_entry(item.event)
-    environment = services_of(request).environment
+    environment = page.services.environment
     html = ""
     if entry is not None:
         macro = environment.get_template("conversation.html").module.said  # type: ignore[attr-defined]
