@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from consolidator.api.schemas.child import ChildOverrides, Position
+from consolidator.api.schemas.rows import list_of
 from consolidator.api.schemas.session import Input
 from consolidator.models.session import SessionRow
 from consolidator.runtime.rerun.branches import (
@@ -124,7 +125,4 @@ class Branch(BaseModel):
         )
 
 
-class BranchList(BaseModel):
-    """A session's branches, the newest first."""
-
-    branches: list[Branch]
+BranchList = list_of("BranchList", "A session's branches, the newest first.", branches=Branch)

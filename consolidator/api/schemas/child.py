@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from consolidator.api.schemas.rows import RowAnswer, of_row
+from consolidator.api.schemas.rows import RowAnswer, list_of, of_row
 from consolidator.api.schemas.session import Input, ModelOptions
 from consolidator.models.checkpoint import CheckpointRow
 from consolidator.runtime.session.agent_defaults import MAX_SECONDS
@@ -54,10 +54,7 @@ class Checkpoint(RowAnswer):
     """A checkpoint: it keeps from retention what a restore needs, until it expires."""
 
 
-class CheckpointList(BaseModel):
-    """A session's checkpoints, the latest point first."""
-
-    checkpoints: list[Checkpoint]
+CheckpointList = list_of("CheckpointList", "A session's checkpoints, the latest point first.", checkpoints=Checkpoint)
 
 
 class Restore(Input):

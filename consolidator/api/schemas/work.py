@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from consolidator.api.schemas.rows import RowAnswer, of_row
+from consolidator.api.schemas.rows import RowAnswer, list_of, of_row
 from consolidator.api.schemas.session import Input
 from consolidator.models.seed import SeedRow
 from consolidator.runtime.session.scratchpad import Scratchpad as StoredScratchpad
@@ -34,10 +34,7 @@ class Task(RowAnswer):
     title: str | None = Field(description="null for a credential that may not read")
 
 
-class TaskList(BaseModel):
-    """The tasks of a session, the latest first."""
-
-    tasks: list[Task]
+TaskList = list_of("TaskList", "The tasks of a session, the latest first.", tasks=Task)
 
 
 class ScratchpadChange(Input):
@@ -61,10 +58,7 @@ class StoredSeed(RowAnswer):
     """A part of what a session's model saw at the start."""
 
 
-class SeedList(BaseModel):
-    """What a session's model saw at the start, in order."""
-
-    seeds: list[StoredSeed]
+SeedList = list_of("SeedList", "What a session's model saw at the start, in order.", seeds=StoredSeed)
 
 
 class Shown(Input):
@@ -95,7 +89,4 @@ class WaitingCall(BaseModel):
     arguments: Any = Field(default=None, description="as far as they were noted")
 
 
-class AttentionList(BaseModel):
-    """Calls that wait for a person."""
-
-    calls: list[WaitingCall]
+AttentionList = list_of("AttentionList", "Calls that wait for a person.", calls=WaitingCall)

@@ -35,7 +35,7 @@ from consolidator.runtime.turn import sessions
 from consolidator.runtime.turn.harness import Delta
 from consolidator.service.sessions.access import find_session_id
 from consolidator.service.sessions.listing import list_sessions
-from consolidator.service.sessions.messages import stop_turn
+from consolidator.service.sessions.people import stop_turn
 from consolidator.service.sessions.state import read_state
 from consolidator.service.sessions.work import change_scratchpad, finish_task, start_task
 
