@@ -76,15 +76,27 @@ class Table:
     right: Sequence[str] = ()  # the columns of numbers
     nothing: str | None = None  # the sentence for no rows
     main: str | None = None  # the column that leads on a narrow terminal, by default the longest
+    entry: Callable[[Any], Iterable[Any]] | None = None  # a row's text and details on a terminal, if too long for cells
 
     def print(self, rows: Iterable[Any]) -> None:
         """Print the rows."""
+        rows = list(rows)
+        if rows and OUT.is_terminal and self.entry is not None:
+            for row in rows:
+                print_entry(*self.entry(row))
+            return
         cells = ([_cell(row, column) for column in self.columns.values()] for row in rows)
         print_table(self.title, tuple(self.columns), cells, right=self.right, nothing=self.nothing, main=self.main)
 
 
 def table(
-    title: str, columns: str, /, *, nothing: str | None = None, main: str | None = None, **cells: Callable[[Any], Any]
+    title: str,
+    columns: str,
+    /,
+    *,
+    nothing: str | None = None,
+    entry: Callable[[Any], Iterable[Any]] | None = None,
+    **cells: Callable[[Any], Any],
 ) -> Table:
     """Return a table of columns such as `>events=head`: `>` is for numbers, `=` for an attribute of another name.
 
@@ -97,7 +109,7 @@ def table(
         key = name.replace(" ", "_")
         cell_of[name] = cells.get(key) or attribute or key
     right = [column.removeprefix(">").partition("=")[0] for column in names if column.startswith(">")]
-    return Table(title, cell_of, right, nothing, main)
+    return Table(title, cell_of, right, nothing, entry=entry)
 
 
 def _cell(row: Any, column: str | Callable[[Any], Any]) -> Any:

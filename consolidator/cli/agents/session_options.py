@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.common import parse_pairs, parse_path, parse_span
-from consolidator.errors import UsageError
+from consolidator.cli.common import parse_pairs, parse_span, read_text
 from consolidator.runtime.session.agent_defaults import parse_amount
 from consolidator.runtime.session.overrides import Overrides
 from consolidator.service.agents.context import STRATEGIES
@@ -51,7 +49,7 @@ class PromptOptions:
         return {
             "model": self.model,
             "system": self.system,
-            "template": None if self.template is None else _read_template(self.template),
+            "template": None if self.template is None else read_text(self.template),
             "parameters": parse_pairs(self.parameter, "parameter"),
             "tools": None if self.tool is None else tuple(self.tool),
             "strategy": self.strategy,
@@ -73,15 +71,6 @@ class SessionOptions(PromptOptions):
         """Return the options as a request has them. Raises UsageError for what no session could run with."""
         more = {"max_steps": self.max_steps, "session_ttl_seconds": parse_seconds(self.session_ttl)}
         return PromptOptions.values(self) | more
-
-
-def _read_template(name: str) -> str:
-    path: Path = parse_path(name)
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise UsageError(f"cannot read the template {path}: {reason}") from error
 
 
 def parse_seconds(span: str | None) -> int | None:

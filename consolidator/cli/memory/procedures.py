@@ -11,13 +11,11 @@ import typer
 from consolidator.cli.common import SessionName, parse_path, run
 from consolidator.cli.options import OwnerOptions, spread
 from consolidator.cli.output import (
-    OUT,
     AsJson,
     Limit,
     emit,
     owner_name,
     pluralize,
-    print_entry,
     print_line,
     short_id,
     shorten,
@@ -36,10 +34,14 @@ procedures_app = typer.Typer(cls=QueryGroup, invoke_without_command=True)
 _TABLE = table(
     "procedures",
     "id, steps=title, >sessions=support, >worked, of",
+    entry=lambda procedure: (
+        procedure.title, "", pluralize(procedure.support, "session"), f"worked {_success_rate(procedure)}",
+        _owner(procedure), short_id(procedure.id),
+    ),
     id=lambda procedure: short_id(procedure.id),
     worked=lambda procedure: _success_rate(procedure),
     of=lambda procedure: _owner(procedure),
-)
+)  # fmt: skip
 
 
 @procedures_app.callback()
@@ -66,13 +68,7 @@ def procedures_command(
             database, ProcedureFilter(**owner.values(), query=query, include_unworthy=everything, limit=limit)
         )
     )
-    emit(procedures, _print_entries if procedures and OUT.is_terminal else _TABLE, as_json=as_json)
-
-
-def _print_entries(procedures: list[ProcedureRow]) -> None:
-    for procedure in procedures:
-        sessions, worked = pluralize(procedure.support, "session"), f"worked {_success_rate(procedure)}"
-        print_entry(procedure.title, "", sessions, worked, _owner(procedure), short_id(procedure.id))
+    emit(procedures, _TABLE, as_json=as_json)
 
 
 def _success_rate(procedure: ProcedureRow) -> str:

@@ -101,13 +101,7 @@ async def recall(
     Searches by words, and also by vectors if `settings` name an embedding model.
     """
     answer = await answer_query(
-        database,
-        query,
-        scope,
-        token_budget=token_budget,
-        limit=limit,
-        settings=settings,
-        viewer=viewer,
+        database, query, scope, token_budget=token_budget, limit=limit, settings=settings, viewer=viewer
     )
     if database.access != "reader":
         async with database.transaction(flushed=False) as conn:
