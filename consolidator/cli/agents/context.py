@@ -16,13 +16,7 @@ from consolidator.errors import UsageError
 from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
 from consolidator.runtime.tools.tool import Toolbox
-from consolidator.service.agents.context import (
-    Compaction,
-    Context,
-    compact_session,
-    list_compactions,
-    preview_context,
-)
+from consolidator.service.agents.context import Compaction, Context, compact_session, list_compactions, preview_context
 
 _FORMATS = ("openai", "anthropic")
 _COMPACTIONS = table(

@@ -12,16 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from consolidator.cli.agents.session_options import SessionOptions
 from consolidator.cli.common import SessionName, parse_pairs, parse_path, run, run_in
-from consolidator.cli.output import (
-    AsJson,
-    emit,
-    format_usd,
-    print_line,
-    print_note,
-    sanitize,
-    shorten,
-    table,
-)
+from consolidator.cli.output import AsJson, emit, format_usd, print_line, print_note, sanitize, shorten, table
 from consolidator.errors import UsageError
 from consolidator.models.seed import Seed, SeedRow
 from consolidator.models.session import SessionRow

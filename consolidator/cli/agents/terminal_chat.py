@@ -11,15 +11,7 @@ from typing import Any
 
 from consolidator.cli.agents import chat_children as children
 from consolidator.cli.agents.show import print_state
-from consolidator.cli.output import (
-    format_usd,
-    print_line,
-    print_note,
-    print_table,
-    print_warning,
-    sanitize,
-    shorten,
-)
+from consolidator.cli.output import format_usd, print_line, print_note, print_table, print_warning, sanitize, shorten
 from consolidator.cli.stdin import StdinLines
 from consolidator.cli.streams import write_now
 from consolidator.errors import ConsolidatorError, UsageError

@@ -7,17 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from consolidator.cli.common import run
-from consolidator.cli.output import (
-    AsJson,
-    Limit,
-    confirm,
-    emit,
-    pluralize,
-    print_line,
-    print_note,
-    shorten,
-    table,
-)
+from consolidator.cli.output import AsJson, Limit, confirm, emit, pluralize, print_line, print_note, shorten, table
 from consolidator.errors import UsageError
 from consolidator.hooks.client import stop_service
 from consolidator.service.clients.rules_file import list_rule_files

@@ -11,17 +11,7 @@ import typer
 
 from consolidator.cli.common import parse_moment, run
 from consolidator.cli.options import OwnerOptions, spread
-from consolidator.cli.output import (
-    AgentOption,
-    AsJson,
-    Limit,
-    emit,
-    owner_name,
-    print_line,
-    short_id,
-    shorten,
-    table,
-)
+from consolidator.cli.output import AgentOption, AsJson, Limit, emit, owner_name, print_line, short_id, shorten, table
 from consolidator.cli.query_group import QueryGroup
 from consolidator.errors import UsageError
 from consolidator.models.fact import UNKNOWN_START, FactRow

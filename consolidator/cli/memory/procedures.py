@@ -10,17 +10,7 @@ import typer
 
 from consolidator.cli.common import SessionName, parse_path, run
 from consolidator.cli.options import OwnerOptions, spread
-from consolidator.cli.output import (
-    AsJson,
-    Limit,
-    emit,
-    owner_name,
-    pluralize,
-    print_line,
-    short_id,
-    shorten,
-    table,
-)
+from consolidator.cli.output import AsJson, Limit, emit, owner_name, pluralize, print_line, short_id, shorten, table
 from consolidator.cli.query_group import QueryGroup
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import ProcedureFilter

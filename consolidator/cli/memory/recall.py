@@ -13,13 +13,7 @@ from consolidator.errors import UsageError
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.database import Database
 from consolidator.service.log.working_directory import find_project
-from consolidator.service.memory.recall import (
-    DEFAULT_LIMIT,
-    DEFAULT_TOKEN_BUDGET,
-    NOTHING_KNOWN,
-    RecallResult,
-    recall,
-)
+from consolidator.service.memory.recall import DEFAULT_LIMIT, DEFAULT_TOKEN_BUDGET, NOTHING_KNOWN, RecallResult, recall
 from consolidator.settings import Settings
 
 

@@ -10,15 +10,7 @@ import typer
 from consolidator.cli.commands import SEARCH
 from consolidator.cli.common import run
 from consolidator.cli.options import OwnerOptions
-from consolidator.cli.output import (
-    AsJson,
-    Limit,
-    emit,
-    owner_name,
-    pluralize,
-    short_id,
-    table,
-)
+from consolidator.cli.output import AsJson, Limit, emit, owner_name, pluralize, short_id, table
 from consolidator.models.memory_filter import SolutionFilter
 from consolidator.models.solution import SolutionRow
 from consolidator.service.database import Database

@@ -8,11 +8,7 @@ from consolidator.database import Connection, Database
 from consolidator.errors import Forbidden, NotFound
 from consolidator.models.session import SessionFilter, SessionRow
 from consolidator.runtime.rerun import branches as runtime
-from consolidator.runtime.rerun.branches import (
-    BranchComparison,
-    BranchRequest,
-    branch_kind,
-)
+from consolidator.runtime.rerun.branches import BranchComparison, BranchRequest, branch_kind
 from consolidator.runtime.turn.harness import Harness
 from consolidator.service.sessions.access import find_session, get_session, load_session
 from consolidator.service.sessions.children import check_tools
