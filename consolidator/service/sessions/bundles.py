@@ -43,13 +43,12 @@ async def stream_bundle(
     session_name: str,
     *,
     exact: bool = False,
-    with_ancestors: bool = True,
     viewer: Viewer = OWNER,
     lost: list[str] | None = None,
 ) -> AsyncIterator[str]:
     """Yield the lines of a session's bundle; `exact` keeps credentials, which are redacted otherwise.
 
-    With `with_ancestors` it has what the session reads of its ancestors' logs; those that are gone are left out.
+    It has what the session reads of its ancestors' logs, too; those that are gone are left out.
     `lost` gets which values are lost, and where: a note takes their place.
 
     Each page is read on a connection of its own: nothing is held between two lines. Raises NotFound, Forbidden for
@@ -59,7 +58,7 @@ async def stream_bundle(
         viewer.check_may("admin")
     async with database.connection() as conn:
         session = await find_session(conn, viewer, session_name, "read")
-        parts = await _list_parts(conn, session) if with_ancestors else []
+        parts = await _list_parts(conn, session)
     lost = [] if lost is None else lost
     exporters = [_SessionExporter(database, row, lost, exact=exact, upto=upto) for row, upto in parts]
     exporters.append(_SessionExporter(database, session, lost, exact=exact))

@@ -9,11 +9,10 @@ from consolidator.errors import UsageError
 from consolidator.models.session import SessionRow
 from consolidator.runtime.session.spawn_request import SpawnRequest, SpawnResult
 from consolidator.runtime.turn.harness import Harness
-from consolidator.runtime.turn.sub_agents import create_sub_agent, is_unfinished, list_unfinished, read_result
+from consolidator.runtime.turn.sub_agents import create_sub_agent, is_unfinished, read_result
 from consolidator.runtime.turn.wake import spawn_sub_agent
 from consolidator.service.sessions.access import load_session
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.sessions import sessions
 
 
 async def spawn(
@@ -58,11 +57,3 @@ async def read_sub_agent(
     if session.kind != "sub-agent" or session.trigger_id is None:
         raise UsageError(f"session {session.id} is no sub-agent: only those have a result")
     return session, None if is_unfinished(session) else await read_result(database, session.id)
-
-
-async def list_sub_agents_at_work(harness: Harness, session_id: str, *, viewer: Viewer = OWNER) -> list[SessionRow]:
-    """Return the sub-agents of a session whose end its log does not have yet. Raises Forbidden and NotFound."""
-    session = await load_session(harness.database, session_id, "read", viewer=viewer)
-    children = await list_unfinished(harness.database, session.id)
-    async with harness.database.connection() as conn:
-        return await sessions.get_each(conn, [child.id for child in children])
