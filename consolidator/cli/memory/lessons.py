@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from consolidator.cli.common import run
-from consolidator.cli.options import OwnerOptions
+from consolidator.cli.options import OwnerOptions, PlaceOption
 from consolidator.cli.output import (
     AgentOption,
     AsJson,
@@ -87,10 +87,7 @@ def brief_command(
     *,
     moment: Annotated[str, typer.Option(help="start, prompt, call or failure.")] = "start",
     command: Annotated[str | None, typer.Option(help="With --moment failure: the command that failed.")] = None,
-    project: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="A project: its path or its last part; by default the working directory's."),
-    ] = None,
+    project: PlaceOption = None,
     agent: AgentOption = None,
     as_json: AsJson = False,
 ) -> None:
