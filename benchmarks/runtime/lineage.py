@@ -12,8 +12,7 @@ from consolidator.context.build import advance_history
 from consolidator.database import Database
 from consolidator.models.event import NewEvent, with_principals
 from consolidator.models.payload import EventType
-from consolidator.service.sessions.checkpoints import create_checkpoint, restore_checkpoint
-from consolidator.service.sessions.forks import fork_session
+from consolidator.service.sessions.children import create_checkpoint, fork_session, restore_checkpoint
 from consolidator.settings import Settings
 from consolidator.store.log import events
 from consolidator.store.sessions import sessions

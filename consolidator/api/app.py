@@ -35,22 +35,20 @@ from consolidator.api.routes import (
     children,
     context,
     events,
-    hydrate,
     memory,
     messages,
     nights,
     sessions,
-    spawning,
     work,
 )
 from consolidator.errors import ConsolidatorError, as_disk_full
 from consolidator.llm.redaction.redact import redact
+from consolidator.runtime.live.hub import FollowHub
 from consolidator.runtime.turn.harness import Harness
 from consolidator.service.bearer import BearerTokens
 from consolidator.service.credentials import open_tokens
 from consolidator.service.database import Database
 from consolidator.service.nights.requested import RequestedRuns
-from consolidator.service.sessions.following import FollowHub
 from consolidator.settings import Settings
 
 log = logging.getLogger("consolidator.api")
@@ -61,13 +59,11 @@ _ROUTERS = tuple(
     for module in (
         bundles,
         sessions,
-        hydrate,
         messages,
         events,
         context,
         children,
         branches,
-        spawning,
         work,
         calls,
         agents,

@@ -16,12 +16,12 @@ from starlette.responses import Response
 from consolidator.api import limits, problems, replies
 from consolidator.api.guard import EVENT_STREAM
 from consolidator.api.problems import Problem
+from consolidator.runtime.live.hub import FollowHub
 from consolidator.runtime.turn.harness import Harness
 from consolidator.service.bearer import BearerTokens
 from consolidator.service.database import Database
 from consolidator.service.nights.requested import RequestedRuns
 from consolidator.service.requests import Answer, KeyedRequest, Work, answer_again, answer_once
-from consolidator.service.sessions.following import FollowHub
 from consolidator.service.viewer import Scope, Viewer
 from consolidator.settings import Settings
 

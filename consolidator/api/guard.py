@@ -21,6 +21,7 @@ from consolidator.errors import ConsolidatorError
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
 from consolidator.service.address import LOOPBACK, host_name
 from consolidator.service.bearer import BearerTokens
+from consolidator.service.request_limits import receive_again
 from consolidator.service.viewer import Viewer
 
 log = logging.getLogger("consolidator.api")
@@ -157,16 +158,7 @@ class ApiGuard:
         if body:
             _check_type(kind, "application/json")
         scope["state"]["body"] = body
-        was_read = False
-
-        async def receive_again() -> Message:
-            nonlocal was_read
-            if was_read:
-                return await receive()
-            was_read = True
-            return {"type": "http.request", "body": body, "more_body": False}
-
-        await self.app(scope, receive_again, send)
+        await self.app(scope, receive_again(body, receive), send)
 
     async def _spool_and_answer(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
         """Read a body of lines into a file that is gone with the request, however it ends."""
@@ -176,26 +168,12 @@ class ApiGuard:
         with tempfile.TemporaryFile(prefix="consolidator-body-") as file:
             digest = await _spool_body(headers, receive, file, self.lines_bytes)
             scope["state"] |= {"body": b"", "body_file": file, "body_hash": digest}
-            await self.app(scope, _empty_body(receive), send)
+            await self.app(scope, receive_again(b"", receive), send)
 
 
 def _check_type(kind: str, wanted: str) -> None:
     if kind != wanted:
         raise Problem(problems.UNSUPPORTED_TYPE, f"the body of this request is {wanted}", {"accept": wanted})
-
-
-def _empty_body(receive: Receive) -> Receive:
-    """Return a `receive` that has an empty body first, then what the client does next."""
-    was_read = False
-
-    async def receive_next() -> Message:
-        nonlocal was_read
-        if was_read:
-            return await receive()
-        was_read = True
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    return receive_next
 
 
 async def _spool_body(headers: Headers, receive: Receive, file: IO[bytes], most: int) -> bytes:

@@ -27,9 +27,9 @@ from consolidator.api.limits import Places
 from consolidator.api.problems import Problem
 from consolidator.errors import DatabaseError, DatabaseUnavailable
 from consolidator.llm.prices import calculate_cost
+from consolidator.runtime.live.hub import FollowHub
 from consolidator.service.database import Database
 from consolidator.service.observed import ServiceState, load_service_state
-from consolidator.service.sessions.following import FollowHub
 from consolidator.service.viewer import OWNER
 from consolidator.telemetry import Span, listen
 

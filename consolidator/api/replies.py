@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from consolidator.service.json_encoding import encode_json
+from consolidator.service.encoding import encode_json
 
 MEDIA_TYPE = "application/json"
 

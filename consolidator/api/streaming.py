@@ -5,9 +5,8 @@ A stream ends with the session, the client or the service. A frame's id is the c
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
 from starlette.responses import StreamingResponse
@@ -18,14 +17,13 @@ from consolidator.api.guard import EVENT_STREAM
 from consolidator.api.problems import Problem
 from consolidator.api.replies import to_document
 from consolidator.api.schemas.event import Event
-from consolidator.api.schemas.spawn import SubAgent
-from consolidator.errors import DatabaseUnavailable
+from consolidator.api.schemas.message import SubAgent
+from consolidator.runtime.live.items import Cursor, FollowedItem
 from consolidator.runtime.turn.harness import waits_for_driver
-from consolidator.service.sessions import lookup, spawning
-from consolidator.service.sessions.following import Cursor, FollowedItem, SessionMarks, follow
+from consolidator.service.sessions import access, spawning
+from consolidator.service.sessions.following import SessionMarks, follow, keep_alive
 from consolidator.service.viewer import Scope
 
-KEEP_ALIVE_SECONDS = 15.0  # between two signs of life; then the token is looked at again, too
 ALSO_READ: dict[Scope, str] = {"read": "with `Accept: text/event-stream`"}
 STREAMED: dict[int | str, dict[str, Any]] = {
     200: {
@@ -51,7 +49,7 @@ async def stream_session(
 
     Raises NotFound, and a problem for a cursor beyond the log, before it begins.
     """
-    session = await lookup.load_session(call.database, session_id, viewer=call.viewer)
+    session = await access.load_session(call.database, session_id, viewer=call.viewer)
     if after.seq > session.head:
         raise Problem(problems.BAD_REQUEST, f"{after} is beyond the end of the session, which is {session.head}")
     return _respond(call, _follow(call, session_id, after, None, whole=whole, history=history))
@@ -72,45 +70,14 @@ def stream_sub_agent(call: Call, session_id: str, *, repeated: bool) -> Streamin
 
 def _respond(call: Call, frames: AsyncGenerator[bytes, None], *, repeated: bool = False) -> StreamingResponse:
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"} | ({REPEATED_HEADER: "true"} if repeated else {})
-    return StreamingResponse(_with_signs_of_life(call, frames), media_type=EVENT_STREAM, headers=headers)
 
+    async def is_authorized() -> bool:
+        return await call.services.tokens.authorize(call.request.scope["headers"]) is not None
 
-async def _with_signs_of_life(call: Call, frames: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
-    """Yield frames, a comment where none comes for a while, and the reason where the service or the token ends.
-
-    A database that does not answer in time ends the stream, too: the client goes on where it was.
-    """
-    stopping = asyncio.create_task(call.services.stopping.wait())
-    coming: asyncio.Future[bytes] | None = None
-    try:
-        while True:
-            coming = coming or asyncio.ensure_future(anext(frames))
-            done, _ = await asyncio.wait(
-                (coming, stopping), timeout=KEEP_ALIVE_SECONDS, return_when=asyncio.FIRST_COMPLETED
-            )
-            if coming in done:
-                frame, coming = coming, None
-                try:
-                    yield frame.result()
-                except StopAsyncIteration:
-                    return
-                continue
-            if stopping in done:
-                yield format_frame("end", {"reason": "stopping"})
-                return
-            if await call.services.tokens.authorize(call.request.scope["headers"]) is None:
-                yield format_frame("end", {"reason": "unauthorized"})
-                return
-            yield b": still here\n\n"
-    except DatabaseUnavailable:
-        yield format_frame("end", {"reason": "unavailable"})
-    finally:
-        stopping.cancel()
-        if coming is not None:
-            coming.cancel()
-            with suppress(asyncio.CancelledError, StopAsyncIteration, DatabaseUnavailable):
-                await coming
-        await frames.aclose()
+    content = keep_alive(
+        frames, call.services.stopping, is_authorized, lambda why: format_frame("end", {"reason": why})
+    )
+    return StreamingResponse(content, media_type=EVENT_STREAM, headers=headers)
 
 
 async def _follow(

@@ -47,7 +47,7 @@ def run(work: Callable[[Database, Settings], Coroutine[Any, Any, T]]) -> T:
 
 def run_in(session: str, work: Callable[[Database, Settings, str], Coroutine[Any, Any, T]]) -> T:
     """Do the same with the id of the session that a person named; raise NotFound if there is none."""
-    from consolidator.service.log.sessions import find_session_id  # what opens no session does not load it
+    from consolidator.service.sessions.access import find_session_id  # what opens no session does not load it
 
     async def in_session(database: Database, settings: Settings) -> T:
         return await work(database, settings, await find_session_id(database, session))

@@ -15,6 +15,12 @@ import typer
 
 from consolidator.errors import UsageError
 
+PlaceOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="A project: its path or its last part; by default the project of the working directory."
+    ),
+]
 SURFACE = "cli"  # where the words of these commands come from, in the log
 
 

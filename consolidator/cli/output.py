@@ -37,8 +37,7 @@ from rich.text import Text
 from consolidator.cli.streams import OutputClosed, write_now, write_text
 from consolidator.errors import Interrupted, UsageError
 from consolidator.models.audience import describe_peer
-from consolidator.service.json_encoding import encode_json
-from consolidator.service.visible_text import escape_invisible, mark_invisible, strip_invisible_in
+from consolidator.service.encoding import encode_json, escape_invisible, mark_invisible, strip_invisible_in
 
 T = TypeVar("T")
 
@@ -79,11 +78,40 @@ class Table:
     right: Sequence[str] = ()  # the columns of numbers
     nothing: str | None = None  # the sentence for no rows
     main: str | None = None  # the column that leads on a narrow terminal, by default the longest
+    entry: Callable[[Any], Iterable[Any]] | None = None  # a row's text and details on a terminal, if too long for cells
 
     def print(self, rows: Iterable[Any]) -> None:
         """Print the rows."""
+        rows = list(rows)
+        if rows and OUT.is_terminal and self.entry is not None:
+            for row in rows:
+                print_entry(*self.entry(row))
+            return
         cells = ([_cell(row, column) for column in self.columns.values()] for row in rows)
         print_table(self.title, tuple(self.columns), cells, right=self.right, nothing=self.nothing, main=self.main)
+
+
+def table(
+    title: str,
+    columns: str,
+    /,
+    *,
+    nothing: str | None = None,
+    entry: Callable[[Any], Iterable[Any]] | None = None,
+    **cells: Callable[[Any], Any],
+) -> Table:
+    """Return a table of columns such as `>events=head`: `>` is for numbers, `=` for an attribute of another name.
+
+    `cells` are functions of a row, by the names of their columns.
+    """
+    cell_of: dict[str, str | Callable[[Any], Any]] = {}
+    names = columns.split(", ")
+    for column in names:
+        name, _, attribute = column.removeprefix(">").partition("=")
+        key = name.replace(" ", "_")
+        cell_of[name] = cells.get(key) or attribute or key
+    right = [column.removeprefix(">").partition("=")[0] for column in names if column.startswith(">")]
+    return Table(title, cell_of, right, nothing, entry=entry)
 
 
 def _cell(row: Any, column: str | Callable[[Any], Any]) -> Any:

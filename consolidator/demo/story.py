@@ -20,17 +20,18 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database, open_database
 from consolidator.demo import logs
 from consolidator.errors import DatabaseError, UsageError
+from consolidator.jobs.nightly import JOBS, Job
 from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import FactFilter, ProcedureFilter, SolutionFilter
 from consolidator.models.solution import SolutionRow
-from consolidator.service.json_encoding import encode_json
+from consolidator.service.encoding import encode_json
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.facts import list_facts
 from consolidator.service.memory.procedures import list_procedures
 from consolidator.service.memory.solutions import find_solutions, list_solutions
 from consolidator.service.memory.suggestions import suggest_next_calls
 from consolidator.service.nights.imports import import_logs, select_sources
-from consolidator.service.nights.runs import JOBS, Job, run_job
+from consolidator.service.nights.runs import run_job
 from consolidator.service.sessions.listing import list_sessions
 from consolidator.settings import Settings
 

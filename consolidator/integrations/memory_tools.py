@@ -12,7 +12,7 @@ from typing import Any
 
 from consolidator.errors import ConsolidatorError
 from consolidator.library.memory import Memory
-from consolidator.service.visible_text import strip_invisible_in
+from consolidator.service.encoding import strip_invisible_in
 
 ToolFunction = Callable[..., Awaitable[str]]
 RECALL_TOKENS = 800

@@ -15,6 +15,7 @@ from consolidator.mcp_server.client_project import ClientProject
 from consolidator.models.memory_filter import LessonFilter, MemoryScope, ProcedureFilter, SolutionFilter
 from consolidator.service.bounded_text import fit_lines
 from consolidator.service.database import Database
+from consolidator.service.encoding import to_visible_json
 from consolidator.service.log.record import MAX_EVENTS, record_events
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.learned import load_learned
@@ -30,7 +31,6 @@ from consolidator.service.memory.suggestions import (
     suggest_next_calls,
 )
 from consolidator.service.viewer import Viewer
-from consolidator.service.visible_text import to_visible_json
 from consolidator.settings import Settings
 
 Limit = Annotated[int, Field(ge=1, le=100, description="how many at most")]

@@ -12,11 +12,11 @@ from ipaddress import ip_address
 from typing import Any
 
 from consolidator.errors import UsageError
-from consolidator.jobs.serving.connections import LOOPBACK, host_name
+from consolidator.jobs.serving.connections import LOOPBACK as LOOPBACK
+from consolidator.jobs.serving.connections import host_name as host_name
 from consolidator.service.bearer import load_token, prove_token
 from consolidator.settings import Settings
 
-__all__ = ["LOOPBACK", "find_service", "host_name", "listen", "local_address", "read_json"]
 log = logging.getLogger("consolidator.serve")
 ANSWER_SECONDS = 10.0
 _MAX_ANSWER_BYTES = 4096

@@ -9,8 +9,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from consolidator.database import Database, backup, open_database, partitions, schema, security_releases, upgrade
-from consolidator.database.schema import describe_columns
+from consolidator.database import Database as Database
+from consolidator.database import backup, partitions, schema, security_releases, upgrade
+from consolidator.database import open_database as open_database
+from consolidator.database.schema import describe_columns as describe_columns
 from consolidator.errors import UsageError
 from consolidator.jobs import engine
 from consolidator.jobs.indexing.reindex import Reindexing
@@ -18,24 +20,6 @@ from consolidator.settings import Settings
 from consolidator.store import checks
 from consolidator.store.log import seals, verification
 from consolidator.store.log.fold_check import check_folds
-
-__all__ = [
-    "Database",
-    "back_up_database",
-    "create_roles",
-    "describe_columns",
-    "describe_database",
-    "describe_missing_fixes",
-    "list_seals",
-    "load_schema_revision",
-    "open_database",
-    "read_seals",
-    "reindex",
-    "restore_database",
-    "upgrade_engine",
-    "verify_database",
-]
-
 
 _ROLES = {
     "owner": "owner: triggers protect the log, and whoever has this address may switch them off (docs/database.md)",

@@ -12,8 +12,6 @@ from consolidator.store.observed import DrivingQueue, LastRun, WaitingWork
 JOBS = ("import", "consolidation", "retention", "backfill", "retry")
 MAX_COUNTED = 10_000  # of anything: a count that reaches it means so many or more
 
-__all__ = ["JOBS", "MAX_COUNTED", "DrivingQueue", "LastRun", "ServiceState", "WaitingWork", "load_service_state"]
-
 
 @dataclass(frozen=True, slots=True)
 class ServiceState:

@@ -61,12 +61,18 @@ class RequestLimits:
         except TimeoutError:
             await self._refuse(503, "too many requests are worked on", scope, receive, send)
             return
-        answering = _Answer(body, receive, send)
+        started = False
+
+        async def note_start(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
         try:
             async with asyncio.timeout(self.request_seconds):
-                await self.app(scope, answering.receive, answering.send)
+                await self.app(scope, receive_again(body, receive), note_start)
         except TimeoutError:
-            if answering.started:
+            if started:
                 raise
             await self._refuse(503, f"this took more than {self.request_seconds:g} seconds", scope, receive, send)
         finally:
@@ -95,24 +101,15 @@ class RequestLimits:
         await JSONResponse({"error": reason}, status_code=status, headers=headers)(scope, receive, send)
 
 
-@dataclass(slots=True)
-class _Answer:
-    """The messages between a request, whose body was read, and its application."""
+def receive_again(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that has a body that was read, then what the client does next."""
+    was_read = False
 
-    body: bytes
-    receive_more: Receive
-    send_on: Send
-    was_read: bool = False
-    started: bool = False
+    async def receive_next() -> Message:
+        nonlocal was_read
+        if was_read:
+            return await receive()
+        was_read = True
+        return {"type": "http.request", "body": body, "more_body": False}
 
-    async def receive(self) -> Message:
-        """Return the whole body, then what the client does next."""
-        if self.was_read:
-            return await self.receive_more()
-        self.was_read = True
-        return {"type": "http.request", "body": self.body, "more_body": False}
-
-    async def send(self, message: Message) -> None:
-        """Pass a part of the answer on."""
-        self.started = True
-        await self.send_on(message)
+    return receive_next

@@ -16,8 +16,7 @@ from consolidator.config_file import config_path
 from consolidator.database import Database
 from consolidator.formats.registry import find_local_logs
 from consolidator.models.credential import CredentialRow
-from consolidator.service.clients.checks import Check
-from consolidator.service.clients.state_checks import check_database
+from consolidator.service.clients.checks import Check, check_database
 from consolidator.service.credentials import list_credentials
 from consolidator.service.database import describe_database
 from consolidator.service.observed import ServiceState, load_service_state

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
-from consolidator.errors import Forbidden, NotFound, UsageError
+from consolidator.errors import Forbidden, UsageError
 
 Scope = Literal["read", "record", "write", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
@@ -74,11 +74,6 @@ class Viewer:
     def reaches(self, *, agent: str | None, project: str | None, peer: str | None) -> bool:
         """Tell whether something of this agent, project and peer is within the credential's reach."""
         return self.agent in (None, agent) and self.project in (None, project or "") and self.peer in (None, peer or "")
-
-    def check_reaches(self, what: str, *, agent: str | None, project: str | None, peer: str | None) -> None:
-        """Raise NotFound, as if there were nothing, for what the credential does not reach; `what` was asked."""
-        if not self.reaches(agent=agent, project=project, peer=peer):
-            raise NotFound(f"no {what}")
 
 
 OWNER = Viewer()

@@ -10,20 +10,20 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Match, Mount, Route
+from starlette.routing import BaseRoute, Match, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from consolidator.errors import ConsolidatorError
+from consolidator.runtime.live.hub import FollowHub
 from consolidator.service.bearer import load_token, prove_token
 from consolidator.service.database import Database
 from consolidator.service.nights.requested import RequestedRuns
-from consolidator.service.sessions.following import FollowHub
 from consolidator.settings import Settings
 from consolidator.ui.guard import PREFIX, PageGuard, PageProblem, cookie_name, to_problem
 from consolidator.ui.logins import LOGIN_SECONDS, Logins
 from consolidator.ui.registry import PAGES
-from consolidator.ui.view import PageServices, redirect, services_of, show_page
+from consolidator.ui.view import PageRequest, PageServices, redirect, route
 
 
 def mount_ui(
@@ -43,14 +43,14 @@ def mount_ui(
     logins = Logins(load_token(settings.home))
     app = Starlette(
         routes=[
-            Route(PREFIX, _show_start),
+            route(PREFIX, _show_start),
             Mount(
                 PREFIX,
                 routes=[
-                    Route("/", _show_start),
-                    Route("/login", _log_in),
-                    Route("/logout", _log_out, methods=["POST"]),
-                    Route("/service", _prove),
+                    route("/", _show_start),
+                    route("/login", _log_in),
+                    route("/logout", _log_out, methods=["POST"]),
+                    route("/service", _prove),
                     Mount("/static", StaticFiles(directory=str(files("consolidator.ui") / "static"))),
                     *(route for page in PAGES for route in page.routes),
                 ],
@@ -93,51 +93,53 @@ class _PrefixRoute(BaseRoute):
         await self.app(scope, receive, send)
 
 
-async def _prove(request: Request) -> Response:
+async def _prove(page: PageRequest) -> Response:
     """Show a program of this machine's owner that this is the owner's service."""
-    challenge = request.query_params.get("challenge", "")[:200]
-    return JSONResponse({"proof": prove_token(services_of(request).logins.token, challenge)})
+    challenge = page.query_params.get("challenge", "")[:200]
+    return JSONResponse({"proof": prove_token(page.services.logins.token, challenge)})
 
 
-async def _log_in(request: Request) -> Response:
+async def _log_in(page: PageRequest) -> Response:
     """Change a link's code for a cookie.
 
     A page leads on, not a redirect: browsers send a strict cookie only from a page of the same site.
     """
-    cookie = services_of(request).logins.log_in(request.query_params.get("code", ""))
+    cookie = page.services.logins.log_in(page.query_params.get("code", ""))
     if cookie is None:
         advice = "Each link works once, for five minutes. Type `consolidator ui` in a terminal for a new one."
         raise PageProblem(401, "This link was used, or is too old", advice)
-    response = show_page(request, "login.html")
+    response = page.show("login.html")
     response.headers["refresh"] = f"0; url={PREFIX}/today"
     response.set_cookie(
-        cookie_name(request.headers),
+        cookie_name(page.headers),
         cookie,
         max_age=int(LOGIN_SECONDS),
         path=PREFIX,
-        secure=request.url.scheme == "https",
+        secure=page.url.scheme == "https",
         httponly=True,
         samesite="strict",
     )
     return response
 
 
-async def _log_out(request: Request) -> Response:
+async def _log_out(page: PageRequest) -> Response:
     """End this browser's login."""
-    name = cookie_name(request.headers)
-    services_of(request).logins.log_out(request.cookies.get(name, ""))
-    request.state.login = None
-    response = show_page(request, "logout.html")
+    name = cookie_name(page.headers)
+    page.services.logins.log_out(page.cookies.get(name, ""))
+    page.state.login = None
+    response = page.show("logout.html")
     response.delete_cookie(name, path=PREFIX, httponly=True, samesite="strict")
     return response
 
 
-async def _show_start(request: Request) -> Response:
+async def _show_start(page: PageRequest) -> Response:
     return redirect("/today")
 
 
 def _show_problem(request: Request, problem: PageProblem) -> Response:
-    return show_page(request, "problem.html", status=problem.status, title=problem.title, advice=problem.advice)
+    return PageRequest(request.scope).show(
+        "problem.html", status=problem.status, title=problem.title, advice=problem.advice
+    )
 
 
 async def _show_error(request: Request, error: Exception) -> Response:

@@ -2,64 +2,69 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
-from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from consolidator.errors import DatabaseUnavailable
+from consolidator.runtime.live.items import Cursor, FollowedItem
 from consolidator.runtime.turn.harness import waits_for_driver
-from consolidator.service.sessions import lookup
-from consolidator.service.sessions.following import Cursor, FollowedItem, SessionMarks, follow
+from consolidator.service.sessions import access
+from consolidator.service.sessions.following import SessionMarks, follow, keep_alive
 from consolidator.ui.conversation import to_entry
 from consolidator.ui.guard import PREFIX, PageProblem, cookie_name
 from consolidator.ui.rendering import show_text
-from consolidator.ui.view import services_of, viewer_of
-
-KEEP_ALIVE_SECONDS = 15.0  # between two signs of life; then the login is looked at again, too
+from consolidator.ui.view import PageRequest
 
 
-async def stream_session(request: Request, session_id: str) -> Response:
+async def stream_session(page: PageRequest, session_id: str) -> Response:
     """Return the stream of what comes in a session after the event that the address or the browser names.
 
     Raises NotFound, and a problem where nothing follows sessions here.
     """
-    services, viewer = services_of(request), viewer_of(request)
+    services, viewer = page.services, page.viewer
     if services.hub is None:
         raise PageProblem(503, "Nothing is streamed here", "Load the page again to see what came.")
-    session = await lookup.load_session(services.database, session_id, viewer=viewer)
-    named = request.headers.get("last-event-id") or request.query_params.get("after") or str(session.head)
+    session = await access.load_session(services.database, session_id, viewer=viewer)
+    named = page.headers.get("last-event-id") or page.query_params.get("after") or str(session.head)
     after = Cursor.parse(named[:40])
-    frames = _frames(request, session.id, after)
+    frames = _frames(page, session.id, after)
     headers = {"x-accel-buffering": "no"}
-    return StreamingResponse(_with_signs_of_life(request, frames), media_type="text/event-stream", headers=headers)
+    login = page.cookies.get(cookie_name(page.headers), "")
+
+    async def is_logged_in() -> bool:
+        return services.logins.find(login) is not None
+
+    def end(reason: str) -> bytes | None:
+        return _frame("end", "") if reason == "unauthorized" else None  # else the browser connects again, and goes on
+
+    content = keep_alive(frames, services.stopping, is_logged_in, end)
+    return StreamingResponse(content, media_type="text/event-stream", headers=headers)
 
 
-async def _frames(request: Request, session_id: str, after: Cursor) -> AsyncGenerator[bytes, None]:
-    services, viewer = services_of(request), viewer_of(request)
+async def _frames(page: PageRequest, session_id: str, after: Cursor) -> AsyncGenerator[bytes, None]:
+    services, viewer = page.services, page.viewer
     assert services.hub is not None
     async with aclosing(follow(services.hub, session_id, after=after, viewer=viewer)) as items:
         async for item in items:
-            if (frame := _to_frame(request, item)) is not None:
+            if (frame := _to_frame(page, item)) is not None:
                 yield frame
     yield _frame("end", "")
 
 
-def _to_frame(request: Request, item: FollowedItem) -> bytes | None:
+def _to_frame(page: PageRequest, item: FollowedItem) -> bytes | None:
     """Return what a browser is sent of an item; None where it is nothing to see."""
     cursor = str(item.cursor)
     if item.piece is not None:
         said = {"message": item.piece.message_id, "text": show_text(item.piece.text, 100_000)}
         return _frame("piece", json.dumps(said), cursor)
     if item.marks is not None:
-        return _frame("state", json.dumps(_describe_state(item.marks, is_driving=services_of(request).is_driving)))
+        return _frame("state", json.dumps(_describe_state(item.marks, is_driving=page.services.is_driving)))
     if item.event is None:
         return None
     entry = None if item.came_in_pieces else to_entry(item.event)
-    environment = services_of(request).environment
+    environment = page.services.environment
     html = ""
     if entry is not None:
         macro = environment.get_template("conversation.html").module.said  # type: ignore[attr-defined]
@@ -83,36 +88,3 @@ def _frame(kind: str, data: str, cursor: str | None = None) -> bytes:
     """Return one server-sent event; its data are one line."""
     lines = ([f"id: {cursor}"] if cursor else []) + [f"event: {kind}", f"data: {data}", "", ""]
     return "\n".join(lines).encode()
-
-
-async def _with_signs_of_life(request: Request, frames: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
-    """Yield frames, and a comment where none comes for a while; end with the login or the service."""
-    services = services_of(request)
-    stopping = asyncio.create_task(services.stopping.wait())
-    coming: asyncio.Future[bytes] | None = None
-    try:
-        while not services.stopping.is_set():
-            coming = coming or asyncio.ensure_future(anext(frames))
-            done, _ = await asyncio.wait(
-                (coming, stopping), timeout=KEEP_ALIVE_SECONDS, return_when=asyncio.FIRST_COMPLETED
-            )
-            if coming in done:
-                frame, coming = coming, None
-                try:
-                    yield frame.result()
-                except StopAsyncIteration:
-                    return
-            elif stopping not in done:
-                if services.logins.find(request.cookies.get(cookie_name(request.headers), "")) is None:
-                    yield _frame("end", "")
-                    return
-                yield b": still here\n\n"
-    except DatabaseUnavailable:
-        return  # the browser connects again, and goes on where it was
-    finally:
-        stopping.cancel()
-        if coming is not None:
-            coming.cancel()
-            with suppress(asyncio.CancelledError, StopAsyncIteration, DatabaseUnavailable):
-                await coming
-        await frames.aclose()

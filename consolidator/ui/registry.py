@@ -16,7 +16,7 @@ from consolidator.ui.pages import (
     system,
     today,
 )
-from consolidator.ui.view import Entry, PageModule
+from consolidator.ui.view import PageModule
 
 PAGES: tuple[PageModule, ...] = (
     today.PAGE,
@@ -32,4 +32,3 @@ PAGES: tuple[PageModule, ...] = (
     attention.PAGE,
     system.PAGE,
 )
-NAVIGATION: tuple[Entry, ...] = tuple(page.entry for page in PAGES)

@@ -9,8 +9,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from consolidator.models.audience import describe_peer
-from consolidator.service.memory.facts import UNKNOWN_START
-from consolidator.service.visible_text import mark_invisible
+from consolidator.models.fact import UNKNOWN_START
+from consolidator.service.encoding import mark_invisible
 
 MAX_SHOWN, MIN_SHOWN = 4000, 200  # characters of one text; a line of a log may have millions
 

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 import uvicorn
 from starlette.applications import Starlette
 
+from consolidator.runtime.live.hub import FollowHub, open_hub
 from consolidator.service.database import Database
 from consolidator.service.nights.requested import RequestedRuns
-from consolidator.service.sessions.following import FollowHub, open_hub
 from consolidator.settings import Settings
 from consolidator.ui.app import mount_ui
 

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 from jinja2 import Environment
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Route
 
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import OLD_NAMES, MemoryFilter
+from consolidator.runtime.live.hub import FollowHub
 from consolidator.service.cursors import decode_cursor, encode_cursor
 from consolidator.service.database import Database
 from consolidator.service.nights.requested import RequestedRuns
-from consolidator.service.sessions.following import FollowHub
 from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
 from consolidator.ui.guard import PREFIX
@@ -67,31 +68,91 @@ class PageServices:
     environment: Environment = field(default_factory=make_environment)
 
 
-def services_of(request: Request) -> PageServices:
-    """Return what the process brings to every page."""
-    services: PageServices = request.app.state.services
-    return services
+class PageRequest(Request):
+    """A request of a page: who looks, what the process brings, what the address says, and the answer."""
+
+    @property
+    def services(self) -> PageServices:
+        """What the process brings to every page."""
+        services: PageServices = self.app.state.services
+        return services
+
+    @property
+    def database(self) -> Database:
+        """The open database."""
+        return self.services.database
+
+    @property
+    def viewer(self) -> Viewer:
+        """Who looks."""
+        login: Login = self.state.login
+        return login.viewer
+
+    @property
+    def form_fields(self) -> dict[str, str]:
+        """The fields of the form that was sent."""
+        fields: dict[str, str] = self.state.form
+        return fields
+
+    def show(self, template: str, *, status: int = 200, **values: Any) -> Response:
+        """Return a page; the template gets the values, and what the layout needs."""
+        login: Login | None = getattr(self.state, "login", None)
+        path = self.url.path.removeprefix(PREFIX)
+        shared = {
+            "prefix": PREFIX,
+            "path": path,
+            "navigation": [(page.entry, page.is_at(path)) for page in self.services.pages],
+            "form_token": login.form_token if login else None,
+            "now": self.database.clock.now(),
+        }
+        text = self.services.environment.get_template(template).render(shared | values)
+        return HTMLResponse(text, status)
+
+    def read_filter(self, *names: str) -> dict[str, str | None]:
+        """Return the words of a list's filter by their names; None where nothing is said."""
+        asked = {OLD_NAMES.get(name, name): value for name, value in self.query_params.items()}
+        words = {name: asked.get(name, "").strip() or None for name in names}
+        for name, value in words.items():
+            if value is not None and (len(value) > MAX_WORDS or "\0" in value):
+                raise UsageError(f"{name} is at most {MAX_WORDS} characters of text")
+        return words
+
+    def read_cursor(self, of: str, *kinds: type, name: str = "cursor") -> list[Any] | None:
+        """Return the position that the address of a list's page names, of values of these kinds; None on the first.
+
+        `of` names the list and whatever it was narrowed to, `name` the word of the address. Raises InvalidCursor.
+        """
+        return decode_cursor(f"ui {of}", self.query_params.get(name) or None, *kinds)
+
+    def read_moment(self, of: str, name: str = "cursor") -> tuple[datetime, str] | None:
+        """Return the position in a list by moment and id, as `read_cursor` does."""
+        position = self.read_cursor(of, str, str, name=name)
+        return None if position is None else (datetime.fromisoformat(position[0]), str(position[1]))
+
+    def next_address(self, of: str, position: list[Any] | None, name: str = "cursor") -> str | None:
+        """Return the address of a list's next page, which begins after a position; None where there is none."""
+        if position is None:
+            return None
+        return "?" + urlencode(dict(self.query_params) | {name: encode_cursor(f"ui {of}", position)})
+
+    def first_address(self, name: str = "cursor") -> str | None:
+        """Return the address of a list's first page; None on that page."""
+        if not self.query_params.get(name):
+            return None
+        return "?" + urlencode({key: value for key, value in self.query_params.items() if key != name})
+
+    def list_values(self, of: str, rows: Sequence[Any], position: list[Any] | None) -> Mapping[str, Any]:
+        """Return a page of a list for its template: its rows, and the addresses of the next and the first page."""
+        return {"rows": rows, "next": self.next_address(of, position), "first_page": self.first_address()}
 
 
-def viewer_of(request: Request) -> Viewer:
-    """Return who looks."""
-    login: Login = request.state.login
-    return login.viewer
+def route(path: str, show: Callable[[PageRequest], Awaitable[Response]], methods: Sequence[str] = ("GET",)) -> Route:
+    """Return the route of a page."""
 
+    async def endpoint(request: Request) -> Response:
+        return await show(PageRequest(request.scope, request.receive))
 
-def show_page(request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
-    """Return a page; the template gets the values, and what the layout needs."""
-    login: Login | None = getattr(request.state, "login", None)
-    path = request.url.path.removeprefix(PREFIX)
-    shared = {
-        "prefix": PREFIX,
-        "path": path,
-        "navigation": [(page.entry, page.is_at(path)) for page in services_of(request).pages],
-        "form_token": login.form_token if login else None,
-        "now": services_of(request).database.clock.now(),
-    }
-    text = services_of(request).environment.get_template(template).render(shared | values)
-    return HTMLResponse(text, status)
+    return Route(path, endpoint, methods=[*methods])
 
 
 def redirect(path: str) -> Response:
@@ -99,45 +160,8 @@ def redirect(path: str) -> Response:
     return RedirectResponse(PREFIX + path, 303)
 
 
-def read_filter(request: Request, *names: str) -> dict[str, str | None]:
-    """Return the words of a list's filter by their names; None where nothing is said."""
-    asked = {OLD_NAMES.get(name, name): value for name, value in request.query_params.items()}
-    words = {name: asked.get(name, "").strip() or None for name in names}
-    for name, value in words.items():
-        if value is not None and (len(value) > MAX_WORDS or "\0" in value):
-            raise UsageError(f"{name} is at most {MAX_WORDS} characters of text")
-    return words
-
-
 def make_filter(kind: type[F], words: Mapping[str, Any], after: list[Any] | None) -> F:
     """Return what a list's filter selects, a page of it; a field that is a flag is on where anything is said."""
     flags = {each.name for each in fields(kind) if each.default is False}
     values: dict[str, Any] = {name: value is not None if name in flags else value for name, value in words.items()}
     return kind(**values, after=after, limit=PAGE_SIZE)
-
-
-def read_cursor(request: Request, of: str, *kinds: type, name: str = "cursor") -> list[Any] | None:
-    """Return the position that the address of a list's page names, of values of these kinds; None on the first page.
-
-    `of` names the list and whatever it was narrowed to, `name` the word of the address. Raises InvalidCursor.
-    """
-    return decode_cursor(f"ui {of}", request.query_params.get(name) or None, *kinds)
-
-
-def next_address(request: Request, of: str, position: list[Any] | None, name: str = "cursor") -> str | None:
-    """Return the address of a list's next page, which begins after a position; None where there is none."""
-    if position is None:
-        return None
-    return "?" + urlencode(dict(request.query_params) | {name: encode_cursor(f"ui {of}", position)})
-
-
-def first_address(request: Request, name: str = "cursor") -> str | None:
-    """Return the address of a list's first page; None on that page."""
-    if not request.query_params.get(name):
-        return None
-    return "?" + urlencode({key: value for key, value in request.query_params.items() if key != name})
-
-
-def list_values(request: Request, of: str, rows: Sequence[Any], position: list[Any] | None) -> Mapping[str, Any]:
-    """Return a page of a list for its template: its rows, and the addresses of the next and the first page."""
-    return {"rows": rows, "next": next_address(request, of, position), "first_page": first_address(request)}

@@ -11,8 +11,8 @@ from psycopg.types.json import Jsonb
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
+from consolidator.memory.facts.remembered import MAX_STATEMENT_CHARS
 from consolidator.memory.recall.block import estimate_tokens
-from consolidator.service.memory.remember import MAX_STATEMENT_CHARS
 from consolidator.settings import Settings
 from tests.acceptance.test_mcp import TOOLS, call_tool, connect_over_stdio
 from tests.lessons import LESSONS

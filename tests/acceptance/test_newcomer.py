@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from consolidator.database.embedded.server import EmbeddedServer
-from consolidator.ui.registry import NAVIGATION
+from consolidator.ui.registry import PAGES
 from tests.acceptance.browser import check_page, open_browser
 from tests.nights import start_cli
 from tests.support import PATIENCE, free_port, run_cli
@@ -123,7 +123,7 @@ def look_at_each_page(page: Page, today: str) -> None:
     """Check every page of the navigation, and one of each kind that it leads to, on the widest screen."""
     SCREENSHOTS.mkdir(exist_ok=True)
     prefix = today.removesuffix("/today")
-    for path in (*(entry.path for entry in NAVIGATION), "/recall?query=Which+package+manager+do+we+use"):
+    for path in (*(page.entry.path for page in PAGES), "/recall?query=Which+package+manager+do+we+use"):
         page.goto(prefix + path)
         look(page, path)
         if path in ("/facts", "/procedures", "/solutions", "/sessions", "/nights"):

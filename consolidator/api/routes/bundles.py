@@ -10,7 +10,7 @@ from starlette.responses import Response, StreamingResponse
 
 from consolidator.api.call import Reading, Writing, operation, to_answer
 from consolidator.api.guard import JSON_LINES
-from consolidator.api.schemas.bundle import ImportedBundle
+from consolidator.api.schemas.child import ImportedBundle
 from consolidator.api.schemas.session import SessionId
 from consolidator.service.database import Database
 from consolidator.service.requests import Answer

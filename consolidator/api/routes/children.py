@@ -1,23 +1,29 @@
-"""/v1/sessions/{id}/checkpoint, checkpoints, resume and fork: points to come back to, and what goes on from them."""
+"""/v1/sessions/{id}/checkpoint, checkpoints, resume, fork, spawn, children and result: what goes on from a session."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
+from ulid import ULID
 
-from consolidator.api.call import Call, Reading, Writing, operation, to_answer
+from consolidator.api import problems
+from consolidator.api.call import Call, Reading, Writing, operation, to_answer, to_response
+from consolidator.api.problems import Problem
 from consolidator.api.replies import reply
-from consolidator.api.routes.sessions import show
+from consolidator.api.routes.sessions import Cursor, Limit, show, show_page
 from consolidator.api.schemas.child import Checkpoint, CheckpointList, Fork, NewCheckpoint, Restore
-from consolidator.api.schemas.session import Session, SessionId
-from consolidator.models.session import SessionRow
+from consolidator.api.schemas.message import Spawn, SubAgent
+from consolidator.api.schemas.session import Session, SessionId, SessionPage
+from consolidator.api.streaming import ALSO_READ, STREAMED, stream_sub_agent
+from consolidator.models.session import SessionCursor, SessionRow
+from consolidator.service.cursors import decode_cursor, encode_cursor
 from consolidator.service.database import Database
 from consolidator.service.requests import Answer
-from consolidator.service.sessions import checkpoints
-from consolidator.service.sessions.forks import fork_session as fork
+from consolidator.service.sessions import children, listing, spawning
+from consolidator.service.sessions.children import fork_session as fork
 
 router = APIRouter(tags=["children"])
 CheckpointId = Annotated[
@@ -32,7 +38,7 @@ async def create_checkpoint(call: Writing, session_id: SessionId, body: NewCheck
 
     return await call.change(
         lambda row: to_answer(Checkpoint.of(row), row.session_id, status=201, location=f"/v1/checkpoints/{row.id}"),
-        checkpoints.create_checkpoint,
+        children.create_checkpoint,
         session_id,
         label=wanted.label,
         metadata=wanted.metadata,
@@ -47,22 +53,20 @@ async def list_checkpoints(
     call: Reading, session_id: SessionId, limit: Annotated[int, Query(ge=1, le=500)] = 100
 ) -> Response:
     """List a session's checkpoints that have not expired, the latest point first."""
-    rows = await checkpoints.list_checkpoints(call.database, session_id, limit=limit, viewer=call.viewer)
+    rows = await children.list_checkpoints(call.database, session_id, limit=limit, viewer=call.viewer)
     return reply(CheckpointList.model_construct(checkpoints=[Checkpoint.of(row) for row in rows]))
 
 
 @router.get("/checkpoints/{checkpoint_id}", **operation("read", Checkpoint))
 async def get_checkpoint(call: Reading, checkpoint_id: CheckpointId) -> Response:
     """Show a checkpoint."""
-    return reply(Checkpoint.of(await checkpoints.get_checkpoint(call.database, checkpoint_id, viewer=call.viewer)))
+    return reply(Checkpoint.of(await children.get_checkpoint(call.database, checkpoint_id, viewer=call.viewer)))
 
 
 @router.delete("/checkpoints/{checkpoint_id}", **operation("write", None, 204))
 async def delete_checkpoint(call: Writing, checkpoint_id: CheckpointId) -> Response:
     """Delete a checkpoint; what was restored from it stays."""
-    return await call.change(
-        lambda _: Answer(204, ""), checkpoints.delete_checkpoint, checkpoint_id, viewer=call.viewer
-    )
+    return await call.change(lambda _: Answer(204, ""), children.delete_checkpoint, checkpoint_id, viewer=call.viewer)
 
 
 @router.post("/sessions/{session_id}/resume", **operation("write", Session, 201))
@@ -71,8 +75,8 @@ async def resume_session(call: Writing, session_id: SessionId, body: Restore | N
     wanted = body or Restore()
 
     async def work(database: Database) -> Answer:
-        checkpoint = await checkpoints.find_restorable(database, session_id, wanted.checkpoint_id, viewer=call.viewer)
-        row = await checkpoints.restore_checkpoint(
+        checkpoint = await children.find_restorable(database, session_id, wanted.checkpoint_id, viewer=call.viewer)
+        row = await children.restore_checkpoint(
             database,
             call.settings,
             checkpoint.id,
@@ -106,3 +110,50 @@ async def fork_session(call: Writing, session_id: SessionId, body: Fork | None =
 
 def _created(call: Call, row: SessionRow) -> Answer:
     return to_answer(show(call, row), row.id, status=201, location=f"/v1/sessions/{row.id}")
+
+
+@router.post("/sessions/{session_id}/spawn", **operation("write", SubAgent, 202, also=ALSO_READ, responses=STREAMED))
+async def spawn_sub_agent(call: Writing, session_id: SessionId, body: Spawn) -> Response:
+    """Give a task to a sub-agent of a session: it is created, and a driver does its task.
+
+    `GET .../{its id}/result` tells what came of it. With `Accept: text/event-stream`, for which the credential needs
+    the scope `read`, too, its log is streamed until it ends; the frame before the last is `result`.
+    """
+    if call.wants_stream:
+        call.viewer.check_may("read")
+    harness = call.services.harness
+    if harness is None:
+        raise Problem(problems.UNAVAILABLE, "this process drives no sessions, and so spawns none")
+    call_id = body.call_id or (f"{call.keyed.credential}:{call.keyed.key}" if call.keyed else f"spawn_{ULID()}")
+
+    async def work(database: Database) -> Answer:
+        row, result = await spawning.start_sub_agent(
+            database, harness, session_id, body.to_request(), call_id=call_id, viewer=call.viewer
+        )
+        shown = SubAgent.of(row, result)
+        if not call.viewer.may("read"):
+            shown.text = shown.reason = None
+        return to_answer(shown, row.id, status=202, location=f"/v1/sessions/{row.id}/result")
+
+    answer = await call.do_once(work)
+    if not call.wants_stream:
+        return to_response(answer)
+    child_id = SubAgent.model_validate_json(answer.document).session_id
+    return stream_sub_agent(call, child_id, repeated=answer.repeated)
+
+
+@router.get("/sessions/{session_id}/result", **operation("read", SubAgent))
+async def get_result(call: Reading, session_id: SessionId) -> Response:
+    """Show what came of a sub-agent: its answer, what it cost, and the reason where there is no answer."""
+    return reply(SubAgent.of(*await spawning.read_sub_agent(call.database, session_id, viewer=call.viewer)))
+
+
+@router.get("/sessions/{session_id}/children", **operation("read", SessionPage))
+async def list_children(call: Reading, session_id: SessionId, limit: Limit = 50, cursor: Cursor = None) -> Response:
+    """List what came of a session, page by page: forks, restores, branches and sub-agents, the newest first."""
+    of = f"children {call.viewer.name} {session_id}"
+    position = decode_cursor(of, cursor, str, str)
+    after = None if position is None else SessionCursor(datetime.fromisoformat(position[0]), position[1])
+    page = await listing.list_children(call.database, session_id, after=after, limit=limit, viewer=call.viewer)
+    following = None if page.next is None else encode_cursor(of, [page.next.at.isoformat(), page.next.id])
+    return reply(show_page(call, page, following))

@@ -17,7 +17,7 @@ from consolidator.service.agents.context import preview_context
 from consolidator.service.agents.costs import load_costs
 from consolidator.service.database import Database
 from consolidator.service.requests import Answer
-from consolidator.service.sessions import lookup
+from consolidator.service.sessions import access
 
 router = APIRouter(tags=["context"])
 
@@ -51,7 +51,7 @@ async def get_context(
 @router.get("/sessions/{session_id}/state", **operation("read", SessionState))
 async def get_state(call: Reading, session_id: SessionId) -> Response:
     """Show a session's state: the sum of what its tools changed."""
-    row = await lookup.load_session(call.database, session_id, viewer=call.viewer)
+    row = await access.load_session(call.database, session_id, viewer=call.viewer)
     return reply(SessionState.model_construct(session_id=row.id, head=row.head, state=row.state))
 
 
@@ -62,7 +62,7 @@ async def get_cost(
     by: Annotated[Literal["turn", "strategy", "day", "model", "purpose"], Query()] = "model",
 ) -> Response:
     """Show what a session's model calls cost, its branches' and sub-agents' included: each group, and all of them."""
-    row = await lookup.load_session(call.database, session_id, viewer=call.viewer)
+    row = await access.load_session(call.database, session_id, viewer=call.viewer)
     groups, total = await load_costs(call.database, by, session_id=row.id)
     return reply(
         SessionCost.model_construct(
@@ -80,7 +80,7 @@ async def compact_session(call: Writing, session_id: SessionId, body: Compact | 
     options = body or Compact()
 
     async def work(database: Database) -> Answer:
-        row = await lookup.load_session_to_drive(database, session_id, viewer=call.viewer)
+        row = await access.load_session_to_drive(database, session_id, viewer=call.viewer)
         compaction = await compact(
             database, call.settings, row.id, budget=options.budget, by_model=options.by_model, viewer=call.viewer
         )

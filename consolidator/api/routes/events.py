@@ -15,10 +15,10 @@ from consolidator.api.schemas.event import Event, EventPage, NewEvents, Recorded
 from consolidator.api.schemas.session import SessionId
 from consolidator.api.streaming import STREAMED, stream_session
 from consolidator.errors import UsageError
+from consolidator.runtime.live.items import Cursor
 from consolidator.service.cursors import MAX_LENGTH, decode_cursor, encode_cursor
 from consolidator.service.log import record
-from consolidator.service.sessions import lookup
-from consolidator.service.sessions.following import Cursor
+from consolidator.service.sessions import access
 from consolidator.service.viewer import OWNER
 
 router = APIRouter(tags=["events"])
@@ -48,7 +48,7 @@ async def list_events(
         return await stream_session(call, session_id, start_at, whole=whole, history=history)
     position = decode_cursor(f"events {session_id}", cursor, int)
     start = after if position is None else position[0]
-    session, page = await lookup.load_events(
+    session, page = await access.load_events(
         call.database, session_id, after=start, history=history, limit=limit, viewer=call.viewer
     )
     more = bool(page) and page[-1].seq < session.head

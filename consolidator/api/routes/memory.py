@@ -37,6 +37,7 @@ from consolidator.api.schemas.memory import (
 from consolidator.models.fact import CandidateRow, FactRow
 from consolidator.models.injection import Moment
 from consolidator.models.memory_filter import MemoryScope, SolutionFilter
+from consolidator.service.encoding import to_visible_json
 from consolidator.service.memory import facts, rules
 from consolidator.service.memory import remember as remembering
 from consolidator.service.memory.brief import Situation
@@ -54,7 +55,6 @@ from consolidator.service.memory.solutions import find_solutions
 from consolidator.service.memory.solutions import list_solutions as load_solutions
 from consolidator.service.memory.suggestions import suggest_next_calls
 from consolidator.service.requests import Answer
-from consolidator.service.visible_text import to_visible_json
 
 router = APIRouter(tags=["memory"])
 

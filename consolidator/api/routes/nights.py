@@ -32,6 +32,7 @@ from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory import revisions
 from consolidator.service.nights import runs
 from consolidator.service.nights.backfill import SessionFilter, run_backfill
+from consolidator.service.nights.requested import RequestedRuns
 from consolidator.service.requests import Answer
 
 router = APIRouter(tags=["nights"])
@@ -57,12 +58,9 @@ async def show_run(call: Reading, run_id: RunId, limit: Limit = 200) -> Response
 async def start_run(call: Writing, body: NewRun) -> Response:
     """Run a job now: its scheduled run if that is due, else an unscheduled one."""
     age = None if body.older_than_days is None else timedelta(days=body.older_than_days)
-    requested = call.services.runs
     return await _start(
         call,
-        lambda: runs.run_job(
-            requested.database, requested.settings, body.job, requested.stop, older_than=age, force=body.force
-        ),
+        lambda on: runs.run_job(on.database, on.settings, body.job, on.stop, older_than=age, force=body.force),
     )
 
 
@@ -73,21 +71,20 @@ async def backfill(call: Writing, body: NewBackfill) -> Response:
     The same request resumes a run of it that was interrupted.
     """
     wanted = SessionFilter(body.session, body.agent, body.since, body.until, body.only, body.reprocess)
-    requested = call.services.runs
     return await _start(
         call,
-        lambda: run_backfill(requested.database, requested.settings, wanted, requested.stop, model=body.model),
+        lambda on: run_backfill(on.database, on.settings, wanted, on.stop, model=body.model),
     )
 
 
 @router.post("/retry", **operation("admin", StartedRun, 202, responses={404: {}}))
 async def retry(call: Writing, body: Retry | None = None) -> Response:
     """Learn again from events that were set aside, or discard them."""
-    letters, requested = body or Retry(), call.services.runs
+    letters = body or Retry()
     return await _start(
         call,
-        lambda: runs.retry_dead_letters(
-            requested.database, requested.settings, run_or_letter_id=letters.id, discard=letters.discard
+        lambda on: runs.retry_dead_letters(
+            on.database, on.settings, run_or_letter_id=letters.id, discard=letters.discard
         ),
     )
 
@@ -128,25 +125,23 @@ async def discard_revision(call: Writing, number: Number) -> Response:
 @router.post("/revisions/{number}/promote", **operation("admin", StartedRun, 202))
 async def promote_revision(call: Writing, number: Number) -> Response:
     """Make a draft the current revision."""
-    requested = call.services.runs
     return await _start(
         call,
-        lambda: revisions.promote_revision(requested.database, requested.settings, number, requested.stop),
+        lambda on: revisions.promote_revision(on.database, on.settings, number, on.stop),
     )
 
 
 @router.post("/revisions/restore", **operation("admin", StartedRun, 202, responses={404: {}}))
 async def restore_revision(call: Writing) -> Response:
     """Undo the last promotion: the former revision is current again, and the promoted one is a draft."""
+    return await _start(call, lambda on: revisions.restore_revision(on.database, on.settings, on.stop))
+
+
+async def _start(call: Writing, work: Callable[[RequestedRuns], Awaitable[Any]]) -> Response:
     requested = call.services.runs
-    return await _start(
-        call, lambda: revisions.restore_revision(requested.database, requested.settings, requested.stop)
-    )
 
-
-async def _start(call: Writing, work: Callable[[], Awaitable[Any]]) -> Response:
     async def start(_: Database) -> Answer:
-        run_id = await call.services.runs.start(work)
+        run_id = await requested.start(lambda: work(requested))
         location = None if run_id is None else f"/v1/runs/{run_id}"
         return to_answer(StartedRun(run_id=run_id), status=202, location=location)
 

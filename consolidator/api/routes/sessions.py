@@ -1,4 +1,4 @@
-"""/v1/sessions: open, list, show, end and delete sessions."""
+"""/v1/sessions: open, list, show, end and delete sessions; all that a surface needs to show one."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from starlette.responses import Response
 from consolidator.api.call import Call, Reading, Writing, operation, to_answer
 from consolidator.api.parameters import Sessions
 from consolidator.api.replies import reply
+from consolidator.api.schemas.hydrate import HydratedSession
 from consolidator.api.schemas.session import (
     ContextUse,
     EndSession,
@@ -22,12 +23,12 @@ from consolidator.api.schemas.session import (
     Woken,
     parse_labels,
 )
-from consolidator.models.session import SessionRow
+from consolidator.models.session import SessionCursor, SessionOrder, SessionRow
+from consolidator.runtime.session.hydration import MAX_MESSAGES
 from consolidator.service.cursors import MAX_LENGTH, decode_cursor, encode_cursor
 from consolidator.service.database import Database
 from consolidator.service.requests import Answer
-from consolidator.service.sessions import lifecycle, listing, messages
-from consolidator.service.sessions.listing import SessionCursor, SessionOrder
+from consolidator.service.sessions import lifecycle, listing, people, state
 
 router = APIRouter(tags=["sessions"])
 Limit = Annotated[int, Query(ge=1, le=200, description="how many at most")]
@@ -144,7 +145,36 @@ async def wake_session(call: Writing, session_id: SessionId) -> Response:
     """Have a driver look at a session, though nothing new was said: after an error, or a change of its tools."""
     return await call.change(
         lambda row: to_answer(Woken(session_id=row.id, pending=row.pending), row.id, status=202),
-        messages.request_wake,
+        people.request_wake,
         session_id,
         viewer=call.viewer,
+    )
+
+
+@router.get("/sessions/{session_id}/hydrate", **operation("read", HydratedSession))
+async def hydrate_session(
+    call: Reading,
+    session_id: SessionId,
+    limit: Annotated[int, Query(ge=1, le=MAX_MESSAGES, description="how many messages at most")] = 50,
+    cursor: Cursor = None,
+) -> Response:
+    """Show a session with seeds, messages, state, notes, open calls, children and checkpoints, all of one moment.
+
+    The messages are the latest ones; `next_cursor` gets those before them. Of a child they include what it reads of its
+    ancestors. A stream of its events with `Last-Event-ID: {last_event_id}` goes on without a gap.
+    """
+    of = f"hydrate {session_id}"
+    position = decode_cursor(of, cursor, int)
+    found = await state.hydrate_session(
+        call.database,
+        call.settings,
+        session_id,
+        before=None if position is None else position[0],
+        limit=limit,
+        viewer=call.viewer,
+    )
+    following = None if found.earlier_before is None else encode_cursor(of, [found.earlier_before])
+    children = [show(call, row, found.titles.get(row.id)) for row in found.children]
+    return reply(
+        HydratedSession.of(found, show(call, found.session, found.titles.get(found.session.id)), children, following)
     )

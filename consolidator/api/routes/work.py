@@ -22,10 +22,8 @@ from consolidator.api.schemas.work import (
     TaskEnd,
     TaskList,
 )
-from consolidator.service.database import Database
-from consolidator.service.requests import Answer
-from consolidator.service.sessions import following, scratchpad, seeds, tasks
-from consolidator.service.sessions.scratchpad import ScratchpadEdit
+from consolidator.runtime.session.scratchpad import ScratchpadEdit
+from consolidator.service.sessions import following, state, work
 
 router = APIRouter(tags=["work"])
 
@@ -33,7 +31,7 @@ router = APIRouter(tags=["work"])
 @router.get("/sessions/{session_id}/tasks", **operation("read", TaskList))
 async def list_tasks(call: Reading, session_id: SessionId, limit: Annotated[int, Query(ge=1, le=500)] = 50) -> Response:
     """List a session's tasks, the latest first."""
-    rows = await tasks.list_tasks(call.database, session_id, limit=limit, viewer=call.viewer)
+    rows = await work.list_tasks(call.database, session_id, limit=limit, viewer=call.viewer)
     return reply(TaskList(tasks=[Task.of(row) for row in rows]))
 
 
@@ -42,7 +40,7 @@ async def start_task(call: Writing, session_id: SessionId, body: NewTask) -> Res
     """Start a task: every event until its end belongs to it. One task is open at a time."""
     return await call.change(
         lambda row: to_answer(Task.of(row), session_id, status=201),
-        tasks.start_task,
+        work.start_task,
         session_id,
         body.title,
         viewer=call.viewer,
@@ -52,51 +50,47 @@ async def start_task(call: Writing, session_id: SessionId, body: NewTask) -> Res
 @router.post("/sessions/{session_id}/tasks/finish", **operation("write", Task))
 async def finish_task(call: Writing, session_id: SessionId, body: TaskEnd) -> Response:
     """End the open task with its outcome, from which the nights learn."""
+    return await call.change(
+        lambda row: to_answer(Task.of(row, **_unread(call, "title")), session_id),
+        work.finish_task,
+        session_id,
+        body.outcome,
+        note=body.note,
+        task_id=body.task_id,
+        viewer=call.viewer,
+    )
 
-    async def work(database: Database) -> Answer:
-        row = await tasks.finish_task(
-            database, session_id, body.outcome, note=body.note, task_id=body.task_id, viewer=call.viewer
-        )
-        shown = Task.of(row)
-        if not call.viewer.may("read"):
-            shown.title = None
-        return to_answer(shown, session_id)
 
-    return await call.answer_once(work)
+def _unread(call: Writing, name: str) -> dict[str, None]:
+    """Return null for a field that a credential without the scope `read` is not shown."""
+    return {} if call.viewer.may("read") else {name: None}
 
 
 @router.get("/sessions/{session_id}/scratchpad", **operation("read", Scratchpad))
 async def get_scratchpad(call: Reading, session_id: SessionId) -> Response:
     """Show a session's scratchpad."""
-    read = await scratchpad.read_scratchpad(call.database, call.settings, session_id, viewer=call.viewer)
+    read = await work.read_scratchpad(call.database, call.settings, session_id, viewer=call.viewer)
     return reply(Scratchpad.of(read))
 
 
 @router.patch("/sessions/{session_id}/scratchpad", **operation("write", Scratchpad))
 async def change_scratchpad(call: Writing, session_id: SessionId, body: ScratchpadChange) -> Response:
     """Change a session's scratchpad: all of it, a paragraph more, or one place. One that is too long is refused."""
-
-    async def work(database: Database) -> Answer:
-        changed = await scratchpad.change_scratchpad(
-            database,
-            call.settings,
-            session_id,
-            ScratchpadEdit(body.mode, body.text, body.old),
-            expected_seq=body.expected_seq,
-            viewer=call.viewer,
-        )
-        shown = Scratchpad.of(changed)
-        if not call.viewer.may("read"):
-            shown.text = None
-        return to_answer(shown, session_id)
-
-    return await call.answer_once(work)
+    return await call.change(
+        lambda changed: to_answer(Scratchpad.of(changed, **_unread(call, "text")), session_id),
+        work.change_scratchpad,
+        call.settings,
+        session_id,
+        ScratchpadEdit(body.mode, body.text, body.old),
+        expected_seq=body.expected_seq,
+        viewer=call.viewer,
+    )
 
 
 @router.get("/sessions/{session_id}/seeds", **operation("read", SeedList))
 async def list_seeds(call: Reading, session_id: SessionId) -> Response:
     """Show what a session's model saw at the start: the rendered system prompt, then the earlier thread."""
-    rows = await seeds.list_seeds(call.database, session_id, viewer=call.viewer)
+    rows = await state.list_seeds(call.database, session_id, viewer=call.viewer)
     shown = [StoredSeed.of(row) for row in rows]
     return reply(SeedList(seeds=shown))
 

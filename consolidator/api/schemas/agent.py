@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, Field
 
-from consolidator.api.schemas.rows import RowAnswer, of_row
+from consolidator.api.schemas.rows import RowAnswer, list_of, of_row
 from consolidator.api.schemas.session import ModelOptions
 from consolidator.models.agent import AgentRow, AgentVersionRow
 from consolidator.runtime.session.agent_defaults import MAX_SECONDS
@@ -47,10 +47,7 @@ class Agent(RowAnswer):
         return super().of(row, max_cost_usd=None if row.max_cost is None else str(row.max_cost), **own)
 
 
-class AgentList(BaseModel):
-    """Agents that have defaults, by name."""
-
-    agents: list[Agent]
+AgentList = list_of("AgentList", "Agents that have defaults, by name.", agents=Agent)
 
 
 @of_row(AgentVersionRow, "agent_version", definition="empty where the defaults were deleted")
@@ -58,7 +55,6 @@ class AgentVersion(BaseModel):
     """A version of an agent's defaults."""
 
 
-class AgentVersionList(BaseModel):
-    """The versions of an agent's defaults, the latest first."""
-
-    versions: list[AgentVersion]
+AgentVersionList = list_of(
+    "AgentVersionList", "The versions of an agent's defaults, the latest first.", versions=AgentVersion
+)

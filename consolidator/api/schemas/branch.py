@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, Field
 
 from consolidator.api.schemas.child import ChildOverrides, Position
+from consolidator.api.schemas.rows import RowAnswer, list_of
 from consolidator.api.schemas.session import Input
 from consolidator.models.session import SessionRow
-from consolidator.service.sessions.branches import (
+from consolidator.runtime.rerun.branches import (
     BranchComparison,
     BranchRequest,
     branch_kind,
@@ -87,7 +88,7 @@ class Comparison(BaseModel):
         return cls.model_validate(compared.as_json())
 
 
-class Branch(BaseModel):
+class Branch(RowAnswer):
     """A branch of a session: it is never evidence of anything."""
 
     id: str
@@ -105,26 +106,20 @@ class Branch(BaseModel):
     comparison: Comparison | None = Field(default=None, description="of a pre_steer branch, when it has been run")
 
     @classmethod
-    def of(cls, row: SessionRow, compared: BranchComparison | None = None) -> Branch:
+    def of(cls, row: SessionRow, compared: BranchComparison | None = None, **own: Any) -> Self:
         """Return a branch's row as the API shows it."""
-        return cls.model_construct(
-            id=row.id,
+        return super().of(
+            row,
             main=row.parent_id or "",
             kind=branch_kind(row),
             after=row.base_seq,
             status=branch_status(row),
             live_tools=not row.is_dry_run,
             committed_seq=committed_seq(row),
-            error=row.error,
-            head=row.head,
-            turns=row.turns,
             cost_usd=str(row.cost),
-            created_at=row.created_at,
             comparison=None if compared is None else Comparison.of(compared),
+            **own,
         )
 
 
-class BranchList(BaseModel):
-    """A session's branches, the newest first."""
-
-    branches: list[Branch]
+BranchList = list_of("BranchList", "A session's branches, the newest first.", branches=Branch)

@@ -1,16 +1,17 @@
-"""Checkpoints, forks and restores: what they take and what they are."""
+"""Checkpoints, forks, restores and bundles: what they take and what they are."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from consolidator.api.schemas.rows import RowAnswer, of_row
+from consolidator.api.schemas.rows import RowAnswer, list_of, of_row
 from consolidator.api.schemas.session import Input, ModelOptions
 from consolidator.models.checkpoint import CheckpointRow
 from consolidator.runtime.session.agent_defaults import MAX_SECONDS
 from consolidator.runtime.session.overrides import Overrides
+from consolidator.service.sessions import bundles
 
 # What an imported fork copied of other logs has seqs of 0 and below.
 Position = Annotated[int, Field(ge=1 - 2**53, le=2**53 - 1)]
@@ -53,10 +54,7 @@ class Checkpoint(RowAnswer):
     """A checkpoint: it keeps from retention what a restore needs, until it expires."""
 
 
-class CheckpointList(BaseModel):
-    """A session's checkpoints, the latest point first."""
-
-    checkpoints: list[Checkpoint]
+CheckpointList = list_of("CheckpointList", "A session's checkpoints, the latest point first.", checkpoints=Checkpoint)
 
 
 class Restore(Input):
@@ -73,3 +71,8 @@ class Fork(Input):
     at: Position | None = Field(default=None, description="seq; by default where nothing was open last")
     overrides: ChildOverrides = Field(default_factory=ChildOverrides)
     is_current: bool = Field(default=False, description="whether the session's key names the child from now on")
+
+
+@of_row(bundles.ImportedBundle)
+class ImportedBundle(RowAnswer):
+    """An imported bundle."""

@@ -11,7 +11,7 @@ from consolidator.api.schemas.event import Event
 from consolidator.api.schemas.rows import RowAnswer
 from consolidator.api.schemas.session import Session
 from consolidator.api.schemas.work import Scratchpad, StoredSeed, Task
-from consolidator.service.sessions import hydrate
+from consolidator.runtime.session import hydration
 
 
 class OpenCall(RowAnswer):
@@ -48,7 +48,7 @@ class HydratedSession(BaseModel):
 
     @classmethod
     def of(
-        cls, found: hydrate.HydratedSession, session: Session, children: list[Session], next_cursor: str | None
+        cls, found: hydration.HydratedSession, session: Session, children: list[Session], next_cursor: str | None
     ) -> HydratedSession:
         """Return a hydrated session as the API shows it."""
         task = found.open_task

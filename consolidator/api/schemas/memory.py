@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import Path
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field
 
-from consolidator.api.schemas.rows import of_row
+from consolidator.api.schemas.rows import list_of, of_row
 from consolidator.api.schemas.session import Input
 from consolidator.models.fact import CandidateRow, FactRow
 from consolidator.models.procedure import ProcedureRow
@@ -31,7 +31,7 @@ class Fact(BaseModel):
     """What is believed, since when, and what it rests on."""
 
 
-FactList = create_model("FactList", __doc__="Facts.", facts=(list[Fact], ...))
+FactList = list_of("FactList", "Facts.", facts=Fact)
 
 
 @of_row(CandidateRow, "candidate", only="id agent project peer sentence quote session_id seq quarantined")
@@ -48,9 +48,7 @@ class FactChange(BaseModel):
     believed: bool = Field(description="whether memory believes it from now on, as far as nothing outranks it")
 
 
-CandidateList = create_model(
-    "CandidateList", __doc__="Statements that wait for a review.", candidates=(list[Candidate], ...)
-)
+CandidateList = list_of("CandidateList", "Statements that wait for a review.", candidates=Candidate)
 
 
 @of_row(ProcedureRow, "procedure")
@@ -58,7 +56,7 @@ class Procedure(BaseModel):
     """Steps that sessions have in common."""
 
 
-ProcedureList = create_model("ProcedureList", __doc__="Procedures, the best first.", procedures=(list[Procedure], ...))
+ProcedureList = list_of("ProcedureList", "Procedures, the best first.", procedures=Procedure)
 
 
 @of_row(SolutionRow, "solution")
@@ -66,7 +64,7 @@ class Solution(BaseModel):
     """An error and what resolved it; where it was looked up, `body.suggestion` is the fix for this case."""
 
 
-SolutionList = create_model("SolutionList", __doc__="Solutions, the best first.", solutions=(list[Solution], ...))
+SolutionList = list_of("SolutionList", "Solutions, the best first.", solutions=Solution)
 
 
 @of_row(LessonRow, "lesson", only="id person project kind key line score body learned_at updated_at")
@@ -74,7 +72,7 @@ class Lesson(BaseModel):
     """What sessions of a project showed of its commands, failures or files."""
 
 
-LessonList = create_model("LessonList", __doc__="Lessons, the most helpful first.", lessons=(list[Lesson], ...))
+LessonList = list_of("LessonList", "Lessons, the most helpful first.", lessons=Lesson)
 
 
 @of_row(BriefLineRow)
@@ -139,10 +137,8 @@ class RecallAnswer(BaseModel):
     items: list[dict[str, Any]]
 
 
-SuggestionList = create_model(
-    "SuggestionList",
-    __doc__="The calls that usually follow, the likeliest first.",
-    suggestions=(list[dict[str, Any]], ...),
+SuggestionList = list_of(
+    "SuggestionList", "The calls that usually follow, the likeliest first.", suggestions=dict[str, Any]
 )
 
 
@@ -208,9 +204,7 @@ class RuleProposal(BaseModel):
     withheld: str | None = Field(None, description="why it is told to no agent before a person accepts it")
 
 
-RuleList = create_model(
-    "RuleList", __doc__="What waits for a person's word, the most often asked first.", rules=(list[RuleProposal], ...)
-)
+RuleList = list_of("RuleList", "What waits for a person's word, the most often asked first.", rules=RuleProposal)
 
 
 class Acceptance(Input):

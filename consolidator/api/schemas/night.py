@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, create_model, model_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
-from consolidator.api.schemas.rows import of_row
+from consolidator.api.schemas.rows import list_of, of_row
 from consolidator.api.schemas.session import Input
 from consolidator.service.memory.revisions import RevisionSummaryRow
 from consolidator.service.nights.runs import ListedRun
@@ -24,7 +24,7 @@ class Run(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
-RunList = create_model("RunList", __doc__="Runs, the latest first.", runs=(list[Run], ...))
+RunList = list_of("RunList", "Runs, the latest first.", runs=Run)
 
 
 class RunDetails(Run):
@@ -111,7 +111,7 @@ class Revision(BaseModel):
     model: str | None
 
 
-RevisionList = create_model("RevisionList", __doc__="Revisions, the latest first.", revisions=(list[Revision], ...))
+RevisionList = list_of("RevisionList", "Revisions, the latest first.", revisions=Revision)
 
 
 class RevisionComparison(BaseModel):

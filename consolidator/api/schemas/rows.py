@@ -35,6 +35,12 @@ class RowAnswer(BaseModel):
         return cast("Self", cls.model_construct(**same, **own))
 
 
+def list_of(name: str, doc: str, **rows: Any) -> type[BaseModel]:
+    """Return an answer of this name that lists rows."""
+    fields_of: dict[str, Any] = {field: (list[row], ...) for field, row in rows.items()}  # type: ignore[valid-type]
+    return create_model(name, __doc__=doc, **fields_of)
+
+
 def of_row(
     row: type, table: str | None = None, *, only: str = "", leave_out: str = "", **descriptions: str
 ) -> Callable[[type[A]], type[A]]:

@@ -1,16 +1,16 @@
-"""Tasks, the scratchpad and seeds of a session."""
+"""Tasks, the scratchpad and seeds of a session, and calls that wait for a person."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from consolidator.api.schemas.rows import RowAnswer, of_row
+from consolidator.api.schemas.rows import RowAnswer, list_of, of_row
 from consolidator.api.schemas.session import Input
 from consolidator.models.seed import SeedRow
 from consolidator.runtime.session.scratchpad import Scratchpad as StoredScratchpad
-from consolidator.service.sessions.tasks import TaskRow
+from consolidator.service.sessions.work import TaskRow
 
 
 class NewTask(Input):
@@ -34,10 +34,7 @@ class Task(RowAnswer):
     title: str | None = Field(description="null for a credential that may not read")
 
 
-class TaskList(BaseModel):
-    """The tasks of a session, the latest first."""
-
-    tasks: list[Task]
+TaskList = list_of("TaskList", "The tasks of a session, the latest first.", tasks=Task)
 
 
 class ScratchpadChange(Input):
@@ -61,10 +58,7 @@ class StoredSeed(RowAnswer):
     """A part of what a session's model saw at the start."""
 
 
-class SeedList(BaseModel):
-    """What a session's model saw at the start, in order."""
-
-    seeds: list[StoredSeed]
+SeedList = list_of("SeedList", "What a session's model saw at the start, in order.", seeds=StoredSeed)
 
 
 class Shown(Input):
@@ -81,3 +75,18 @@ class Acknowledged(BaseModel):
 
     session_id: str
     messages: int = Field(description="how many messages the cursor names")
+
+
+class WaitingCall(BaseModel):
+    """A call that waits for a person."""
+
+    call_id: str
+    session_id: str
+    key: str | None
+    agent: str
+    kind: str = Field(description="approval, or uncertain: nobody knows whether it ran")
+    tool: str | None
+    arguments: Any = Field(default=None, description="as far as they were noted")
+
+
+AttentionList = list_of("AttentionList", "Calls that wait for a person.", calls=WaitingCall)

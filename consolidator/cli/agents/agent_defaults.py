@@ -10,17 +10,11 @@ import typer
 
 from consolidator.cli.agents.session_options import SessionOptions, Threshold, parse_seconds
 from consolidator.cli.common import run
-from consolidator.cli.output import AsJson, Limit, Table, emit, print_line, sanitize, shorten
+from consolidator.cli.output import AsJson, Limit, Table, emit, print_line, sanitize, shorten, table
 from consolidator.errors import UsageError
 from consolidator.models.agent import AgentRow
-from consolidator.service.sessions.agents import (
-    FIELDS,
-    change_agent,
-    delete_agent,
-    get_agent,
-    list_agent_versions,
-    list_agents,
-)
+from consolidator.runtime.session.agent_defaults import FIELDS
+from consolidator.service.sessions.agents import change_agent, delete_agent, get_agent, list_agent_versions, list_agents
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="An agent's name, the first part of its sessions' keys.")]
 _COLUMNS = {
@@ -30,17 +24,10 @@ _COLUMNS = {
     "session_ttl": "session_ttl_seconds",
     "checkpoint_ttl": "checkpoint_ttl_seconds",
 }  # of the options that are called otherwise
-_AGENTS = Table(
+_AGENTS = table(
     "agents",
-    {
-        "agent": "name",
-        "version": "version",
-        "model": "model",
-        "prompt": lambda agent: shorten(agent.template or agent.system_prompt, 40),
-        "retention days": "retention_days",
-        "changed": "updated_at",
-    },
-    right=("version", "retention days"),
+    "agent=name, >version, model, prompt, >retention days, changed=updated_at",
+    prompt=lambda agent: shorten(agent.template or agent.system_prompt, 40),
 )
 
 
@@ -109,16 +96,11 @@ def _print_agent(agent: AgentRow) -> None:
 
 
 def _versions_of(name: str) -> Table:
-    return Table(
+    return table(
         f"versions of {name}",
-        {
-            "version": "version",
-            "at": "created_at",
-            "by": "changed_by",
-            "template": lambda row: row.definition.get("template_version"),
-            "defaults": lambda row: shorten(_describe(row.definition), 80),
-        },
-        right=("version", "template"),
+        ">version, at=created_at, by=changed_by, >template, defaults",
+        template=lambda row: row.definition.get("template_version"),
+        defaults=lambda row: shorten(_describe(row.definition), 80),
     )
 
 

@@ -7,23 +7,25 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from consolidator.cli.agents.child_options import At, ChildOptions
 from consolidator.cli.agents.rerun import print_comparison
+from consolidator.cli.agents.session_options import At, ChildOptions
 from consolidator.cli.agents.tool_file import ToolOptions
 from consolidator.cli.common import run, run_in
 from consolidator.cli.options import require_at_most_one
-from consolidator.cli.output import AsJson, Limit, Table, emit, format_usd, print_line
+from consolidator.cli.output import AsJson, Limit, emit, format_usd, print_line, table
 from consolidator.models.session import SessionRow
-from consolidator.service.database import Database
-from consolidator.service.sessions.branches import (
+from consolidator.runtime.lineage.children import BranchKind
+from consolidator.runtime.rerun.branches import (
     BRANCH_KINDS,
     BranchComparison,
-    BranchKind,
     BranchRequest,
     branch_kind,
     branch_status,
-    commit_steer,
     committed_seq,
+)
+from consolidator.service.database import Database
+from consolidator.service.sessions.branches import (
+    commit_steer,
     create_branch,
     discard_branch,
     list_branches,
@@ -31,18 +33,12 @@ from consolidator.service.sessions.branches import (
 )
 from consolidator.settings import Settings
 
-BRANCHES = Table(
+BRANCHES = table(
     "branches",
-    {
-        "branch": "id",
-        "kind": lambda row: branch_kind(row),
-        "after event": "base_seq",
-        "status": lambda row: branch_status(row),
-        "turns": "turns",
-        "cost": lambda row: format_usd(row.cost),
-        "created": "created_at",
-    },
-    right=("after event", "turns", "cost"),
+    "branch=id, kind, >after event=base_seq, status, >turns, >cost, created=created_at",
+    kind=lambda row: branch_kind(row),
+    status=lambda row: branch_status(row),
+    cost=lambda row: format_usd(row.cost),
 )
 
 

@@ -11,9 +11,9 @@ from consolidator.cli.agents.branch import BRANCHES, print_compared
 from consolidator.cli.agents.rerun import print_comparison
 from consolidator.cli.output import format_usd, print_line, print_table, replace_file, shorten
 from consolidator.errors import NotFound, UsageError
+from consolidator.runtime.rerun.branches import BRANCH_KINDS, BranchRequest
+from consolidator.runtime.session.spawn_request import SpawnRequest
 from consolidator.service.sessions.branches import (
-    BRANCH_KINDS,
-    BranchRequest,
     commit_steer,
     compare_branch,
     discard_branch,
@@ -21,11 +21,10 @@ from consolidator.service.sessions.branches import (
     run_branch,
 )
 from consolidator.service.sessions.bundles import stream_bundle
-from consolidator.service.sessions.checkpoints import create_checkpoint, list_checkpoints, restore_checkpoint
+from consolidator.service.sessions.children import create_checkpoint, fork_session, list_checkpoints, restore_checkpoint
 from consolidator.service.sessions.comparing import compare_pair
-from consolidator.service.sessions.forks import fork_session
-from consolidator.service.sessions.spawning import SpawnRequest, spawn
-from consolidator.service.sessions.tasks import list_tasks
+from consolidator.service.sessions.spawning import spawn
+from consolidator.service.sessions.work import list_tasks
 
 if TYPE_CHECKING:
     from consolidator.cli.agents.terminal_chat import TerminalChat

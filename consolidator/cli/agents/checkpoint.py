@@ -7,35 +7,30 @@ from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.agents.child_options import At, ChildOptions
+from consolidator.cli.agents.session_options import At, ChildOptions
 from consolidator.cli.agents.tool_file import ToolOptions
 from consolidator.cli.common import SessionName, parse_pairs, parse_span, run, run_in
 from consolidator.cli.options import require_at_most_one
-from consolidator.cli.output import AsJson, Limit, Table, emit, pluralize, print_line, shorten
+from consolidator.cli.output import AsJson, Limit, emit, pluralize, print_line, shorten, table
+from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.session import SessionRow
+from consolidator.runtime.lineage.checkpoints import FOR_EVER
 from consolidator.service.database import Database
-from consolidator.service.sessions.checkpoints import (
-    FOR_EVER,
-    CheckpointRow,
+from consolidator.service.sessions.children import (
     create_checkpoint,
     delete_checkpoint,
+    fork_session,
     list_checkpoints,
     restore_checkpoint,
 )
-from consolidator.service.sessions.forks import fork_session
 from consolidator.settings import Settings
 
 Current = Annotated[bool, typer.Option("--current", help="Let the session's key name the new one from now on.")]
-_TABLE = Table(
+_TABLE = table(
     "checkpoints",
-    {
-        "checkpoint": "id",
-        "after event": "seq",
-        "label": lambda row: shorten(row.label, 40),
-        "since the one before": lambda row: _render_delta(row.delta),
-        "expires": "expires_at",
-    },
-    right=("after event",),
+    "checkpoint=id, >after event=seq, label, since the one before, expires=expires_at",
+    label=lambda row: shorten(row.label, 40),
+    since_the_one_before=lambda row: _render_delta(row.delta),
 )
 
 

@@ -11,33 +11,19 @@ import typer
 from consolidator.cli.agents.session_options import Budget, Strategy
 from consolidator.cli.agents.tool_file import load_tools
 from consolidator.cli.common import SessionName, run
-from consolidator.cli.output import AsJson, Table, emit, print_line, print_table, sanitize, shorten
+from consolidator.cli.output import AsJson, emit, print_line, print_table, sanitize, shorten, table
 from consolidator.errors import UsageError
 from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
 from consolidator.runtime.tools.tool import Toolbox
-from consolidator.service.agents.context import (
-    Compaction,
-    Context,
-    compact_session,
-    list_compactions,
-    preview_context,
-)
+from consolidator.service.agents.context import Compaction, Context, compact_session, list_compactions, preview_context
 
 _FORMATS = ("openai", "anthropic")
-_COMPACTIONS = Table(
+_COMPACTIONS = table(
     "compactions, in tokens",
-    {
-        "event": "seq",
-        "at": "at",
-        "by": lambda row: row["model"] or row["by"],
-        "trigger": "trigger",
-        "kept from": "kept_from",
-        "before": "tokens_before",
-        "after": "tokens_after",
-        "summary": lambda row: shorten(row["summary"], 60),
-    },
-    right=("event", "kept from", "before", "after"),
+    ">event=seq, at, by, trigger, >kept from, >before=tokens_before, >after=tokens_after, summary",
+    by=lambda row: row["model"] or row["by"],
+    summary=lambda row: shorten(row["summary"], 60),
 )
 
 

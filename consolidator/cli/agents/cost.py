@@ -11,9 +11,10 @@ import typer
 from consolidator.cli.common import parse_moment, run
 from consolidator.cli.output import AsJson, Limit, Table, emit, format_usd, print_line
 from consolidator.models.session import SessionRow
-from consolidator.service.agents.costs import COST_GROUPINGS, Cost, load_costs
+from consolidator.runtime.session.cost import COST_GROUPINGS, Cost
+from consolidator.service.agents.costs import load_costs
 from consolidator.service.database import Database
-from consolidator.service.log.sessions import load_session
+from consolidator.service.sessions.access import find_session_id, load_session
 from consolidator.settings import Settings
 
 _COLUMNS: dict[str, str | Callable[[Cost], Any]] = {
@@ -40,7 +41,7 @@ def cost_command(
     """Show what models cost: tokens, the cached ones apart, US dollars, and how much went to a cheaper model."""
 
     async def load(database: Database, _: Settings) -> tuple[list[Cost], Cost, SessionRow | None]:
-        row = await load_session(database, session) if session else None
+        row = await load_session(database, await find_session_id(database, session)) if session else None
         begin, session_id = parse_moment(since, database.clock.now()), row.id if row else None
         costs, total = await load_costs(database, by, session_id=session_id, agent=agent, limit=limit, since=begin)
         return costs, total, row

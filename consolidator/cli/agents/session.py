@@ -12,34 +12,23 @@ from pydantic import TypeAdapter, ValidationError
 
 from consolidator.cli.agents.session_options import SessionOptions
 from consolidator.cli.common import SessionName, parse_pairs, parse_path, run, run_in
-from consolidator.cli.output import (
-    AsJson,
-    Table,
-    emit,
-    format_usd,
-    print_line,
-    print_note,
-    sanitize,
-    shorten,
-)
+from consolidator.cli.output import AsJson, emit, format_usd, print_line, print_note, sanitize, shorten, table
 from consolidator.errors import UsageError
 from consolidator.models.seed import Seed, SeedRow
 from consolidator.models.session import SessionRow
+from consolidator.runtime.session.hydration import MAX_MESSAGES, HydratedSession
+from consolidator.runtime.session.session_request import SessionRequest
 from consolidator.service.database import Database
-from consolidator.service.sessions.hydrate import MAX_MESSAGES, HydratedSession, hydrate_session
-from consolidator.service.sessions.lifecycle import SessionRequest, create_session, end_session
+from consolidator.service.sessions.lifecycle import create_session, end_session
 from consolidator.service.sessions.listing import SessionDetails, session_status, show_session
-from consolidator.service.sessions.seeds import list_seeds
+from consolidator.service.sessions.state import hydrate_session, list_seeds
 from consolidator.settings import Settings
 
-_MESSAGES = Table(
+_MESSAGES = table(
     "messages",
-    {
-        "seq": "seq",
-        "what": lambda event: event.type.value,
-        "who": "principal",
-        "text": lambda event: _text_of(event.data),
-    },
+    "seq, what, who=principal, text",
+    what=lambda event: event.type.value,
+    text=lambda event: _text_of(event.data),
 )
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.common import parse_pairs, parse_path, parse_span
-from consolidator.errors import UsageError
+from consolidator.cli.common import parse_pairs, parse_span, read_text
+from consolidator.runtime.session.agent_defaults import parse_amount
+from consolidator.runtime.session.overrides import Overrides
 from consolidator.service.agents.context import STRATEGIES
-from consolidator.service.amounts import parse_amount
 
 Model = Annotated[str | None, typer.Option(help="A model's name, or `auto`: a policy chooses, turn by turn.")]
 AddPrompt = Annotated[str | None, typer.Option("--add-prompt", help="Add to the inherited system prompt.")]
@@ -50,7 +49,7 @@ class PromptOptions:
         return {
             "model": self.model,
             "system": self.system,
-            "template": None if self.template is None else _read_template(self.template),
+            "template": None if self.template is None else read_text(self.template),
             "parameters": parse_pairs(self.parameter, "parameter"),
             "tools": None if self.tool is None else tuple(self.tool),
             "strategy": self.strategy,
@@ -74,15 +73,22 @@ class SessionOptions(PromptOptions):
         return PromptOptions.values(self) | more
 
 
-def _read_template(name: str) -> str:
-    path: Path = parse_path(name)
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise UsageError(f"cannot read the template {path}: {reason}") from error
-
-
 def parse_seconds(span: str | None) -> int | None:
     """Parse a time to live such as "7d" into seconds."""
     return None if span is None else int(parse_span(span).total_seconds())
+
+
+At = Annotated[int | None, typer.Option(help="After this event (seq); by default the latest at which nothing is open.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildOptions(PromptOptions):
+    """What a child of a session does differently."""
+
+    add_prompt: AddPrompt = None
+    compaction_threshold: Threshold = None
+
+    def to_overrides(self) -> Overrides:
+        """Return what the child does differently. Raises UsageError for what no session could run with."""
+        patch = None if self.add_prompt is None else {"append": self.add_prompt}
+        return Overrides(prompt_patch=patch, compaction_threshold=self.compaction_threshold, **self.values())

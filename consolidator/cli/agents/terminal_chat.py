@@ -11,32 +11,25 @@ from typing import Any
 
 from consolidator.cli.agents import chat_children as children
 from consolidator.cli.agents.show import print_state
-from consolidator.cli.output import (
-    format_usd,
-    print_line,
-    print_note,
-    print_table,
-    print_warning,
-    sanitize,
-    shorten,
-)
+from consolidator.cli.output import format_usd, print_line, print_note, print_table, print_warning, sanitize, shorten
 from consolidator.cli.stdin import StdinLines
 from consolidator.cli.streams import write_now
 from consolidator.errors import ConsolidatorError, UsageError
-from consolidator.models.session import SessionRow
+from consolidator.models.session import SessionFilter, SessionRow
 from consolidator.runtime.agent import Consolidator
 from consolidator.runtime.agent_session import VOID_NOTICE, Message, Session
 from consolidator.runtime.session.attention import load_pending_calls
+from consolidator.runtime.session.scratchpad import ScratchpadEdit
+from consolidator.runtime.session.tasks import OUTCOMES
 from consolidator.runtime.tools.arguments import BoundCall
 from consolidator.runtime.tools.tool import CallContext, Tool
 from consolidator.runtime.turn import sessions
 from consolidator.runtime.turn.harness import Delta
-from consolidator.service.log.sessions import find_session_id
-from consolidator.service.sessions.listing import SessionFilter, list_sessions
-from consolidator.service.sessions.messages import stop_turn
-from consolidator.service.sessions.scratchpad import ScratchpadEdit, change_scratchpad
+from consolidator.service.sessions.access import find_session_id
+from consolidator.service.sessions.listing import list_sessions
+from consolidator.service.sessions.people import stop_turn
 from consolidator.service.sessions.state import read_state
-from consolidator.service.sessions.tasks import OUTCOMES, finish_task, start_task
+from consolidator.service.sessions.work import change_scratchpad, finish_task, start_task
 
 _MAX_SESSIONS = 20
 _DEFAULT_TURNS = 10  # that /history shows

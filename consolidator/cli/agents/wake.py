@@ -8,22 +8,19 @@ import typer
 
 from consolidator.cli.agents.tool_file import ToolOptions
 from consolidator.cli.common import run
-from consolidator.cli.output import AsJson, Table, emit
+from consolidator.cli.output import AsJson, emit, table
 from consolidator.errors import ModelError, UsageError
 from consolidator.runtime.live.driver import DUE_OUTCOMES
 from consolidator.runtime.turn.wake import WakeResult
 from consolidator.service.database import Database
-from consolidator.service.log.sessions import find_session_id
+from consolidator.service.sessions.access import find_session_id
 from consolidator.settings import Settings
 
-_WOKEN = Table(
+_WOKEN = table(
     "woken",
-    {
-        "session": "session_id",
-        "outcome": lambda woken: _outcome(woken),
-        "calls run": lambda woken: woken.result.executed_tool_count if woken.result else 0,
-    },
-    right=("calls run",),
+    "session=session_id, outcome, >calls run",
+    outcome=lambda woken: _outcome(woken),
+    calls_run=lambda woken: woken.result.executed_tool_count if woken.result else 0,
 )
 
 

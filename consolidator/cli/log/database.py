@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from consolidator.cli.common import parse_path, run, run_job
-from consolidator.cli.output import AsJson, Table, emit, print_line, print_table, progress_bar
+from consolidator.cli.output import AsJson, emit, print_line, print_table, progress_bar, table
 from consolidator.errors import DatabaseError, RunFailed
 from consolidator.service.database import (
     Database,
@@ -26,9 +26,7 @@ from consolidator.service.database import (
 from consolidator.settings import Settings
 
 _BackupFile = Annotated[Path, typer.Argument(metavar="FILE", parser=parse_path, help="The backup.")]
-_SEALS = Table(
-    "seals", {"number": "number", "sealed at": "sealed_at", "run": "run_id", "sessions": "sessions", "root": "root"}
-)
+_SEALS = table("seals", "number, sealed at, run=run_id, sessions, root")
 
 
 def upgrade_command(

@@ -7,17 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from consolidator.cli.common import run
-from consolidator.cli.output import (
-    AsJson,
-    Limit,
-    Table,
-    confirm,
-    emit,
-    pluralize,
-    print_line,
-    print_note,
-    shorten,
-)
+from consolidator.cli.output import AsJson, Limit, confirm, emit, pluralize, print_line, print_note, shorten, table
 from consolidator.errors import UsageError
 from consolidator.hooks.client import stop_service
 from consolidator.service.clients.rules_file import list_rule_files
@@ -27,11 +17,7 @@ from consolidator.service.log.everything import describe_everything, erase_every
 from consolidator.settings import load_settings
 
 _REFUSAL = "nothing was erased"
-_TABLE = Table(
-    "erasures",
-    {"erased": "erased_at", "session": "session_id", "events": "events", "derived": "derived", "reason": "reason"},
-    right=("events", "derived"),
-)
+_TABLE = table("erasures", "erased=erased_at, session=session_id, >events, >derived, reason")
 
 
 def erase_command(

@@ -12,9 +12,9 @@ from consolidator.cli.output import AsJson, print_json_line, print_line, sanitiz
 from consolidator.cli.streams import write_now
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
+from consolidator.runtime.live.items import FollowedItem
 from consolidator.service.database import Database
 from consolidator.service.log.events import follow_events, read_events
-from consolidator.service.sessions.following import FollowedItem
 from consolidator.settings import Settings
 
 _MAX_SEQ = 2**31 - 1
@@ -91,7 +91,7 @@ def replay_command(
 ) -> None:
     """Show again what a session's people saw, from the log; with --json piece by piece, byte for byte."""
     from consolidator.runtime.agent_session import VOID_NOTICE  # the runtime, which `events` does not need
-    from consolidator.service.agents.replay import replay_session
+    from consolidator.service.log.events import replay_session
 
     async def replay(database: Database, _: Settings) -> None:
         is_answer, message_id = False, None

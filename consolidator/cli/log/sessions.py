@@ -20,36 +20,25 @@ from consolidator.cli.output import (
     owner_name,
     short_id,
     shorten,
+    table,
 )
 from consolidator.errors import UsageError
-from consolidator.models.session import SessionRow
+from consolidator.models.session import SessionFilter, SessionOrder, SessionRow, StoredStatus
 from consolidator.runtime.turn.sessions import list_attention
 from consolidator.service.database import Database
-from consolidator.service.log.sessions import find_session_id
 from consolidator.service.memory.decision_log import CHANNEL as MEMORY_CHANNEL
-from consolidator.service.sessions.listing import (
-    SessionFilter,
-    SessionOrder,
-    SessionPage,
-    StoredStatus,
-    list_sessions,
-    session_status,
-)
+from consolidator.service.sessions.access import find_session_id
+from consolidator.service.sessions.listing import SessionPage, list_sessions, session_status
 from consolidator.settings import Settings
 
 STATUSES = get_args(StoredStatus)
 _NEEDS = {"approval": "approve or deny", "uncertain": "resolve ok or failed"}
-_CALLS = Table(
+_CALLS = table(
     "calls that wait for a person",
-    {
-        "call": "call",
-        "waits for": lambda call: _NEEDS[call["kind"]],
-        "tool": "tool",
-        "arguments": lambda call: shorten(call.get("arguments"), 60),
-        "session": "session",
-        "key": "key",
-    },
+    "call, waits for, tool, arguments, session, key",
     nothing="no call waits for a person",
+    waits_for=lambda call: _NEEDS[call["kind"]],
+    arguments=lambda call: shorten(call.get("arguments"), 60),
 )
 
 

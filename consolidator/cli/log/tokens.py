@@ -10,24 +10,16 @@ import typer
 
 from consolidator.cli.common import parse_span, run
 from consolidator.cli.options import OwnerOptions
-from consolidator.cli.output import AsJson, Table, emit, print_line, print_note
+from consolidator.cli.output import AsJson, emit, print_line, print_note, table
 from consolidator.service.credentials import create_credential, list_credentials, revoke_credential
 from consolidator.service.database import Database
 from consolidator.settings import Settings
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A credential's name.")]
-_TABLE = Table(
+_TABLE = table(
     "tokens",
-    {
-        "name": "name",
-        "scopes": lambda row: ", ".join(row["scopes"]),
-        "agent": "agent",
-        "project": "project",
-        "peer": "peer",
-        "status": "status",
-        "created": "created_at",
-        "expires": "expires_at",
-    },
+    "name, scopes, agent, project, peer, status, created=created_at, expires=expires_at",
+    scopes=lambda row: ", ".join(row["scopes"]),
 )
 
 

@@ -7,20 +7,15 @@ from typing import Annotated, Any
 import typer
 
 from consolidator.cli.common import run
-from consolidator.cli.output import OUT, AsJson, Table, emit, print_entry, print_line, sanitize, shorten
+from consolidator.cli.output import OUT, AsJson, emit, print_entry, print_line, sanitize, shorten, table
 from consolidator.service.memory.explain import explain
 
 _LOG_STATES = {"there": "in the log", "pruned": "pruned since", "erased": "erased since"}
-_EVIDENCE = Table(
+_EVIDENCE = table(
     "evidence",
-    {
-        "session": lambda proof: proof["origin"] or proof["session_id"],
-        "seq": "seq",
-        "when": "when",
-        "quote": lambda proof: shorten(proof["quote"], 200),
-        "log": "log",
-    },
-    right=("seq",),
+    "session, >seq, when, quote, log",
+    session=lambda proof: proof["origin"] or proof["session_id"],
+    quote=lambda proof: shorten(proof["quote"], 200),
 )
 
 

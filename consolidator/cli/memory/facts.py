@@ -11,23 +11,12 @@ import typer
 
 from consolidator.cli.common import parse_moment, run
 from consolidator.cli.options import OwnerOptions, spread
-from consolidator.cli.output import (
-    AgentOption,
-    AsJson,
-    Limit,
-    Table,
-    emit,
-    owner_name,
-    print_line,
-    short_id,
-    shorten,
-)
+from consolidator.cli.output import AgentOption, AsJson, Limit, emit, owner_name, print_line, short_id, shorten, table
 from consolidator.cli.query_group import QueryGroup
 from consolidator.errors import UsageError
-from consolidator.models.fact import FactRow
+from consolidator.models.fact import UNKNOWN_START, FactRow
 from consolidator.models.memory_filter import FactFilter, MemoryFilter
 from consolidator.service.memory.facts import (
-    UNKNOWN_START,
     correct_fact,
     forget_fact,
     list_facts,
@@ -39,38 +28,27 @@ from consolidator.service.memory.facts import (
 
 facts_app = typer.Typer(cls=QueryGroup, invoke_without_command=True)
 FactId = Annotated[str, typer.Argument(metavar="ID", help="A fact's id, as `facts` lists it, or its beginning.")]
-_FACTS = Table(
+_FACTS = table(
     "facts",
-    {
-        "id": lambda fact: short_id(fact.id),
-        "kind": "kind",
-        "fact": lambda fact: fact.sentence + (" (superseded)" if fact.superseded_at else ""),
-        "since": lambda fact: "" if fact.valid_from == UNKNOWN_START else fact.valid_from,
-        "sessions": "sessions",
-        "of": lambda fact: owner_name(fact.project, fact.peer, fact.agent),
-    },
-    right=("sessions",),
+    "id, kind, fact, since, >sessions, of",
+    id=lambda fact: short_id(fact.id),
+    fact=lambda fact: fact.sentence + (" (superseded)" if fact.superseded_at else ""),
+    since=lambda fact: "" if fact.valid_from == UNKNOWN_START else fact.valid_from,
+    of=lambda fact: owner_name(fact.project, fact.peer, fact.agent),
 )
-_REJECTED = Table(
+_REJECTED = table(
     "not facts",
-    {
-        "id": lambda candidate: short_id(candidate.id),
-        "why not": "rejected",
-        "words": lambda candidate: shorten(candidate.quote, 160),
-        "would be": "predicate",
-    },
+    "id, why not=rejected, words, would be=predicate",
     nothing="nothing was rejected",
+    id=lambda candidate: short_id(candidate.id),
+    words=lambda candidate: shorten(candidate.quote, 160),
 )
-_QUARANTINED = Table(
+_QUARANTINED = table(
     "in quarantine",
-    {
-        "id": lambda candidate: short_id(candidate.id),
-        "would be": "sentence",
-        "words": lambda candidate: shorten(candidate.quote, 120),
-        "why": "quarantined",
-        "session": "origin",
-    },
+    "id, would be=sentence, words, why=quarantined, session=origin",
     nothing="nothing waits for review",
+    id=lambda candidate: short_id(candidate.id),
+    words=lambda candidate: shorten(candidate.quote, 120),
 )
 
 

@@ -8,9 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from consolidator.cli.common import run
-from consolidator.cli.options import OwnerOptions
+from consolidator.cli.options import OwnerOptions, PlaceOption
 from consolidator.cli.output import (
-    OUT,
     AgentOption,
     AsJson,
     Limit,
@@ -18,9 +17,9 @@ from consolidator.cli.output import (
     emit,
     owner_name,
     pluralize,
-    print_entry,
     print_line,
     short_id,
+    table,
 )
 from consolidator.errors import UsageError
 from consolidator.models.injection import Moment
@@ -33,18 +32,26 @@ from consolidator.service.memory.lessons import LessonRow, find_lessons_about, l
 from consolidator.settings import Settings
 
 MOMENTS: dict[str, Moment] = {"start": "session_start", "prompt": "prompt", "call": "before_call", "failure": "failure"}
-_COLUMNS: dict[str, Any] = {
-    "id": lambda row: short_id(row.id),
-    "lesson": lambda row: _line(row),
-    "sessions": lambda row: row.body["sessions"],
-    "worked": lambda row: row.body["successes"],
-    "failed": lambda row: row.body["failures"],
-    "agents": lambda row: ", ".join(row.body["agents"]),
-    "of": lambda row: owner_name(row.project),
-}
-_NUMBERS = ("sessions", "worked", "failed")
-_COMMANDS = Table("commands", _COLUMNS, right=_NUMBERS, main="lesson")
-_FRICTION = Table("friction", _COLUMNS, right=_NUMBERS, nothing="nothing failed in three sessions", main="lesson")
+
+
+def _lessons(title: str, nothing: str | None = None) -> Table:
+    return table(
+        title,
+        "id, lesson, >sessions, >worked, >failed, agents, of",
+        nothing=nothing,
+        entry=lambda row: (
+            _line(row), pluralize(row.body["sessions"], "session"),
+            f"worked {row.body['successes']}, failed {row.body['failures']}", ", ".join(row.body["agents"]),
+            owner_name(row.project), short_id(row.id),
+        ),
+        id=lambda row: short_id(row.id),
+        lesson=lambda row: _line(row),
+        sessions=lambda row: row.body["sessions"],
+        worked=lambda row: row.body["successes"],
+        failed=lambda row: row.body["failures"],
+        agents=lambda row: ", ".join(row.body["agents"]),
+        of=lambda row: owner_name(row.project),
+    )  # fmt: skip
 
 
 def commands_command(
@@ -59,20 +66,13 @@ def commands_command(
     """List how commands are run here, and which never work: of all agents of a person, the most helpful first."""
     filters = LessonFilter(**owner.values(), limit=limit)
     rows = run(lambda database, _: find_lessons_about(database, " ".join(words or []), filters))
-    emit(rows, _print_entries if rows and OUT.is_terminal else _COMMANDS, as_json=as_json)
+    emit(rows, _lessons("commands"), as_json=as_json)
 
 
 def friction_command(*, owner: OwnerOptions, limit: Limit = 20, as_json: AsJson = False) -> None:
     """List what failed in three sessions or more, and what then worked: what failed in most sessions first."""
     rows = run(lambda database, _: list_friction(database, LessonFilter(**owner.values(), limit=limit)))
-    emit(rows, _print_entries if rows and OUT.is_terminal else _FRICTION, as_json=as_json)
-
-
-def _print_entries(rows: list[LessonRow]) -> None:
-    for row in rows:
-        sessions, agents = pluralize(row.body["sessions"], "session"), ", ".join(row.body["agents"])
-        counts = f"worked {row.body['successes']}, failed {row.body['failures']}"
-        print_entry(_line(row), sessions, counts, agents, owner_name(row.project), short_id(row.id))
+    emit(rows, _lessons("friction", "nothing failed in three sessions"), as_json=as_json)
 
 
 def _line(row: LessonRow) -> str:
@@ -87,10 +87,7 @@ def brief_command(
     *,
     moment: Annotated[str, typer.Option(help="start, prompt, call or failure.")] = "start",
     command: Annotated[str | None, typer.Option(help="With --moment failure: the command that failed.")] = None,
-    project: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="A project: its path or its last part; by default the working directory's."),
-    ] = None,
+    project: PlaceOption = None,
     agent: AgentOption = None,
     as_json: AsJson = False,
 ) -> None:

@@ -1,46 +1,37 @@
-"""consolidator procedures: what agents do again and again, also as Agent Skills."""
+"""consolidator procedures and next: what agents do again and again, also as Agent Skills, and what usually follows."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from consolidator.cli.common import parse_path, run
+from consolidator.cli.common import SessionName, parse_path, run
 from consolidator.cli.options import OwnerOptions, spread
-from consolidator.cli.output import (
-    OUT,
-    AsJson,
-    Limit,
-    Table,
-    emit,
-    owner_name,
-    pluralize,
-    print_entry,
-    print_line,
-    short_id,
-)
+from consolidator.cli.output import AsJson, Limit, emit, owner_name, pluralize, print_line, short_id, shorten, table
 from consolidator.cli.query_group import QueryGroup
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import ProcedureFilter
 from consolidator.models.procedure import MIN_SUCCESS, ProcedureRow
 from consolidator.service.memory.procedures import list_procedures
 from consolidator.service.memory.skills import export_skills
+from consolidator.service.memory.suggestions import suggest_next_calls
 
 EverythingOption = Annotated[bool, typer.Option("--all", help="Also procedures that are not worth telling.")]
 procedures_app = typer.Typer(cls=QueryGroup, invoke_without_command=True)
-_TABLE = Table(
+_TABLE = table(
     "procedures",
-    {
-        "id": lambda procedure: short_id(procedure.id),
-        "steps": "title",
-        "sessions": "support",
-        "worked": lambda procedure: _success_rate(procedure),
-        "of": lambda procedure: _owner(procedure),
-    },
-    right=("sessions", "worked"),
-)
+    "id, steps=title, >sessions=support, >worked, of",
+    entry=lambda procedure: (
+        procedure.title, "", pluralize(procedure.support, "session"), f"worked {_success_rate(procedure)}",
+        _owner(procedure), short_id(procedure.id),
+    ),
+    id=lambda procedure: short_id(procedure.id),
+    worked=lambda procedure: _success_rate(procedure),
+    of=lambda procedure: _owner(procedure),
+)  # fmt: skip
 
 
 @procedures_app.callback()
@@ -67,13 +58,7 @@ def procedures_command(
             database, ProcedureFilter(**owner.values(), query=query, include_unworthy=everything, limit=limit)
         )
     )
-    emit(procedures, _print_entries if procedures and OUT.is_terminal else _TABLE, as_json=as_json)
-
-
-def _print_entries(procedures: list[ProcedureRow]) -> None:
-    for procedure in procedures:
-        sessions, worked = pluralize(procedure.support, "session"), f"worked {_success_rate(procedure)}"
-        print_entry(procedure.title, "", sessions, worked, _owner(procedure), short_id(procedure.id))
+    emit(procedures, _TABLE, as_json=as_json)
 
 
 def _success_rate(procedure: ProcedureRow) -> str:
@@ -113,3 +98,20 @@ def export_command(
             f"{pluralize(len(exported.failing), 'procedure')} left out: less than {MIN_SUCCESS:.0%} of the sessions or "
             "calls with them worked (`--all` exports everything)"
         )
+
+
+_NEXT = table(
+    "what usually follows",
+    "call=symbol, arguments, >likely, >sure, why",
+    arguments=lambda call: shorten(json.dumps(call["arguments"], ensure_ascii=False), 120),
+    likely=lambda call: f"{call['likelihood']:.0%}",
+    sure=lambda call: f"{call['confidence']:.0%}",
+    why=lambda call: shorten(call["why"], 100),
+)
+
+
+def next_command(session: SessionName, limit: Limit = 5, as_json: AsJson = False) -> None:
+    """Show what usually follows in a session: the next call, its arguments filled in, with confidence."""
+    suggestions = run(lambda database, _: suggest_next_calls(database, session, limit=limit))
+    show = _NEXT if suggestions else "no prediction: too few sessions contain this sequence"
+    emit(suggestions, show, as_json=as_json)

@@ -8,18 +8,13 @@ from typing import Annotated
 import typer
 
 from consolidator.cli.common import run
+from consolidator.cli.options import PlaceOption
 from consolidator.cli.output import AgentOption, AsJson, emit, print_line
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.database import Database
 from consolidator.service.log.working_directory import find_project
-from consolidator.service.memory.recall import (
-    DEFAULT_LIMIT,
-    DEFAULT_TOKEN_BUDGET,
-    NOTHING_KNOWN,
-    RecallResult,
-    recall,
-)
+from consolidator.service.memory.recall import DEFAULT_LIMIT, DEFAULT_TOKEN_BUDGET, NOTHING_KNOWN, RecallResult, recall
 from consolidator.settings import Settings
 
 
@@ -29,13 +24,7 @@ def recall_command(
     ],
     *,
     agent: AgentOption = None,
-    project: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="A project: its path or its last part; by default the project of the working directory.",
-        ),
-    ] = None,
+    project: PlaceOption = None,
     everywhere: Annotated[bool, typer.Option("--everywhere", help="All projects.")] = False,
     peer: Annotated[str | None, typer.Option(help="Only memory about this person.")] = None,
     budget: Annotated[

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from consolidator.cli.common import run
+from consolidator.cli.options import PlaceOption
 from consolidator.cli.output import AsJson, emit, owner_name, print_line
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import MemoryScope
@@ -16,12 +17,6 @@ from consolidator.service.log.working_directory import find_named_project, find_
 from consolidator.service.memory.remember import Remembered, forget, remember
 from consolidator.settings import Settings
 
-Project = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME", help="A project: its path or its last part; by default the project of the working directory."
-    ),
-]
 Agent = Annotated[
     str | None, typer.Option(metavar="NAME", help="For this agent alone; by default for all of the owner's.")
 ]
@@ -30,7 +25,7 @@ Peer = Annotated[str | None, typer.Option(metavar="NAME", help="A person that th
 
 def remember_command(
     words: Annotated[list[str], typer.Argument(metavar="STATEMENT", help='What holds, such as "we use tabs".')],
-    project: Project = None,
+    project: PlaceOption = None,
     agent: Agent = None,
     me: Annotated[bool, typer.Option("--me", help="The statement is about you: it holds in every project.")] = False,
     peer: Peer = None,
@@ -62,7 +57,7 @@ def forget_command(
         list[str],
         typer.Argument(metavar="ID|WORDS", help="A fact's id, its beginning, or words that no other fact has."),
     ],
-    project: Project = None,
+    project: PlaceOption = None,
     agent: Agent = None,
     peer: Peer = None,
     as_json: AsJson = False,

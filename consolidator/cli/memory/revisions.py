@@ -8,7 +8,7 @@ import typer
 
 from consolidator.cli.common import run, run_job
 from consolidator.cli.options import require_at_most_one
-from consolidator.cli.output import AsJson, Limit, Table, emit, print_line, print_table, shorten
+from consolidator.cli.output import AsJson, Limit, emit, print_line, print_table, shorten, table
 from consolidator.errors import UsageError
 from consolidator.service.memory.revisions import (
     compare_revision,
@@ -20,19 +20,8 @@ from consolidator.service.memory.revisions import (
 from consolidator.service.nights.runs import summarize
 
 MAX_LINES = 30  # lines of each part of a comparison
-_TABLE = Table(
-    "revisions",
-    {
-        "number": "id",
-        "model": "model",
-        "status": "status",
-        "sessions": "sessions",
-        "events": "events",
-        "candidates": "candidates",
-        "begun": "created_at",
-        "promoted": "promoted_at",
-    },
-    right=("number", "sessions", "events", "candidates"),
+_TABLE = table(
+    "revisions", ">number=id, model, status, >sessions, >events, >candidates, begun=created_at, promoted=promoted_at"
 )
 
 

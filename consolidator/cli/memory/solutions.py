@@ -10,35 +10,25 @@ import typer
 from consolidator.cli.commands import SEARCH
 from consolidator.cli.common import run
 from consolidator.cli.options import OwnerOptions
-from consolidator.cli.output import (
-    OUT,
-    AsJson,
-    Limit,
-    Table,
-    emit,
-    owner_name,
-    pluralize,
-    print_entry,
-    print_line,
-    short_id,
-)
+from consolidator.cli.output import AsJson, Limit, emit, owner_name, pluralize, short_id, table
 from consolidator.models.memory_filter import SolutionFilter
 from consolidator.models.solution import SolutionRow
 from consolidator.service.database import Database
 from consolidator.service.memory.solutions import find_solutions, list_solutions
 from consolidator.settings import Settings
 
-_TABLE = Table(
+_TABLE = table(
     "solutions",
-    {
-        "id": lambda solution: short_id(solution.id),
-        "error and fix": lambda solution: _line(solution),
-        "confirmed": lambda solution: "yes" if solution.confirmed else "",
-        "sessions": "sessions",
-        "of": lambda solution: _owner(solution),
-    },
-    right=("sessions",),
-)
+    "id, error and fix, confirmed, >sessions, of",
+    entry=lambda solution: (
+        _line(solution), "confirmed" if solution.confirmed else "", pluralize(solution.sessions, "session"),
+        _owner(solution), short_id(solution.id),
+    ),
+    id=lambda solution: short_id(solution.id),
+    error_and_fix=lambda solution: _line(solution),
+    confirmed=lambda solution: "yes" if solution.confirmed else "",
+    of=lambda solution: _owner(solution),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,21 +63,9 @@ def solutions_command(
         call = None if failure.command is None else ("bash", {"command": failure.command})
         return await find_solutions(database, failure.error, filters, tool=failure.tool, call=call)
 
-    def show(solutions: list[SolutionRow]) -> None:
-        if failure.error is not None and not solutions:
-            print_line("nothing known about this error")
-        elif solutions and OUT.is_terminal:
-            _print_entries(solutions)
-        else:
-            _TABLE.print(solutions)
-
-    emit(run(load), show, as_json=as_json)
-
-
-def _print_entries(solutions: list[SolutionRow]) -> None:
-    for solution in solutions:
-        confirmed, sessions = "confirmed" if solution.confirmed else "", pluralize(solution.sessions, "session")
-        print_entry(_line(solution), confirmed, sessions, _owner(solution), short_id(solution.id))
+    solutions = run(load)
+    is_unknown = failure.error is not None and not solutions
+    emit(solutions, "nothing known about this error" if is_unknown else _TABLE, as_json=as_json)
 
 
 def _line(solution: SolutionRow) -> str:

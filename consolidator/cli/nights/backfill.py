@@ -12,16 +12,7 @@ import typer
 from consolidator.cli.common import parse_moment, run_job
 from consolidator.cli.memory.revisions import print_comparison
 from consolidator.cli.nights.runs import print_night
-from consolidator.cli.output import (
-    OUT,
-    AsJson,
-    ProgressCallbacks,
-    emit,
-    pluralize,
-    print_line,
-    print_warning,
-    shorten,
-)
+from consolidator.cli.output import OUT, AsJson, ProgressCallbacks, emit, pluralize, print_line, print_warning, shorten
 from consolidator.errors import ModelUnavailable, RunFailed, UsageError
 from consolidator.service.database import Database
 from consolidator.service.nights.backfill import EXTRACTORS, SessionFilter, run_backfill

@@ -11,7 +11,6 @@ from consolidator.cli.common import parse_span, run, run_job
 from consolidator.cli.output import (
     OUT,
     AsJson,
-    Table,
     emit,
     pluralize,
     print_line,
@@ -20,6 +19,7 @@ from consolidator.cli.output import (
     sanitize,
     short_id,
     shorten,
+    table,
 )
 from consolidator.errors import ModelUnavailable, RunFailed, UsageError
 from consolidator.service.nights.runs import (
@@ -44,45 +44,24 @@ _OUTCOMES = {
     "dead": "set aside",
 }
 ALL_JOBS = (*JOBS, *MANUAL_JOBS)
-_RUNS = Table(
+_RUNS = table(
     "runs: seen = learned + nothing + deferred + dead",
-    {
-        "run": lambda run: short_id(run.id),
-        "job": "job",
-        "scheduled at": "scheduled_at",
-        "status": "status",
-        "events": lambda run: _sum(run),
-        "took": lambda run: _duration(run),
-    },
-    right=("took",),
+    "run, job, scheduled at, status, events, >took",
+    run=lambda run: short_id(run.id),
+    events=lambda run: _sum(run),
+    took=lambda run: _duration(run),
 )
-_UNITS = Table(
+_UNITS = table(
     "units",
-    {
-        "kind": "kind",
-        "unit": lambda unit: short_id(unit["unit"]),
-        "status": "status",
-        "tries": "attempts",
-        "seen": "seen",
-        "learned": "learned",
-        "nothing": "nothing",
-        "deferred": "deferred",
-        "dead": "dead",
-        "note": lambda unit: shorten(unit["note"] or unit["error"], 100),
-    },
-    right=("tries", "seen", "learned", "nothing", "deferred", "dead"),
+    "kind, unit, status, >tries=attempts, >seen, >learned, >nothing, >deferred, >dead, note",
+    unit=lambda unit: short_id(unit["unit"]),
+    note=lambda unit: shorten(unit["note"] or unit["error"], 100),
 )
-_DEAD_LETTERS = Table(
+_DEAD_LETTERS = table(
     "dead letters",
-    {
-        "dead letter": "id",
-        "session": lambda letter: short_id(letter["session_id"]),
-        "seq": "seq",
-        "extractor": "extractor",
-        "error": lambda letter: shorten(letter["error"], 80),
-        "settled": "settlement",
-    },
-    right=("seq",),
+    "dead letter=id, session, >seq, extractor, error, settled=settlement",
+    session=lambda letter: short_id(letter["session_id"]),
+    error=lambda letter: shorten(letter["error"], 80),
 )
 
 

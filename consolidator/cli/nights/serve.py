@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 
 from consolidator.cli.agents.tool_file import BuiltinTools, McpConfig, McpServers, ToolFiles, open_tools
 from consolidator.cli.common import open_configured, read_settings, run_async, stop_on_signals
+from consolidator.runtime.live.hub import open_hub
 from consolidator.service.address import listen
 from consolidator.service.bearer import TOKEN_FILE
 from consolidator.service.database import describe_missing_fixes
@@ -15,7 +16,6 @@ from consolidator.service.nights.requested import RequestedRuns
 from consolidator.service.nights.scheduler import serve_nights
 from consolidator.service.request_limits import CONNECTIONS, STATEMENT_SECONDS
 from consolidator.service.sessions.driving import open_driver
-from consolidator.service.sessions.following import open_hub
 from consolidator.service.tracing import export_spans
 from consolidator.settings import Settings
 

@@ -27,7 +27,14 @@ from consolidator.errors import ConsolidatorError, UsageError
 from consolidator.hooks.client import is_running, stop_service
 from consolidator.service.clients import changes
 from consolidator.service.clients.changes import FileChange
-from consolidator.service.clients.checks import Check, run_checks
+from consolidator.service.clients.checks import (
+    Check,
+    check_database,
+    check_digest,
+    check_engine,
+    check_serve,
+    run_checks,
+)
 from consolidator.service.clients.installation import (
     BACKUPS,
     Place,
@@ -43,7 +50,6 @@ from consolidator.service.clients.installation import (
 )
 from consolidator.service.clients.registry import CLIENTS
 from consolidator.service.clients.rules_file import list_rule_files
-from consolidator.service.clients.state_checks import check_database, check_digest, check_engine, check_serve
 from consolidator.service.clients.user_service import (
     plan_removal,
     plan_service,

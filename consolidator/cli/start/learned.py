@@ -13,7 +13,6 @@ from consolidator.cli.output import (
     OUT,
     AsJson,
     Limit,
-    Table,
     emit,
     owner_name,
     pluralize,
@@ -22,6 +21,7 @@ from consolidator.cli.output import (
     print_note,
     sanitize,
     short_id,
+    table,
 )
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import MemoryScope
@@ -38,16 +38,7 @@ _WAITING = {
 }
 
 
-_TABLE = Table(
-    "learned",
-    {
-        "what": "kind",
-        "learned": "text",
-        "sessions": "sessions",
-        "of": lambda line: owner_name(*line["owner"]),
-        "id": "id",
-    },
-)
+_TABLE = table("learned", "what=kind, learned=text, sessions, of, id", of=lambda line: owner_name(*line["owner"]))
 
 
 def learned_command(

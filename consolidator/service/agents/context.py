@@ -7,9 +7,10 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from consolidator.context.build import DEFAULT_LAST, Context, advance_history, build_context, context_budget
-from consolidator.context.compaction import Compaction
-from consolidator.context.strategies import STRATEGIES
+from consolidator.context.build import DEFAULT_LAST, advance_history, build_context, context_budget
+from consolidator.context.build import Context as Context
+from consolidator.context.compaction import Compaction as Compaction
+from consolidator.context.strategies import STRATEGIES as STRATEGIES
 from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.llm.client import create_client
@@ -30,10 +31,6 @@ from consolidator.store.sessions import sessions
 from consolidator.store.sessions.lineage import load_lineage, read_lineage
 from consolidator.store.turns import context, generation
 
-__all__ = [
-    "STRATEGIES", "Compaction", "Context", "ShownContext", "compact_session", "list_compactions", "preview_context",
-    "rebuild_context",
-]  # fmt: skip
 _LOOKED_BACK = 500  # events before a point among which the call of the model that it belongs to is looked for
 _BY_AGENT = (EventType.THINKING_START, EventType.ASSISTANT_RESPONSE, EventType.TOOL_CALL)
 
@@ -69,13 +66,8 @@ async def preview_context(
     config = session.config
     recalled = await _recall_for_last_message(database, settings, session) if with_recall else None
     strategy = strategy or config.get("strategy") or "budget"
-    tokens = context_budget(
-        strategy,
-        budget or config.get("budget"),
-        compared_model(settings, session) or settings.model or "",
-        DEFAULT_ANSWER_TOKENS,
-        window_tokens=config.get("context_window"),
-    )
+    model = compared_model(settings, session) or settings.model or ""
+    tokens = _budget(session, strategy, model, budget or config.get("budget"))
     async with database.connection() as conn:
         while await advance_history(conn, session.id):  # as every turn does
             continue
@@ -125,13 +117,7 @@ async def rebuild_context(
                 conn,
                 session.id,
                 strategy=strategy,
-                budget=context_budget(
-                    strategy,
-                    config.get("budget"),
-                    str(model),
-                    config.get("answer_tokens") or DEFAULT_ANSWER_TOKENS,
-                    window_tokens=config.get("context_window"),
-                ),
+                budget=_budget(session, strategy, str(model), config.get("budget"), config.get("answer_tokens")),
                 last=config.get("last") or DEFAULT_LAST,
                 system=config.get("system"),
                 seeds=config.get("seeds"),
@@ -143,6 +129,12 @@ async def rebuild_context(
     except UsageError:
         context = None
     return ShownContext(at, upto, call, context, is_recorded, added)
+
+
+def _budget(session: SessionRow, strategy: str, model: str, budget: int | None, answer: int | None = None) -> int:
+    """Return the tokens that a context of a session may have."""
+    window = session.config.get("context_window")
+    return context_budget(strategy, budget, model, answer or DEFAULT_ANSWER_TOKENS, window_tokens=window)
 
 
 def _before_agent(events: Sequence[Event], at: int) -> int:
@@ -179,13 +171,8 @@ async def compact_session(
         client = create_client(settings) if by_model and model else None
         if client is not None:
             stack.push_async_callback(client.close)
-        tokens = context_budget(
-            "compacted",
-            budget or session.config.get("budget"),
-            compared_model(settings, session) or "",
-            DEFAULT_ANSWER_TOKENS,
-            window_tokens=session.config.get("context_window"),
-        )
+        compared = compared_model(settings, session) or ""
+        tokens = _budget(session, "compacted", compared, budget or session.config.get("budget"))
         return await compact_on_request(
             database, session.id, budget=tokens, client=client, model=model, seconds=settings.session_lease_seconds,
             routed=side.reason, session_model=side.compared_to,

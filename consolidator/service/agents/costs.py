@@ -10,9 +10,7 @@ from typing import Any
 from consolidator.database import Database
 from consolidator.llm.prices import calculate_cost
 from consolidator.runtime.session import cost
-from consolidator.runtime.session.cost import COST_GROUPINGS, Cost
-
-__all__ = ["COST_GROUPINGS", "Cost", "load_costs", "price_answer"]
+from consolidator.runtime.session.cost import Cost
 
 
 async def load_costs(

@@ -11,8 +11,8 @@ from consolidator.errors import UsageError
 from consolidator.memory.facts.rule_block import BEGINNING, replace_block
 from consolidator.service.clients import changes
 from consolidator.service.clients.changes import FileChange, MadeChange
-from consolidator.service.memory.rules import AcceptedRow
 from consolidator.settings import Settings
+from consolidator.store.facts.rules import AcceptedRow
 
 RULE_FILES = ("AGENTS.md", "CLAUDE.md")
 RECORD, BACKUPS = "rules/files.json", "rules/backups"  # below the home

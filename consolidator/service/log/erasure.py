@@ -22,8 +22,6 @@ from consolidator.store.memory import erasures, lessons, rederive, store_items
 from consolidator.store.memory.erasures import FamilyMember
 from consolidator.store.sessions import lineage, sessions
 
-__all__ = ["ErasurePlan", "ErasureRow", "erase_sessions", "list_erasures", "plan_erasure"]
-
 
 @dataclass(frozen=True, slots=True)
 class ErasurePlan:

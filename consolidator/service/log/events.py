@@ -1,16 +1,17 @@
-"""The events of a session, as they were logged."""
+"""The events of a session as they were logged, and what its people saw."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
-from consolidator.database import Connection, Database
+from consolidator.database import Database
 from consolidator.models.event import Event
 from consolidator.models.lineage import Lineage
 from consolidator.models.session import SessionRow
 from consolidator.runtime.live.hub import open_hub
 from consolidator.runtime.live.items import Cursor, FollowedItem
+from consolidator.runtime.rerun.replay import ReplayedItem, replay
 from consolidator.store.log import events
 from consolidator.store.sessions import sessions
 from consolidator.store.sessions.lineage import load_lineage, read_lineage
@@ -25,8 +26,7 @@ async def read_events(
 
     What a child reads of its ancestors' logs comes first, unless only its `own` events are wanted.
     """
-    async with database.connection() as conn:
-        session, lineage = await _find_session(conn, session_name)
+    session, lineage = await _find_session(database, session_name)
     seq = _first_seq(session, lineage, after=after, last=last, own=own)
     while seq < session.base_seq:
         async with database.connection() as conn:
@@ -57,8 +57,7 @@ async def follow_events(
 
     Unless `whole`, also the pieces of answers, whose events then have no text.
     """
-    async with database.connection() as conn:
-        session, lineage = await _find_session(conn, session_name)
+    session, lineage = await _find_session(database, session_name)
     cursor = Cursor(min(_first_seq(session, lineage, after=after, last=last, own=own), session.head))
     async with (
         open_hub(database) as hub,
@@ -68,12 +67,22 @@ async def follow_events(
             yield item
 
 
-async def _find_session(conn: Connection, name: str) -> tuple[SessionRow, Lineage]:
-    session = await sessions.get(conn, await sessions.find_session_id(conn, name))
-    return session, await load_lineage(conn, session.id, session)
+async def _find_session(database: Database, name: str) -> tuple[SessionRow, Lineage]:
+    async with database.connection() as conn:
+        session = await sessions.get(conn, await sessions.find_session_id(conn, name))
+        return session, await load_lineage(conn, session.id, session)
 
 
 def _first_seq(session: SessionRow, lineage: Lineage, *, after: int | None, last: int | None, own: bool) -> int:
     """Return the seq after which reading begins."""
     seq = max(lineage.readable_after, session.base_seq) if own else lineage.readable_after
     return max(seq, seq if after is None else after, seq if last is None else session.head - last)
+
+
+async def replay_session(
+    database: Database, session_name: str, *, channel: str | None = None
+) -> AsyncIterator[ReplayedItem]:
+    """Yield what people saw of a session, in order: on `channel`, else on the session's own."""
+    async with database.connection() as conn:
+        async for item in replay(conn, await sessions.find_session_id(conn, session_name), channel=channel):
+            yield item

@@ -1,4 +1,4 @@
-"""What each day brought, and which errors came again though a fix was known."""
+"""What each day and each run brought, and which errors came again though a fix was known."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 
 from consolidator.database import Database
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.memory import daily
+from consolidator.store.memory import daily, run_memory
 from consolidator.store.memory.daily import DayRow, RepeatedFailureRow
+from consolidator.store.memory.run_memory import KINDS, MemoryKind, RememberedRow
 
-__all__ = ["DayRow", "RecentDays", "RepeatedFailureRow", "find_first_fact", "load_days"]
 MAX_FAILURES = 20
 
 
@@ -41,3 +41,20 @@ async def load_days(database: Database, days: int, *, viewer: Viewer = OWNER) ->
             await daily.list_days(conn, since=since, now=now),
             await daily.list_repeated_failures(conn, since=since, limit=MAX_FAILURES),
         )
+
+
+async def load_run_memory(
+    database: Database, *, started_at: datetime, finished_at: datetime | None, limit: int = 10, viewer: Viewer = OWNER
+) -> dict[MemoryKind, list[RememberedRow]]:
+    """Return what came into memory from a run's beginning to its end, the best of each kind; no kind is empty.
+
+    Raises Forbidden for a viewer who does not reach everything.
+    """
+    viewer.check_may("read")
+    viewer.check_unnarrowed()
+    end = finished_at or database.clock.now()
+    async with database.connection() as conn:
+        found = {
+            kind: await run_memory.list_remembered(conn, kind, begin=started_at, end=end, limit=limit) for kind in KINDS
+        }
+    return {kind: rows for kind, rows in found.items() if rows}

@@ -18,7 +18,7 @@ from consolidator.memory.facts.corrections import correction_id, is_correction
 from consolidator.memory.facts.reconcile import normalize_value
 from consolidator.memory.facts.relations import spellings_of
 from consolidator.memory.facts.remembered import FORGOTTEN, RESTORED
-from consolidator.models.fact import UNKNOWN_START, CandidateRow, CitedCandidateRow, FactRow
+from consolidator.models.fact import CandidateRow, CitedCandidateRow, FactRow
 from consolidator.models.memory_filter import FactFilter, MemoryFilter, MemoryScope
 from consolidator.models.page import Page
 from consolidator.models.provenance import Provenance
@@ -31,23 +31,9 @@ from consolidator.store.facts import facts
 from consolidator.store.facts.facts import OwnedAttribute
 from consolidator.store.facts.visibility import find_reached_facts, find_reached_sessions
 from consolidator.store.memory import listing, lookup
-from consolidator.store.memory.listing import FACT_POSITION
+from consolidator.store.memory.listing import FACT_POSITION as FACT_POSITION
 
 F = TypeVar("F", bound=FactRow)
-__all__ = [
-    "FACT_POSITION",
-    "UNKNOWN_START",
-    "correct_fact",
-    "cut_fact",
-    "find_believed",
-    "forget_fact",
-    "list_facts",
-    "list_quarantined",
-    "list_rejected",
-    "reopen_review",
-    "review_candidate",
-    "undo_change",
-]
 REJECTED = "rejected by a person"
 MAX_CORRECTION_LENGTH = 400  # characters
 MAX_QUARANTINED_READ = 1000  # candidates, the latest, of which those are listed that a viewer may decide

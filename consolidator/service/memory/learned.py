@@ -12,24 +12,12 @@ from consolidator.service.memory.rules import count_rules
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.memory import learned
-from consolidator.store.memory.learned import (
-    KINDS,
-    ChangedFactRow,
-    FailedAgainRow,
-    LearnedNews,
-    NightSumsRow,
-    WaitingCountsRow,
-)
-
-__all__ = [
-    "KINDS",
-    "ChangedFactRow",
-    "FailedAgainRow",
-    "LearnedNews",
-    "NightSumsRow",
-    "WaitingCountsRow",
-    "load_learned",
-]
+from consolidator.store.memory.learned import KINDS as KINDS
+from consolidator.store.memory.learned import ChangedFactRow as ChangedFactRow
+from consolidator.store.memory.learned import FailedAgainRow as FailedAgainRow
+from consolidator.store.memory.learned import LearnedNews as LearnedNews
+from consolidator.store.memory.learned import NightSumsRow as NightSumsRow
+from consolidator.store.memory.learned import WaitingCountsRow as WaitingCountsRow
 
 
 async def load_learned(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from consolidator.models.fact import FactRow
-from consolidator.service.memory.learned import LearnedNews
+from consolidator.store.memory.learned import LearnedNews
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,19 +13,8 @@ from consolidator.service.memory.ids import resolve_id
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.memory import lessons
-from consolidator.store.memory.lessons import LESSON_PREFIX, LessonRow
+from consolidator.store.memory.lessons import LessonRow as LessonRow
 
-__all__ = [
-    "LESSON_PREFIX",
-    "LessonRow",
-    "find_lessons_about",
-    "forget_lesson",
-    "list_commands",
-    "list_friction",
-    "list_lesson_projects",
-    "list_lessons",
-    "read_lesson",
-]
 COMMAND_KINDS = ("command", "always_fails")
 FRICTION_KINDS = ("always_fails", "fix", "first_run_fails", "harness")
 MIN_FRICTION_SESSIONS = 3  # in which something failed, before it counts as friction

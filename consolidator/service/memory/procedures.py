@@ -12,9 +12,8 @@ from consolidator.models.procedure import ProcedureRow
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.memory import listing
-from consolidator.store.memory.listing import PROCEDURE_POSITION
+from consolidator.store.memory.listing import PROCEDURE_POSITION as PROCEDURE_POSITION
 
-__all__ = ["PROCEDURE_POSITION", "SuccessInterval", "list_procedures", "success_interval"]
 _NINETY_PERCENT = 1.645  # standard deviations on each side
 
 

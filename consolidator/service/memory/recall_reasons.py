@@ -9,30 +9,18 @@ from typing import Literal
 from consolidator.database import Database
 from consolidator.memory.recall.block import RecallItem, estimate_tokens
 from consolidator.memory.recall.reasons import Reason, explain_items, spell_words
-from consolidator.memory.recall.relevance import (
-    MANY_WORDS,
-    MIN_ANSWER_COVERAGE,
-    MIN_COVERAGE_OF_MANY,
-    MIN_FACT_COVERAGE,
-)
+from consolidator.memory.recall.relevance import MANY_WORDS as MANY_WORDS
+from consolidator.memory.recall.relevance import MIN_ANSWER_COVERAGE as MIN_ANSWER_COVERAGE
+from consolidator.memory.recall.relevance import MIN_COVERAGE_OF_MANY as MIN_COVERAGE_OF_MANY
+from consolidator.memory.recall.relevance import MIN_FACT_COVERAGE as MIN_FACT_COVERAGE
 from consolidator.models.memory_filter import MemoryScope
-from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET, MIN_COSINE, Answer, answer_query
+from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET, Answer, answer_query
+from consolidator.service.memory.recall import MIN_COSINE as MIN_COSINE
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import Settings
 
 Fate = Literal["answered", "refused", "over budget"]
 MAX_REFUSED = 20  # lines that are shown of what is no answer
-__all__ = [
-    "MANY_WORDS",
-    "MIN_ANSWER_COVERAGE",
-    "MIN_COSINE",
-    "MIN_COVERAGE_OF_MANY",
-    "MIN_FACT_COVERAGE",
-    "ExplainedAnswer",
-    "ExplainedLine",
-    "Reason",
-    "explain_recall",
-]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,27 +15,23 @@ from consolidator.llm.redaction.redact import redact
 from consolidator.memory.facts.candidates import Candidate
 from consolidator.memory.facts.orders import overrides_instructions
 from consolidator.memory.facts.relations import spellings_of
-from consolidator.memory.facts.remembered import (
-    MAX_STATEMENT_CHARS,
-    STATED,
-    clean_statement,
-    read_statement,
-)
+from consolidator.memory.facts.remembered import MAX_STATEMENT_CHARS as MAX_STATEMENT_CHARS
+from consolidator.memory.facts.remembered import STATED, clean_statement, read_statement
 from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import ALL_AGENTS, FactFilter, MemoryScope
 from consolidator.models.provenance import Provenance
 from consolidator.models.session_key import has_controls
 from consolidator.service.memory.decision_log import CHANNEL, MemoryOwner, log_decision
 from consolidator.service.memory.facts import forget_fact, list_facts
-from consolidator.service.memory.lessons import LESSON_PREFIX, forget_lesson
+from consolidator.service.memory.lessons import forget_lesson
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.calls import agent_locks
 from consolidator.store.facts import facts
 from consolidator.store.facts.facts import OwnedAttribute
+from consolidator.store.memory.lessons import LESSON_PREFIX
 from consolidator.store.sessions import projects, sessions
 
-__all__ = ["MAX_STATEMENT_CHARS", "Remembered", "forget", "remember"]
 DEFAULT_AGENT = "claude-code"  # where no agent has worked yet
 MAX_MATCHES = 10  # facts that an error names
 

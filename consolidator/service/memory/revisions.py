@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from consolidator.database import Database
-from consolidator.jobs.consolidation.revisions import compare_revision, promote_revision, restore_revision
+from consolidator.jobs.consolidation.revisions import compare_revision as compare_revision
+from consolidator.jobs.consolidation.revisions import promote_revision as promote_revision
+from consolidator.jobs.consolidation.revisions import restore_revision as restore_revision
 from consolidator.store.facts import revisions
-from consolidator.store.facts.revisions import RevisionSummaryRow
-
-__all__ = [
-    "RevisionSummaryRow",
-    "compare_revision",
-    "discard_revision",
-    "list_revisions",
-    "promote_revision",
-    "restore_revision",
-]
+from consolidator.store.facts.revisions import RevisionSummaryRow as RevisionSummaryRow
 
 
 async def list_revisions(database: Database, *, limit: int = 20) -> list[RevisionSummaryRow]:

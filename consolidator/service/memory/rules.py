@@ -37,20 +37,12 @@ from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.calls import agent_locks
 from consolidator.store.facts import facts, rules
 from consolidator.store.facts.facts import OwnedAttribute
-from consolidator.store.facts.rules import AcceptedRow, OrderRow, RepeatedRow, RuleQuoteRow
+from consolidator.store.facts.rules import AcceptedRow as AcceptedRow
+from consolidator.store.facts.rules import OrderRow, RepeatedRow
+from consolidator.store.facts.rules import RuleQuoteRow as RuleQuoteRow
 from consolidator.store.memory import lookup
 from consolidator.store.sessions import sessions
 
-__all__ = [
-    "AcceptedRow",
-    "RuleProposal",
-    "RuleQuoteRow",
-    "accept_rule",
-    "count_rules",
-    "dismiss_rule",
-    "list_accepted_rules",
-    "list_rules",
-]
 MAX_PROPOSALS = 500  # that are read at once
 MAX_ORDERS = 5000  # the latest ones, of which those that are repeated are proposed
 RULE_POSITION = (int, str, str, str, str, str)  # the kinds of a position's values, as a cursor has them

@@ -18,9 +18,8 @@ from consolidator.models.solution import SolutionRow
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.memory import listing, lookup
-from consolidator.store.memory.listing import SOLUTION_POSITION
+from consolidator.store.memory.listing import SOLUTION_POSITION as SOLUTION_POSITION
 
-__all__ = ["SOLUTION_POSITION", "answer_error", "find_solutions", "list_solutions"]
 DEFAULT_LIMIT = 5  # solutions of one error
 
 

@@ -9,12 +9,11 @@ from typing import Any
 
 from consolidator.database import Database
 from consolidator.jobs.consolidation.backfill import Backfill
-from consolidator.jobs.consolidation.manual_run import EXTRACTORS, SessionFilter
+from consolidator.jobs.consolidation.manual_run import EXTRACTORS as EXTRACTORS
+from consolidator.jobs.consolidation.manual_run import SessionFilter as SessionFilter
 from consolidator.jobs.consolidation.revisions import Reprocessing
-from consolidator.service.log.sessions import find_session_id
+from consolidator.service.sessions.access import find_session_id
 from consolidator.settings import Settings
-
-__all__ = ["EXTRACTORS", "SessionFilter", "run_backfill"]
 
 
 async def run_backfill(

@@ -14,9 +14,9 @@ from datetime import datetime, tzinfo
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.models.audience import describe_peer
-from consolidator.service.memory.learned import LearnedNews
 from consolidator.service.memory.learned_sections import LearnedSection, list_sections
 from consolidator.service.memory.rules import RuleProposal
+from consolidator.store.memory.learned import LearnedNews
 
 MAX_LINES = 5  # of one kind
 MAX_CHARS = 200  # of what a log holds, on one line

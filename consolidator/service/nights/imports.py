@@ -13,10 +13,8 @@ from consolidator.formats.agent_folders import log_folders
 from consolidator.formats.common.log_files import path_exists
 from consolidator.formats.registry import FORMATS, find_local_logs, get_format
 from consolidator.jobs.importing.importer import import_sources
-from consolidator.jobs.importing.report import ImportReport
+from consolidator.jobs.importing.report import ImportReport as ImportReport
 from consolidator.jobs.importing.source_files import ImportSource
-
-__all__ = ["ImportReport", "ImportSource", "import_logs", "select_sources"]
 
 
 def select_sources(format_name: str, paths: Sequence[Path]) -> list[ImportSource]:

@@ -14,14 +14,14 @@ from zoneinfo import ZoneInfo
 from consolidator.database import Database
 from consolidator.errors import DatabaseUnavailable, UsageError
 from consolidator.llm.redaction.redact import format_redacted_traceback
-from consolidator.service.memory.learned import LearnedNews, load_learned
+from consolidator.service.memory.learned import load_learned
 from consolidator.service.memory.rules import list_rules
 from consolidator.service.nights.digest_text import MAX_LINES, NightDigest, compose_digest, count_waiting
 from consolidator.service.nights.receivers import send_each
 from consolidator.settings import Settings
+from consolidator.store.memory.learned import LearnedNews
 from consolidator.store.nights import night_digest
 
-__all__ = ["NightDigest", "preview_digest", "send_digest", "send_night_digest"]
 log = logging.getLogger("consolidator.digest")
 
 

@@ -11,30 +11,19 @@ from typing import Any
 
 from consolidator.database import Database
 from consolidator.jobs.consolidation import dead_letters
-from consolidator.jobs.model.model_report import model_line
-from consolidator.jobs.nightly import JOBS, Job, JobRunner
+from consolidator.jobs.model.model_report import model_line as model_line
+from consolidator.jobs.nightly import JOBS as JOBS
+from consolidator.jobs.nightly import Job as Job
+from consolidator.jobs.nightly import JobRunner
 from consolidator.jobs.retention import prune
-from consolidator.jobs.scheduler import summarize
+from consolidator.jobs.scheduler import summarize as summarize
 from consolidator.models.page import Page
 from consolidator.service.memory.ids import resolve_id
 from consolidator.service.nights.night_digest import send_night_digest
 from consolidator.settings import Settings
 from consolidator.store.nights import runs
-from consolidator.store.nights.runs import ListedRun
+from consolidator.store.nights.runs import ListedRun as ListedRun
 
-__all__ = [
-    "JOBS",
-    "MANUAL_JOBS",
-    "Job",
-    "ListedRun",
-    "list_runs",
-    "load_run",
-    "model_line",
-    "preview_retention",
-    "retry_dead_letters",
-    "run_job",
-    "summarize",
-]
 MANUAL_JOBS = ("backfill", "retry", "reindex")  # the jobs that only a person starts
 
 

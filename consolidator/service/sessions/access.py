@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from consolidator.database import Connection
+from consolidator.database import Connection, Database
 from consolidator.errors import NotFound, UsageError
+from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
-from consolidator.service.viewer import Scope, Viewer
+from consolidator.runtime.session.changes import check_driven_here
+from consolidator.service.viewer import OWNER, Scope, Viewer
 from consolidator.store.facts.visibility import find_reached_sessions
 from consolidator.store.sessions import sessions
+from consolidator.store.sessions.lineage import load_lineage, read_lineage
 
 
 async def get_session(conn: Connection, viewer: Viewer, session_id: str, scope: Scope) -> SessionRow:
@@ -53,3 +56,44 @@ async def _reaches(conn: Connection, viewer: Viewer, session: SessionRow) -> boo
     if viewer.peer is not None and not await find_reached_sessions(conn, [session.id], peer=viewer.peer):
         return False
     return viewer.reaches(agent=session.agent, project=session.project, peer=viewer.peer)
+
+
+async def load_session(
+    database: Database, session_id: str, scope: Scope = "read", *, viewer: Viewer = OWNER
+) -> SessionRow:
+    """Return the session of exactly this id. Raises as `get_session` does."""
+    async with database.connection() as conn:
+        return await get_session(conn, viewer, session_id, scope)
+
+
+async def load_events(
+    database: Database,
+    session_id: str,
+    *,
+    after: int | None = None,
+    history: bool = False,
+    limit: int = 100,
+    viewer: Viewer = OWNER,
+) -> tuple[SessionRow, list[Event]]:
+    """Return a session's row, and its next events after a seq, by default from the beginning. Raises NotFound.
+
+    With `history`, what a child reads of its ancestors' logs comes first.
+    """
+    async with database.connection() as conn:
+        session = await get_session(conn, viewer, session_id, "read")
+        lineage = await load_lineage(conn, session.id, session)
+        begin = after if history else max(session.base_seq if after is None else after, session.base_seq)
+        return session, await read_lineage(conn, lineage, after=begin, upto=session.head, limit=limit)
+
+
+async def load_session_to_drive(database: Database, session_id: str, *, viewer: Viewer = OWNER) -> SessionRow:
+    """Return the row of a session that is driven here. Raises NotFound, and SessionClosed for one that is only read."""
+    session = await load_session(database, session_id, "write", viewer=viewer)
+    check_driven_here(session)
+    return session
+
+
+async def find_session_id(database: Database, name: str) -> str:
+    """Return the id of the session with an id, a foreign name, or the beginning of either; raise NotFound for none."""
+    async with database.connection() as conn:
+        return await sessions.find_session_id(conn, name)

@@ -9,21 +9,11 @@ from consolidator.database import Database
 from consolidator.database.jsonb import escape
 from consolidator.errors import NotFound, UsageError
 from consolidator.models.agent import AUTO, AgentRow, AgentVersionRow
-from consolidator.runtime.session.agent_defaults import FIELDS, change_defaults, defaults_of
+from consolidator.runtime.session.agent_defaults import change_defaults, defaults_of
 from consolidator.runtime.session.budget import check_cap
-from consolidator.runtime.session.prompt_template import template_parameters
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.sessions import agents
 
-__all__ = [
-    "FIELDS",
-    "change_agent",
-    "delete_agent",
-    "get_agent",
-    "list_agent_versions",
-    "list_agents",
-    "template_parameters",
-]
 _MAX_NAME_LENGTH = 200
 
 

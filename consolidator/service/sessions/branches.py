@@ -4,47 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from consolidator.database import Connection, Database
+from consolidator.database import Database
 from consolidator.errors import Forbidden, NotFound
-from consolidator.models.session import SessionRow
-from consolidator.runtime.lineage.children import BranchKind
+from consolidator.models.session import SessionFilter, SessionRow
 from consolidator.runtime.rerun import branches as runtime
-from consolidator.runtime.rerun.branches import (
-    BRANCH_KINDS,
-    BranchComparison,
-    BranchRequest,
-    BranchStatus,
-    branch_kind,
-    branch_status,
-    committed_seq,
-)
-from consolidator.runtime.session.overrides import Overrides
+from consolidator.runtime.rerun.branches import BranchComparison, BranchRequest, branch_kind
 from consolidator.runtime.turn.harness import Harness
-from consolidator.service.sessions.access import find_session, get_session
-from consolidator.service.sessions.forks import check_tools
-from consolidator.service.sessions.listing import SessionFilter, list_sessions
-from consolidator.service.sessions.messages import may_speak_as
+from consolidator.service.sessions.access import find_session, get_session, load_session
+from consolidator.service.sessions.children import check_tools
+from consolidator.service.sessions.listing import list_sessions
+from consolidator.service.sessions.people import may_speak_as
 from consolidator.service.viewer import OWNER, Scope, Viewer
 from consolidator.settings import Settings
 from consolidator.store.sessions import sessions
-
-__all__ = [
-    "BRANCH_KINDS",
-    "BranchComparison",
-    "BranchKind",
-    "BranchRequest",
-    "BranchStatus",
-    "Overrides",
-    "branch_kind",
-    "branch_status",
-    "commit_steer",
-    "committed_seq",
-    "compare_branch",
-    "create_branch",
-    "discard_branch",
-    "list_branches",
-    "run_branch",
-]
 
 
 async def create_branch(
@@ -91,8 +63,7 @@ async def list_branches(
     database: Database, session_id: str, *, limit: int = 50, viewer: Viewer = OWNER
 ) -> list[SessionRow]:
     """Return a session's branches, the newest first. Raises Forbidden and NotFound."""
-    async with database.connection() as conn:
-        session = await get_session(conn, viewer, session_id, "read")
+    session = await load_session(database, session_id, "read", viewer=viewer)
     wanted = SessionFilter(parent=session.id, kind="branch")
     return (await list_sessions(database, wanted, order="created", limit=limit, viewer=viewer)).sessions
 
@@ -104,8 +75,7 @@ async def compare_branch(
 
     The branch is named by its id or the beginning of it. Raises Forbidden, NotFound, and UsageError for no branch.
     """
-    async with database.connection() as conn:
-        row = await _get_branch(conn, viewer, branch, "read", main)
+    row = await _get_branch(database, viewer, branch, "read", main)
     return await runtime.compare_branch(database, row)
 
 
@@ -116,8 +86,7 @@ async def commit_steer(
 
     Raises Forbidden, NotFound, UsageError for another branch and for one that was discarded, and SessionClosed.
     """
-    async with database.connection() as conn:
-        row = await _get_branch(conn, viewer, branch, "write", main)
+    row = await _get_branch(database, viewer, branch, "write", main)
     seq = await runtime.commit_steer(database, row.id, surface=surface or viewer.name)
     async with database.connection() as conn:
         return await sessions.get(conn, row.id), seq
@@ -127,26 +96,25 @@ async def discard_branch(
     database: Database, branch: str, *, main: str | None = None, viewer: Viewer = OWNER
 ) -> SessionRow:
     """End a branch, and return it; it can still be read. Raises Forbidden, NotFound, and UsageError for no branch."""
-    async with database.connection() as conn:
-        row = await _get_branch(conn, viewer, branch, "write", main)
+    row = await _get_branch(database, viewer, branch, "write", main)
     return await runtime.discard_branch(database, row.id)
 
 
 async def _find_main(database: Database, session_id: str, request: BranchRequest, viewer: Viewer) -> SessionRow:
     if not may_speak_as(viewer, request.speaker):
         raise Forbidden("this credential is for one peer, who is the speaker: leave speaker out")
-    async with database.connection() as conn:
-        return await get_session(conn, viewer, session_id, "write")
+    return await load_session(database, session_id, "write", viewer=viewer)
 
 
-async def _get_branch(conn: Connection, viewer: Viewer, branch: str, scope: Scope, main: str | None) -> SessionRow:
+async def _get_branch(database: Database, viewer: Viewer, branch: str, scope: Scope, main: str | None) -> SessionRow:
     """Return a branch within the viewer's reach; with `main`, one of that session."""
-    if main is None:
-        row = await find_session(conn, viewer, branch, scope)
-    else:
-        session = await get_session(conn, viewer, main, scope)
-        row = await get_session(conn, viewer, branch, scope)
-        if row.parent_id != session.id:
-            raise NotFound(f"session {session.id} has no branch {branch!r}: GET .../branches lists them")
+    async with database.connection() as conn:
+        if main is None:
+            row = await find_session(conn, viewer, branch, scope)
+        else:
+            session = await get_session(conn, viewer, main, scope)
+            row = await get_session(conn, viewer, branch, scope)
+            if row.parent_id != session.id:
+                raise NotFound(f"session {session.id} has no branch {branch!r}: GET .../branches lists them")
     branch_kind(row)
     return row

@@ -17,7 +17,8 @@ from consolidator.errors import DatabaseError, ImportRefused
 from consolidator.formats import native
 from consolidator.formats.bundle import BundleWriter
 from consolidator.formats.bundle_order import ChunkOrder
-from consolidator.jobs.importing.bundle_import import ImportedBundle, import_bundle
+from consolidator.jobs.importing.bundle_import import ImportedBundle as ImportedBundle
+from consolidator.jobs.importing.bundle_import import import_bundle
 from consolidator.jobs.importing.report import ImportReport
 from consolidator.llm.redaction.redact import redact, redact_json
 from consolidator.models.checkpoint import CheckpointRow
@@ -32,7 +33,6 @@ from consolidator.store.log.events import Span
 from consolidator.store.sessions import checkpoints, seeds, sessions
 from consolidator.store.sessions.lineage import load_lineage
 
-__all__ = ["ImportedBundle", "load_bundle", "load_bundle_file", "stream_bundle"]
 _PAGE = 500  # events read at once
 _MAX_CHECKPOINTS = 1000
 _PAGE_BYTES = 16 * 1024 * 1024  # of large values that are in memory at once
@@ -43,13 +43,12 @@ async def stream_bundle(
     session_name: str,
     *,
     exact: bool = False,
-    with_ancestors: bool = True,
     viewer: Viewer = OWNER,
     lost: list[str] | None = None,
 ) -> AsyncIterator[str]:
     """Yield the lines of a session's bundle; `exact` keeps credentials, which are redacted otherwise.
 
-    With `with_ancestors` it has what the session reads of its ancestors' logs; those that are gone are left out.
+    It has what the session reads of its ancestors' logs, too; those that are gone are left out.
     `lost` gets which values are lost, and where: a note takes their place.
 
     Each page is read on a connection of its own: nothing is held between two lines. Raises NotFound, Forbidden for
@@ -59,7 +58,7 @@ async def stream_bundle(
         viewer.check_may("admin")
     async with database.connection() as conn:
         session = await find_session(conn, viewer, session_name, "read")
-        parts = await _list_parts(conn, session) if with_ancestors else []
+        parts = await _list_parts(conn, session)
     lost = [] if lost is None else lost
     exporters = [_SessionExporter(database, row, lost, exact=exact, upto=upto) for row, upto in parts]
     exporters.append(_SessionExporter(database, session, lost, exact=exact))

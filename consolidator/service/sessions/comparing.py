@@ -15,7 +15,6 @@ from consolidator.service.sessions.access import find_session
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.sessions.lineage import load_lineage
 
-__all__ = ["MAX_EVENTS", "ComparedPair", "compare_pair"]
 MAX_EVENTS = 400  # of each session that are read for one part
 
 

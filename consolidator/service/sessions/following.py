@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, suppress
 
 from consolidator.database import Database
-from consolidator.errors import UsageError
-from consolidator.runtime.live.hub import FollowHub, open_hub
+from consolidator.errors import DatabaseUnavailable, UsageError
+from consolidator.runtime.live.hub import FollowHub
 from consolidator.runtime.live.items import Cursor, FollowedItem, begun_message
-from consolidator.service.sessions.access import get_session
+from consolidator.service.sessions.access import get_session, load_session
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.turns import following as store
-from consolidator.store.turns.following import SessionMarks
+from consolidator.store.turns.following import SessionMarks as SessionMarks
 
 MAX_SURFACE_LENGTH = 200
-
-__all__ = ["Cursor", "FollowHub", "FollowedItem", "SessionMarks", "acknowledge", "follow", "open_hub"]
+KEEP_ALIVE_SECONDS = 15.0  # between two signs of life of a stream; then its credential is looked at again, too
 
 
 async def follow(
@@ -35,11 +35,56 @@ async def follow(
     with the session. Raises Forbidden, NotFound, and UsageError for a cursor that is none or lies beyond the log.
     """
     cursor = Cursor.parse(after) if isinstance(after, str) else after
-    async with hub.database.connection() as conn:
-        session = await get_session(conn, viewer, session_id, "read")
+    session = await load_session(hub.database, session_id, "read", viewer=viewer)
     async with aclosing(hub.follow(session.id, cursor, whole=whole, history=history)) as items:
         async for item in items:
             yield item
+
+
+async def keep_alive(
+    frames: AsyncGenerator[bytes, None],
+    stopping: asyncio.Event,
+    is_authorized: Callable[[], Awaitable[bool]],
+    end: Callable[[str], bytes | None],
+) -> AsyncIterator[bytes]:
+    """Yield the frames of a stream, and a comment where none comes for a while.
+
+    Where the service is `stopping`, the credential `unauthorized` or the database `unavailable`, the stream ends with
+    what `end` returns for that reason: the client goes on where it was.
+    """
+    stopped = asyncio.create_task(stopping.wait())
+    coming: asyncio.Future[bytes] | None = None
+    reason = ""
+    try:
+        while not reason:
+            coming = coming or asyncio.ensure_future(anext(frames))
+            done, _ = await asyncio.wait(
+                (coming, stopped), timeout=KEEP_ALIVE_SECONDS, return_when=asyncio.FIRST_COMPLETED
+            )
+            if coming in done:
+                frame, coming = coming, None
+                try:
+                    yield frame.result()
+                except StopAsyncIteration:
+                    return
+            elif stopped in done:
+                reason = "stopping"
+            elif await is_authorized():
+                yield b": still here\n\n"
+            else:
+                reason = "unauthorized"
+        if last := end(reason):
+            yield last
+    except DatabaseUnavailable:
+        if last := end("unavailable"):
+            yield last
+    finally:
+        stopped.cancel()
+        if coming is not None:
+            coming.cancel()
+            with suppress(asyncio.CancelledError, StopAsyncIteration, DatabaseUnavailable):
+                await coming
+        await frames.aclose()
 
 
 async def acknowledge(

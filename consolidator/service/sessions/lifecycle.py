@@ -10,14 +10,12 @@ from consolidator.models.principal import Role, name_principal
 from consolidator.models.session import SessionRow
 from consolidator.runtime.session import creation
 from consolidator.runtime.session.changes import check_driven_here
-from consolidator.runtime.session.session_request import SessionArguments, SessionRequest, session_request
+from consolidator.runtime.session.session_request import SessionRequest
 from consolidator.runtime.turn import sessions
-from consolidator.service.sessions.access import find_session, get_session
+from consolidator.service.sessions.access import find_session, get_session, load_session
 from consolidator.service.viewer import OWNER, OWNER_NAME, Viewer
 from consolidator.settings import Settings
 from consolidator.store.sessions import sessions as session_store
-
-__all__ = ["SessionArguments", "SessionRequest", "create_session", "end_session", "open_session", "session_request"]
 
 
 async def create_session(
@@ -92,8 +90,7 @@ async def end_session(
     await sessions.end_session(
         database, session.id, reason=reason or "ended by the user", hide=hide, principal=_operator(viewer)
     )
-    async with database.connection() as conn:
-        return await find_session(conn, viewer, session.id, "write")
+    return await load_session(database, session.id, "write", viewer=viewer)
 
 
 async def _check_conversation(conn: Connection, viewer: Viewer, conversation_id: str | None) -> None:

@@ -15,31 +15,16 @@ from consolidator.llm.prices import context_window
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.text.title import title_of
 from consolidator.models.principal import is_persons_word
-from consolidator.models.session import SessionCursor, SessionFilter, SessionOrder, SessionRow, StoredStatus
+from consolidator.models.session import SessionCursor, SessionFilter, SessionOrder, SessionRow
 from consolidator.runtime.session.routing import compared_model
 from consolidator.service.agents.context import preview_context
-from consolidator.service.sessions.access import find_session, get_session
+from consolidator.service.sessions.access import find_session, load_session
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import Settings
 from consolidator.store.sessions import session_list
 from consolidator.store.sessions import sessions as session_store
 from consolidator.store.sessions.projects import resolve_project
 
-__all__ = [
-    "ContextUse",
-    "SessionCursor",
-    "SessionDetails",
-    "SessionFilter",
-    "SessionOrder",
-    "SessionPage",
-    "SessionStatus",
-    "StoredStatus",
-    "list_children",
-    "list_family",
-    "list_sessions",
-    "session_status",
-    "show_session",
-]
 SessionStatus = Literal["ended", "running", "waiting", "pending", "failed", "idle"]
 STATUSES: tuple[SessionStatus, ...] = get_args(SessionStatus)
 
@@ -133,8 +118,7 @@ async def list_children(
     viewer: Viewer = OWNER,
 ) -> SessionPage:
     """Return the sessions that came of a session, the newest first, page by page. Raises NotFound, and Forbidden."""
-    async with database.connection() as conn:
-        parent = await get_session(conn, viewer, session_id, "read")
+    parent = await load_session(database, session_id, "read", viewer=viewer)
     wanted = SessionFilter(parent=parent.id, hidden=True)
     return await list_sessions(database, wanted, order="created", after=after, limit=limit, viewer=viewer)
 
@@ -144,8 +128,7 @@ async def list_family(database: Database, session_id: str, *, limit: int = 60, v
 
     Raises NotFound, and Forbidden.
     """
-    async with database.connection() as conn:
-        session = await get_session(conn, viewer, session_id, "read")
+    session = await load_session(database, session_id, "read", viewer=viewer)
     wanted = SessionFilter(root=session.root_id, hidden=True)
     page = await list_sessions(database, wanted, order="created", limit=limit, viewer=viewer)
     if any(row.id == session.id for row in page.sessions):

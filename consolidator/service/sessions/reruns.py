@@ -14,7 +14,7 @@ from consolidator.errors import UsageError
 from consolidator.llm.client import create_client
 from consolidator.models.session import SessionRow
 from consolidator.runtime.lineage.children import ChildRequest, create_child
-from consolidator.runtime.rerun.comparison import CallDifference, Comparison, Figures, TurnDifference, compare_runs
+from consolidator.runtime.rerun.comparison import Comparison, compare_runs
 from consolidator.runtime.rerun.recorded_changes import SURFACE, ChangeReplay, RecordedChange, RecordedSteer
 from consolidator.runtime.rerun.recorded_runs import RecordedMessage, find_own_start, read_recording, read_turns
 from consolidator.runtime.rerun.recorded_tools import RecordedToolbox, stand_in
@@ -30,17 +30,6 @@ from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import Settings
 from consolidator.store.sessions import lineage as lineages
 from consolidator.store.sessions import sessions
-
-__all__ = [
-    "CallDifference",
-    "Comparison",
-    "Figures",
-    "Overrides",
-    "Rerun",
-    "TurnDifference",
-    "compare_sessions",
-    "rerun_session",
-]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,24 +7,12 @@ from dataclasses import replace
 from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.models.session import SessionRow
-from consolidator.runtime.session.spawn_request import RESULT_MODES, ResultMode, SpawnRequest, SpawnResult
+from consolidator.runtime.session.spawn_request import SpawnRequest, SpawnResult
 from consolidator.runtime.turn.harness import Harness
-from consolidator.runtime.turn.sub_agents import create_sub_agent, is_unfinished, list_unfinished, read_result
+from consolidator.runtime.turn.sub_agents import create_sub_agent, is_unfinished, read_result
 from consolidator.runtime.turn.wake import spawn_sub_agent
-from consolidator.service.sessions.access import get_session
+from consolidator.service.sessions.access import load_session
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.sessions import sessions
-
-__all__ = [
-    "RESULT_MODES",
-    "ResultMode",
-    "SpawnRequest",
-    "SpawnResult",
-    "list_sub_agents_at_work",
-    "read_sub_agent",
-    "spawn",
-    "start_sub_agent",
-]
 
 
 async def spawn(
@@ -34,8 +22,7 @@ async def spawn(
 
     Raises Forbidden, NotFound, and UsageError for a session that may have none and for what none could run with.
     """
-    async with harness.database.connection() as conn:
-        session = await get_session(conn, viewer, session_id, "write")
+    session = await load_session(harness.database, session_id, "write", viewer=viewer)
     return await spawn_sub_agent(harness, session.id, request, call_id=call_id)
 
 
@@ -53,8 +40,7 @@ async def start_sub_agent(
     Returns it, and what came of it: None while it is at work. `database` may be one open transaction. Raises as
     `spawn` does.
     """
-    async with database.connection() as conn:
-        session = await get_session(conn, viewer, session_id, "write")
+    session = await load_session(database, session_id, "write", viewer=viewer)
     in_transaction = replace(harness, database=database)
     child = await create_sub_agent(in_transaction, session.id, request, call_id=call_id, by="program")
     return child, None if is_unfinished(child) else await read_result(database, child.id)
@@ -67,17 +53,7 @@ async def read_sub_agent(
 
     Raises Forbidden, NotFound, and UsageError for a session that is no sub-agent.
     """
-    async with database.connection() as conn:
-        session = await get_session(conn, viewer, session_id, "read")
+    session = await load_session(database, session_id, "read", viewer=viewer)
     if session.kind != "sub-agent" or session.trigger_id is None:
         raise UsageError(f"session {session.id} is no sub-agent: only those have a result")
     return session, None if is_unfinished(session) else await read_result(database, session.id)
-
-
-async def list_sub_agents_at_work(harness: Harness, session_id: str, *, viewer: Viewer = OWNER) -> list[SessionRow]:
-    """Return the sub-agents of a session whose end its log does not have yet. Raises Forbidden and NotFound."""
-    async with harness.database.connection() as conn:
-        session = await get_session(conn, viewer, session_id, "read")
-    children = await list_unfinished(harness.database, session.id)
-    async with harness.database.connection() as conn:
-        return await sessions.get_each(conn, [child.id for child in children])

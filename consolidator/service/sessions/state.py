@@ -1,15 +1,20 @@
-"""The state of a session: the sum of its tools' changes, the open task, and the totals of its row."""
+"""What a session holds: its state and totals, what it began with, and all that a surface shows, at one moment."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
 from consolidator.database import Database
-from consolidator.service.sessions.access import find_session
+from consolidator.models.seed import SeedRow
+from consolidator.runtime.session import hydration
+from consolidator.runtime.session.hydration import HydratedSession
+from consolidator.service.sessions.access import find_session, get_session
+from consolidator.service.sessions.listing import read_titles
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.sessions import tasks
+from consolidator.settings import Settings
+from consolidator.store.sessions import seeds, tasks
 from consolidator.store.sessions.tasks import TaskRow
 
 
@@ -39,3 +44,37 @@ async def read_state(database: Database, session: str, *, viewer: Viewer = OWNER
         row.id, row.head, row.status, row.state, open_task, row.turns, row.compactions, row.input_tokens,
         row.output_tokens, row.cached_tokens, row.cost,
     )  # fmt: skip
+
+
+async def list_seeds(database: Database, session_id: str, *, viewer: Viewer = OWNER) -> list[SeedRow]:
+    """Return what a session's model saw at the start, in order: the rendered system prompt, then the earlier thread.
+
+    A child that reads its ancestor's thread has the ancestor's. Raises NotFound, and Forbidden.
+    """
+    async with database.connection() as conn:
+        session = await get_session(conn, viewer, session_id, "read")
+        own = await seeds.read(conn, session.id)
+        thread_of = session.config.get("seeds")
+        if thread_of is None or thread_of == session.id:
+            return own
+        return [*own, *(seed for seed in await seeds.read(conn, thread_of) if seed.role != "system")]
+
+
+async def hydrate_session(
+    database: Database,
+    settings: Settings,
+    session_id: str,
+    *,
+    before: int | None = None,
+    limit: int = 50,
+    viewer: Viewer = OWNER,
+) -> HydratedSession:
+    """Return a session with titles, seeds, messages, open calls, notes, children and checkpoints, all of one moment.
+
+    The messages are the latest `limit` before an event. Raises NotFound, and Forbidden.
+    """
+    async with database.snapshot() as conn:
+        row = await get_session(conn, viewer, session_id, "read")
+        now = database.clock.now()
+        found = await hydration.hydrate_session(conn, settings, row, now=now, before=before, limit=limit)
+        return replace(found, titles=await read_titles(conn, [row.id, *(child.id for child in found.children)]))

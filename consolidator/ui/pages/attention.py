@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
 from typing import Any, Literal
 
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from consolidator.errors import UsageError
 from consolidator.service.memory import facts
-from consolidator.service.sessions import decisions
+from consolidator.service.sessions import people
 from consolidator.ui import reviewing
 from consolidator.ui.rendering import fit_texts
-from consolidator.ui.view import (
-    Entry,
-    PageModule,
-    first_address,
-    next_address,
-    read_cursor,
-    redirect,
-    services_of,
-    show_page,
-    viewer_of,
-)
+from consolidator.ui.view import Entry, PageModule, PageRequest, redirect, route
 
 STATEMENTS, SESSIONS = 20, 20  # on a page
 CALLS_KB = 90  # that the arguments of its calls take
@@ -34,31 +21,28 @@ _DONE = {"granted": "Granted", "denied": "Denied", "settled": "Settled", "accept
 _DONE |= {"rejected": "Rejected", "reopened": "It waits again"}
 
 
-async def show_attention(request: Request) -> Response:
+async def show_attention(page: PageRequest) -> Response:
     """List the sessions in which calls wait, the latest first."""
-    services, viewer = services_of(request), viewer_of(request)
-    cursor = read_cursor(request, "attention", str, str)
-    after = None if cursor is None else (datetime.fromisoformat(cursor[0]), str(cursor[1]))
-    found = await decisions.list_attention(services.database, after=after, limit=SESSIONS + 1, viewer=viewer)
+    services, viewer = page.services, page.viewer
+    after = page.read_moment("attention")
+    found = await people.list_attention(services.database, after=after, limit=SESSIONS + 1, viewer=viewer)
     rows = found[:SESSIONS]
     position = [rows[-1].last_event_at.isoformat(), rows[-1].id] if len(found) > SESSIONS else None
-    cursor = read_cursor(request, "statements", str, str, name="statements")
-    after = None if cursor is None else (datetime.fromisoformat(cursor[0]), str(cursor[1]))
+    after = page.read_moment("statements", "statements")
     calls = [(row, [(call, _show_call(asked)) for call, asked in row.attention.items()]) for row in rows]
     waiting = await facts.list_quarantined(services.database, after=after, limit=STATEMENTS, viewer=viewer)
-    return show_page(
-        request,
+    return page.show(
         "attention.html",
         sessions=calls,
         most=fit_texts([text for _, shown in calls for _, call in shown for _, text in call["arguments"]], CALLS_KB),
         statements=waiting,
-        more=next_address(request, "attention", position),
-        first_page=first_address(request),
-        more_statements=next_address(request, "statements", waiting.position, "statements"),
-        first_statements=first_address(request, "statements"),
-        done=_DONE.get(request.query_params.get("done", "")),
-        done_statement=request.query_params.get("statement", "")[:200],
-        done_session=request.query_params.get("session", "")[:200],
+        more=page.next_address("attention", position),
+        first_page=page.first_address(),
+        more_statements=page.next_address("statements", waiting.position, "statements"),
+        first_statements=page.first_address("statements"),
+        done=_DONE.get(page.query_params.get("done", "")),
+        done_statement=page.query_params.get("statement", "")[:200],
+        done_session=page.query_params.get("session", "")[:200],
         is_driven=services.is_driving,
     )
 
@@ -90,40 +74,40 @@ def _read_arguments(arguments: Any) -> Any:
         return arguments
 
 
-async def decide(request: Request) -> Response:
+async def decide(page: PageRequest) -> Response:
     """Allow or deny a call that waits for approval."""
-    form = request.state.form
+    form = page.form_fields
     allow = _choose(form, "decision", "grant", "deny") == "grant"
-    session = await decisions.decide_approval(
-        services_of(request).database,
+    session = await people.decide_approval(
+        page.database,
         form.get("call", ""),
         allow=allow,
         reason=form.get("reason", "").strip()[:2000] or None,
         session_id=form.get("session") or None,
-        viewer=viewer_of(request),
+        viewer=page.viewer,
     )
     return redirect(f"/attention?done={'granted' if allow else 'denied'}&session={session}")
 
 
-async def resolve(request: Request) -> Response:
+async def resolve(page: PageRequest) -> Response:
     """Record how a call went whose outcome is unknown."""
-    form = request.state.form
+    form = page.form_fields
     outcome: Literal["ok", "failed"] = "ok" if _choose(form, "outcome", "ok", "failed") == "ok" else "failed"
-    session = await decisions.resolve_call(
-        services_of(request).database,
+    session = await people.resolve_call(
+        page.database,
         form.get("call", ""),
         outcome,
         session_id=form.get("session") or None,
-        viewer=viewer_of(request),
+        viewer=page.viewer,
     )
     return redirect(f"/attention?done=settled&session={session}")
 
 
-async def review(request: Request) -> Response:
+async def review(page: PageRequest) -> Response:
     """Let a statement that waits be believed, or reject it."""
-    form = request.state.form
+    form = page.form_fields
     accept = _choose(form, "decision", "accept", "reject") == "accept"
-    return await reviewing.decide(request, form.get("statement", ""), accept=accept)
+    return await reviewing.decide(page, form.get("statement", ""), accept=accept)
 
 
 def _choose(form: dict[str, str], name: str, *choices: str) -> str:
@@ -136,9 +120,9 @@ def _choose(form: dict[str, str], name: str, *choices: str) -> str:
 PAGE = PageModule(
     Entry("/attention", "Attention"),
     (
-        Route("/attention", show_attention),
-        Route("/attention/decide", decide, methods=["POST"]),
-        Route("/attention/resolve", resolve, methods=["POST"]),
-        Route("/attention/review", review, methods=["POST"]),
+        route("/attention", show_attention),
+        route("/attention/decide", decide, methods=["POST"]),
+        route("/attention/resolve", resolve, methods=["POST"]),
+        route("/attention/review", review, methods=["POST"]),
     ),
 )

@@ -5,9 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from urllib.parse import quote
 
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from consolidator.errors import UsageError
 from consolidator.models.fact import FactRow
@@ -19,18 +17,7 @@ from consolidator.service.memory.fact_chain import load_fact_chain
 from consolidator.service.memory.quoted_places import find_places
 from consolidator.ui import reviewing
 from consolidator.ui.fact_timeline import draw_timeline, list_rewordings
-from consolidator.ui.view import (
-    Entry,
-    PageModule,
-    list_values,
-    make_filter,
-    read_cursor,
-    read_filter,
-    redirect,
-    services_of,
-    show_page,
-    viewer_of,
-)
+from consolidator.ui.view import Entry, PageModule, PageRequest, make_filter, redirect, route
 
 FILTERS = ("query", "agent", "project", "peer", "kind", "trust", "as_of", "valid_at", "include_superseded", "flagged")
 KINDS = ("preference", "profile", "environment", "project", "decision", "constraint", "relation")
@@ -39,40 +26,39 @@ STATEMENTS = 5  # that are shown of those that wait; the page Attention has all
 TRUST = ("person", "user", "agent", "tool")
 
 
-async def show_facts(request: Request) -> Response:
+async def show_facts(page: PageRequest) -> Response:
     """List the facts that a filter lets through."""
-    database, viewer = services_of(request).database, viewer_of(request)
-    filters = read_filter(request, *FILTERS)
+    database, viewer = page.database, page.viewer
+    filters = page.read_filter(*FILTERS)
     for name, values in (("kind", KINDS), ("trust", TRUST)):
         if filters[name] not in (None, *values):
             raise UsageError(f"{name} is one of: {', '.join(values)}")
     of = f"facts {filters}"
     days = {name: _parse_day(filters[name]) for name in ("as_of", "valid_at")}
-    selected = make_filter(FactFilter, filters | days, read_cursor(request, of, *facts.FACT_POSITION))
+    selected = make_filter(FactFilter, filters | days, page.read_cursor(of, *facts.FACT_POSITION))
     rows = await facts.list_facts(database, selected, viewer=viewer)
     waiting = await facts.list_quarantined(database, limit=STATEMENTS, viewer=viewer)
     first = await find_first_fact(database, viewer=viewer)
-    return show_page(
-        request,
+    return page.show(
         "facts.html",
         filters=filters,
         kinds=KINDS,
         trusts=TRUST,
         waiting=waiting,
         first_day=None if first is None else first.date(),
-        **list_values(request, of, rows, rows.position),
+        **page.list_values(of, rows, rows.position),
     )
 
 
-async def show_memory(request: Request) -> Response:
+async def show_memory(page: PageRequest) -> Response:
     """Show a fact or a statement by its id: what it rests on, and what a person can do; lead on to what else it is."""
-    database, viewer = services_of(request).database, viewer_of(request)
-    explanation = await explain(database, request.path_params["memory_id"], viewer=viewer)
+    database, viewer = page.database, page.viewer
+    explanation = await explain(database, page.path_params["memory_id"], viewer=viewer)
     if explanation["kind"] in ("procedure", "solution"):  # each has a page of its own
         return redirect(f"/{explanation['kind']}s/{quote(explanation['row'].id, safe='')}")
     before, row = None, explanation["row"]
     chain = await load_fact_chain(database, row, viewer=viewer) if isinstance(row, FactRow) else None
-    if explanation["kind"] == "fact" and (corrected := request.query_params.get("corrected")):
+    if explanation["kind"] == "fact" and (corrected := page.query_params.get("corrected")):
         replaced = (await explain(database, corrected, viewer=viewer))["row"]
         if isinstance(replaced, FactRow) and replaced.superseded_by == explanation["row"].id:
             before = replaced
@@ -82,14 +68,13 @@ async def show_memory(request: Request) -> Response:
         if len(chain.facts) > 1 or any(chain.versions.values()):
             timeline = draw_timeline(chain.facts, chain.versions, database.clock.now())
     evidence = explanation["evidence"][:QUOTES]
-    return show_page(
-        request,
+    return page.show(
         "memory.html",
         memory=explanation,
         proofs=list(zip(evidence, await find_places(database, evidence, viewer=viewer), strict=True)),
         row=row,
         before=before,
-        is_accepted=request.query_params.get("accepted") == "1",
+        is_accepted=page.query_params.get("accepted") == "1",
         is_rejected=explanation["kind"] == "candidate" and row.rejected == facts.REJECTED,
         chain=chain,
         timeline=timeline,
@@ -97,39 +82,35 @@ async def show_memory(request: Request) -> Response:
     )
 
 
-async def forget(request: Request) -> Response:
+async def forget(page: PageRequest) -> Response:
     """Stop believing a fact."""
-    fact = await facts.forget_fact(
-        services_of(request).database, request.path_params["memory_id"], viewer=viewer_of(request)
-    )
+    fact = await facts.forget_fact(page.database, page.path_params["memory_id"], viewer=page.viewer)
     return redirect(f"/memory/{fact.id}")
 
 
-async def correct(request: Request) -> Response:
+async def correct(page: PageRequest) -> Response:
     """Put a sentence in place of a fact."""
-    database, viewer = services_of(request).database, viewer_of(request)
-    replaced = request.path_params["memory_id"]
-    fact = await facts.correct_fact(database, replaced, request.state.form.get("text", ""), viewer=viewer)
+    database, viewer = page.database, page.viewer
+    replaced = page.path_params["memory_id"]
+    fact = await facts.correct_fact(database, replaced, page.form_fields.get("text", ""), viewer=viewer)
     return redirect(f"/memory/{fact.id}" + (f"?corrected={replaced}" if fact.id != replaced else ""))
 
 
-async def undo(request: Request) -> Response:
+async def undo(page: PageRequest) -> Response:
     """Take back that a fact was forgotten or corrected."""
-    fact = await facts.undo_change(
-        services_of(request).database, request.path_params["memory_id"], viewer=viewer_of(request)
-    )
+    fact = await facts.undo_change(page.database, page.path_params["memory_id"], viewer=page.viewer)
     return redirect(f"/memory/{fact.id}")
 
 
-async def review(request: Request) -> Response:
+async def review(page: PageRequest) -> Response:
     """Let a statement that waits be believed, or reject it."""
-    accept = request.state.form.get("decision") == "accept"
-    return await reviewing.decide(request, request.path_params["memory_id"], accept=accept)
+    accept = page.form_fields.get("decision") == "accept"
+    return await reviewing.decide(page, page.path_params["memory_id"], accept=accept)
 
 
-async def reopen(request: Request) -> Response:
+async def reopen(page: PageRequest) -> Response:
     """Take back that a statement was rejected."""
-    return await reviewing.reopen(request, request.path_params["memory_id"])
+    return await reviewing.reopen(page, page.path_params["memory_id"])
 
 
 def _parse_day(text: str | None) -> datetime | None:
@@ -146,13 +127,13 @@ def _parse_day(text: str | None) -> datetime | None:
 PAGE = PageModule(
     Entry("/facts", "Facts"),
     (
-        Route("/facts", show_facts),
-        Route("/facts/{memory_id}/forget", forget, methods=["POST"]),
-        Route("/facts/{memory_id}/correct", correct, methods=["POST"]),
-        Route("/facts/{memory_id}/undo", undo, methods=["POST"]),
-        Route("/facts/{memory_id}/review", review, methods=["POST"]),
-        Route("/facts/{memory_id}/reopen", reopen, methods=["POST"]),
-        Route("/memory/{memory_id}", show_memory),
+        route("/facts", show_facts),
+        route("/facts/{memory_id}/forget", forget, methods=["POST"]),
+        route("/facts/{memory_id}/correct", correct, methods=["POST"]),
+        route("/facts/{memory_id}/undo", undo, methods=["POST"]),
+        route("/facts/{memory_id}/review", review, methods=["POST"]),
+        route("/facts/{memory_id}/reopen", reopen, methods=["POST"]),
+        route("/memory/{memory_id}", show_memory),
     ),
     also=("/memory",),
 )

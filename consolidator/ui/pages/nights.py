@@ -10,25 +10,14 @@ from typing import Any
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
+from consolidator.service.memory.daily import load_run_memory
 from consolidator.service.nights import runs
 from consolidator.service.nights.due import due_days
-from consolidator.service.nights.run_memory import load_run_memory
 from consolidator.service.nights.runs import ListedRun
 from consolidator.ui.guard import PageProblem
-from consolidator.ui.view import (
-    Entry,
-    PageModule,
-    list_values,
-    read_cursor,
-    redirect,
-    services_of,
-    show_page,
-    viewer_of,
-)
+from consolidator.ui.view import Entry, PageModule, PageRequest, redirect, route
 
 LEARNING_JOBS, SUMMARIZED_JOBS = ("consolidation", "backfill", "retry"), ("import", "retention")
 RUNS_READ = 500  # for the calendar
@@ -60,12 +49,12 @@ class Night:
         return self.state if self.state in ("failed", "running", "empty") else f"{learned:,} of {seen:,}"
 
 
-async def show_nights(request: Request) -> Response:
+async def show_nights(page: PageRequest) -> Response:
     """Show the nights of the last weeks, and all jobs' latest runs."""
-    services = services_of(request)
-    viewer_of(request).check_may("admin")
+    services = page.services
+    page.viewer.check_may("admin")
     nights = await runs.list_runs(services.database, job="consolidation", limit=RUNS_READ)
-    cursor = read_cursor(request, "runs", str, str)
+    cursor = page.read_cursor("runs", str, str)
     after = None if cursor is None else (datetime.fromisoformat(cursor[0]), str(cursor[1]))
     latest = await runs.list_runs(services.database, after=after, limit=RUNS_LISTED)
     zone = ZoneInfo(services.settings.timezone)
@@ -74,8 +63,8 @@ async def show_nights(request: Request) -> Response:
     calendar = make_calendar(nights, today, zone, due)
     missed = [night for week in calendar for night in week if night.state == "missed"]
     values: dict[str, Any] = {"zone": zone.key, "summarize": summarize, "summarized": SUMMARIZED_JOBS}
-    values |= list_values(request, "runs", latest, latest.position)
-    return show_page(request, "nights.html", calendar=calendar, missed=missed, last=nights[:1], **values)
+    values |= page.list_values("runs", latest, latest.position)
+    return page.show("nights.html", calendar=calendar, missed=missed, last=nights[:1], **values)
 
 
 def make_calendar(nights: Sequence[ListedRun], today: date, zone: ZoneInfo, due: Collection[date]) -> list[list[Night]]:
@@ -118,12 +107,12 @@ def summarize(job: str, report: dict[str, Any]) -> str:
         return ""
 
 
-async def show_night(request: Request) -> Response:
+async def show_night(page: PageRequest) -> Response:
     """Show one run: what it saw and what came of it, its units, and its dead letters."""
-    services = services_of(request)
-    viewer_of(request).check_may("admin")
-    run = await runs.load_run(services.database, request.path_params["run_id"], limit=100)
-    if run["id"] != request.path_params["run_id"]:
+    services = page.services
+    page.viewer.check_may("admin")
+    run = await runs.load_run(services.database, page.path_params["run_id"], limit=100)
+    if run["id"] != page.path_params["run_id"]:
         return redirect(f"/nights/{quote(run['id'])}")
     counts = {name: int(run.get(name) or 0) for name, _ in OUTCOMES}
     seen, place, bars = int(run.get("seen") or 0), 0.0, []
@@ -133,10 +122,9 @@ async def show_night(request: Request) -> Response:
         place += width
     open_letters = [letter for letter in run["dead_letters"] if letter["settled_at"] is None]
     remembered = await load_run_memory(
-        services.database, started_at=run["started_at"], finished_at=run["finished_at"], viewer=viewer_of(request)
+        services.database, started_at=run["started_at"], finished_at=run["finished_at"], viewer=page.viewer
     )
-    return show_page(
-        request,
+    return page.show(
         "night.html",
         run=run,
         seen=seen,
@@ -149,13 +137,13 @@ async def show_night(request: Request) -> Response:
     )
 
 
-async def retry(request: Request) -> Response:
+async def retry(page: PageRequest) -> Response:
     """Learn again from what a run set aside, or one event of it, or discard it."""
-    viewer_of(request).check_may("admin")
-    requested = services_of(request).runs
+    page.viewer.check_may("admin")
+    requested = page.services.runs
     if requested is None:
         raise PageProblem(503, "Nothing is retried here", "Type `consolidator retry` in a terminal.")
-    form, run_id = request.state.form, request.path_params["run_id"]
+    form, run_id = page.form_fields, page.path_params["run_id"]
     letters, discard = form.get("id") or run_id, form.get("decision") == "discard"
     await requested.start(
         lambda: runs.retry_dead_letters(
@@ -168,8 +156,8 @@ async def retry(request: Request) -> Response:
 PAGE = PageModule(
     Entry("/nights", "Nights"),
     (
-        Route("/nights", show_nights),
-        Route("/nights/{run_id}", show_night),
-        Route("/nights/{run_id}/retry", retry, methods=["POST"]),
+        route("/nights", show_nights),
+        route("/nights/{run_id}", show_night),
+        route("/nights/{run_id}/retry", retry, methods=["POST"]),
     ),
 )

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
 
 from consolidator.errors import NotFound
 from consolidator.models.memory_filter import ProcedureFilter
@@ -16,17 +14,7 @@ from consolidator.service.memory.explain import explain
 from consolidator.service.memory.procedures import PROCEDURE_POSITION, list_procedures, success_interval
 from consolidator.service.memory.quoted_places import find_places
 from consolidator.service.memory.skills import create_skill
-from consolidator.ui.view import (
-    Entry,
-    PageModule,
-    list_values,
-    make_filter,
-    read_cursor,
-    read_filter,
-    services_of,
-    show_page,
-    viewer_of,
-)
+from consolidator.ui.view import Entry, PageModule, PageRequest, make_filter, route
 
 SESSIONS = 50  # that are listed of those behind a procedure
 BOX, GAP, TOP, BOX_HEIGHT = 180, 60, 12, 58  # units of the drawing
@@ -42,27 +30,26 @@ class Source:
     y: float
 
 
-async def show_procedures(request: Request) -> Response:
+async def show_procedures(page: PageRequest) -> Response:
     """List procedures, the best first."""
-    filters = read_filter(request, "query", "agent", "project", "include_unworthy")
+    filters = page.read_filter("query", "agent", "project", "include_unworthy")
     of = f"procedures {filters}"
-    selected = make_filter(ProcedureFilter, filters, read_cursor(request, of, *PROCEDURE_POSITION))
-    rows = await list_procedures(services_of(request).database, selected, viewer=viewer_of(request))
+    selected = make_filter(ProcedureFilter, filters, page.read_cursor(of, *PROCEDURE_POSITION))
+    rows = await list_procedures(page.database, selected, viewer=page.viewer)
     shown = [(row, success_interval(row)) for row in rows]
-    return show_page(request, "procedures.html", filters=filters, **list_values(request, of, shown, rows.position))
+    return page.show("procedures.html", filters=filters, **page.list_values(of, shown, rows.position))
 
 
-async def show_procedure(request: Request) -> Response:
+async def show_procedure(page: PageRequest) -> Response:
     """Show one procedure, drawn."""
-    explanation = await _explain(request)
+    explanation = await _explain(page)
     row: ProcedureRow = explanation["row"]
     steps = row.body["steps"]
     sources = draw_sources(steps)
     evidence = explanation["evidence"][:SESSIONS]
-    places = await find_places(services_of(request).database, evidence, read=0, viewer=viewer_of(request))
+    places = await find_places(page.database, evidence, read=0, viewer=page.viewer)
     depth = max((source.y for source in sources), default=0.0)
-    return show_page(
-        request,
+    return page.show(
         "procedure.html",
         memory=explanation,
         row=row,
@@ -92,17 +79,17 @@ def draw_sources(steps: list[dict[str, Any]]) -> list[Source]:
     return sources
 
 
-async def export_skill(request: Request) -> Response:
+async def export_skill(page: PageRequest) -> Response:
     """Send a procedure as an Agent Skill's SKILL.md."""
-    explanation = await _explain(request)
-    skill = await create_skill(services_of(request).database, explanation["row"], explanation)
+    explanation = await _explain(page)
+    skill = await create_skill(page.database, explanation["row"], explanation)
     headers = {"content-disposition": f'attachment; filename="{skill.name}.SKILL.md"'}
     return PlainTextResponse(skill.text, headers=headers, media_type="text/markdown")
 
 
-async def _explain(request: Request) -> dict[str, Any]:
-    name = request.path_params["procedure_id"]
-    explanation = await explain(services_of(request).database, name, viewer=viewer_of(request))
+async def _explain(page: PageRequest) -> dict[str, Any]:
+    name = page.path_params["procedure_id"]
+    explanation = await explain(page.database, name, viewer=page.viewer)
     if explanation["kind"] != "procedure":
         raise NotFound(f"no procedure has the id {name!r}")
     return explanation
@@ -111,8 +98,8 @@ async def _explain(request: Request) -> dict[str, Any]:
 PAGE = PageModule(
     Entry("/procedures", "Procedures"),
     (
-        Route("/procedures", show_procedures),
-        Route("/procedures/{procedure_id}", show_procedure),
-        Route("/procedures/{procedure_id}/SKILL.md", export_skill),
+        route("/procedures", show_procedures),
+        route("/procedures/{procedure_id}", show_procedure),
+        route("/procedures/{procedure_id}/SKILL.md", export_skill),
     ),
 )

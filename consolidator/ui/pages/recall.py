@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.memory import recall_reasons
 from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET
-from consolidator.ui.view import Entry, PageModule, read_filter, services_of, show_page, viewer_of
+from consolidator.ui.view import Entry, PageModule, PageRequest, route
 
 MAX_TOKENS = 20_000  # that a page shows of an answer
 FLOOR = {
@@ -22,10 +20,10 @@ FLOOR = {
 }
 
 
-async def show_recall(request: Request) -> Response:
+async def show_recall(page: PageRequest) -> Response:
     """Show a question's answer, or what can be asked."""
-    services, viewer = services_of(request), viewer_of(request)
-    filters = read_filter(request, "query", "agent", "project", "peer", "tokens")
+    services, viewer = page.services, page.viewer
+    filters = page.read_filter("query", "agent", "project", "peer", "tokens")
     answer = None
     if filters["query"] is not None:
         answer = await recall_reasons.explain_recall(
@@ -36,7 +34,7 @@ async def show_recall(request: Request) -> Response:
             settings=services.settings,
             viewer=viewer,
         )
-    return show_page(request, "recall.html", filters=filters, answer=answer, floor=FLOOR, tokens=DEFAULT_TOKEN_BUDGET)
+    return page.show("recall.html", filters=filters, answer=answer, floor=FLOOR, tokens=DEFAULT_TOKEN_BUDGET)
 
 
 def _read_tokens(text: str | None) -> int:
@@ -47,4 +45,4 @@ def _read_tokens(text: str | None) -> int:
     return int(text)
 
 
-PAGE = PageModule(Entry("/recall", "Recall"), (Route("/recall", show_recall),))
+PAGE = PageModule(Entry("/recall", "Recall"), (route("/recall", show_recall),))

@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from consolidator.service.clients import rules_file
 from consolidator.service.memory import rules
-from consolidator.ui.view import (
-    Entry,
-    PageModule,
-    list_values,
-    read_cursor,
-    read_filter,
-    redirect,
-    services_of,
-    show_page,
-    viewer_of,
-)
+from consolidator.ui.view import Entry, PageModule, PageRequest, redirect, route
 
 PROPOSALS = 20  # on a page
 
 
-async def show_rules(request: Request) -> Response:
+async def show_rules(page: PageRequest) -> Response:
     """List the proposals, and for a project its accepted rules with the difference that they make in its file."""
-    database, viewer = services_of(request).database, viewer_of(request)
-    filters = read_filter(request, "agent", "project")
+    database, viewer = page.database, page.viewer
+    filters = page.read_filter("agent", "project")
     of = f"rules {filters}"
     proposals = await rules.list_rules(
         database,
         agent=filters["agent"],
         project=filters["project"],
-        after=read_cursor(request, of, *rules.RULE_POSITION),
+        after=page.read_cursor(of, *rules.RULE_POSITION),
         limit=PROPOSALS,
         viewer=viewer,
     )
@@ -42,40 +30,39 @@ async def show_rules(request: Request) -> Response:
             database, project=filters["project"], agent=filters["agent"], viewer=viewer
         )
         diff = await rules_file.preview_rules(accepted)
-    return show_page(
-        request,
+    return page.show(
         "rules.html",
         filters=filters,
         accepted=accepted,
         diff=diff,
-        **list_values(request, of, proposals, proposals.position),
+        **page.list_values(of, proposals, proposals.position),
     )
 
 
-async def accept(request: Request) -> Response:
+async def accept(page: PageRequest) -> Response:
     """Believe a proposal as a rule, in a person's words."""
-    form = request.state.form
+    form = page.form_fields
     fact = await rules.accept_rule(
-        services_of(request).database,
-        request.path_params["rule_id"],
+        page.database,
+        page.path_params["rule_id"],
         words=form.get("words", "").strip() or None,
         everywhere=form.get("everywhere") == "1",
-        viewer=viewer_of(request),
+        viewer=page.viewer,
     )
     return redirect(f"/memory/{fact.id}")
 
 
-async def dismiss(request: Request) -> Response:
+async def dismiss(page: PageRequest) -> Response:
     """Propose something no more."""
-    await rules.dismiss_rule(services_of(request).database, request.path_params["rule_id"], viewer=viewer_of(request))
+    await rules.dismiss_rule(page.database, page.path_params["rule_id"], viewer=page.viewer)
     return redirect("/rules")
 
 
 PAGE = PageModule(
     Entry("/rules", "Rules"),
     (
-        Route("/rules", show_rules),
-        Route("/rules/{rule_id}/accept", accept, methods=["POST"]),
-        Route("/rules/{rule_id}/dismiss", dismiss, methods=["POST"]),
+        route("/rules", show_rules),
+        route("/rules/{rule_id}/accept", accept, methods=["POST"]),
+        route("/rules/{rule_id}/dismiss", dismiss, methods=["POST"]),
     ),
 )

@@ -2,41 +2,25 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import MemoryScope
-from consolidator.models.session import SessionRow
+from consolidator.models.session import SessionCursor, SessionFilter, SessionRow
 from consolidator.runtime.turn.harness import waits_for_driver
+from consolidator.runtime.turn.sessions import MessageMode
 from consolidator.service.agents.context import rebuild_context
 from consolidator.service.agents.costs import load_costs
 from consolidator.service.memory.recall import answer_query
-from consolidator.service.sessions import checkpoints, lifecycle, listing, lookup, messages
-from consolidator.service.sessions.listing import SessionCursor, SessionFilter
-from consolidator.service.sessions.messages import MessageMode
+from consolidator.service.sessions import access, children, lifecycle, listing, people
 from consolidator.ui.conversation import fold_entries, list_texts, to_text
 from consolidator.ui.family import draw_family
 from consolidator.ui.live import stream_session
 from consolidator.ui.rendering import fit_texts
-from consolidator.ui.view import (
-    PAGE_SIZE,
-    Entry,
-    PageModule,
-    list_values,
-    next_address,
-    read_cursor,
-    read_filter,
-    redirect,
-    services_of,
-    show_page,
-    viewer_of,
-)
+from consolidator.ui.view import PAGE_SIZE, Entry, PageModule, PageRequest, redirect, route
 
 EVENTS_SHOWN = 100  # of a conversation on one page
 EVENTS_BEFORE = 20  # a point of it, when it is replayed
@@ -46,10 +30,10 @@ STATUSES = ("open", "running", "waiting", "pending", "failed", "ended")
 _MODES: dict[str, MessageMode] = {"message": "message", "steer": "steer", "follow_up": "follow_up"}
 
 
-async def show_sessions(request: Request) -> Response:
+async def show_sessions(page: PageRequest) -> Response:
     """List sessions, the latest first, or what was said in them that a search finds."""
-    services, viewer = services_of(request), viewer_of(request)
-    filters = read_filter(request, "query", "agent", "project", "peer", "status")
+    services, viewer = page.services, page.viewer
+    filters = page.read_filter("query", "agent", "project", "peer", "status")
     if filters["status"] not in (None, *STATUSES):
         raise UsageError(f"a status is one of: {', '.join(STATUSES)}")
     if filters["query"]:
@@ -63,7 +47,7 @@ async def show_sessions(request: Request) -> Response:
             viewer=viewer,
         )
         hits = [(item, item.events[0]) for item in found.items if item.events]
-        return show_page(request, "sessions.html", filters=filters, statuses=STATUSES, hits=hits)
+        return page.show("sessions.html", filters=filters, statuses=STATUSES, hits=hits)
     wanted = SessionFilter(
         agent=filters["agent"],
         project=filters["project"],
@@ -71,43 +55,42 @@ async def show_sessions(request: Request) -> Response:
         status=filters["status"],  # type: ignore[arg-type] # it is one of STATUSES
     )
     of = f"sessions {wanted}"
-    position = read_cursor(request, of, str, str)
-    after = None if position is None else SessionCursor(datetime.fromisoformat(position[0]), position[1])
-    page = await listing.list_sessions(services.database, wanted, after=after, limit=PAGE_SIZE, viewer=viewer)
+    position = page.read_moment(of)
+    after = None if position is None else SessionCursor(*position)
+    listed = await listing.list_sessions(services.database, wanted, after=after, limit=PAGE_SIZE, viewer=viewer)
     now = services.database.clock.now()
-    rows = [(row, page.titles.get(row.id), listing.session_status(row, now)) for row in page.sessions]
-    last = None if page.next is None else [page.next.at.isoformat(), page.next.id]
-    listed = list_values(request, of, rows, last)
-    return show_page(request, "sessions.html", filters=filters, statuses=STATUSES, hits=None, **listed)
+    rows = [(row, listed.titles.get(row.id), listing.session_status(row, now)) for row in listed.sessions]
+    last = None if listed.next is None else [listed.next.at.isoformat(), listed.next.id]
+    values = page.list_values(of, rows, last)
+    return page.show("sessions.html", filters=filters, statuses=STATUSES, hits=None, **values)
 
 
-async def show_session(request: Request) -> Response:
+async def show_session(page: PageRequest) -> Response:
     """Show a session as a conversation; with `at`, as it was at that event, with what its model was shown."""
-    services, viewer = services_of(request), viewer_of(request)
+    services, viewer = page.services, page.viewer
     database = services.database
     details = await listing.show_session(
-        database, services.settings, request.path_params["session_id"], with_context=False, viewer=viewer
+        database, services.settings, page.path_params["session_id"], with_context=False, viewer=viewer
     )
-    session, at = details.session, _read_at(request)
-    if session.id != request.path_params["session_id"]:
+    session, at = details.session, _read_at(page)
+    if session.id != page.path_params["session_id"]:
         return redirect(f"/sessions/{quote(session.id)}" + (f"?at={at}" if at is not None else ""))
     if at is not None:
-        return await _show_at(request, details, at)
+        return await _show_at(page, details, at)
     of = f"events {session.id}"
-    position = read_cursor(request, of, int)
+    position = page.read_cursor(of, int)
     whole = session.head - session.base_seq <= EVENTS_SHOWN
     is_open = session.status == "open" and not session.is_driven_elsewhere
-    from_end = position is None and not whole and (is_open or "end" in request.query_params)
+    from_end = position is None and not whole and (is_open or "end" in page.query_params)
     after = session.head - EVENTS_SHOWN if from_end else (session.base_seq if position is None else position[0])
-    _, events = await lookup.load_events(database, session.id, after=after, limit=EVENTS_SHOWN, viewer=viewer)
+    _, events = await access.load_events(database, session.id, after=after, limit=EVENTS_SHOWN, viewer=viewer)
     last = events[-1].seq if events else session.head
     first = max(session.base_seq, session.pruned_to) + 1
     more = [last] if last < session.head else None
     _, total = await load_costs(database, "model", session_id=session.id)
-    family = await _load_family(request, session)
+    family = await _load_family(page, session)
     entries = fold_entries(events)
-    return show_page(
-        request,
+    return page.show(
         "session.html",
         details=details,
         session=session,
@@ -115,8 +98,8 @@ async def show_session(request: Request) -> Response:
         most=fit_texts(list_texts(entries), CONVERSATION_KB),
         first=events[0].seq if events else 0,
         last=last,
-        more=next_address(request, of, more),
-        beginning=None if not events or events[0].seq <= first else next_address(request, of, [session.base_seq]),
+        more=page.next_address(of, more),
+        beginning=None if not events or events[0].seq <= first else page.next_address(of, [session.base_seq]),
         cost=total,
         family=family,
         can_speak=is_open,
@@ -126,12 +109,12 @@ async def show_session(request: Request) -> Response:
     )
 
 
-async def _show_at(request: Request, details: listing.SessionDetails, at: int) -> Response:
+async def _show_at(page: PageRequest, details: listing.SessionDetails, at: int) -> Response:
     """Show the replay at an event: what was there, and what the model was shown before it."""
-    services, viewer = services_of(request), viewer_of(request)
+    services, viewer = page.services, page.viewer
     session = details.session
     shown = await rebuild_context(services.database, services.settings, session.id, at, viewer=viewer)
-    _, events = await lookup.load_events(
+    _, events = await access.load_events(
         services.database,
         session.id,
         after=shown.at - EVENTS_BEFORE,
@@ -141,8 +124,7 @@ async def _show_at(request: Request, details: listing.SessionDetails, at: int) -
     )
     entries = fold_entries(event for event in events if event.seq <= shown.at)
     parts = [] if shown.context is None else _to_parts(shown.context.messages)
-    return show_page(
-        request,
+    return page.show(
         "replay.html",
         details=details,
         session=session,
@@ -167,49 +149,49 @@ def _to_parts(shown: list[dict[str, Any]]) -> list[tuple[str, str]]:
     return parts
 
 
-async def _load_family(request: Request, session: SessionRow) -> Any:
+async def _load_family(page: PageRequest, session: SessionRow) -> Any:
     """Return the drawing of a session's lineage; None where it has neither relatives nor checkpoints."""
-    database, viewer = services_of(request).database, viewer_of(request)
-    page = await listing.list_family(database, session.id, viewer=viewer)
-    of = [row.id for row in page.sessions]
-    points = await checkpoints.list_checkpoints_of_each(database, of, viewer=viewer)
-    if len(page.sessions) < 2 and not points:
+    database, viewer = page.database, page.viewer
+    family = await listing.list_family(database, session.id, viewer=viewer)
+    of = [row.id for row in family.sessions]
+    points = await children.list_checkpoints_of_each(database, of, viewer=viewer)
+    if len(family.sessions) < 2 and not points:
         return None
-    return draw_family(page.sessions, page.titles, points)
+    return draw_family(family.sessions, family.titles, points)
 
 
-async def say(request: Request) -> Response:
+async def say(page: PageRequest) -> Response:
     """Send what a person types into a session: a message, a steer or a follow-up."""
-    session_id, form = request.path_params["session_id"], request.state.form
+    session_id, form = page.path_params["session_id"], page.form_fields
     mode = _MODES.get(form.get("mode", "message"))
     if mode is None:
         raise UsageError("a message is one of: message, steer, follow_up")
-    database, viewer = services_of(request).database, viewer_of(request)
-    await messages.send_message(database, session_id, form.get("text", ""), mode=mode, viewer=viewer)
+    database, viewer = page.database, page.viewer
+    await people.send_message(database, session_id, form.get("text", ""), mode=mode, viewer=viewer)
     return redirect(f"/sessions/{quote(session_id)}#end")
 
 
-async def stop(request: Request) -> Response:
+async def stop(page: PageRequest) -> Response:
     """End what is under way in a session; it stays open."""
-    session_id = request.path_params["session_id"]
-    await messages.stop_turn(services_of(request).database, session_id, viewer=viewer_of(request))
+    session_id = page.path_params["session_id"]
+    await people.stop_turn(page.database, session_id, viewer=page.viewer)
     return redirect(f"/sessions/{quote(session_id)}#end")
 
 
-async def end(request: Request) -> Response:
+async def end(page: PageRequest) -> Response:
     """End a session; its log stays."""
-    session_id = request.path_params["session_id"]
-    await lifecycle.end_session(services_of(request).database, session_id, viewer=viewer_of(request))
+    session_id = page.path_params["session_id"]
+    await lifecycle.end_session(page.database, session_id, viewer=page.viewer)
     return redirect(f"/sessions/{quote(session_id)}#end")
 
 
-async def watch(request: Request) -> Response:
+async def watch(page: PageRequest) -> Response:
     """Stream what comes in a session, as pieces of the page."""
-    return await stream_session(request, request.path_params["session_id"])
+    return await stream_session(page, page.path_params["session_id"])
 
 
-def _read_at(request: Request) -> int | None:
-    text = request.query_params.get("at", "").strip()
+def _read_at(page: PageRequest) -> int | None:
+    text = page.query_params.get("at", "").strip()
     if not text:
         return None
     digits = text.removeprefix("-")
@@ -221,11 +203,11 @@ def _read_at(request: Request) -> int | None:
 PAGE = PageModule(
     Entry("/sessions", "Sessions"),
     (
-        Route("/sessions", show_sessions),
-        Route("/sessions/{session_id}", show_session),
-        Route("/sessions/{session_id}/live", watch),
-        Route("/sessions/{session_id}/say", say, methods=["POST"]),
-        Route("/sessions/{session_id}/stop", stop, methods=["POST"]),
-        Route("/sessions/{session_id}/end", end, methods=["POST"]),
+        route("/sessions", show_sessions),
+        route("/sessions/{session_id}", show_session),
+        route("/sessions/{session_id}/live", watch),
+        route("/sessions/{session_id}/say", say, methods=["POST"]),
+        route("/sessions/{session_id}/stop", stop, methods=["POST"]),
+        route("/sessions/{session_id}/end", end, methods=["POST"]),
     ),
 )

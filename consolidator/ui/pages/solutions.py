@@ -5,9 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from consolidator.errors import NotFound
 from consolidator.models.event import parse_timestamp
@@ -16,45 +14,32 @@ from consolidator.models.solution import SolutionRow
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.quoted_places import find_places
 from consolidator.service.memory.solutions import SOLUTION_POSITION, list_solutions
-from consolidator.ui.view import (
-    Entry,
-    PageModule,
-    list_values,
-    make_filter,
-    read_cursor,
-    read_filter,
-    services_of,
-    show_page,
-    viewer_of,
-)
+from consolidator.ui.view import Entry, PageModule, PageRequest, make_filter, route
 
 LISTED = 50  # times that an error was met
 WIDTH, EDGE = 900, 20  # units of the line in time
 
 
-async def show_solutions(request: Request) -> Response:
+async def show_solutions(page: PageRequest) -> Response:
     """List solutions, confirmed ones first."""
-    filters = read_filter(request, "query", "agent", "project", "include_unsolved")
+    filters = page.read_filter("query", "agent", "project", "include_unsolved")
     of = f"solutions {filters}"
-    selected = make_filter(SolutionFilter, filters, read_cursor(request, of, *SOLUTION_POSITION))
-    rows = await list_solutions(services_of(request).database, selected, viewer=viewer_of(request))
-    return show_page(request, "solutions.html", filters=filters, **list_values(request, of, rows, rows.position))
+    selected = make_filter(SolutionFilter, filters, page.read_cursor(of, *SOLUTION_POSITION))
+    rows = await list_solutions(page.database, selected, viewer=page.viewer)
+    return page.show("solutions.html", filters=filters, **page.list_values(of, rows, rows.position))
 
 
-async def show_solution(request: Request) -> Response:
+async def show_solution(page: PageRequest) -> Response:
     """Show one error with its fixes, and a line in time."""
-    name = request.path_params["solution_id"]
-    explanation = await explain(services_of(request).database, name, viewer=viewer_of(request))
+    name = page.path_params["solution_id"]
+    explanation = await explain(page.database, name, viewer=page.viewer)
     if explanation["kind"] != "solution":
         raise NotFound(f"no solution has the id {name!r}")
     row: SolutionRow = explanation["row"]
     moments, known_at = place_moments(explanation["evidence"], row.learned_at)
     listed = [(proof, was_known) for _, proof, was_known in moments[:LISTED]]
-    places = await find_places(
-        services_of(request).database, [proof for proof, _ in listed], read=0, viewer=viewer_of(request)
-    )
-    return show_page(
-        request,
+    places = await find_places(page.database, [proof for proof, _ in listed], read=0, viewer=page.viewer)
+    return page.show(
         "solution.html",
         memory=explanation,
         row=row,
@@ -84,5 +69,5 @@ def _to_moment(when: object) -> datetime | None:
 
 PAGE = PageModule(
     Entry("/solutions", "Solutions"),
-    (Route("/solutions", show_solutions), Route("/solutions/{solution_id}", show_solution)),
+    (route("/solutions", show_solutions), route("/solutions/{solution_id}", show_solution)),
 )

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from consolidator.service.memory.daily import load_days
 from consolidator.service.memory.learned import KINDS, LearnedNews, load_learned
 from consolidator.service.nights.runs import list_runs
 from consolidator.service.sessions.listing import list_sessions
-from consolidator.ui.view import Entry, PageModule, services_of, show_page, viewer_of
+from consolidator.ui.view import Entry, PageModule, PageRequest, route
 
 SPANS = {"1": "the last day", "7": "the last week", "30": "the last month"}  # days
 WIDEST = list(SPANS)[-1]
@@ -27,21 +25,20 @@ CHARTED = {
 }
 
 
-async def show_today(request: Request) -> Response:
+async def show_today(page: PageRequest) -> Response:
     """Show what was learned; where the latest night learned nothing new, what the last month did."""
-    database, viewer = services_of(request).database, viewer_of(request)
-    days = request.query_params.get("days", "")
+    database, viewer = page.database, page.viewer
+    days = page.query_params.get("days", "")
     span = days if days in SPANS else ""
-    news = await _load_news(request, span)
+    news = await _load_news(page, span)
     is_widened = not span and news is not None and not _has_news(news)
     if is_widened:
-        news = await _load_news(request, WIDEST)
+        news = await _load_news(page, WIDEST)
     recent = await load_days(database, DAYS, viewer=viewer)
     most = {name: max((getattr(day, name) for day in recent.days), default=0) for name in CHARTED}
     nights = await list_runs(database, job="consolidation", limit=1)
     sessions = await list_sessions(database, limit=SESSIONS, viewer=viewer)
-    return show_page(
-        request,
+    return page.show(
         "today.html",
         news=news,
         span=span,
@@ -56,14 +53,14 @@ async def show_today(request: Request) -> Response:
     )
 
 
-async def _load_news(request: Request, span: str) -> LearnedNews | None:
-    database = services_of(request).database
+async def _load_news(page: PageRequest, span: str) -> LearnedNews | None:
+    database = page.database
     since = database.clock.now() - timedelta(days=int(span)) if span else None
-    return await load_learned(database, since, limit=ROWS, viewer=viewer_of(request))
+    return await load_learned(database, since, limit=ROWS, viewer=page.viewer)
 
 
 def _has_news(news: LearnedNews) -> bool:
     return any(getattr(news, kind) for kind in KINDS)
 
 
-PAGE = PageModule(Entry("/today", "Today"), (Route("/today", show_today),))
+PAGE = PageModule(Entry("/today", "Today"), (route("/today", show_today),))

@@ -15,7 +15,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
-from consolidator.ui.registry import NAVIGATION
+from consolidator.ui.registry import PAGES as MODULES
 from consolidator.ui.rendering import make_environment
 from tests.acceptance.api.server import ApiServer
 from tests.acceptance.ui.conftest import MARKUP, check_looks, make_link
@@ -24,7 +24,7 @@ from tests.lessons import save_lessons
 from tests.support import PATIENCE, log_events, user_message
 
 FIND_ADDRESSES = """all => all.map(each => new URL(each.getAttribute('href'), document.baseURI).href.split('#')[0])"""
-PAGES = [entry.path for entry in NAVIGATION]
+PAGES = [module.entry.path for module in MODULES]
 
 
 def open_fact(person: Page, served: ApiServer, words: str) -> None:

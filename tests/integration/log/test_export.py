@@ -24,7 +24,7 @@ from consolidator.models.session import SessionRow
 from consolidator.service.log import erasure
 from consolidator.service.log.events import read_events
 from consolidator.service.log.export import export_sessions
-from consolidator.service.sessions.forks import fork_session
+from consolidator.service.sessions.children import fork_session
 from consolidator.settings import Settings
 from consolidator.store.log import events
 from consolidator.store.sessions import sessions

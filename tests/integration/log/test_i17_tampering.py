@@ -20,8 +20,7 @@ from consolidator.runtime.rerun.branches import BRANCH_KINDS, BranchRequest, com
 from consolidator.service.database import list_seals, read_seals, verify_database
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.sessions.bundles import load_bundle, stream_bundle
-from consolidator.service.sessions.checkpoints import restore_checkpoint
-from consolidator.service.sessions.forks import fork_session
+from consolidator.service.sessions.children import fork_session, restore_checkpoint
 from consolidator.service.sessions.reruns import rerun_session
 from consolidator.settings import Settings
 from consolidator.store.log import events, seals

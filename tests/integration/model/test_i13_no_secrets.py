@@ -21,7 +21,7 @@ from consolidator.llm.redaction.redact import find_credentials
 from consolidator.memory.procedures.digest import Digest
 from consolidator.models.event import Event, NewEvent
 from consolidator.models.memory_filter import FactFilter, MemoryFilter, ProcedureFilter
-from consolidator.service.json_encoding import encode_json
+from consolidator.service.encoding import encode_json
 from consolidator.service.log.export import export_sessions
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.session_summary import summarize_session

@@ -19,8 +19,12 @@ from consolidator.models.event import NewEvent
 from consolidator.models.injection import InjectionRow
 from consolidator.models.payload import EventType
 from consolidator.service.memory.explain import explain
-from consolidator.service.sessions.checkpoints import create_checkpoint, delete_checkpoint, restore_checkpoint
-from consolidator.service.sessions.forks import fork_session
+from consolidator.service.sessions.children import (
+    create_checkpoint,
+    delete_checkpoint,
+    fork_session,
+    restore_checkpoint,
+)
 from consolidator.settings import Settings
 from consolidator.store.log import events
 from consolidator.store.memory import injections

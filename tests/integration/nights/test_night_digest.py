@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import UsageError
-from consolidator.service.clients.state_checks import check_digest
+from consolidator.service.clients.checks import check_digest
 from consolidator.service.nights import night_digest, receivers
 from consolidator.service.nights.runs import run_job
 from consolidator.settings import Settings

@@ -13,8 +13,8 @@ from consolidator.database import Database
 from consolidator.errors import Forbidden, NotFound, UsageError
 from consolidator.runtime.lineage.checkpoints import FOR_EVER
 from consolidator.runtime.session.overrides import Overrides
-from consolidator.service.sessions import checkpoints as service
-from consolidator.service.sessions.forks import fork_session
+from consolidator.service.sessions import children as service
+from consolidator.service.sessions.children import fork_session
 from consolidator.service.viewer import Viewer
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.runtime import KEY, Replies, open_agent, read_log, send_and_collect

@@ -16,10 +16,10 @@ from consolidator.models.payload import EventType
 from consolidator.runtime.lineage.children import ChildRequest, create_child
 from consolidator.runtime.live import feed as feed_module
 from consolidator.runtime.live import hub as hub_module
-from consolidator.runtime.live.hub import FollowHub
+from consolidator.runtime.live.hub import FollowHub, open_hub
 from consolidator.runtime.live.items import Cursor, FollowedItem
 from consolidator.runtime.turn import sessions
-from consolidator.service.sessions.following import acknowledge, follow, open_hub
+from consolidator.service.sessions.following import acknowledge, follow
 from consolidator.settings import Settings
 from consolidator.store.log import events
 from consolidator.store.turns import following as store

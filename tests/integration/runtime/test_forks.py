@@ -11,11 +11,11 @@ from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, role_of
+from consolidator.runtime.rerun.branches import BranchRequest
 from consolidator.runtime.rerun.replay import replay
 from consolidator.runtime.session.overrides import Overrides
-from consolidator.service.sessions.branches import BranchRequest, create_branch
-from consolidator.service.sessions.checkpoints import restore_checkpoint
-from consolidator.service.sessions.forks import fork_session
+from consolidator.service.sessions.branches import create_branch
+from consolidator.service.sessions.children import fork_session, restore_checkpoint
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.runtime import KEY, Replies, describe_log, open_agent, read_log, send_and_collect
 from tests.support import assert_invariants

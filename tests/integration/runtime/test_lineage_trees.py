@@ -24,8 +24,7 @@ from consolidator.models.lineage import Lineage
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
 from consolidator.service.log.events import read_events
-from consolidator.service.sessions.checkpoints import create_checkpoint, restore_checkpoint
-from consolidator.service.sessions.forks import fork_session
+from consolidator.service.sessions.children import create_checkpoint, fork_session, restore_checkpoint
 from consolidator.settings import Settings
 from consolidator.store.log import events
 from consolidator.store.sessions import lineage, sessions

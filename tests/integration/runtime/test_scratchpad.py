@@ -16,7 +16,7 @@ from consolidator.database import Database
 from consolidator.errors import Forbidden, HeadConflict, NotFound, UsageError
 from consolidator.models.payload import EventType
 from consolidator.runtime.session.scratchpad import EditMode, ScratchpadEdit
-from consolidator.service.sessions.scratchpad import change_scratchpad, read_scratchpad
+from consolidator.service.sessions.work import change_scratchpad, read_scratchpad
 from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply

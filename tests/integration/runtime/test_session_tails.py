@@ -21,7 +21,7 @@ from consolidator.jobs.retention import prune
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
-from consolidator.service.sessions.forks import fork_session
+from consolidator.service.sessions.children import fork_session
 from consolidator.settings import Settings
 from tests.nights import run_next_night
 from tests.support import FULL, assistant_response, call_and_result, log_events, user_message

@@ -18,6 +18,7 @@ from consolidator.models.principal import Role, role_of
 from consolidator.models.session import SessionRow
 from consolidator.runtime.session.spawn_request import SpawnRequest
 from consolidator.runtime.turn import sessions as people
+from consolidator.runtime.turn.sub_agents import list_unfinished
 from consolidator.service.sessions import spawning
 from consolidator.service.viewer import Viewer
 from consolidator.store.sessions import sessions
@@ -188,7 +189,7 @@ async def test_a_credential_that_may_only_read_spawns_nothing(database: Database
         with pytest.raises(NotFound):
             await spawning.spawn(agent.harness, session.id, request, call_id="spawn_1", viewer=stranger)
         result = await spawning.spawn(agent.harness, session.id, request, call_id="spawn_1")
-        assert await spawning.list_sub_agents_at_work(agent.harness, session.id) == []
+        assert await list_unfinished(database, session.id) == []
     assert result.text == "done: sing"
 
 

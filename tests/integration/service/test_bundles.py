@@ -30,7 +30,7 @@ from consolidator.runtime.rerun.replay import ReplayedItem, replay
 from consolidator.service.log import erasure
 from consolidator.service.log.export import export_sessions
 from consolidator.service.sessions.bundles import load_bundle, stream_bundle
-from consolidator.service.sessions.checkpoints import create_checkpoint
+from consolidator.service.sessions.children import create_checkpoint
 from consolidator.service.sessions.state import read_state
 from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings

@@ -10,13 +10,14 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import FactFilter, MemoryFilter, MemoryScope, ProcedureFilter, SolutionFilter
-from consolidator.service.json_encoding import encode_json
+from consolidator.models.session import SessionFilter
+from consolidator.service.encoding import encode_json
 from consolidator.service.memory.facts import list_facts, list_rejected
 from consolidator.service.memory.learned import load_learned
 from consolidator.service.memory.procedures import list_procedures
 from consolidator.service.memory.recall import recall
 from consolidator.service.memory.solutions import find_solutions, list_solutions
-from consolidator.service.sessions.listing import SessionFilter, list_sessions
+from consolidator.service.sessions.listing import list_sessions
 from consolidator.settings import Settings
 from tests.nights import log_workdays, run_next_night
 

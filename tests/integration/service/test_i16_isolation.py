@@ -21,7 +21,7 @@ from consolidator.errors import NotFound
 from consolidator.models.event import NewEvent
 from consolidator.models.memory_filter import FactFilter, MemoryScope, ProcedureFilter, SolutionFilter
 from consolidator.models.payload import EventType
-from consolidator.service.json_encoding import encode_json
+from consolidator.service.encoding import encode_json
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.facts import list_facts

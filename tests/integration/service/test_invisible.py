@@ -13,13 +13,13 @@ from consolidator.memory.text.invisible import strip_invisible
 from consolidator.models.event import NewEvent
 from consolidator.models.memory_filter import FactFilter, MemoryScope, ProcedureFilter, SolutionFilter
 from consolidator.models.payload import EventType
+from consolidator.service.encoding import to_visible_json
 from consolidator.service.log.events import read_events
 from consolidator.service.memory.facts import list_facts
 from consolidator.service.memory.procedures import list_procedures
 from consolidator.service.memory.recall import recall
 from consolidator.service.memory.skills import export_skills
 from consolidator.service.memory.solutions import list_solutions
-from consolidator.service.visible_text import to_visible_json
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.databases import fetch_dicts

@@ -14,11 +14,11 @@ from consolidator.jobs.retention import prune
 from consolidator.mcp_server.texts import learned_lines
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.steer import SteerCounts
-from consolidator.service.memory.learned import KINDS, LearnedNews, load_learned
+from consolidator.service.memory.learned import load_learned
 from consolidator.service.memory.learned_sections import list_sections
 from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
-from consolidator.store.memory.learned import NightSumsRow, WaitingCountsRow
+from consolidator.store.memory.learned import KINDS, LearnedNews, NightSumsRow, WaitingCountsRow
 from tests.conftest import NOON
 from tests.lessons import save_lessons
 from tests.nights import (

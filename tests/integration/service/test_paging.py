@@ -15,11 +15,12 @@ from consolidator.errors import InvalidCursor
 from consolidator.models.memory_filter import FactFilter, ProcedureFilter, SolutionFilter
 from consolidator.models.page import Page
 from consolidator.service.cursors import decode_cursor, encode_cursor
-from consolidator.service.memory.facts import FACT_POSITION, list_facts, list_quarantined
-from consolidator.service.memory.procedures import PROCEDURE_POSITION, list_procedures
+from consolidator.service.memory.facts import list_facts, list_quarantined
+from consolidator.service.memory.procedures import list_procedures
 from consolidator.service.memory.rules import RULE_POSITION, list_rules
-from consolidator.service.memory.solutions import SOLUTION_POSITION, list_solutions
+from consolidator.service.memory.solutions import list_solutions
 from consolidator.service.nights.runs import list_runs
+from consolidator.store.memory.listing import FACT_POSITION, PROCEDURE_POSITION, SOLUTION_POSITION
 from tests.support import log_events, user_message
 
 FACTS = """

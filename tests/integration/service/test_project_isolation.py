@@ -19,7 +19,7 @@ from consolidator.database import Database
 from consolidator.errors import ConsolidatorError
 from consolidator.models.memory_filter import ALL_AGENTS, FactFilter, MemoryScope, ProcedureFilter, SolutionFilter
 from consolidator.service.credentials import create_credential, find_viewer
-from consolidator.service.json_encoding import encode_json
+from consolidator.service.encoding import encode_json, to_visible_json
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.facts import correct_fact, list_facts
 from consolidator.service.memory.procedures import list_procedures
@@ -28,7 +28,6 @@ from consolidator.service.memory.skills import export_skills
 from consolidator.service.memory.solutions import find_solutions
 from consolidator.service.memory.suggestions import suggest_next_calls
 from consolidator.service.viewer import Viewer
-from consolidator.service.visible_text import to_visible_json
 from consolidator.settings import Settings
 from tests.integration.service.test_i16_isolation import AGENT, QUERIES, canary, persons_in, planted_events
 from tests.nights import query_rows, run_next_night

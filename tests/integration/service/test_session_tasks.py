@@ -10,7 +10,7 @@ import pytest
 from consolidator.database import Database
 from consolidator.errors import Forbidden, NotFound, UsageError
 from consolidator.service.log.record import record_events
-from consolidator.service.sessions.tasks import finish_task, list_tasks, start_task
+from consolidator.service.sessions.work import finish_task, list_tasks, start_task
 from consolidator.service.viewer import Viewer
 from consolidator.testing import ModelServer
 from tests.runtime import KEY, open_agent

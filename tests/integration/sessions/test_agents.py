@@ -12,6 +12,7 @@ import pytest
 from consolidator.database import Database
 from consolidator.errors import Forbidden, NotFound, UsageError
 from consolidator.models.session import SessionRow
+from consolidator.runtime.session.session_request import SessionRequest
 from consolidator.service.sessions.agents import (
     change_agent,
     delete_agent,
@@ -19,7 +20,7 @@ from consolidator.service.sessions.agents import (
     list_agent_versions,
     list_agents,
 )
-from consolidator.service.sessions.lifecycle import SessionRequest, create_session, open_session
+from consolidator.service.sessions.lifecycle import create_session, open_session
 from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply

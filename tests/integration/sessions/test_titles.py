@@ -6,8 +6,9 @@ from consolidator.database import Database
 from consolidator.models.event import NewEvent
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.payload import EventType
+from consolidator.models.session import SessionFilter
 from consolidator.service.memory.remember import remember
-from consolidator.service.sessions.listing import SessionFilter, list_sessions, show_session
+from consolidator.service.sessions.listing import list_sessions, show_session
 from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
 from consolidator.store.sessions.sessions import list_first_messages

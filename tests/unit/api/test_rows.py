@@ -6,7 +6,7 @@ from typing import Any
 
 from consolidator.api.schemas.memory import Fact, RememberedFact, Solution
 from consolidator.api.schemas.session import Session
-from consolidator.service.database import describe_columns
+from consolidator.database.schema import describe_columns
 
 
 def described(answer: Any) -> dict[str, str | None]:

@@ -1,17 +1,18 @@
-"""Tasks of a session: list them, start one, end it with its outcome."""
+"""What a session works at and notes: its tasks, its scratchpad."""
 
 from __future__ import annotations
 
 from consolidator.database import Database
 from consolidator.models.principal import Role, name_principal
+from consolidator.runtime.session import scratchpad as runtime
 from consolidator.runtime.session import tasks
-from consolidator.runtime.session.tasks import OUTCOMES, TaskOutcome
-from consolidator.service.sessions.access import find_session, get_session
+from consolidator.runtime.session.scratchpad import Scratchpad, ScratchpadEdit
+from consolidator.runtime.session.tasks import TaskOutcome
+from consolidator.service.sessions.access import find_session, load_session
 from consolidator.service.viewer import OWNER, Viewer
+from consolidator.settings import Settings
 from consolidator.store.sessions import tasks as store
-from consolidator.store.sessions.tasks import TaskRow
-
-__all__ = ["OUTCOMES", "TaskOutcome", "TaskRow", "finish_task", "list_tasks", "start_task"]
+from consolidator.store.sessions.tasks import TaskRow as TaskRow
 
 
 async def list_tasks(database: Database, session: str, *, limit: int = 50, viewer: Viewer = OWNER) -> list[TaskRow]:
@@ -49,6 +50,39 @@ async def finish_task(
 
 async def _principal(database: Database, session_id: str, surface: str | None, viewer: Viewer) -> str:
     """Return who acts, if the viewer may write to the session."""
-    async with database.connection() as conn:
-        await get_session(conn, viewer, session_id, "write")
+    await load_session(database, session_id, "write", viewer=viewer)
     return name_principal(Role.USER, surface or viewer.name)
+
+
+async def read_scratchpad(
+    database: Database, settings: Settings, session: str, *, viewer: Viewer = OWNER
+) -> Scratchpad:
+    """Return a session's scratchpad and its version; `session` is an id or the beginning of one."""
+    async with database.connection() as conn:
+        session_id = (await find_session(conn, viewer, session, "read")).id
+    return await runtime.read_scratchpad(database, session_id, limit=settings.scratchpad_max_chars)
+
+
+async def change_scratchpad(
+    database: Database,
+    settings: Settings,
+    session_id: str,
+    edit: ScratchpadEdit,
+    *,
+    expected_seq: int | None = None,
+    surface: str | None = None,
+    viewer: Viewer = OWNER,
+) -> Scratchpad:
+    """Change a session's scratchpad, as a person on a surface; with `expected_seq`, only that version.
+
+    Raises UsageError, with both sizes, for a text beyond the limit, and HeadConflict for another version.
+    """
+    await load_session(database, session_id, "write", viewer=viewer)
+    return await runtime.change_scratchpad(
+        database,
+        session_id,
+        edit,
+        limit=settings.scratchpad_max_chars,
+        expected_seq=expected_seq,
+        principal=name_principal(Role.USER, surface or viewer.name),
+    )

@@ -1,11 +1,15 @@
-"""How rows and reports become JSON, the same for every front end."""
+"""How rows and reports become JSON and text, the same for every front end: nothing in it that nobody sees."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from typing import Any
 
+from consolidator.memory.text.invisible import escape_invisible as escape_invisible
+from consolidator.memory.text.invisible import mark_invisible as mark_invisible
+from consolidator.memory.text.invisible import strip_invisible_in as strip_invisible_in
 from consolidator.models.table import PEOPLE_ONLY
 
 
@@ -21,3 +25,8 @@ def encode_json(value: Any) -> Any:
     if isinstance(value, set):
         return sorted(value)
     return str(value)
+
+
+def to_visible_json(value: Any) -> Any:
+    """Return a value as plain JSON types, without the characters that nobody sees."""
+    return strip_invisible_in(json.loads(json.dumps(value, default=encode_json)))
