@@ -206,20 +206,20 @@ async def _find_whole_days(database: Database, cutoff: datetime, limits: dict[st
     whole_days = []
     async with database.connection() as conn:
         for name, day in await _days_before(conn, cutoff, "event"):
-            last_events = await store.list_last_events(conn, **day)
+            last_events = await store.list_last_events(conn, *day)
             if all(last.seq <= limits.get(last.id, -1) for last in last_events):
                 whole_days.append(name)
     return whole_days
 
 
-async def _days_before(conn: Connection, cutoff: datetime, parent: str) -> list[tuple[str, dict[str, datetime]]]:
-    """Return the partitions of a table whose day ended before the cutoff, with its `begin` and `end`."""
+async def _days_before(conn: Connection, cutoff: datetime, parent: str) -> list[tuple[str, tuple[datetime, datetime]]]:
+    """Return the partitions of a table whose day ended before the cutoff, with where it begins and ends."""
     days = []
     for name, day in await partitions.list_attached(conn, parent):
         begin = datetime(day.year, day.month, day.day, tzinfo=UTC)
         end = begin + timedelta(days=1)
         if end <= cutoff:
-            days.append((name, {"begin": begin, "end": end}))
+            days.append((name, (begin, end)))
     return days
 
 
@@ -227,7 +227,7 @@ async def _drop_chunk_days(database: Database, cutoff: datetime) -> None:
     """Drop the days before the cutoff in which every chunk belongs to a message whose first event is pruned."""
     async with database.connection() as conn:
         for name, day in await _days_before(conn, cutoff, "generation_chunk"):
-            if not await store.has_live_chunks(conn, **day):
+            if not await store.has_live_chunks(conn, *day):
                 await partitions.drop(conn, name, "generation_chunk")
 
 

@@ -11,7 +11,7 @@ from psycopg.rows import class_row
 
 from consolidator.database.partitions import Connection
 from consolidator.models.seal import SealedSessionRow, SealRow
-from consolidator.store.queries import fetch_all, fetch_column, fetch_one, load
+from consolidator.store.queries import Column, Rows, fetch_column, fetch_one, load
 
 _SQL = load("log/seals")
 _BATCH = 500  # events fetched at once
@@ -58,16 +58,6 @@ def hash_root(previous: bytes, sessions: Iterable[SealedSessionRow]) -> bytes:
     return root.digest()
 
 
-async def list_seals(conn: Connection) -> list[SealRow]:
-    """Return every seal, the first one first."""
-    return await fetch_all(conn, SealRow, _SQL["list"])
-
-
-async def list_sealed_sessions(conn: Connection, number: int) -> list[SealedSessionRow]:
-    """Return what a seal covers, in the order in which its root hashes it."""
-    return await fetch_all(conn, SealedSessionRow, _SQL["list_sealed"], {"number": number})
-
-
 async def stream_chains(conn: Connection) -> AsyncIterator[ChainedEvent]:
     """Yield every event in order of session and seq, through a server-side cursor in the caller's transaction."""
     async with conn.cursor("chains", row_factory=class_row(ChainedEvent)) as cursor:
@@ -75,16 +65,6 @@ async def stream_chains(conn: Connection) -> AsyncIterator[ChainedEvent]:
         await cursor.execute(_SQL["list_chains"])
         async for event in cursor:
             yield event
-
-
-async def find_broken_seals(conn: Connection) -> list[str]:
-    """Return the first sealed chains that are not there any more as they were sealed."""
-    return await fetch_column(conn, _SQL["find_broken_seals"])
-
-
-async def find_broken_beginnings(conn: Connection) -> list[str]:
-    """Return the first children whose chain does not begin with what their parent's log holds at the point."""
-    return await fetch_column(conn, _SQL["find_broken_beginnings"])
 
 
 async def find_foreign_pasts(conn: Connection) -> list[str]:
@@ -95,11 +75,9 @@ async def find_foreign_pasts(conn: Connection) -> list[str]:
     ]
 
 
-async def find_rewritten_blobs(conn: Connection) -> list[str]:
-    """Return the first blobs whose content does not match their hash."""
-    return await fetch_column(conn, _SQL["find_rewritten_blobs"])
-
-
-async def list_guards(conn: Connection, names: Sequence[str]) -> list[GuardFunction]:
-    """Return the functions of these names that the database has."""
-    return await fetch_all(conn, GuardFunction, _SQL["list_guards"], {"names": list(names)})
+list_seals = Rows[SealRow](SealRow, _SQL["list"])
+list_sealed_sessions = Rows[SealedSessionRow, int](SealedSessionRow, _SQL["list_sealed"])
+find_broken_seals = Column[str](str, _SQL["find_broken_seals"])
+find_broken_beginnings = Column[str](str, _SQL["find_broken_beginnings"])
+find_rewritten_blobs = Column[str](str, _SQL["find_rewritten_blobs"])
+list_guards = Rows[GuardFunction, Sequence[str]](GuardFunction, _SQL["list_guards"])

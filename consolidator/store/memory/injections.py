@@ -14,7 +14,7 @@ from consolidator.models.audience import OWNER, audiences_for
 from consolidator.models.fact import FactRow
 from consolidator.models.injection import FixOutcome, InjectionRow
 from consolidator.models.solution import SolutionRow
-from consolidator.store.queries import execute, fetch_all, fetch_value, load, row_values
+from consolidator.store.queries import Rows, Statement, execute, fetch_all, fetch_value, load, row_values
 
 _SQL = load("memory/injections")
 MAX_JUDGED = 100  # injections of a session that are judged at once
@@ -57,21 +57,6 @@ async def find_call(conn: Connection, session_id: str, call_id: str) -> int | No
     return None if seq is None else int(seq)
 
 
-async def judge(conn: Connection, injection_id: str, outcome: FixOutcome) -> None:
-    """Store whether a fix was of use."""
-    await execute(conn, _SQL["judge"], {"id": injection_id, "outcome": outcome})
-
-
-async def delete_before(conn: Connection, cutoff: datetime) -> int:
-    """Delete the injections before a time; return how many."""
-    return await execute(conn, _SQL["delete_before"], {"cutoff": cutoff})
-
-
-async def sum_by_moment(conn: Connection, since: datetime) -> list[MomentSumsRow]:
-    """Return how often hooks answered since a time, by moment."""
-    return await fetch_all(conn, MomentSumsRow, _SQL["sum_by_moment"], {"since": since})
-
-
 async def list_standing_facts(
     conn: Connection, agent: str, project: str, kinds: Sequence[str], *, now: datetime, limit: int
 ) -> list[FactRow]:
@@ -84,3 +69,8 @@ async def list_confirmed_fixes(conn: Connection, agent: str, project: str, *, li
     """Return a project's solutions that worked in several sessions of its owner, those of most sessions first."""
     values = {"agent": agent, "project": escape(project), "audiences": audiences_for(OWNER), "limit": limit}
     return await fetch_all(conn, SolutionRow, _SQL["confirmed_fixes"], values)
+
+
+judge = Statement[str, FixOutcome](_SQL["judge"], "id outcome")
+delete_before = Statement[datetime](_SQL["delete_before"])
+sum_by_moment = Rows[MomentSumsRow, datetime](MomentSumsRow, _SQL["sum_by_moment"])

@@ -14,7 +14,19 @@ from consolidator.database.jsonb import dumps, escape
 from consolidator.database.partitions import Connection
 from consolidator.errors import NotFound
 from consolidator.models.run import ClaimRow, DeadLetterRow, RunRow, UnitKind
-from consolidator.store.queries import execute, execute_each, fetch_all, fetch_column, fetch_one, fetch_value, load
+from consolidator.store.queries import (
+    FirstRow,
+    Rows,
+    Statement,
+    Value,
+    execute,
+    execute_each,
+    fetch_all,
+    fetch_column,
+    fetch_one,
+    fetch_value,
+    load,
+)
 
 _SQL = load("nights/runs")
 
@@ -110,11 +122,6 @@ async def get(conn: Connection, run_id: str) -> RunRow:
     return run
 
 
-async def is_unfinished(conn: Connection, run_id: str) -> bool:
-    """Tell whether a run has not ended."""
-    return bool(await fetch_value(conn, _SQL["is_unfinished"], {"run": run_id}))
-
-
 async def find_unfinished(conn: Connection, *, job: str, arguments: dict[str, Any]) -> RunRow | None:
     """Return the latest unfinished run of a job with these arguments."""
     return await fetch_one(conn, RunRow, _SQL["unfinished"], {"job": job, "arguments": Jsonb(arguments)})
@@ -132,11 +139,6 @@ async def last_scheduled(conn: Connection, job: str, *, max_attempts: int) -> da
     """
     value: datetime | None = await fetch_value(conn, _SQL["last_scheduled"], {"job": job, "max_attempts": max_attempts})
     return value
-
-
-async def find_last_ended(conn: Connection, job: str) -> RunRow | None:
-    """Return the run of a job that ended last."""
-    return await fetch_one(conn, RunRow, _SQL["last_ended"], {"job": job})
 
 
 async def add_units(
@@ -281,11 +283,6 @@ async def try_lock_job(conn: Connection, job: str) -> bool:
     return bool(await fetch_value(conn, _SQL["try_lock_job"], {"job": job}))
 
 
-async def unlock_job(conn: Connection, job: str) -> None:
-    """Release the lock of a job."""
-    await execute(conn, _SQL["unlock_job"], {"job": job})
-
-
 async def finish(
     conn: Connection,
     run_id: str,
@@ -363,11 +360,6 @@ async def settle_dead_letters(
     await execute(conn, _SQL["settle_dead_letters"], values)
 
 
-async def list_holders(conn: Connection, run_id: str) -> list[LeaseHolder]:
-    """Return who holds units of a run."""
-    return await fetch_all(conn, LeaseHolder, _SQL["list_holders"], {"run": run_id})
-
-
 async def list_leased(conn: Connection, run_id: str, *, owner: str) -> list[ClaimedUnit]:
     """Return the units of a run that an owner holds."""
     return await fetch_all(conn, ClaimedUnit, _SQL["leased_units"], {"run": run_id, "owner": owner})
@@ -392,3 +384,9 @@ async def abandon_unfinished(conn: Connection, run_id: str, *, job: str, now: da
 async def close_silent_runs(conn: Connection, *, since: datetime, now: datetime, jobs: Sequence[str]) -> None:
     """Close unscheduled runs without a heartbeat since a time: runs of `jobs` as failed, others as interrupted."""
     await execute(conn, _SQL["close_silent_runs"], {"since": since, "now": now, "jobs": list(jobs)})
+
+
+is_unfinished = Value[bool, str](bool, _SQL["is_unfinished"])
+find_last_ended = FirstRow[RunRow, str](RunRow, _SQL["last_ended"])
+unlock_job = Statement[str](_SQL["unlock_job"])
+list_holders = Rows[LeaseHolder, str](LeaseHolder, _SQL["list_holders"])

@@ -7,14 +7,9 @@ from datetime import datetime
 
 from consolidator.database.partitions import Connection
 from consolidator.models.api_request import UNDER_WAY, ApiRequestRow
-from consolidator.store.queries import execute, fetch_one, fetch_value, load
+from consolidator.store.queries import Value, execute, fetch_one, load
 
 _SQL = load("sessions/api_requests")
-
-
-async def try_lock(conn: Connection, credential: str, key: str) -> bool:
-    """Lock a key until the transaction ends; False while another transaction has it."""
-    return bool(await fetch_value(conn, _SQL["lock"], {"credential": credential, "key": key}))
 
 
 async def find(conn: Connection, credential: str, key: str, *, since: datetime) -> ApiRequestRow | None:
@@ -31,3 +26,6 @@ async def remove_under_way(conn: Connection, credential: str, key: str, owner: s
 async def add(conn: Connection, answered: ApiRequestRow) -> None:
     """Store an answer; it takes the place of one under way, or too old to be found."""
     await execute(conn, _SQL["add"], asdict(answered))
+
+
+try_lock = Value[bool, str, str](bool, _SQL["lock"], "credential key")
