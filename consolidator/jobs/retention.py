@@ -108,7 +108,7 @@ async def prune(
     async with database.connection() as conn:
         if not dry_run:
             await partitions.finish_drops(conn)
-            await checkpoints.delete_expired(conn, now=now)
+            await checkpoints.delete_expired(conn, now)
         days = await store.load_retention_days(conn)
         report.agents = {agent: now - timedelta(days=own) for agent, own in days.items()}
         cutoffs = Cutoffs(report.cutoff, report.agents)
@@ -297,7 +297,7 @@ async def _collect_garbage(database: Database, now: datetime, cutoff: datetime) 
     collected = 0
     while True:
         async with database.connection() as conn:
-            deleted = await store.collect_blobs(conn, untouched_since=now - BLOB_GRACE, batch=BATCH)
+            deleted = await store.collect_blobs(conn, now - BLOB_GRACE, BATCH)
             collected += deleted
             if deleted < BATCH:
                 await store.forget_idempotency_keys(conn, cutoff)

@@ -101,7 +101,7 @@ async def _find(database: Database, conn: Connection, request: KeyedRequest) -> 
     if not await store.try_lock(conn, request.credential, request.key):
         raise RequestUnderWay(_ASK_AGAIN)
     now = database.clock.now()
-    row = await store.find(conn, request.credential, request.key, since=now - ANSWERS_FOUND)
+    row = await store.find(conn, request.credential, request.key, now - ANSWERS_FOUND)
     if row is None:
         return None
     is_under_way = row.status == UNDER_WAY

@@ -55,7 +55,7 @@ async def merge_procedures(
     changed = await scopes.list_changed(conn, agent)
     if not changed:
         return []
-    people = await scope_digests.list_people(conn, agent, limit=max(2, min_support))
+    people = await scope_digests.list_people(conn, agent, max(2, min_support))
     form = encode_json([VERSION, LEARNING_VERSION, min_support, people if len(people) <= 1 else len(people)])
     is_republished = await scopes.get_form(conn, agent) != form
     news: dict[str, set[str]] = defaultdict(set)  # projects by person

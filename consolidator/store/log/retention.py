@@ -16,7 +16,6 @@ from consolidator.store.queries import (
     Value,
     execute_each,
     fetch_all,
-    fetch_column,
     fetch_one,
     fetch_value,
     load,
@@ -118,11 +117,6 @@ async def list_expired(
     return await fetch_all(conn, ExpiredSession, _SQL["list_expired"], values)
 
 
-async def lock_expired(conn: Connection, ids: Sequence[str], *, now: datetime, grace: datetime) -> list[str]:
-    """Lock those of some sessions that are to be ended still, and return them."""
-    return await fetch_column(conn, _SQL["lock_expired"], {"ids": list(ids), "now": now, "grace": grace})
-
-
 async def get_latest_times(conn: Connection) -> LatestTimes:
     """Return what the clock is checked against, and the size of the log."""
     latest = await fetch_one(conn, LatestTimes, _SQL["get_latest_times"])
@@ -161,22 +155,19 @@ async def delete_events(conn: Connection, session_id: str, *, cutoff: datetime, 
     return int(await fetch_value(conn, _SQL["delete_events"], values))
 
 
-async def delete_output(conn: Connection, session_id: str, *, batch: int) -> int:
-    """Delete at most `batch` chunks and as many deliveries of messages that began in what is pruned; count them."""
-    return int(await fetch_value(conn, _SQL["delete_output"], {"id": session_id, "batch": batch}))
-
-
 async def count_orphan_blobs(conn: Connection, limits: Mapping[str, int], *, untouched_since: datetime) -> int:
     """Return how many blobs could be collected if the sessions were pruned up to their limits."""
     values = {"grace": untouched_since, "ids": list(limits), "uptos": list(limits.values())}
     return int(await fetch_value(conn, _SQL["count_orphan_blobs"], values))
 
 
-async def collect_blobs(conn: Connection, *, untouched_since: datetime, batch: int) -> int:
-    """Delete at most `batch` blobs that no event refers to and nobody has named since; return how many went."""
-    return int(await fetch_value(conn, _SQL["collect_blobs"], {"grace": untouched_since, "batch": batch}))
+async def delete_output(conn: Connection, session_id: str, *, batch: int) -> int:
+    """Delete at most `batch` chunks and as many deliveries of messages that began in what is pruned; count them."""
+    return int(await fetch_value(conn, _SQL["delete_output"], {"id": session_id, "batch": batch}))
 
 
+lock_expired = Column[str, Sequence[str], datetime, datetime](str, _SQL["lock_expired"], "ids now grace")
+collect_blobs = Value[int, datetime, int](int, _SQL["collect_blobs"], "grace batch")
 list_last_events = Rows[SessionSeq, datetime, datetime](SessionSeq, _SQL["list_last_events"], "begin end")
 has_live_chunks = Value[bool, datetime, datetime](bool, _SQL["has_live_chunks"], "begin end")
 list_sessions_before = Column[str, datetime](str, _SQL["list_sessions_before"])

@@ -11,7 +11,7 @@ from psycopg.rows import class_row
 
 from consolidator.database.partitions import Connection
 from consolidator.models.seal import SealedSessionRow, SealRow
-from consolidator.store.queries import Column, Rows, fetch_column, fetch_one, load
+from consolidator.store.queries import Column, FirstRow, Rows, fetch_column, load
 
 _SQL = load("log/seals")
 _BATCH = 500  # events fetched at once
@@ -45,11 +45,6 @@ class GuardFunction:
     source: str  # SHA-256 of its body, as hex digits
 
 
-async def seal(conn: Connection, *, run_id: str, now: datetime) -> SealRow | None:
-    """Seal what was recorded since the last seal, in the caller's transaction; return None if there is nothing."""
-    return await fetch_one(conn, SealRow, _SQL["seal"], {"run_id": run_id, "now": now})
-
-
 def hash_root(previous: bytes, sessions: Iterable[SealedSessionRow]) -> bytes:
     """Return the root over the root before it and chains, in order of session hash and seq."""
     root = hashlib.sha256(previous)
@@ -75,6 +70,7 @@ async def find_foreign_pasts(conn: Connection) -> list[str]:
     ]
 
 
+seal = FirstRow[SealRow, str, datetime](SealRow, _SQL["seal"], "run_id now")
 list_seals = Rows[SealRow](SealRow, _SQL["list"])
 list_sealed_sessions = Rows[SealedSessionRow, int](SealedSessionRow, _SQL["list_sealed"])
 find_broken_seals = Column[str](str, _SQL["find_broken_seals"])

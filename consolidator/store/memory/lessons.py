@@ -18,6 +18,7 @@ from consolidator.store.calls.upserts import Outcome, upsert_each
 from consolidator.store.queries import (
     Column,
     FirstRow,
+    Rows,
     Statement,
     execute,
     execute_each,
@@ -128,16 +129,12 @@ async def list_lessons(
     return await fetch_all(conn, LessonRow, _SQL["listing"], values)
 
 
-async def list_warnings(conn: Connection, person: str, *, limit: int) -> list[LessonRow]:
-    """Return what warns a person's agents before a call, in all projects, the most helpful first."""
-    return await fetch_all(conn, LessonRow, _SQL["warnings"], {"person": person, "limit": limit})
-
-
 async def forget(conn: Connection, lesson_id: str, *, now: datetime) -> None:
     """Leave nothing of a lesson but a mark that it is not to be learned again."""
     await execute(conn, _SQL["forget"], {"id": lesson_id, "now": now})
 
 
+list_warnings = Rows[LessonRow, str, int](LessonRow, _SQL["warnings"], "person limit")
 delete_retired = Statement[str, str](_SQL["delete_retired"], "person project")
 load_lesson = FirstRow[LessonRow, str, str](LessonRow, _SQL["by_id"], "id person")
 list_projects = Column[str, str](str, _SQL["projects"])

@@ -215,18 +215,6 @@ async def clear(conn: Connection, *, vectors: bool) -> None:
     await execute(conn, _SQL["clear_vectors" if vectors else "delete_orphaned_vectors"])
 
 
-async def lock_turns(conn: Connection, session: str, *, after: int, limit: int) -> list[ScopedTurnRow]:
-    """Return episodes of a session after a seq, locked so that nobody removes them."""
-    return await fetch_all(
-        conn, ScopedTurnRow, _SQL["lock_turns"], {"session": session, "after": after, "limit": limit}
-    )
-
-
-async def load_indexed_facts(conn: Connection, agent: str, *, after: int, limit: int) -> list[ScopedFactRow]:
-    """Return an agent's indexed facts after a number."""
-    return await fetch_all(conn, ScopedFactRow, _SQL["indexed_facts"], {"agent": agent, "after": after, "limit": limit})
-
-
 async def move_documents(conn: Connection, kind: str, scopes: Mapping[int, int]) -> None:
     """Move documents to other scopes; `scopes` are by document number."""
     if scopes:
@@ -240,6 +228,8 @@ async def count_documents(conn: Connection) -> DocumentTotals:
     return totals
 
 
+lock_turns = Rows[ScopedTurnRow, str, int, int](ScopedTurnRow, _SQL["lock_turns"], "session after limit")
+load_indexed_facts = Rows[ScopedFactRow, str, int, int](ScopedFactRow, _SQL["indexed_facts"], "agent after limit")
 is_rebuilding = Value[bool](bool, _SQL["is_rebuilding"])
 is_empty = Value[bool](bool, _SQL["is_empty"])
 load_turns = Rows[TurnRow, Sequence[int]](TurnRow, _SQL["turns"])

@@ -7,14 +7,9 @@ from datetime import datetime
 
 from consolidator.database.partitions import Connection
 from consolidator.models.api_request import UNDER_WAY, ApiRequestRow
-from consolidator.store.queries import Value, execute, fetch_one, load
+from consolidator.store.queries import FirstRow, Value, execute, load
 
 _SQL = load("sessions/api_requests")
-
-
-async def find(conn: Connection, credential: str, key: str, *, since: datetime) -> ApiRequestRow | None:
-    """Return the request that was answered under a key, if it was after `since`."""
-    return await fetch_one(conn, ApiRequestRow, _SQL["find"], {"credential": credential, "key": key, "since": since})
 
 
 async def remove_under_way(conn: Connection, credential: str, key: str, owner: str) -> None:
@@ -28,4 +23,5 @@ async def add(conn: Connection, answered: ApiRequestRow) -> None:
     await execute(conn, _SQL["add"], asdict(answered))
 
 
+find = FirstRow[ApiRequestRow, str, str, datetime](ApiRequestRow, _SQL["find"], "credential key since")
 try_lock = Value[bool, str, str](bool, _SQL["lock"], "credential key")

@@ -254,11 +254,6 @@ async def set_error(conn: Connection, session_id: str, error: str) -> None:
     await execute(conn, _SQL["set_error"], {"id": session_id, "error": escape(error)})
 
 
-async def retire(conn: Connection, session_id: str, *, hide: bool) -> None:
-    """Detach an ended session from its key, and clear what waits in it; with `hide` it is no longer listed."""
-    await execute(conn, _SQL["retire"], {"id": session_id, "hide": hide})
-
-
 async def make_current(conn: Connection, session_id: str) -> bool:
     """Make an open session the one that its key names; False if it has ended, is hidden or does not exist."""
     await execute(conn, _SQL["lock_key"], {"id": session_id})
@@ -266,6 +261,11 @@ async def make_current(conn: Connection, session_id: str) -> bool:
         return False
     await execute(conn, _SQL["set_current"], {"id": session_id})
     return True
+
+
+async def retire(conn: Connection, session_id: str, *, hide: bool) -> None:
+    """Detach an ended session from its key, and clear what waits in it; with `hide` it is no longer listed."""
+    await execute(conn, _SQL["retire"], {"id": session_id, "hide": hide})
 
 
 get_current = FirstRow[SessionRow, str](SessionRow, _SQL["get_current"])
