@@ -12,7 +12,7 @@ from consolidator.database import Connection, Database
 from consolidator.database.one_transaction import open_one_transaction
 from consolidator.errors import ConsolidatorError, KeyReused, RequestUnderWay
 from consolidator.llm.redaction.redact import redact
-from consolidator.models.api_request import UNDER_WAY, ApiRequestRow
+from consolidator.models.credential import UNDER_WAY, ApiRequestRow
 from consolidator.process import has_ended, owner_name
 from consolidator.store.sessions import api_requests as store
 

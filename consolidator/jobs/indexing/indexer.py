@@ -16,7 +16,7 @@ from consolidator.database.jsonb import escape
 from consolidator.memory.recall.episodes import Episode, searchable_text
 from consolidator.memory.recall.postings import FACT, NUMBERS_PER_BLOCK, TURN, pack_postings
 from consolidator.memory.text.words import count_words
-from consolidator.models.index import EpisodeRow
+from consolidator.models.digest import EpisodeRow
 from consolidator.models.session import SessionRow
 from consolidator.store.search import index, postings, scope_sizes
 from consolidator.store.search.index import ScopedFactRow, UnindexedFactRow

@@ -33,9 +33,9 @@ from consolidator.memory.procedures.publishing import Procedure, PublishedScope,
 from consolidator.memory.solutions.fix_harm import quote_harm
 from consolidator.memory.text.invisible import strip_invisible, strip_invisible_in
 from consolidator.models.audience import ALL, OWNER, SHARED, audience_of_only, own_audience
+from consolidator.models.digest import ScopeRow
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.provenance import Provenance
-from consolidator.models.scope import ScopeRow
 from consolidator.store.calls import digests, procedures, scope_digests, scopes
 
 VERSION = "latest-4"  # of how scopes are learned and published; an agent of another version is published again

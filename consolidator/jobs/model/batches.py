@@ -24,7 +24,7 @@ from consolidator.llm.client import ModelClient, ModelReply, classify_error, cre
 from consolidator.llm.prices import calculate_cost
 from consolidator.llm.redaction.redact import redact
 from consolidator.llm.tokens import count_tokens
-from consolidator.models.model_call import ModelBatchRow, ModelQuestionRow
+from consolidator.models.run import ModelBatchRow, ModelQuestionRow
 from consolidator.settings import Settings
 from consolidator.store.nights import model_batches, model_calls
 from consolidator.store.nights.model_calls import CallUsage

@@ -8,7 +8,7 @@ from typing import Any
 
 from consolidator.database.jsonb import as_jsonb, escape
 from consolidator.database.partitions import Connection
-from consolidator.models.error_record import ErrorRecordRow
+from consolidator.models.digest import ErrorRecordRow
 from consolidator.store.queries import Column, execute, execute_each, fetch_all, load, row_values
 
 _SQL = load("calls/error_records")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from psycopg.rows import class_row
 
 from consolidator.database.partitions import Connection
-from consolidator.models.scope import ScopeRow, ScopeStateRow
+from consolidator.models.digest import ScopeRow, ScopeStateRow
 from consolidator.store.queries import (
     Column,
     Rows,

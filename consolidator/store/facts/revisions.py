@@ -11,7 +11,7 @@ from psycopg.types.json import Jsonb
 
 from consolidator.database.partitions import Connection
 from consolidator.errors import NotFound, UsageError
-from consolidator.models.revision import RevisionRow
+from consolidator.models.run import RevisionRow
 from consolidator.store.calls import agent_locks
 from consolidator.store.queries import Rows, Statement, Value, execute, fetch_column, fetch_one, fetch_value, load
 

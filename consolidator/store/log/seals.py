@@ -10,7 +10,7 @@ from datetime import datetime
 from psycopg.rows import class_row
 
 from consolidator.database.partitions import Connection
-from consolidator.models.seal import SealedSessionRow, SealRow
+from consolidator.models.run import SealedSessionRow, SealRow
 from consolidator.store.queries import Column, FirstRow, Rows, fetch_column, load
 
 _SQL = load("log/seals")

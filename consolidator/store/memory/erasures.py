@@ -9,7 +9,7 @@ from datetime import datetime
 from ulid import ULID
 
 from consolidator.database.partitions import Connection
-from consolidator.models.source import ErasureRow
+from consolidator.models.provenance import ErasureRow
 from consolidator.store.memory import rederive
 from consolidator.store.queries import Column, Rows, Statement, Value, execute, fetch_all, fetch_value, load
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from consolidator.database.jsonb import as_jsonb
 from consolidator.database.partitions import Connection
-from consolidator.models.model_call import ModelBatchRow, ModelQuestionRow
+from consolidator.models.run import ModelBatchRow, ModelQuestionRow
 from consolidator.store.queries import Rows, Statement, Value, execute, fetch_value, load
 
 _SQL = load("nights/model_batches")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from consolidator.database.partitions import Connection
-from consolidator.models.index import EpisodeRow, IndexedFactRow
+from consolidator.models.digest import EpisodeRow, IndexedFactRow
 from consolidator.store.queries import Column, Rows, Statement, Value, execute, fetch_all, fetch_one, fetch_value, load
 
 _SQL = load("search/index")

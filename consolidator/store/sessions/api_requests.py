@@ -6,7 +6,7 @@ from dataclasses import asdict
 from datetime import datetime
 
 from consolidator.database.partitions import Connection
-from consolidator.models.api_request import UNDER_WAY, ApiRequestRow
+from consolidator.models.credential import UNDER_WAY, ApiRequestRow
 from consolidator.store.queries import FirstRow, Value, execute, load
 
 _SQL = load("sessions/api_requests")

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from consolidator.database import Connection
-from consolidator.models.spend import SpendRow
+from consolidator.models.run import SpendRow
 from consolidator.store.queries import FirstRow, execute, fetch_all, fetch_value, load
 
 _SQL = load("turns/spend")
