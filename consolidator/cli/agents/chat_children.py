@@ -22,8 +22,8 @@ from consolidator.service.sessions.branches import (
 )
 from consolidator.service.sessions.bundles import stream_bundle
 from consolidator.service.sessions.checkpoints import create_checkpoint, list_checkpoints, restore_checkpoint
-from consolidator.service.sessions.comparing import compare_pair
 from consolidator.service.sessions.forks import fork_session
+from consolidator.service.sessions.reruns import compare_pair
 from consolidator.service.sessions.spawning import SpawnRequest, spawn
 from consolidator.service.sessions.tasks import list_tasks
 

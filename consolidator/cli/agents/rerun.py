@@ -14,18 +14,11 @@ from consolidator.cli.agents.tool_file import ToolFiles, open_tools
 from consolidator.cli.common import parse_path, run
 from consolidator.cli.output import AsJson, emit, format_usd, pluralize, print_line, print_table, shorten
 from consolidator.errors import NotFound
+from consolidator.runtime.rerun.comparison import CallDifference, Comparison, Figures, TurnDifference
 from consolidator.service.amounts import parse_amount
 from consolidator.service.database import Database
 from consolidator.service.sessions.forks import Overrides
-from consolidator.service.sessions.reruns import (
-    CallDifference,
-    Comparison,
-    Figures,
-    Rerun,
-    TurnDifference,
-    compare_sessions,
-    rerun_session,
-)
+from consolidator.service.sessions.reruns import Rerun, compare_sessions, rerun_session
 from consolidator.settings import Settings
 
 _WIDTH = 160  # characters shown of an answer, of arguments and of a result

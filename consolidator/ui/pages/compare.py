@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from consolidator.service.sessions.comparing import compare_pair
+from consolidator.service.sessions.reruns import compare_pair
 from consolidator.ui.view import (
     Entry,
     PageModule,
