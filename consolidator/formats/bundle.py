@@ -26,8 +26,7 @@ from consolidator.errors import ImportRefused
 from consolidator.formats import native
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, Problem, Skipped
 from consolidator.formats.common.json_parsing import parse_json
-from consolidator.formats.common.jsonl_reader import MAX_LINE, parse_head
-from consolidator.formats.common.jsonl_writer import encode_line
+from consolidator.formats.common.jsonl import MAX_LINE, encode_line, parse_head
 from consolidator.formats.common.log_files import find_files, open_log
 from consolidator.models.event import Event, parse_timestamp
 from consolidator.models.lineage import MAX_RANGES

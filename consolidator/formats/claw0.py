@@ -14,12 +14,9 @@ from pathlib import Path
 from typing import Any, assert_never
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem, Skipped
-from consolidator.formats.common import timestamps
-from consolidator.formats.common.jsonl_reader import parse_head, read_objects
-from consolidator.formats.common.jsonl_writer import encode_line
-from consolidator.formats.common.line_guard import guard_line
+from consolidator.formats.common.fields import derive_origin, occurred_at_field
+from consolidator.formats.common.jsonl import encode_line, guard_line, parse_head, read_objects
 from consolidator.formats.common.log_files import find_files
-from consolidator.formats.common.origin import derive_origin
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.models.session_key import SessionKey, has_controls
@@ -201,7 +198,7 @@ class _Claw0Reader:
 
     def start_event(self, line: dict[str, Any], number: int) -> ForeignEvent:
         """Return the start event of the session's own line."""
-        data = timestamps.occurred_at_field(line.get("created", line.get("ts"))) | {
+        data = occurred_at_field(line.get("created", line.get("ts"))) | {
             name: value for name, value in line.items() if name not in (*_NOT_DATA, *_SESSION_FIELDS, "created")
         }
         return self._make_event(EventType.SESSION_START, data, number)
@@ -211,7 +208,7 @@ class _Claw0Reader:
         event_type, names = _EVENTS_BY_LINE_TYPE[line["type"]]
         fields = {name: value for name, value in line.items() if name not in _NOT_DATA and name != _COLLIDING}
         data: dict[str, Any] = {names.get(name, name): value for name, value in fields.items()}
-        data |= timestamps.occurred_at_field(line.get("ts"))
+        data |= occurred_at_field(line.get("ts"))
         if isinstance(colliding := line.get(_COLLIDING), dict):
             data = colliding | data
         if event_type in (EventType.USER_MESSAGE, EventType.ASSISTANT_RESPONSE):

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem
+from consolidator.formats.common.fields import derive_origin
 from consolidator.formats.common.json_members import read_members
 from consolidator.formats.common.json_parsing import to_float
-from consolidator.formats.common.line_guard import guard_line
+from consolidator.formats.common.jsonl import guard_line
 from consolidator.formats.common.log_files import find_files
-from consolidator.formats.common.origin import derive_origin
 from consolidator.formats.common.outcome import is_failure, is_timeout
 from consolidator.models.payload import EventType
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem
-from consolidator.formats.common.json_parsing import parse_json
-from consolidator.formats.common.line_guard import guard_line
-from consolidator.formats.common.log_files import find_files, read_whole
-from consolidator.formats.common.origin import derive_origin
+from consolidator.formats.common.fields import derive_origin
+from consolidator.formats.common.json_members import read_json
+from consolidator.formats.common.jsonl import guard_line
+from consolidator.formats.common.log_files import find_files
 from consolidator.models.payload import EventType
 
 NAME = "locomo"
@@ -38,14 +38,9 @@ def recognises(path: Path, head: bytes) -> bool:
 
 def read(path: Path, root: Path) -> Iterator[Item]:
     """Read a file: one dialogue, or a list of them."""
-    content = read_whole(path, MAX_FILE_BYTES)
-    if content is None:
-        yield Problem(f"larger than {MAX_FILE_BYTES} bytes")
-        return
-    try:
-        value = parse_json(content)
-    except ValueError as error:
-        yield Problem(str(error))
+    value = read_json(path, MAX_FILE_BYTES)
+    if isinstance(value, Problem):
+        yield value
         return
     stem = derive_origin(path, root)
     for number, record in enumerate(value if isinstance(value, list) else [value]):

@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, Problem, Skipped, hash_content
-from consolidator.formats.common.jsonl_reader import parse_head, read_objects
-from consolidator.formats.common.jsonl_writer import encode_line
+from consolidator.formats.common.jsonl import encode_line, parse_head, read_objects
 from consolidator.formats.common.log_files import find_files
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType

@@ -14,13 +14,11 @@ from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemName, Problem, Skipped
-from consolidator.formats.common.coercion import fit_payload
 from consolidator.formats.common.content import extract_text, split_message
-from consolidator.formats.common.jsonl_reader import parse_head, read_objects
-from consolidator.formats.common.line_guard import guard_line
+from consolidator.formats.common.fields import fit_payload, occurred_at_field
+from consolidator.formats.common.jsonl import parse_head, read_objects, read_typed
 from consolidator.formats.common.log_files import find_files
 from consolidator.formats.common.project import derive_project
-from consolidator.formats.common.timestamps import occurred_at_field
 from consolidator.formats.common.wrappers import unwrap
 from consolidator.models.payload import EventType
 
@@ -77,13 +75,7 @@ class _PiReader:
             if isinstance(line, dict) and line.get("type") != "session" and not self._tree.add(line):
                 break  # a linear file has no tree
         self._tree.find_branches()
-        for number, line in read_objects(self._path):
-            if not isinstance(line, dict):
-                yield line
-            elif not isinstance(line.get("type"), str):
-                yield Problem("the line has no type", number)
-            else:
-                yield from guard_line(self._read_entry(line, number), number)
+        yield from read_typed(self._path, self._read_entry)
 
     def _read_entry(self, line: dict[str, Any], number: int) -> Iterator[Item]:
         if line["type"] == "session":

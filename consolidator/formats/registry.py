@@ -13,7 +13,7 @@ from consolidator.formats.base import Format, Item
 from consolidator.formats.claude_code import reader as claude_code
 from consolidator.formats.codex import reader as codex
 from consolidator.formats.common.agent_words import mark_agent_words
-from consolidator.formats.common.json_outline import read_member_starts
+from consolidator.formats.common.json_members import read_member_starts
 from consolidator.formats.common.log_files import find_files, open_log, path_exists
 from consolidator.formats.harness import reader as harness
 from consolidator.formats.openai import messages as openai_messages

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem, Skipped
+from consolidator.formats.common.fields import derive_origin
+from consolidator.formats.common.json_members import read_json
 from consolidator.formats.common.json_parsing import parse_json
-from consolidator.formats.common.log_files import find_files, read_whole
-from consolidator.formats.common.origin import derive_origin
+from consolidator.formats.common.log_files import find_files
 from consolidator.formats.common.outcome import is_failure, is_timeout
 from consolidator.models.payload import EventType
 
@@ -50,14 +51,9 @@ def recognises(path: Path, head: bytes) -> bool:
 
 def read(path: Path, root: Path) -> Iterator[Item]:
     """Read one trajectory: a session with its task; each step is an answer, a call and a result."""
-    content = read_whole(path, MAX_FILE_BYTES)
-    if content is None:
-        yield Problem(f"larger than {MAX_FILE_BYTES} bytes")
-        return
-    try:
-        record = parse_json(content.removeprefix(b"\xef\xbb\xbf"))
-    except ValueError as error:
-        yield Problem(str(error))
+    record = read_json(path, MAX_FILE_BYTES)
+    if isinstance(record, Problem):
+        yield record
         return
     if not isinstance(record, dict) or not (_get_objects(record, "history") or _get_objects(record, "trajectory")):
         yield Problem("not a trajectory: it has no steps and no history")

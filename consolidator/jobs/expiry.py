@@ -66,7 +66,7 @@ def _spared_because(session: ExpiredSession) -> str | None:
 async def _end(database: Database, ids: list[str], now: datetime) -> int:
     """End sessions in one transaction; those that somebody touches at this moment stay. Return how many ended."""
     async with database.transaction() as conn:
-        locked = await store.lock_expired(conn, ids, now=now, grace=now - GRACE)
+        locked = await store.lock_expired(conn, ids, now, now - GRACE)
         for session_id in locked:
             await events.append(conn, session_id, [_END], now=now)
             await sessions.retire(conn, session_id, hide=False)

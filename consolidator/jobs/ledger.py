@@ -143,7 +143,7 @@ class Ledger:
     async def list_unfinished(self, phase: int, *, limit: int) -> list[str]:
         """Return units of a phase that have not ended, those that were tried before last."""
         async with self.database.connection() as conn:
-            return await runs.list_unfinished(conn, self.run_id, phase=phase, limit=limit)
+            return await runs.list_unfinished(conn, self.run_id, phase, limit)
 
     async def work_on(self, phase: int, names: Sequence[str], work: Work, count_unlearned: CountUnlearned) -> None:
         """Work on units that an engine has handed to this replica; it takes them from whoever had them before."""
@@ -255,7 +255,7 @@ class Ledger:
     async def _retry_each(self, units: list[Unit], work: Work, count_unlearned: CountUnlearned) -> None:
         """Work alone on each unit of a batch that failed, unless it was committed before the failure."""
         async with self.database.connection() as conn:
-            leased = {(row.kind, row.unit) for row in await runs.list_leased(conn, self.run_id, owner=self.owner)}
+            leased = {(row.kind, row.unit) for row in await runs.list_leased(conn, self.run_id, self.owner)}
         self._report_progress([unit for unit in units if (unit.kind, unit.name) not in leased])
         for unit in units:
             if (unit.kind, unit.name) in leased:
@@ -275,7 +275,7 @@ class Ledger:
             )
             if status == "dead":
                 unlearned = await count_unlearned(unit.name)
-                await runs.count_dead_events(conn, self.run_id, unit.kind, unit.name, events=unlearned)
+                await runs.count_dead_events(conn, self.run_id, unit.kind, unit.name, unlearned)
 
     async def _renew_forever(self) -> None:
         while True:
@@ -340,4 +340,4 @@ async def manual_run(ledger: Ledger) -> AsyncIterator[None]:
 async def mark_interrupted(database: Database, run_id: str) -> None:
     """Mark a run as interrupted, unless another replica works on it; it can be resumed."""
     async with database.connection() as conn:
-        await runs.mark_interrupted(conn, run_id, now=database.clock.now())
+        await runs.mark_interrupted(conn, run_id, database.clock.now())

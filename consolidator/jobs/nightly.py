@@ -143,7 +143,7 @@ class JobRunner:
         now = self.database.clock.now()
         async with self.database.transaction() as conn:
             silent_since = now - timedelta(seconds=self.settings.lease_seconds)
-            await runs.close_silent_runs(conn, since=silent_since, now=now, jobs=JOBS)
+            await runs.close_silent_runs(conn, silent_since, now, JOBS)
             run = await runs.start(
                 conn,
                 job=job,
@@ -156,7 +156,7 @@ class JobRunner:
             if run.status in ENDED and not 0 < run.deaths < self.settings.max_attempts:
                 return None
             if run.status != "running":
-                await runs.resume(conn, run.id, owner=ledger.owner, now=now)
+                await runs.resume(conn, run.id, ledger.owner, now)
         ledger.run_id = run.id
         ON_RUN.get()(run.id)
         return run

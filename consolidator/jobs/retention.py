@@ -108,7 +108,7 @@ async def prune(
     async with database.connection() as conn:
         if not dry_run:
             await partitions.finish_drops(conn)
-            await checkpoints.delete_expired(conn, now=now)
+            await checkpoints.delete_expired(conn, now)
         days = await store.load_retention_days(conn)
         report.agents = {agent: now - timedelta(days=own) for agent, own in days.items()}
         cutoffs = Cutoffs(report.cutoff, report.agents)
@@ -206,20 +206,20 @@ async def _find_whole_days(database: Database, cutoff: datetime, limits: dict[st
     whole_days = []
     async with database.connection() as conn:
         for name, day in await _days_before(conn, cutoff, "event"):
-            last_events = await store.list_last_events(conn, **day)
+            last_events = await store.list_last_events(conn, *day)
             if all(last.seq <= limits.get(last.id, -1) for last in last_events):
                 whole_days.append(name)
     return whole_days
 
 
-async def _days_before(conn: Connection, cutoff: datetime, parent: str) -> list[tuple[str, dict[str, datetime]]]:
-    """Return the partitions of a table whose day ended before the cutoff, with its `begin` and `end`."""
+async def _days_before(conn: Connection, cutoff: datetime, parent: str) -> list[tuple[str, tuple[datetime, datetime]]]:
+    """Return the partitions of a table whose day ended before the cutoff, with where it begins and ends."""
     days = []
     for name, day in await partitions.list_attached(conn, parent):
         begin = datetime(day.year, day.month, day.day, tzinfo=UTC)
         end = begin + timedelta(days=1)
         if end <= cutoff:
-            days.append((name, {"begin": begin, "end": end}))
+            days.append((name, (begin, end)))
     return days
 
 
@@ -227,7 +227,7 @@ async def _drop_chunk_days(database: Database, cutoff: datetime) -> None:
     """Drop the days before the cutoff in which every chunk belongs to a message whose first event is pruned."""
     async with database.connection() as conn:
         for name, day in await _days_before(conn, cutoff, "generation_chunk"):
-            if not await store.has_live_chunks(conn, **day):
+            if not await store.has_live_chunks(conn, *day):
                 await partitions.drop(conn, name, "generation_chunk")
 
 
@@ -297,7 +297,7 @@ async def _collect_garbage(database: Database, now: datetime, cutoff: datetime) 
     collected = 0
     while True:
         async with database.connection() as conn:
-            deleted = await store.collect_blobs(conn, untouched_since=now - BLOB_GRACE, batch=BATCH)
+            deleted = await store.collect_blobs(conn, now - BLOB_GRACE, BATCH)
             collected += deleted
             if deleted < BATCH:
                 await store.forget_idempotency_keys(conn, cutoff)

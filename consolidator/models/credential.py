@@ -1,10 +1,12 @@
-"""Credentials: who else may ask memory, record what an agent did or speak for people, and what each is narrowed to."""
+"""Credentials for HTTP and MCP, and the requests that were answered."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
+
+UNDER_WAY = 102  # the status of a request whose work has begun; its answer is the name of the process, see `has_ended`
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +27,17 @@ class CredentialRow:
         if self.revoked_at is not None:
             return "revoked"
         return "expired" if self.expires_at is not None and self.expires_at <= now else "valid"
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRequestRow:
+    """A request that was done, and its answer; or one that is under way."""
+
+    credential: str
+    key: str
+    request_hash: bytes
+    status: int
+    answer: str
+    location: str | None
+    session_id: str | None
+    created_at: datetime

@@ -110,8 +110,3 @@ def with_principals(new_events: Iterable[NewEvent], name: str | None = None) -> 
         else replace(event, principal=name_principal(find_role(event.type, event.data), name))
         for event in new_events
     ]
-
-
-# Of few events: what a child inherits at any point is found by these without reading the log.
-HAS_STATE_PATCH = "data ? 'state_patch' or data -> 'data_ref' ?| array['state_patch', '*']"
-IS_CONTEXT_MARK = "event_type = 'PolicyDecision' and data ->> 'decision' in ('compaction', 'scratchpad_set')"

@@ -8,7 +8,6 @@ and below, by the `shift` of the range.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -99,12 +98,6 @@ class Lineage:
         """
         parts = self.slice(self.begins_after, point)
         return tuple(replace(part, shift=part.shift - point) for part in parts) if renumbered else tuple(parts)
-
-
-def whole_log(session_id: str, ancestors: Sequence[LineageRange] = ()) -> Lineage:
-    """Return a lineage of ranges whose bounds and pruned parts are not known."""
-    base = ancestors[-1].upto if ancestors else 0
-    return Lineage(own_range(session_id, base_seq=base), tuple(ancestors))
 
 
 def own_range(

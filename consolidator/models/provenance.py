@@ -1,4 +1,4 @@
-"""What wrote a row of memory, and when."""
+"""What wrote a row of memory, and when; what was erased."""
 
 from __future__ import annotations
 
@@ -16,3 +16,15 @@ class Provenance:
     run_id: str | None  # set if and only if the cause is a run
     cause: Cause
     now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureRow:
+    """An erasure: what was erased, when and why; never what it said."""
+
+    id: str
+    session_id: str
+    events: int
+    derived: int
+    reason: str
+    erased_at: datetime

@@ -1,9 +1,10 @@
-"""The ledger: runs of jobs, claims on their units, and dead letters."""
+"""Rows of nights and of model calls: the ledger, dead letters, batches of questions, costs, revisions, and seals."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any, Literal
 
 UnitKind = Literal["session", "late_extraction", "merge", "draft", "fact_index", "turn_index", "shared_question"]
@@ -62,3 +63,85 @@ class DeadLetterRow:
     created_at: datetime
     settled_at: datetime | None
     settlement: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelBatchRow:
+    """A row of `model_batch`: questions that were submitted together."""
+
+    id: str
+    status: str
+    submitted_at: datetime
+    due_at: datetime
+    collected_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelQuestionRow:
+    """A row of `model_question`: one question that goes through a batch."""
+
+    key: str
+    purpose: str
+    model: str
+    body: dict[str, Any]
+    run_id: str
+    session_id: str | None
+    call_id: str
+    batch_id: str | None
+    status: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SealRow:
+    """One seal; a copy of it that is kept elsewhere proves everything that it and the seals before it cover."""
+
+    number: int
+    run_id: str | None
+    sealed_at: datetime
+    sessions: int
+    root: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SealedSessionRow:
+    """A session as far as it was learned from."""
+
+    session_hash: bytes
+    seq: int
+    hash: bytes
+    seal: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionRow:
+    """A row of `revision`: a draft is compared, then promoted or discarded; what it replaced can be restored."""
+
+    id: int
+    model: str
+    status: str
+    choice: dict[str, Any]
+    created_at: datetime
+    promoted_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class SpendRow:
+    """A call of a model: what it may cost and, once it is settled, did cost."""
+
+    call_id: str
+    session_id: str | None
+    message_id: str | None
+    purpose: str
+    model: str
+    day: date
+    reserved: Decimal
+    cost: Decimal | None
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    tier: str | None
+    strategy: str | None
+    turn: int
+    reserved_at: datetime
+    settled_at: datetime | None

@@ -7,10 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import Text
-
-# By code points, so that what begins with the same labels stands together.
-_PLAIN_TEXT = Text(collation="C")
 ConditionKind = Literal["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "object", "length"]
 WILDCARD = "*"  # any label, in a pattern
 

@@ -12,7 +12,7 @@ from consolidator.database import Connection, Database
 from consolidator.database.one_transaction import open_one_transaction
 from consolidator.errors import ConsolidatorError, KeyReused, RequestUnderWay
 from consolidator.llm.redaction.redact import redact
-from consolidator.models.api_request import UNDER_WAY, ApiRequestRow
+from consolidator.models.credential import UNDER_WAY, ApiRequestRow
 from consolidator.process import has_ended, owner_name
 from consolidator.store.sessions import api_requests as store
 
@@ -101,7 +101,7 @@ async def _find(database: Database, conn: Connection, request: KeyedRequest) -> 
     if not await store.try_lock(conn, request.credential, request.key):
         raise RequestUnderWay(_ASK_AGAIN)
     now = database.clock.now()
-    row = await store.find(conn, request.credential, request.key, since=now - ANSWERS_FOUND)
+    row = await store.find(conn, request.credential, request.key, now - ANSWERS_FOUND)
     if row is None:
         return None
     is_under_way = row.status == UNDER_WAY

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import fetch_all, fetch_one, load
+from consolidator.store.queries import Rows, fetch_one, load
 
 _SQL = load("observed")
 
@@ -44,11 +44,6 @@ class WaitingWork:
     open_calls: int  # of models, reserved and not settled
 
 
-async def load_last_runs(conn: Connection, jobs: Sequence[str]) -> list[LastRun]:
-    """Return the latest run of each job that ever ran."""
-    return await fetch_all(conn, LastRun, _SQL["last_runs"], {"jobs": list(jobs)})
-
-
 async def load_queue(conn: Connection, *, now: datetime, limit: int) -> DrivingQueue:
     """Return the queue of sessions to drive, counted up to a limit."""
     found = await fetch_one(conn, DrivingQueue, _SQL["queue"], {"now": now, "limit": limit})
@@ -61,3 +56,6 @@ async def load_waiting(conn: Connection, *, limit: int) -> WaitingWork:
     found = await fetch_one(conn, WaitingWork, _SQL["waiting"], {"limit": limit})
     assert found is not None
     return found
+
+
+load_last_runs = Rows[LastRun, Sequence[str]](LastRun, _SQL["last_runs"])

@@ -7,10 +7,10 @@ other columns fails at once.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set, ValuesView
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, LiteralString, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, LiteralString, TypeVar, TypeVarTuple, cast
 
 from psycopg.rows import BaseRowFactory, RowMaker, class_row
 
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from psycopg._cursor_base import BaseCursor
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 _INCLUDE = re.compile(r"^ *-- include: (\w+)\s*$", re.MULTILINE)
+_PLACEHOLDER = re.compile(r"%\((\w+)\)s")
 _NAME = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
 
 
@@ -131,6 +133,64 @@ async def execute_each(conn: Connection, query: LiteralString, values: Sequence[
     async with conn.cursor() as cursor:
         await cursor.executemany(query, values)
         return cursor.rowcount
+
+
+class _Query(Generic[*Ts]):
+    """A named query as a function of a connection and its parameters, in the order of `names`; sets become arrays."""
+
+    def __init__(self, query: LiteralString, names: str = "") -> None:
+        placeholders = dict.fromkeys(_PLACEHOLDER.findall(query))
+        self.query = query
+        self.names = names.split() or list(placeholders)
+        if set(self.names) != placeholders.keys() or (len(placeholders) > 1 and not names):
+            raise ValueError(f"a query with the parameters {list(placeholders)} is given {self.names}")
+
+    def bind(self, values: tuple[*Ts]) -> dict[str, Any]:
+        """Return the query's parameters by their names."""
+        arrays = (list(value) if isinstance(value, (tuple, Set, ValuesView)) else value for value in values)
+        return dict(zip(self.names, arrays, strict=True))
+
+
+class Statement(_Query[*Ts]):
+    """A statement; it returns how many rows it touched."""
+
+    async def __call__(self, conn: Connection, *values: *Ts) -> int:
+        return await execute(conn, self.query, self.bind(values))
+
+
+class _TypedQuery(_Query[*Ts], Generic[T, *Ts]):
+    def __init__(self, returned: type[T], query: LiteralString, names: str = "") -> None:
+        super().__init__(query, names)
+        self.returned = returned
+
+
+class Rows(_TypedQuery[T, *Ts]):
+    """A query of rows; it returns all of them."""
+
+    async def __call__(self, conn: Connection, *values: *Ts) -> list[T]:
+        return await fetch_all(conn, self.returned, self.query, self.bind(values))
+
+
+class FirstRow(_TypedQuery[T, *Ts]):
+    """A query of one row; it returns None where there is none."""
+
+    async def __call__(self, conn: Connection, *values: *Ts) -> T | None:
+        return await fetch_one(conn, self.returned, self.query, self.bind(values))
+
+
+class Column(_TypedQuery[T, *Ts]):
+    """A query of one column; it returns the column of all rows."""
+
+    async def __call__(self, conn: Connection, *values: *Ts) -> list[T]:
+        return await fetch_column(conn, self.query, self.bind(values))
+
+
+class Value(_TypedQuery[T, *Ts]):
+    """A query of one value, which every database has."""
+
+    async def __call__(self, conn: Connection, *values: *Ts) -> T:
+        value: T = await fetch_value(conn, self.query, self.bind(values))
+        return value
 
 
 def row_values(row: DataclassInstance) -> dict[str, Any]:

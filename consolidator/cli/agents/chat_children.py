@@ -22,7 +22,7 @@ from consolidator.service.sessions.branches import (
 )
 from consolidator.service.sessions.bundles import stream_bundle
 from consolidator.service.sessions.children import create_checkpoint, fork_session, list_checkpoints, restore_checkpoint
-from consolidator.service.sessions.comparing import compare_pair
+from consolidator.service.sessions.reruns import compare_pair
 from consolidator.service.sessions.spawning import spawn
 from consolidator.service.sessions.work import list_tasks
 

@@ -91,7 +91,7 @@ def replay_command(
 ) -> None:
     """Show again what a session's people saw, from the log; with --json piece by piece, byte for byte."""
     from consolidator.runtime.agent_session import VOID_NOTICE  # the runtime, which `events` does not need
-    from consolidator.service.log.events import replay_session
+    from consolidator.service.sessions.reruns import replay_session
 
     async def replay(database: Database, _: Settings) -> None:
         is_answer, message_id = False, None

@@ -32,13 +32,11 @@ from consolidator.formats.claude_code.user_text import (
     extract_command_line,
     is_from_harness,
 )
-from consolidator.formats.common.coercion import fit_payload
 from consolidator.formats.common.content import extract_text, is_media, split_message
-from consolidator.formats.common.jsonl_reader import parse_head, read_objects
-from consolidator.formats.common.line_guard import guard_line
+from consolidator.formats.common.fields import fit_payload, occurred_at_field
+from consolidator.formats.common.jsonl import parse_head, read_objects, read_typed
 from consolidator.formats.common.log_files import find_files
 from consolidator.formats.common.project import derive_project
-from consolidator.formats.common.timestamps import occurred_at_field
 from consolidator.models.payload import EventType
 
 NAME = "claude-code"
@@ -115,13 +113,7 @@ class _ClaudeCodeReader:
 
     def read_items(self) -> Iterator[Item]:
         """Yield the items of the file."""
-        for number, line in read_objects(self._path):
-            if not isinstance(line, dict):
-                yield line
-            elif not isinstance(line.get("type"), str):
-                yield Problem("the line has no type", number)
-            else:
-                yield from guard_line(self._read_line(line, number), number)
+        yield from read_typed(self._path, self._read_line)
 
     def _read_line(self, line: dict[str, Any], number: int) -> Iterator[Item]:
         if line["type"] == "progress":

@@ -17,14 +17,12 @@ from typing import Any
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem, Skipped
 from consolidator.formats.codex import items
 from consolidator.formats.codex.items import Drafts
-from consolidator.formats.common.coercion import fit_payload
 from consolidator.formats.common.content import extract_text, split_message
+from consolidator.formats.common.fields import fit_payload, occurred_at_field
 from consolidator.formats.common.json_parsing import parse_json
-from consolidator.formats.common.jsonl_reader import parse_head, read_objects
-from consolidator.formats.common.line_guard import guard_line
+from consolidator.formats.common.jsonl import guard_line, parse_head, read_objects
 from consolidator.formats.common.log_files import find_files
 from consolidator.formats.common.project import derive_project
-from consolidator.formats.common.timestamps import occurred_at_field
 from consolidator.models.payload import EventType
 
 NAME = "codex"

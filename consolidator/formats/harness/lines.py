@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC
 from typing import Any, assert_never
 
-from consolidator.formats.common import timestamps
+from consolidator.formats.common.fields import occurred_at_field
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
@@ -63,7 +63,7 @@ def to_event_data(kind: str, line: Mapping[str, Any], payload: Mapping[str, Any]
             data[event_name] = value
     data |= _required_fields(kind, line, payload, data, text, meta)
     timestamp = line.get("ts")
-    data |= timestamps.occurred_at_field(timestamp)
+    data |= occurred_at_field(timestamp)
     if timestamp is not None and timestamp != _timestamp(data):
         meta["ts"] = timestamp
     if line.get("id") is not None:

@@ -17,12 +17,9 @@ from typing import Any
 
 from consolidator.errors import InvalidEvent
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem, Skipped
-from consolidator.formats.common import timestamps
-from consolidator.formats.common.jsonl_reader import parse_head, read_objects
-from consolidator.formats.common.jsonl_writer import encode_line, join_surrogates
-from consolidator.formats.common.line_guard import guard_line
+from consolidator.formats.common.fields import derive_origin, occurred_at_field
+from consolidator.formats.common.jsonl import encode_line, guard_line, join_surrogates, parse_head, read_objects
 from consolidator.formats.common.log_files import find_files
-from consolidator.formats.common.origin import derive_origin
 from consolidator.formats.harness.lines import EVENT_TYPES, GENERATION_TYPES, restore_line, to_event_data, to_lines
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType, check_payload
@@ -156,7 +153,7 @@ class _HarnessReader:
         data: dict[str, Any] = {
             "text": generation.text,
             "incomplete": True,
-            **timestamps.occurred_at_field(last.get("ts")),
+            **occurred_at_field(last.get("ts")),
         }
         if message_id != "None":
             data["message_id"] = message_id

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem, Skipped
-from consolidator.formats.common.coercion import fit_payload
 from consolidator.formats.common.content import answers_call, extract_text, split_message
+from consolidator.formats.common.fields import fit_payload, occurred_at_field
 from consolidator.formats.common.json_parsing import parse_json, to_float
-from consolidator.formats.common.timestamps import occurred_at_field
 from consolidator.formats.common.wrappers import MESSAGE_BLOCKS, unwrap
 from consolidator.models.payload import EventType
 

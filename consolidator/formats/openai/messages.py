@@ -14,8 +14,7 @@ from typing import Any
 from consolidator.formats.base import Item, Problem, Skipped
 from consolidator.formats.common.json_members import read_members
 from consolidator.formats.common.json_parsing import EXTRA_TEXT, parse_json
-from consolidator.formats.common.jsonl_reader import parse_head, read_values
-from consolidator.formats.common.line_guard import guard_line
+from consolidator.formats.common.jsonl import guard_line, parse_head, read_values
 from consolidator.formats.common.log_files import find_files, open_log, read_whole
 from consolidator.formats.openai.conversation import CLINE_PROBLEM, ROLES, ChatRecord, ConversationNames
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Literal
 
-from consolidator.formats.common.coercion import fit_payload
 from consolidator.formats.common.content import answers_call, extract_text, split_message
+from consolidator.formats.common.fields import fit_payload
 from consolidator.formats.common.json_parsing import parse_json
 from consolidator.formats.common.outcome import is_failure
 from consolidator.formats.common.wrappers import MESSAGE_BLOCKS, unwrap

@@ -57,6 +57,6 @@ async def resume_or_start_run(ledger: Ledger, arguments: dict[str, Any], *, job:
             run = await runs.start(
                 conn, job=job, scheduled_at=now, trigger="manual", owner=ledger.owner, now=now, arguments=arguments
             )
-        await runs.resume(conn, run.id, owner=ledger.owner, now=now)
+        await runs.resume(conn, run.id, ledger.owner, now)
     ledger.run_id = run.id
     ON_RUN.get()(run.id)

@@ -24,7 +24,7 @@ async def derive_outdated_errors(conn: Connection, agent: str, *, run_id: str) -
     A session's digest is derived with its errors, since it holds those that are still open. Of a session whose
     beginning is pruned, the stored errors get a new fingerprint.
     """
-    names = await error_records.list_outdated_sessions(conn, agent, version=VERSION)
+    names = await error_records.list_outdated_sessions(conn, agent, VERSION)
     if not names:
         return 0
     salt = await digests.load_salt(conn)

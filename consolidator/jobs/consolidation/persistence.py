@@ -20,8 +20,7 @@ from consolidator.memory.facts.relations import spellings_of
 from consolidator.memory.facts.steering import Steer
 from consolidator.memory.procedures.digest import COMPRESSION, DIGEST_VERSION, PackedDigest
 from consolidator.memory.solutions.error_records import ErrorRecord
-from consolidator.models.digest import DigestRow
-from consolidator.models.error_record import ErrorRecordRow
+from consolidator.models.digest import DigestRow, ErrorRecordRow
 from consolidator.models.session import SessionRow
 from consolidator.models.steer import SteerRow, TaskOutcomeRow
 from consolidator.store.calls import agent_locks, digests, error_records, scopes

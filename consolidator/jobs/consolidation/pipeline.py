@@ -207,7 +207,7 @@ async def _find_outage(ledger: Ledger) -> str | None:
 async def _seal(ledger: Ledger) -> dict[str, Any] | None:
     """Seal the chains of the sessions that were learned from; return the seal, None if there was nothing new."""
     async with ledger.database.transaction() as conn:
-        seal = await seals.seal(conn, run_id=ledger.run_id, now=ledger.database.clock.now())
+        seal = await seals.seal(conn, ledger.run_id, ledger.database.clock.now())
     return None if seal is None else {"number": seal.number, "sessions": seal.sessions, "root": seal.root.hex()}
 
 

@@ -104,8 +104,3 @@ def _unread(row: SessionRow) -> tuple[int, int]:
 def _count_unread(row: SessionRow) -> int:
     after, upto = _unread(row)
     return upto - after
-
-
-def _scope(row: SessionRow) -> tuple[str, str | None, str | None]:
-    """Return what the sessions of one question have in common: no person's words stand beside another's."""
-    return row.agent, row.project, row.peer

@@ -16,7 +16,7 @@ from consolidator.database.jsonb import escape
 from consolidator.memory.recall.episodes import Episode, searchable_text
 from consolidator.memory.recall.postings import FACT, NUMBERS_PER_BLOCK, TURN, pack_postings
 from consolidator.memory.text.words import count_words
-from consolidator.models.index import EpisodeRow
+from consolidator.models.digest import EpisodeRow
 from consolidator.models.session import SessionRow
 from consolidator.store.search import index, postings, scope_sizes
 from consolidator.store.search.index import ScopedFactRow, UnindexedFactRow
@@ -166,7 +166,7 @@ async def _remove(conn: Connection, agent: str, kind: str, removed: Sequence[tup
 async def restore_turns(conn: Connection, session: str) -> None:
     """Add the missing postings of a session's episodes; nobody can remove these episodes meanwhile."""
     after = 0
-    while turns := await index.lock_turns(conn, session, after=after, limit=BATCH_SIZE):
+    while turns := await index.lock_turns(conn, session, after, BATCH_SIZE):
         after = turns[-1].seq
         documents = [
             IndexedDocument(
@@ -183,7 +183,7 @@ async def restore_turns(conn: Connection, session: str) -> None:
 async def restore_facts(conn: Connection, agent: str) -> None:
     """Add the missing postings of an agent's facts; the caller holds the agent's lock."""
     after = 0
-    while facts := await index.load_indexed_facts(conn, agent, after=after, limit=BATCH_SIZE):
+    while facts := await index.load_indexed_facts(conn, agent, after, BATCH_SIZE):
         after = facts[-1].number
         documents = [IndexedDocument(fact.number, fact.scope, _fact_scope(fact), fact.text) for fact in facts]
         await _restore(conn, FACT, documents)

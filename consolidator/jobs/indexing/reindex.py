@@ -92,7 +92,7 @@ class Reindexing:
             if run is None:
                 await index.clear(conn, vectors=self.vectors)  # first, since it waits for nights that write to it
                 run = await self._start(ledger, conn, arguments)
-            await runs.resume(conn, run.id, owner=ledger.owner, now=now)
+            await runs.resume(conn, run.id, ledger.owner, now)
             return run.id, sum([await runs.count_unfinished(conn, run.id, phase=phase) for phase in (FACTS, TURNS)])
 
     async def _start(self, ledger: Ledger, conn: Connection, arguments: dict[str, Any]) -> RunRow:
@@ -103,7 +103,7 @@ class Reindexing:
                 conn, job=JOB, scheduled_at=scheduled_at, trigger="manual", owner=owner, now=now, arguments=arguments
             )
             scheduled_at += timedelta(microseconds=1)
-        await runs.abandon_unfinished(conn, run.id, job=JOB, now=now)
+        await runs.abandon_unfinished(conn, run.id, JOB, now)
         await runs.add_units(conn, run.id, "fact_index", await index.list_agents(conn), phase=FACTS)
         await runs.add_units(conn, run.id, "turn_index", await index.list_sessions(conn), phase=TURNS)
         return run

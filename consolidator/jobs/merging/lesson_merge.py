@@ -16,8 +16,8 @@ from consolidator.memory.lessons.history import MAX_CALLS_LEARNED
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.trace import Trace
 from consolidator.memory.text.invisible import strip_invisible, strip_invisible_in
+from consolidator.models.digest import ScopeRow
 from consolidator.models.provenance import Provenance
-from consolidator.models.scope import ScopeRow
 from consolidator.store.calls import scopes
 from consolidator.store.memory import lessons
 from consolidator.store.memory.lessons import LessonRow, TraceRow, lesson_id

@@ -24,7 +24,7 @@ from consolidator.memory.procedures.patterns import DigestArrays, MinedPatterns,
 from consolidator.memory.procedures.publication_rule import PublicationRule
 from consolidator.memory.procedures.publishing import PublishedScope, publish_scope
 from consolidator.models.audience import ALL
-from consolidator.models.scope import ScopeStateRow
+from consolidator.models.digest import ScopeStateRow
 from consolidator.store.calls import digests, scope_digests, scopes
 from consolidator.store.calls.scope_digests import ScopeDigest
 

@@ -40,7 +40,7 @@ async def write_warnings(database: Database, home: Path) -> None:
     if not directory.is_dir():
         return
     async with database.connection() as conn:
-        rows = await lessons.list_warnings(conn, OWNER, limit=MAX_WARNINGS) if database.share_between_agents else []
+        rows = await lessons.list_warnings(conn, OWNER, MAX_WARNINGS) if database.share_between_agents else []
     known = [(row.id, row.project, Lesson.from_json(row.body)) for row in rows]
     text = render_warnings(known).encode("utf-8", "replace")
     path = directory / FILE

@@ -24,7 +24,7 @@ from consolidator.llm.client import ModelClient, ModelReply, classify_error, cre
 from consolidator.llm.prices import calculate_cost
 from consolidator.llm.redaction.redact import redact
 from consolidator.llm.tokens import count_tokens
-from consolidator.models.model_call import ModelBatchRow, ModelQuestionRow
+from consolidator.models.run import ModelBatchRow, ModelQuestionRow
 from consolidator.settings import Settings
 from consolidator.store.nights import model_batches, model_calls
 from consolidator.store.nights.model_calls import CallUsage
@@ -59,7 +59,7 @@ class ModelBatches:
 
         batch_id = str(ULID())
         async with self.database.transaction() as conn:
-            questions = await model_batches.lock_queued(conn, limit=MAX_QUESTIONS)
+            questions = await model_batches.lock_queued(conn, MAX_QUESTIONS)
             if not questions:
                 return 0
             now = self.database.clock.now()
@@ -199,7 +199,7 @@ class ModelBatches:
                 session_id=question.session_id,
                 now=now,
             )
-        await model_batches.finish_question(conn, question.key, status="answered")
+        await model_batches.finish_question(conn, question.key, "answered")
         return exists
 
     async def _fail_question(
@@ -218,7 +218,7 @@ class ModelBatches:
             await model_calls.release_call(
                 conn, question.call_id, outcome=outcome, now=now, may_be_charged=may_be_charged
             )
-        await model_batches.finish_question(conn, question.key, status="failed")
+        await model_batches.finish_question(conn, question.key, "failed")
 
 
 def _count_question(body: Mapping[str, Any]) -> int:

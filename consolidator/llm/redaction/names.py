@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from consolidator.llm.redaction.forms import CredentialSpan, write_alternation
+from consolidator.llm.redaction.forms import CredentialSpan, read_words, write_alternation
 from consolidator.llm.redaction.values import (
     is_chosen,
     is_hexadecimal,
@@ -21,59 +21,10 @@ from consolidator.llm.redaction.values import (
     shannon_entropy,
 )
 
-_FOREIGN_ASCII = ("kennwort", "wachtwoord", "senha", "contrasena", "parola", "salasana")
-_FOREIGN = (
-    *("contraseña", "lösenord", "adgangskode", "passord", "hasło", "heslo", "şifre", "jelszó", "пароль", "пароля"),
-    *(
-        "паролем",
-        "токен",
-        "パスワード",
-        "トークン",
-        "密码",
-        "密碼",
-        "口令",
-        "密钥",
-        "令牌",
-        "비밀번호",
-        "mật khẩu",
-        "סיסמה",
-    ),
-    *("كلمة المرور", "κωδικός", "पासवर्ड"),
-)
+_FOREIGN_ASCII, _FOREIGN = read_words("foreign-ascii"), read_words("foreign")
 _FOREIGN_NAMES = "|".join((*_FOREIGN_ASCII, *_FOREIGN))
-_NAMES = (
-    *("pass", "passphrase", "password", "passwort", "passwd", "passcode", "passord", "pwd", "pw", "pword", "psk"),
-    *("secret", "token", "credential", "creds", "key", "auth", "jwt", *_FOREIGN_ASCII),
-)
-# What tells a place without a credential's name: it is found in the same search, and begins with the same letters.
-PLACE_WORDS = (
-    *("snmp", "cargo login", "crypt_string", "add_user", "sqlplus", "alias set", "tp-basic.", "ault login"),
-    *(
-        "createuser",
-        "com2sec",
-        "wpa_",
-        "change_password",
-        "tpasswd",
-        "quirepass",
-        "asterauth",
-        "k authtoken",
-        "add-authtoken",
-    ),
-    *(
-        "cli dev w",
-        "sqladmin",
-        "snyk auth",
-        "sudo ",
-        "kinit",
-        "cryptsetup",
-        "tified ",
-        "community",
-        "securestring",
-        "pscred",
-    ),
-    *("add-mask", "wifi:", "kserv", "smtp", "sess", "cookie", "connect.sid", "curl"),
-    *("cho ", "printf ", "write", "put_contents", "set-content", "add-content", "ta; name="),
-)
+_NAMES = (*read_words("names"), *_FOREIGN_ASCII)
+PLACE_WORDS = read_words("places")
 
 
 def _compile_words(words: Iterable[str]) -> re.Pattern[str]:
@@ -83,26 +34,15 @@ def _compile_words(words: Iterable[str]) -> re.Pattern[str]:
 
 _WORDS = _compile_words((*_NAMES, *PLACE_WORDS))
 _WORDS_WITH_FOREIGN = _compile_words((*_NAMES, *PLACE_WORDS, *_FOREIGN))
-# "key" names a credential only after one of these.
-_KEY_PREFIXES = (
-    *("api", "access", "account", "auth", "private", "signing", "encryption", "client", "master", "service", "shared"),
-    *("storage", "subscription", "secret", "license", "admin", "webhook", "bot", "app", "functions", "deploy", "jwt"),
-)
+_KEY_PREFIXES = read_words("key-prefixes")
 # Keys that find or order data: in capitals (CACHE_KEY) any other may be a credential.
 _OTHER_KEY = re.compile(
     r"(?:PRIMARY|FOREIGN|CACHE|SORT|PUBLIC|PUB|HOST|PARTITION|IDEMPOTENCY|UNIQUE|INDEX|HASH|RANGE|ROUTING|OBJECT|GROUP|"
     r"DICT|MAP|DEDUP|LOOKUP|COMPOSITE|NATURAL|SURROGATE|REGISTRY|H|KNOWN_HOSTS|DOC|ROW|TRACKING)_?\Z"
 )
-# "pass" means a password as a single word, or after one of these (dbpass, smtpPass). A name of several parts may begin
-# with anything that does not make it another kind of pass (ansible_become_pass, but not render_pass).
-_PASS_PREFIXES = (
-    *("db", "database", "user", "usr", "admin", "root", "sudo", "my", "sql", "pg", "postgres", "postgresql"),
-    *("mongo", "redis", "amqp", "rabbit", "rabbitmq", "mq", "smtp", "imap", "mail", "email", "ftp", "sftp"),
-    *("ssh", "ldap", "bind", "proxy", "http", "https", "basic", "auth", "login", "key", "keystore", "become"),
-    *("truststore", "store", "cert", "gpg", "pgp", "vault", "service", "svc", "app", "api", "wifi", "wpa"),
-    *("bot", "client", "server", "host", "git", "docker", "registry", "jenkins", "grafana", "elastic", "kafka"),
-    *("broker", "mqtt", "require", "old", "new", "default", "current"),
-)
+_PASS_PREFIXES = read_words("pass-prefixes")
+# A name of several parts may begin with anything that does not make it another kind of pass (ansible_become_pass, but
+# not render_pass).
 _OTHER_PASS = re.compile(
     r"(?i)(?:^|_|-)(?:first|second|third|last|next|low|high|band|all|multi|single|one|two|render|shader|depth|forward|"
     r"backward|opt|compiler|llvm|clang|gcc|tests?|by|to|do|no|is|did|must|can|has|boarding|season|guest|day|gate|hall|"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
-from consolidator.llm.redaction.forms import CredentialSpan, write_alternation
+from consolidator.llm.redaction.forms import CredentialSpan, read_table, read_words, write_alternation
 from consolidator.llm.redaction.names import (
     PLACE_WORDS,
     is_credential,
@@ -28,47 +28,6 @@ from consolidator.llm.redaction.values import (
     looks_random,
     mixes_kinds,
 )
-
-# Where programs, and directives of configuration files, take a password: P, or Q if it must look like one. A star is
-# any word, "http-basic." the beginning of one, "*:P" a user and a password.
-_USAGES = """
-mysql mysqldump mysqladmin mysqlimport mysqlsh mariadb mariadb-dump sshpass 7z 7za 7zz unrar rar: -pP
-mysqladmin: password P
-ldapsearch ldapadd ldapmodify ldapdelete ldappasswd ldapwhoami ldapcompare ldapmodrdn security: -w P
-ldappasswd: -s P
-sqlcmd bcp isql mosquitto_pub mosquitto_sub ipmitool zip unzip: -P P
-sshpass mongo mongosh mongodump mongorestore mongoexport mongoimport cypher-shell rdesktop twine: -p P
-crackmapexec netexec nxc psexec couchbase-cli cqlsh beeline: -p P
-docker podman helm az oc npm nuget buildah skopeo nerdctl oras crane: login -p P
-redis-cli keydb-cli valkey-cli: -a P | --pass P
-openssl: -k P | -K P | pass:P
-snmpget snmpwalk snmpset snmpbulkwalk snmpbulkget snmptrap snmptable: -A P | -X P | -c P
-keytool jarsigner: -storepass P | -keypass P
-doctl: -t P
-xfreerdp xfreerdp3 wfreerdp mstsc: /p:P
-cmdkey: /pass:P
-schtasks: /rp:P
-lftp: -u *:P | -u *,P
-curl: --user *:P | --proxy-user *:P
-wget etcdctl: --user *:P
-http https xh: -a *:P | --auth *:P
-smbclient rpcclient smbmap smbget winexe: -U *%P
-sqlplus: */P
-rabbitmqctl: add_user * P | change_password * P | authenticate_user * P
-htpasswd: -b * * P | -cb * * P | -bc * * P | -Bb * * P | -nb * P | -nbB * P
-vault cargo: login P
-snyk: auth Q
-ngrok: authtoken P | add-authtoken P
-ansible-vault: encrypt_string P
-wpa_passphrase: * P
-nmcli: password P
-net: use Q | use * Q | use * * Q | use * * * Q | user * Q
-mc: alias * * * * P
-poetry composer: http-basic. * P
-requirepass masterauth: P
-createUser: * * P | * * * * P
-com2sec com2sec6: * * Q
-"""
 
 
 class Usage(NamedTuple):
@@ -96,21 +55,14 @@ def _read_usage(program: str, usage: str) -> Usage:
 
 
 USAGES: dict[str, list[Usage]] = {}
-for _line in _USAGES.strip().splitlines():
+for _line in read_table("usages"):
     _programs, _, _forms = _line.partition(":")
     for _program in _programs.split():
         USAGES.setdefault(_program, []).extend(_read_usage(_program, form) for form in _forms.split(" | "))
 # Short options of curl that take no value may stand before the one that takes a user and a password.
 _CURL_USER = r"\0-(?:-(?:proxy-)?user=|[0-9aBfgGiIjJklLMnNOpqRsSvVZ#]{0,12}[uU]\0?)['\"]*[^\0:]+:([^\0]+)"
 USAGES["curl"].append(Usage(re.compile(_CURL_USER), True))
-# For these programs -p is never a password.
-P_IS_NO_PASSWORD = frozenset(
-    [
-        *("mkdir", "ssh", "scp", "rsync", "cp", "install", "ps", "kill", "lsof", "tar", "unzip", "nc", "nmap", "patch"),
-        *("pip", "python", "python3", "node", "pytest", "cargo", "make", "grep", "git", "diff", "perl", "ping", "ls"),
-        *("read", "declare", "export", "command", "psql", "pg_dump", "createdb", "nice", "perf", "gdb", "strace"),
-    ]
-)
+P_IS_NO_PASSWORD = frozenset(read_words("p-is-no-password"))
 _PROGRAM = re.compile(rf"(?<![\w.-]){write_alternation(USAGES)}(?:\.exe)?(?=\s)")
 # An option or a word of each usage; most texts have none.
 _HINT = re.compile(
@@ -174,6 +126,9 @@ def _is_made(value: str) -> bool:
     return is_chosen(value) or is_invented(value)
 
 
+_TESTS = {"any": _is_any, "no-word": _is_no_word, "raw": _is_raw, "made": _is_made}
+
+
 class Place(NamedTuple):
     """What stands around a credential."""
 
@@ -181,164 +136,26 @@ class Place(NamedTuple):
     mark: str  # and this, too, in lower case
     pattern: re.Pattern[str]
     is_value: Callable[[str], bool]
-    kind: str = "password"
+    kind: str
 
 
-PLACES = (
-    # What a command writes to a file that is named for a credential, or to a login's standard input
-    Place(
-        ("cho ", "printf "),
-        "",
-        re.compile(rf"{_ECHO}(?:>{{1,2}}|\|\s{{0,3}}(?:sudo\s{{1,3}})?tee(?:\s{{1,3}}-a)?\s){_FILE}"),
-        _is_no_word,
-    ),
-    Place(("cho ", "printf "), "|", re.compile(rf"{_ECHO}\|(?P<reader>[^\n|;&]{{0,300}}+)"), _is_any),
-    Place(
-        (),
-        "<<<",
-        re.compile(
-            rf"(?P<reader>[^\n|;&<]{{1,300}}+)<<<\s{{0,3}}\\{{0,4}}(?P<value>{_QUOTED_TEXT}|[^\s'\"|;&<>\\]{{1,512}}+)"
-        ),
-        _is_any,
-    ),
-    Place(
-        (),
-        "<<",
-        re.compile(
-            r"(?:cat|tee)\b(?P<file>[^\n<]{0,160}+<<-?\s{0,2}[\"']?(?P<tag>\w{1,24})[\"']?[^\n\\]{0,80}+)"
-            r"(?:\n|\\{1,4}n)(?P<value>[^\s\\]{6,512}+)(?:\n|\\{1,4}n)(?P=tag)"
-        ),
-        _is_no_word,
-    ),
-    Place(
-        ("set-content", "add-content"),
-        "",
-        re.compile(rf"(?:Set|Add)-Content(?P<file>\s[^\n|;]{{1,100}}?)\s-Value\s{{1,3}}{_ANY_VALUE}"),
-        _is_no_word,
-    ),
-    Place(
-        ("write", "put_contents"),
-        "",
-        re.compile(
-            r"(?:open|Path|writeFile(?:Sync)?|WriteFile|File\.write|WriteAllText|file_put_contents)\(\s{0,3}"
-            r"(?P<file>[^\n,;]{1,120}?)[\"'](?:,[^\n;\"']{0,12}[\"']\w{1,3}[\"'])?\s{0,2}[),]"
-            r"(?:\.write(?:_text)?\()?\s{0,3}(?:\[\]byte\()?[\"'](?P<value>[^\s\"'\\]{6,256}+)"
-        ),
-        _is_no_word,
-    ),
-    Place(
-        ("passwd",),
-        "chpasswd",
-        re.compile(
-            r"(?:echo|printf)\s{1,3}\\{0,4}[\"']?[A-Za-z0-9_.-]{1,64}:(?P<value>[^\s'\"|;&<>\\]{3,256}+)"
-            r"\\{0,4}[\"']?\s{0,3}\|[^\n|;&]{0,100}?\bchpasswd\b"
-        ),
-        _is_any,
-    ),
-    # Statements and directives
-    Place(
-        ("tified ",),
-        "",
-        re.compile(
-            r"[iI](?i:dentified\s{1,3}(?:with\s{1,3}\S{1,40}\s{1,3})?(?:by|as)\s{1,3}(?:password\s{1,3})?)"
-            r"\\{0,4}[\"'](?P<value>[^\"'\\\n]{4,128})"
-        ),
-        _is_any,
-    ),
-    Place(
-        ("community",),
-        "",  # SNMP: a community is a password, but these two are everybody's
-        re.compile(
-            r"(?:[sS](?i:nmp(?:-server\s{1,3}|[\s_-]{1,2}(?:v2c?\s)?)community(?:[\s_-]string)?|nmp:\s{1,8}community(?=:))"
-            r"|[rR](?<!\w.)(?i:[ow]community6?))"
-            r"(?:\s(?:is|name|[07])(?=\s)|\\{0,4}[\"'])?\s{0,2}[:=]?\s{0,2}\\{0,4}[\"'`]?(?!(?i:public|private|string)\b)"
-            r"(?P<value>[^\s\"'`,;\\]{6,64}+)"
-        ),
-        _is_no_word,
-    ),
-    Place(
-        ("securestring", "pscred"),
-        "",
-        re.compile(
-            r"(?i)(?:ConvertTo-SecureString(?:\s{1,4}-AsPlainText|\s{1,4}-Force){0,2}(?:\s{1,4}-String)?\s{1,4}\\{0,4}[\"']?"
-            r"|PSCredential\s{0,4}\(?[^,\n]{1,128},\s{0,4}\\{0,4}[\"'])(?P<value>[^\s\"'$(\\-][^\s\"'\\]{2,256}+)"
-        ),
-        _is_any,
-    ),
-    Place(
-        ("add-mask", "secret"),
-        "",
-        re.compile(r"(?:::add-mask::|(?i:issecret=true)[^\]\n]{0,64}\])(?P<value>[^\s\"'\\\\]{4,1024}+)"),
-        _is_any,
-    ),
-    Place(
-        ("ta; name=",),
-        "",
-        re.compile(
-            r"form-data; name=\\{0,4}[\"'](?P<name>[\w.-]{1,64})\\{0,4}[\"']"
-            r"(?:(?:\r?\n|\\{1,4}r\\{1,4}n)(?:[\w-]{4,32}:[^\n\\]{1,80})?){2,3}"
-            r"(?P<value>[^\s\\]{6,512}+)"
-        ),
-        _is_no_word,
-    ),
-    Place(("wifi:",), "", re.compile(r"WIFI:[^\n]{0,128}?P:(?P<value>[^\s;]{6,64}+);"), _is_any),
-    Place(
-        ("pass",),
-        "",
-        re.compile(r"PASS (?:(?<=\nPASS )|(?<=\APASS )|(?<=[>:*] PASS ))(?P<value>[^\s/:]{6,128}+)(?=\s|\Z)"),
-        _is_made,
-    ),
-    Place(("kserv",), "", re.compile(r"(?i)nickserv\W{1,3}identify\s(?:[\w-]{1,32}\s)?(?P<value>\S{6,128}+)"), _is_any),
-    Place(
-        ("smtp",),
-        "@",  # lines of sasl_passwd
-        re.compile(
-            r"(?m)^(?:\[[\w.-]{1,253}\](?::\d{1,5})?|[\w.-]{1,253}:\d{1,5})[ \t]{1,8}[\w.+-]{1,64}@[\w.-]{1,253}:"
-            r"(?P<value>\S{6,128}+)$"
-        ),
-        _is_no_word,
-    ),
-    Place(  # the answer to a prompt
-        (),
-        "send",
-        re.compile(
-            r"[pP]ass(?:word|phrase|wd)[^\n]{0,32}[\"'][^\n]{0,16}\s{1,40}[\w.]{0,16}send(?:line)?[\s(]{1,4}(?:--\s)?"
-            r"[\"'](?P<value>[^\s\"'\\]{6,64}+)"
-        ),
-        _is_no_word,
-    ),
-    # Pairs of a user and a password, parameters that authorize a request, cookies of web frameworks' sessions
-    Place(
-        (),
-        " / ",
-        re.compile(
-            r"[cClL](?i:redentials?|reds|og\s?in)\b[^\n/]{0,40}?[\s:]\s{0,3}[\w.@-]{1,64}\s{1,2}/\s{1,2}"
-            r"(?P<value>[^\s\"'`()<>,;]{6,128})"
-        ),
-        _is_made,
-        "secret",
-    ),
-    Place(
-        (),
-        "=",  # names that mean nothing outside of a URL
-        re.compile(
-            r"[?&;](?:amp;)?(?:key|k|apikey|appid|app_id|auth|access|jwt|sid|session|sessionid|ticket|otp|pw|pass)="
-            r"(?P<value>[^\s&;\"'`<>#\\]{8,1024}+)"
-        ),
-        _is_raw,
-        "key",
-    ),
-    Place(
-        ("sess", "connect.sid"),
-        "",
-        re.compile(
-            r"(?:JSESSIONID|PHPSESSID|ASPSESSIONID[A-Z]{0,8}|ASP\.NET_SessionId|connect\.sid|sessionid|_session)"
-            r"\\{0,4}[\"']?\s{0,2}[=:]\s{0,2}\\{0,4}[\"']?(?P<value>[A-Za-z0-9._~%+/=:-]{16,4096}+)"
-        ),
-        _is_raw,
-        "cookie",
-    ),
-)
+_MACROS = {"{ECHO}": _ECHO, "{FILE}": _FILE, "{ANY}": _ANY_VALUE, "{QUOTED}": _QUOTED_TEXT}
+
+
+def _read_places() -> Iterator[Place]:
+    """Yield the places of places.txt, which describes its form."""
+    lines = list(read_table("places"))
+    starts = [index for index, line in enumerate(lines) if not line.startswith(" ")]
+    for start, end in pairwise([*starts, len(lines)]):
+        kind, test, _ = lines[start].split(" ", 2)
+        mark, *words = re.findall(r'"([^"]*)"', lines[start])
+        pattern = "".join(line[2:] for line in lines[start + 1 : end])
+        for name, part in _MACROS.items():
+            pattern = pattern.replace(name, part)
+        yield Place(tuple(words), mark, re.compile(pattern), _TESTS[test], kind)
+
+
+PLACES = tuple(_read_places())
 # ["-p","X"] as text: the program is unknown, so the value itself must look like a password.
 _LISTED_OPTION = re.compile(r"-(?:[pPw]|[a-zA-Z]{0,8}u)\\{0,4}[\"']")
 _LISTED_PASSWORD = re.compile(

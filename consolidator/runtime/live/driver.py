@@ -151,7 +151,7 @@ class SessionDriver:
         try:
             retry_at = database.clock.now() + timedelta(seconds=retry_seconds(due.failures + 1))
             async with database.connection() as conn:
-                await store.begin_wake(conn, due.id, after=retry_at)
+                await store.begin_wake(conn, due.id, retry_at)
             outcome = await self._wake(due)
         except (ConsolidatorError, psycopg.Error) as error:  # the database is away
             log.warning("session %s could not be woken: %s", due.id, redact(str(error)))
@@ -190,7 +190,7 @@ class SessionDriver:
                     await store.end_wake(conn, due.id)
                 elif outcome == "failed":
                     after = database.clock.now() + timedelta(seconds=retry_seconds(due.failures + 1))
-                    await store.fail_wake(conn, due.id, after=after)
+                    await store.fail_wake(conn, due.id, after)
                 else:
                     await store.undo_wake(conn, due.id)
                     if self._stopping:
@@ -209,7 +209,7 @@ class SessionDriver:
             return
         self._reported_at = time.monotonic()
         async with self.harness.database.connection() as conn:
-            self._failing_sessions = await store.list_failing(conn, limit=_MAX_REPORTED)
+            self._failing_sessions = await store.list_failing(conn, _MAX_REPORTED)
             names = self.harness.tools.names
             self._without_tools = await store.list_without_tools(
                 conn, tools=names, noted=TOOLS_MISSING, limit=_MAX_REPORTED
@@ -218,11 +218,11 @@ class SessionDriver:
                 error = f"{TOOLS_MISSING}{', '.join(each.missing)}; start the service with them (--tools, --mcp-config)"
                 if self.concurrency and each.error != error:
                     now = self.harness.database.clock.now()
-                    await store.note_missing_tools(conn, each.id, error, now=now)
+                    await store.note_missing_tools(conn, each.id, error, now)
             waiting_for_model = []
             if self.concurrency and self.harness.settings.model is None:
                 now = self.harness.database.clock.now()
-                waiting_for_model = await store.note_missing_model(conn, MODEL_MISSING, now=now, limit=_MAX_REPORTED)
+                waiting_for_model = await store.note_missing_model(conn, MODEL_MISSING, now, _MAX_REPORTED)
         for session_id in waiting_for_model:
             log.warning("session %s is left alone: %s", session_id, MODEL_MISSING)
         for each in self._without_tools:

@@ -196,7 +196,7 @@ class FollowHub:
                 raise UsageError(f"{MAX_FOLLOWED_SESSIONS:,} sessions are followed already by this process")
             async with self.database.connection() as conn:
                 if feed is None:  # marked before it is read: nothing is committed unheard in between
-                    await store.mark_followed(conn, [session_id], seconds=MARK_SECONDS)
+                    await store.mark_followed(conn, [session_id], MARK_SECONDS)
                 session = await sessions.get(conn, session_id)
                 if feed is None:
                     feed = await self._create_feed(conn, session)
@@ -318,7 +318,7 @@ class FollowHub:
             return
         self._renewed_at = time.monotonic()
         async with self.database.connection() as conn:
-            await store.mark_followed(conn, list(self._feeds), seconds=MARK_SECONDS)
+            await store.mark_followed(conn, list(self._feeds), MARK_SECONDS)
 
     def _close_left_feeds(self) -> None:
         """Forget sessions that nobody follows any more; their marks run out."""

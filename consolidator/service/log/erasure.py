@@ -14,7 +14,7 @@ from consolidator.jobs.indexing.indexer import forget_turns, index_facts
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.merging.lesson_merge import lock_lessons
 from consolidator.jobs.merging.warning_file import write_warnings
-from consolidator.models.source import ErasureRow
+from consolidator.models.provenance import ErasureRow
 from consolidator.runtime.turn.sub_agents import cancel_sub_agent
 from consolidator.settings import Settings
 from consolidator.store.calls import agent_locks, scopes

@@ -40,7 +40,7 @@ async def list_agent_versions(
     """Return the versions of an agent's defaults, the latest first, also of one that was deleted; NotFound for none."""
     viewer.check_may("read")
     async with database.connection() as conn:
-        versions = await agents.list_versions(conn, name, limit=limit) if viewer.agent in (None, name) else []
+        versions = await agents.list_versions(conn, name, limit) if viewer.agent in (None, name) else []
     if not versions:
         raise _not_found(name)
     return versions

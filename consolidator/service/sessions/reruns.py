@@ -1,23 +1,36 @@
-"""Runs a recorded session again from a message on, with another model, prompt or tools, and compares the two."""
+"""Sessions run again, replayed, and compared: a recorded session with another model, prompt or tools, two side by side.
+
+Long sessions are compared part by part: a bounded stretch of both at a time.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from consolidator.database import Database
+from consolidator.database import Connection, Database
 from consolidator.errors import UsageError
 from consolidator.llm.client import create_client
 from consolidator.models.session import SessionRow
 from consolidator.runtime.lineage.children import ChildRequest, create_child
-from consolidator.runtime.rerun.comparison import Comparison, compare_runs
-from consolidator.runtime.rerun.recorded_changes import SURFACE, ChangeReplay, RecordedChange, RecordedSteer
-from consolidator.runtime.rerun.recorded_runs import RecordedMessage, find_own_start, read_recording, read_turns
-from consolidator.runtime.rerun.recorded_tools import RecordedToolbox, stand_in
+from consolidator.runtime.rerun import branches
+from consolidator.runtime.rerun.comparison import Comparison, RecordedTurn, compare_runs
+from consolidator.runtime.rerun.recording import (
+    SURFACE,
+    ChangeReplay,
+    RecordedMessage,
+    RecordedToolbox,
+    Repeated,
+    find_own_start,
+    read_recording,
+    read_turns,
+    stand_in,
+)
+from consolidator.runtime.rerun.replay import ReplayedItem, replay
 from consolidator.runtime.session.overrides import Overrides
 from consolidator.runtime.tools.builtin import BUILTIN_GROUPS, builtin_tools
 from consolidator.runtime.tools.tool import Tool
@@ -28,8 +41,10 @@ from consolidator.service.sessions.access import find_session
 from consolidator.service.sessions.bundles import load_bundle
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import Settings
-from consolidator.store.sessions import lineage as lineages
 from consolidator.store.sessions import sessions
+from consolidator.store.sessions.lineage import count_events, load_lineage
+
+MAX_EVENTS = 400  # of each session that are read for one part
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +133,7 @@ async def rerun_session(
     wanted = replace(overrides or Overrides(), tools=list(toolbox.names))
     request = ChildRequest(kind="branch", branch_kind="sim", at=first.seq, overrides=wanted, is_rerun=True)
     child = await create_child(database, settings, recorded.id, request)
-    everything: list[RecordedChange | RecordedSteer] = [*run.changes, *run.steers]
+    everything: list[Repeated] = [*run.changes, *run.steers]
     replay = ChangeReplay(database, child.id, (change for change in everything if change.seq > first.seq))
     recording.advance = replay.advance
     client = create_client(settings)
@@ -143,13 +158,11 @@ async def _repeat(
         result = await wake_session(harness, session_id)
         if result.finish_reason != "stop":
             return result
-        message: RecordedMessage | RecordedSteer
-        if (steer := replay.take_steer()) is not None:  # the model asked for no call before it
-            message = steer
-        elif upcoming:
+        message = replay.take_steer()  # the model asked for no call before it
+        if message is None:
+            if not upcoming:
+                return result
             message = upcoming.popleft()
-        else:
-            return result
         await replay.advance(message.seq)
         await send_message(harness.database, session_id, message.text, speaker=message.speaker, surface=SURFACE)
 
@@ -171,7 +184,100 @@ async def _offered_tools(
         return list(tools)
     names = dict.fromkeys(str(name) for name in recorded.config.get("tools") or ())
     async with database.connection() as conn:
-        lineage = await lineages.load_lineage(conn, recorded.id, recorded)
-        counts = await lineages.count_events(conn, lineage, after=lineage.readable_after, upto=recorded.head)
+        lineage = await load_lineage(conn, recorded.id, recorded)
+        counts = await count_events(conn, lineage, after=lineage.readable_after, upto=recorded.head)
     names |= dict.fromkeys(count.tool_name for count in counts if count.tool_name)
     return [own.get(name) or stand_in(name) for name in names]
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """A stretch of one of the sessions."""
+
+    turns: list[RecordedTurn]
+    start: int  # the position before it
+    end: int  # of its last event
+    is_cut: bool  # whether the session goes on
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedPair:
+    """A part of two sessions side by side: a branch or a rerun stands right of what it came from."""
+
+    left: SessionRow
+    right: SessionRow
+    after: int  # the position of both from which they are compared; 0 for whole sessions
+    comparison: Comparison
+    next: tuple[int, int] | None  # the positions of both after which the next part begins; None after the last one
+    is_pruned: bool  # whether events of one of them are gone that would be compared
+
+
+async def compare_pair(
+    database: Database,
+    left: str,
+    right: str,
+    *,
+    positions: tuple[int, int] | None = None,
+    limit: int = MAX_EVENTS,
+    viewer: Viewer = OWNER,
+) -> ComparedPair:
+    """Compare the next part of two sessions, by ids or names; one that came of the other only from there on.
+
+    Without `right`, `left` is compared with what it came from. `positions` is where the part before ended. Raises
+    NotFound and Forbidden, and UsageError where there is nothing to compare with.
+    """
+    async with database.connection() as conn:
+        one = await find_session(conn, viewer, left, "read")
+        other_name = right or one.parent_id
+        if not other_name:
+            raise UsageError(f"session {one.id} came of no other: name a second one to compare it with")
+        other = await find_session(conn, viewer, other_name, "read")
+        if one.id == other.id:
+            raise UsageError("this is one session twice: name another one")
+        if one.parent_id == other.id:
+            one, other = other, one
+        begin = None
+        if other.parent_id == one.id:
+            begin = await branches.find_begin(conn, other) if other.kind == "branch" else other.base_seq
+        starts = [await _find_start(conn, session, begin) for session in (one, other)]
+    starts = list(positions) if positions else starts
+    ends = [min(start + limit, session.head) for session, start in zip((one, other), starts, strict=True)]
+    sides = [
+        _Side(await read_turns(database, session.id, after=start, upto=end), start, end, end < session.head)
+        for session, start, end in zip((one, other), starts, ends, strict=True)
+    ]
+    shown, following = _cut_to_whole_turns(sides)
+    is_pruned = any(session.pruned_to > max(begin or 0, session.base_seq) for session in (one, other))
+    after = 0 if begin is None else other.base_seq
+    return ComparedPair(one, other, after, compare_runs(*shown), following, is_pruned)
+
+
+async def _find_start(conn: Connection, session: SessionRow, begin: int | None) -> int:
+    """Return the position after which a session is compared: `begin`, or where what can be read of it begins."""
+    lineage = await load_lineage(conn, session.id, session)
+    return max(lineage.readable_after, lineage.begins_after if begin is None else begin)
+
+
+def _cut_to_whole_turns(sides: Sequence[_Side]) -> tuple[list[list[RecordedTurn]], tuple[int, int] | None]:
+    """Return the turns of both that are compared now, and the positions after which the next part begins.
+
+    A turn that does not end in this part is left to the next, as are those to which the other session has not come. One
+    that is longer than a part is compared as far as it goes.
+    """
+    if not any(side.is_cut for side in sides):
+        return [side.turns for side in sides], None
+    whole = [side.turns[:-1] if side.is_cut and len(side.turns) > 1 else side.turns for side in sides]
+    count = min(len(turns) for turns, side in zip(whole, sides, strict=True) if side.is_cut)
+    left, right = (
+        max(side.turns[count].seq - 1, side.start) if len(side.turns) > count else side.end for side in sides
+    )
+    return [turns[:count] for turns in whole], (left, right)
+
+
+async def replay_session(
+    database: Database, session_name: str, *, channel: str | None = None
+) -> AsyncIterator[ReplayedItem]:
+    """Yield what people saw of a session, in order: on `channel`, else on the session's own."""
+    async with database.connection() as conn:
+        async for item in replay(conn, await sessions.find_session_id(conn, session_name), channel=channel):
+            yield item

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from consolidator.database.jsonb import as_jsonb
 from consolidator.database.partitions import Connection
 from consolidator.models.digest import DigestRow
-from consolidator.store.queries import execute_each, fetch_all, fetch_value, load, row_values
+from consolidator.store.queries import Rows, execute_each, fetch_all, fetch_value, load, row_values
 
 _SQL = load("calls/digests")
 
@@ -41,11 +41,6 @@ class DigestTerms:
     terms: bytes  # zlib JSON: hash -> text
 
 
-async def get_terms(conn: Connection, sessions: Sequence[str]) -> list[DigestTerms]:
-    """Return the packed terms of some digests."""
-    return await fetch_all(conn, DigestTerms, _SQL["terms"], {"sessions": list(sessions)})
-
-
 @dataclass(frozen=True, slots=True)
 class DigestQuotes:
     """What the calls of a digest were given."""
@@ -55,6 +50,5 @@ class DigestQuotes:
     quotes: bytes  # zlib JSON
 
 
-async def get_quotes(conn: Connection, sessions: Sequence[str]) -> list[DigestQuotes]:
-    """Return the packed quotes of some digests."""
-    return await fetch_all(conn, DigestQuotes, _SQL["quotes"], {"sessions": list(sessions)})
+get_terms = Rows[DigestTerms, Sequence[str]](DigestTerms, _SQL["terms"])
+get_quotes = Rows[DigestQuotes, Sequence[str]](DigestQuotes, _SQL["quotes"])

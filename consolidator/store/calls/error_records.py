@@ -8,8 +8,8 @@ from typing import Any
 
 from consolidator.database.jsonb import as_jsonb, escape
 from consolidator.database.partitions import Connection
-from consolidator.models.error_record import ErrorRecordRow
-from consolidator.store.queries import execute, execute_each, fetch_all, fetch_column, load, row_values
+from consolidator.models.digest import ErrorRecordRow
+from consolidator.store.queries import Column, execute, execute_each, fetch_all, load, row_values
 
 _SQL = load("calls/error_records")
 RecordKey = tuple[str, int]  # session and seq
@@ -104,11 +104,6 @@ async def mark_merged(conn: Connection, keys: Sequence[RecordKey], fix_shapes: M
     await execute(conn, _SQL["mark_merged"], {**values, "fix_shapes": [fix_shapes.get(key) for key in keys]})
 
 
-async def list_outdated_sessions(conn: Connection, agent: str, *, version: str) -> list[str]:
-    """Return an agent's sessions with errors whose fingerprints have another version."""
-    return await fetch_column(conn, _SQL["outdated_sessions"], {"agent": agent, "version": version})
-
-
 @dataclass(frozen=True, slots=True)
 class OutdatedRecord:
     """A record whose fingerprint has another version."""
@@ -126,3 +121,6 @@ async def list_outdated(conn: Connection, session: str, *, version: str) -> list
 async def delete_outdated_solutions(conn: Connection, agent: str, *, version: str) -> int:
     """Delete an agent's solutions whose fingerprints have another version; return how many were deleted."""
     return await execute(conn, _SQL["delete_outdated_solutions"], {"agent": agent, "current": f"{version}:%"})
+
+
+list_outdated_sessions = Column[str, str, str](str, _SQL["outdated_sessions"], "agent version")

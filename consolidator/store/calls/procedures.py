@@ -11,7 +11,16 @@ from consolidator.database.partitions import Connection
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.provenance import Provenance
 from consolidator.store.calls.upserts import Outcome, upsert_each
-from consolidator.store.queries import execute, fetch_all, fetch_column, fetch_value, load, row_values
+from consolidator.store.queries import (
+    Column,
+    Statement,
+    execute,
+    fetch_all,
+    fetch_column,
+    fetch_value,
+    load,
+    row_values,
+)
 
 _SQL = load("calls/procedures")
 
@@ -96,11 +105,5 @@ async def replace_tool_profiles(
     await execute(conn, _SQL["delete_other_profiles"], {**scope, "kept": list(profiles)})
 
 
-async def list_other_audiences(conn: Connection, agent: str) -> list[str]:
-    """Return for which audiences, other than the owner, something of an agent is published."""
-    return await fetch_column(conn, _SQL["list_other_audiences"], {"agent": agent})
-
-
-async def delete_audience(conn: Connection, agent: str, audience: str) -> None:
-    """Delete what an audience has of an agent."""
-    await execute(conn, _SQL["delete_audience"], {"agent": agent, "audience": audience})
+list_other_audiences = Column[str, str](str, _SQL["list_other_audiences"])
+delete_audience = Statement[str, str](_SQL["delete_audience"], "agent audience")

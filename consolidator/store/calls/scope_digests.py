@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from psycopg.rows import class_row
 
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import fetch_column, load
+from consolidator.store.queries import Column, load
 
 _SQL = load("calls/scope_digests")
 MAX_SESSIONS = 2000  # of a scope that it is learned from
@@ -50,6 +50,4 @@ async def list_latest(conn: Connection, agent: str, project: str | None, peer: s
         return await cursor.fetchall()
 
 
-async def list_people(conn: Connection, agent: str, *, limit: int) -> list[str]:
-    """Return whose sessions an agent has, at most `limit` people; "" is the owner of the machine."""
-    return await fetch_column(conn, _SQL["people"], {"agent": agent, "limit": limit})
+list_people = Column[str, str, int](str, _SQL["people"], "agent limit")

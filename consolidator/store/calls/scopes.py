@@ -8,8 +8,19 @@ from dataclasses import dataclass
 from psycopg.rows import class_row
 
 from consolidator.database.partitions import Connection
-from consolidator.models.scope import ScopeRow, ScopeStateRow
-from consolidator.store.queries import execute, execute_each, fetch_all, fetch_column, fetch_value, load, row_values
+from consolidator.models.digest import ScopeRow, ScopeStateRow
+from consolidator.store.queries import (
+    Column,
+    Rows,
+    Statement,
+    execute,
+    execute_each,
+    fetch_all,
+    fetch_column,
+    fetch_value,
+    load,
+    row_values,
+)
 
 _SQL = load("calls/scopes")
 
@@ -23,29 +34,9 @@ class ScopeKey:
     peer: str  # of the lineage root; "" for the owner of the machine
 
 
-async def list_of_sessions(conn: Connection, sessions: Sequence[str]) -> list[ScopeKey]:
-    """Return the scopes of some sessions, in the order in which they are locked."""
-    return await fetch_all(conn, ScopeKey, _SQL["of_sessions"], {"sessions": list(sessions)})
-
-
 async def touch(conn: Connection, scopes: Sequence[ScopeKey]) -> None:
     """Have scopes merged again: their digests have changed."""
     await execute_each(conn, _SQL["touch"], list(map(row_values, scopes)))
-
-
-async def list_changed(conn: Connection, agent: str) -> list[ScopeRow]:
-    """Return the scopes of an agent whose digests have changed since they were merged."""
-    return await fetch_all(conn, ScopeRow, _SQL["changed"], {"agent": agent})
-
-
-async def list_of_agent(conn: Connection, agent: str) -> list[ScopeRow]:
-    """Return all scopes of an agent."""
-    return await fetch_all(conn, ScopeRow, _SQL["of_agent"], {"agent": agent})
-
-
-async def list_projects_of_person(conn: Connection, agent: str, peer: str) -> list[str]:
-    """Return the projects in which a person has, or had, sessions of an agent."""
-    return await fetch_column(conn, _SQL["projects_of_person"], {"agent": agent, "peer": peer})
 
 
 async def mark_merged(conn: Connection, scopes: Sequence[ScopeRow]) -> None:
@@ -68,11 +59,6 @@ async def get_form(conn: Connection, agent: str) -> str | None:
     """Return by which form an agent's procedures were published; None if none were."""
     form = await fetch_value(conn, _SQL["form"], {"agent": agent})
     return None if form is None else str(form)
-
-
-async def save_form(conn: Connection, agent: str, form: str) -> None:
-    """Store by which form an agent's procedures are published."""
-    await execute(conn, _SQL["save_form"], {"agent": agent, "form": form})
 
 
 async def get_state(conn: Connection, agent: str, project: str, audience: str) -> ScopeStateRow | None:
@@ -106,3 +92,10 @@ async def forget_states(conn: Connection, agent: str, audience: str | None = Non
         await execute(conn, _SQL["forget"], {"agent": agent})
     else:
         await execute(conn, _SQL["forget_audience"], {"agent": agent, "audience": audience})
+
+
+list_of_sessions = Rows[ScopeKey, Sequence[str]](ScopeKey, _SQL["of_sessions"])
+list_changed = Rows[ScopeRow, str](ScopeRow, _SQL["changed"])
+list_of_agent = Rows[ScopeRow, str](ScopeRow, _SQL["of_agent"])
+list_projects_of_person = Column[str, str, str](str, _SQL["projects_of_person"], "agent peer")
+save_form = Statement[str, str](_SQL["save_form"], "agent form")

@@ -14,7 +14,18 @@ from consolidator.models.fact import CandidateRow, CitedCandidateRow, Correction
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.session import SessionRow
 from consolidator.models.steer import SteerOutcome
-from consolidator.store.queries import execute, execute_each, fetch_all, fetch_column, fetch_one, fetch_value, load
+from consolidator.store.queries import (
+    FirstRow,
+    Rows,
+    Statement,
+    execute,
+    execute_each,
+    fetch_all,
+    fetch_column,
+    fetch_one,
+    fetch_value,
+    load,
+)
 
 _SQL = load("facts/facts")
 _DEFAULTS = dict.fromkeys(("rejected", "quarantined", "valid_from", "valid_to")) | {"revision": 0, "active": True}
@@ -169,11 +180,6 @@ def rejected_candidate(session: SessionRow, rejected: Any) -> dict[str, Any]:
     }
 
 
-async def lock_unreconciled(conn: Connection, agent: str) -> list[UnreconciledRow]:
-    """Return and lock an agent's candidates that changed since facts were made of them."""
-    return await fetch_all(conn, UnreconciledRow, _SQL["lock_unreconciled"], {"agent": agent})
-
-
 async def load_ended_attributes(conn: Connection, agent: str, endings: Sequence[str]) -> list[OwnedAttribute]:
     """Return the attributes of facts with a word of one of these endings."""
     rows = await fetch_all(conn, _AttributeRow, _SQL["ended_attributes"], {"agent": agent, "ids": list(endings)})
@@ -186,11 +192,6 @@ async def load_candidates(
     """Return every candidate that counts for some attributes, in order of time."""
     values = {"agent": agent, **_attribute_columns(attributes)}
     return await fetch_all(conn, LineageCandidateRow, _SQL["candidates"], values)
-
-
-async def load_undecided(conn: Connection, agent: str, limit: int) -> list[LineageCandidateRow]:
-    """Return candidates of models that were not yet compared with the facts, the oldest first."""
-    return await fetch_all(conn, LineageCandidateRow, _SQL["undecided"], {"agent": agent, "limit": limit})
 
 
 async def match_attributes(
@@ -241,11 +242,6 @@ async def save_decisions(conn: Connection, decisions: Sequence[Mapping[str, Any]
     return await execute_each(conn, _SQL["save_decision"], decisions)
 
 
-async def mark_reconciled(conn: Connection, agent: str, ids: Sequence[str]) -> None:
-    """Mark candidates as reconciled into facts."""
-    await execute(conn, _SQL["mark_reconciled"], {"agent": agent, "ids": list(ids)})
-
-
 async def save_fact(conn: Connection, values: Mapping[str, Any]) -> str | None:
     """Publish one fact, given by its columns; return "added", "changed", or None where nothing is different."""
     added = await fetch_value(conn, _SQL["save_fact"], values)
@@ -262,11 +258,6 @@ async def drop_unsupported(
     values = {"agent": agent, "kept": list(kept), "now": now, **_attribute_columns(attributes)}
     await execute(conn, _SQL["supersede_unsupported"], values)
     return await execute(conn, _SQL["delete_unsupported"], values)
-
-
-async def load_corrections(conn: Connection, agent: str) -> list[CorrectionRow]:
-    """Return what persons told an agent's memory: values to forget, and facts that they stated."""
-    return await fetch_all(conn, CorrectionRow, _SQL["corrections"], {"agent": agent})
 
 
 async def forget_fact(conn: Connection, values: Mapping[str, Any]) -> None:
@@ -352,11 +343,6 @@ async def list_quarantined(
     return await fetch_all(conn, CitedCandidateRow, _SQL["quarantined"], values)
 
 
-async def get_quarantined(conn: Connection, candidate_id: str) -> CandidateRow | None:
-    """Return a candidate that a person has to review; None where none has this id."""
-    return await fetch_one(conn, CandidateRow, _SQL["get_quarantined"], {"id": candidate_id})
-
-
 async def reopen_review(conn: Connection, candidate_id: str, *, rejected: str) -> CandidateRow | None:
     """Put a candidate that was rejected for this reason back into quarantine; None where there is no such one."""
     return await fetch_one(conn, CandidateRow, _SQL["reopen_review"], {"id": candidate_id, "rejected": rejected})
@@ -365,3 +351,10 @@ async def reopen_review(conn: Connection, candidate_id: str, *, rejected: str) -
 async def end_quarantine(conn: Connection, candidate_id: str, *, rejected: str | None) -> bool:
     """Let a candidate out of quarantine, or reject it; return False where it is not in quarantine any more."""
     return bool(await execute(conn, _SQL["end_quarantine"], {"id": candidate_id, "rejected": rejected}))
+
+
+lock_unreconciled = Rows[UnreconciledRow, str](UnreconciledRow, _SQL["lock_unreconciled"])
+load_undecided = Rows[LineageCandidateRow, str, int](LineageCandidateRow, _SQL["undecided"], "agent limit")
+mark_reconciled = Statement[str, Sequence[str]](_SQL["mark_reconciled"], "agent ids")
+load_corrections = Rows[CorrectionRow, str](CorrectionRow, _SQL["corrections"])
+get_quarantined = FirstRow[CandidateRow, str](CandidateRow, _SQL["get_quarantined"])

@@ -11,9 +11,9 @@ from psycopg.types.json import Jsonb
 
 from consolidator.database.partitions import Connection
 from consolidator.errors import NotFound, UsageError
-from consolidator.models.revision import RevisionRow
+from consolidator.models.run import RevisionRow
 from consolidator.store.calls import agent_locks
-from consolidator.store.queries import execute, fetch_all, fetch_column, fetch_one, fetch_value, load
+from consolidator.store.queries import Rows, Statement, Value, execute, fetch_column, fetch_one, fetch_value, load
 
 _SQL = load("facts/revisions")
 FIRST_REVISION = 1  # what the nights read before any draft was promoted; it has no row
@@ -42,11 +42,6 @@ class BelievedFactRow:
     turns: list[str]  # "session:seq"
 
 
-async def get_current(conn: Connection) -> int:
-    """Return the revision that the nights read for."""
-    return int(await fetch_value(conn, _SQL["current"]))
-
-
 async def open_draft(conn: Connection, *, model: str, choice: Mapping[str, Any], now: datetime) -> int:
     """Return the draft of a model over some sessions: the one that was begun, else a new one."""
     await execute(conn, _SQL["lock"])
@@ -61,16 +56,6 @@ async def get(conn: Connection, revision: int) -> RevisionRow:
     if row is None:
         raise NotFound(f"there is no revision {revision}; `consolidator revisions` lists them")
     return row
-
-
-async def list_revisions(conn: Connection, limit: int) -> list[RevisionSummaryRow]:
-    """Return revisions, the latest first."""
-    return await fetch_all(conn, RevisionSummaryRow, _SQL["list"], {"limit": limit})
-
-
-async def list_believed(conn: Connection) -> list[BelievedFactRow]:
-    """Return the facts that are believed, in the order of their ids."""
-    return await fetch_all(conn, BelievedFactRow, _SQL["believed"])
 
 
 async def get_reach(conn: Connection, revision: int, session: str) -> int | None:
@@ -144,12 +129,13 @@ async def discard(conn: Connection, revision: int) -> None:
     await execute(conn, _SQL["discard"], {"id": revision})
 
 
-async def delete_retired(conn: Connection, cutoff: datetime) -> int:
-    """Delete what revisions replaced before a time; return how many candidates were deleted."""
-    return await execute(conn, _SQL["delete_retired"], {"cutoff": cutoff})
-
-
 async def _require_draft(conn: Connection, revision: int) -> None:
     status = (await get(conn, revision)).status
     if status != "draft":
         raise UsageError(f"revision {revision} is not a draft, it is {status}")
+
+
+get_current = Value[int](int, _SQL["current"])
+list_revisions = Rows[RevisionSummaryRow, int](RevisionSummaryRow, _SQL["list"])
+list_believed = Rows[BelievedFactRow](BelievedFactRow, _SQL["believed"])
+delete_retired = Statement[datetime](_SQL["delete_retired"])

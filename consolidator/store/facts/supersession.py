@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from consolidator.database.partitions import Connection
 from consolidator.models.supersession import ChainedFactRow, FactVersionRow
-from consolidator.store.queries import fetch_all, load
+from consolidator.store.queries import Rows, fetch_all, load
 
 _SQL = load("facts/supersession")
 
@@ -16,6 +16,4 @@ async def load_chain(conn: Connection, fact_id: str, *, limit: int) -> list[Chai
     return await fetch_all(conn, ChainedFactRow, _SQL["chain"], {"id": fact_id, "limit": limit})
 
 
-async def load_versions(conn: Connection, ids: Sequence[str]) -> list[FactVersionRow]:
-    """Return what was believed of facts before, by fact in the order of time."""
-    return await fetch_all(conn, FactVersionRow, _SQL["versions"], {"ids": list(ids)})
+load_versions = Rows[FactVersionRow, Sequence[str]](FactVersionRow, _SQL["versions"])

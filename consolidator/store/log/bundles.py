@@ -13,7 +13,7 @@ from consolidator.database import Connection, partitions
 from consolidator.database.jsonb import dumps, escape, unescape
 from consolidator.models.checkpoint import CheckpointRow
 from consolidator.store.log.events import Span
-from consolidator.store.queries import execute, execute_each, fetch_all, fetch_one, load
+from consolidator.store.queries import FirstRow, execute, execute_each, fetch_all, fetch_one, load
 from consolidator.store.sessions.checkpoints import checkpoint_values
 
 _SQL = load("log/bundles")
@@ -81,11 +81,6 @@ async def get_view(conn: Connection, session_id: str) -> ViewRow | None:
     return view if view is None or view.scratchpad is None else replace(view, scratchpad=unescape(view.scratchpad))
 
 
-async def lock_import(conn: Connection, session_id: str) -> LockedImport | None:
-    """Lock an imported session; None if there is none of that id."""
-    return await fetch_one(conn, LockedImport, _SQL["lock"], {"session": session_id})
-
-
 async def add_chunks(
     conn: Connection, session_id: str, chunks: Sequence[Mapping[str, Any]], *, at: datetime, pruned_to: int
 ) -> None:
@@ -150,3 +145,6 @@ async def restore(conn: Connection, session_id: str, columns: Mapping[str, Any],
     }
     values = {**columns, **documents, **texts}
     await execute(conn, _SQL["restore"], {**values, "session": session_id, "head": head})
+
+
+lock_import = FirstRow[LockedImport, str](LockedImport, _SQL["lock"])

@@ -17,7 +17,7 @@ from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
 from consolidator.store.log import blobs
 from consolidator.store.log.events import Span, complete
-from consolidator.store.queries import fetch_all, fetch_one, load
+from consolidator.store.queries import FirstRow, fetch_all, load
 
 KEY = "item"  # of the payload
 WITHDRAWN = "items_withdrawn"
@@ -32,11 +32,6 @@ class KeptItem:
 
     seq: int
     item: dict[str, Any]
-
-
-async def find_recorded(conn: Connection, key: str, recorded_by: str) -> SessionRow | None:
-    """Return the open session that a client or library has under a key."""
-    return await fetch_one(conn, SessionRow, _SQL["find_recorded"], {"key": key, "recorded_by": recorded_by})
 
 
 async def read_items(conn: Connection, session: SessionRow, limit: int | None = None) -> list[KeptItem]:
@@ -93,3 +88,6 @@ def _has_wide_float(value: Any) -> bool:
     if isinstance(value, dict):
         return any(_has_wide_float(item) for item in value.values())
     return isinstance(value, list) and any(_has_wide_float(item) for item in value)
+
+
+find_recorded = FirstRow[SessionRow, str, str](SessionRow, _SQL["find_recorded"], "key recorded_by")

@@ -9,7 +9,17 @@ from typing import Any
 
 from consolidator.database.partitions import Connection
 from consolidator.store.log.events import BEGINNING
-from consolidator.store.queries import execute, execute_each, fetch_all, fetch_column, fetch_one, fetch_value, load
+from consolidator.store.queries import (
+    Column,
+    Rows,
+    Statement,
+    Value,
+    execute_each,
+    fetch_all,
+    fetch_one,
+    fetch_value,
+    load,
+)
 
 _SQL = load("log/retention")
 
@@ -107,11 +117,6 @@ async def list_expired(
     return await fetch_all(conn, ExpiredSession, _SQL["list_expired"], values)
 
 
-async def lock_expired(conn: Connection, ids: Sequence[str], *, now: datetime, grace: datetime) -> list[str]:
-    """Lock those of some sessions that are to be ended still, and return them."""
-    return await fetch_column(conn, _SQL["lock_expired"], {"ids": list(ids), "now": now, "grace": grace})
-
-
 async def get_latest_times(conn: Connection) -> LatestTimes:
     """Return what the clock is checked against, and the size of the log."""
     latest = await fetch_one(conn, LatestTimes, _SQL["get_latest_times"])
@@ -144,40 +149,10 @@ async def get_pruned_seqs(conn: Connection, ids: Sequence[str]) -> dict[str, int
     return {mark.id: mark.seq for mark in prune_limits}
 
 
-async def list_last_events(conn: Connection, begin: datetime, end: datetime) -> list[SessionSeq]:
-    """Return the last event of each session that was ingested in begin <= created_at < end."""
-    return await fetch_all(conn, SessionSeq, _SQL["list_last_events"], {"begin": begin, "end": end})
-
-
-async def has_live_chunks(conn: Connection, begin: datetime, end: datetime) -> bool:
-    """Tell whether begin <= created_at < end holds chunks of a message whose first event is still there."""
-    return bool(await fetch_value(conn, _SQL["has_live_chunks"], {"begin": begin, "end": end}))
-
-
-async def list_sessions_before(conn: Connection, cutoff: datetime) -> list[str]:
-    """Return the ids of the sessions that have events from before the cutoff."""
-    return await fetch_column(conn, _SQL["list_sessions_before"], {"cutoff": cutoff})
-
-
 async def delete_events(conn: Connection, session_id: str, *, cutoff: datetime, batch: int) -> int:
     """Delete at most `batch` events of a pruned prefix; return how many went."""
     values = {"id": session_id, "cutoff": cutoff, "batch": batch}
     return int(await fetch_value(conn, _SQL["delete_events"], values))
-
-
-async def list_sessions_with_stale_output(conn: Connection) -> list[SessionSeq]:
-    """Return the sessions with chunks or deliveries of messages whose first event is gone, and up to where it is."""
-    return await fetch_all(conn, SessionSeq, _SQL["list_sessions_with_stale_output"])
-
-
-async def delete_output(conn: Connection, session_id: str, *, batch: int) -> int:
-    """Delete at most `batch` chunks and as many deliveries of messages that began in what is pruned; count them."""
-    return int(await fetch_value(conn, _SQL["delete_output"], {"id": session_id, "batch": batch}))
-
-
-async def list_expired_turns(conn: Connection, before: datetime | None) -> list[ExpiredTurns]:
-    """Return the sessions with turns in recall whose events are gone and, if `before` is given, that are older."""
-    return await fetch_all(conn, ExpiredTurns, _SQL["list_expired_turns"], {"before": before})
 
 
 async def count_orphan_blobs(conn: Connection, limits: Mapping[str, int], *, untouched_since: datetime) -> int:
@@ -186,21 +161,18 @@ async def count_orphan_blobs(conn: Connection, limits: Mapping[str, int], *, unt
     return int(await fetch_value(conn, _SQL["count_orphan_blobs"], values))
 
 
-async def collect_blobs(conn: Connection, *, untouched_since: datetime, batch: int) -> int:
-    """Delete at most `batch` blobs that no event refers to and nobody has named since; return how many went."""
-    return int(await fetch_value(conn, _SQL["collect_blobs"], {"grace": untouched_since, "batch": batch}))
+async def delete_output(conn: Connection, session_id: str, *, batch: int) -> int:
+    """Delete at most `batch` chunks and as many deliveries of messages that began in what is pruned; count them."""
+    return int(await fetch_value(conn, _SQL["delete_output"], {"id": session_id, "batch": batch}))
 
 
-async def forget_api_requests(conn: Connection, cutoff: datetime) -> int:
-    """Delete the answers to requests from before the cutoff; return how many went."""
-    return await execute(conn, _SQL["forget_api_requests"], {"cutoff": cutoff})
-
-
-async def forget_idempotency_keys(conn: Connection, cutoff: datetime) -> int:
-    """Delete idempotency keys from before the cutoff; return how many went."""
-    return await execute(conn, _SQL["forget_idempotency_keys"], {"cutoff": cutoff})
-
-
-async def forget_claims(conn: Connection, cutoff: datetime) -> int:
-    """Delete the claims of runs that ended before the cutoff; return how many went."""
-    return int(await fetch_value(conn, _SQL["forget_claims"], {"cutoff": cutoff}))
+lock_expired = Column[str, Sequence[str], datetime, datetime](str, _SQL["lock_expired"], "ids now grace")
+collect_blobs = Value[int, datetime, int](int, _SQL["collect_blobs"], "grace batch")
+list_last_events = Rows[SessionSeq, datetime, datetime](SessionSeq, _SQL["list_last_events"], "begin end")
+has_live_chunks = Value[bool, datetime, datetime](bool, _SQL["has_live_chunks"], "begin end")
+list_sessions_before = Column[str, datetime](str, _SQL["list_sessions_before"])
+list_sessions_with_stale_output = Rows[SessionSeq](SessionSeq, _SQL["list_sessions_with_stale_output"])
+list_expired_turns = Rows[ExpiredTurns, datetime | None](ExpiredTurns, _SQL["list_expired_turns"])
+forget_api_requests = Statement[datetime](_SQL["forget_api_requests"])
+forget_idempotency_keys = Statement[datetime](_SQL["forget_idempotency_keys"])
+forget_claims = Value[int, datetime](int, _SQL["forget_claims"])

@@ -10,8 +10,8 @@ from datetime import datetime
 from psycopg.rows import class_row
 
 from consolidator.database.partitions import Connection
-from consolidator.models.seal import SealedSessionRow, SealRow
-from consolidator.store.queries import fetch_all, fetch_column, fetch_one, load
+from consolidator.models.run import SealedSessionRow, SealRow
+from consolidator.store.queries import Column, FirstRow, Rows, fetch_column, load
 
 _SQL = load("log/seals")
 _BATCH = 500  # events fetched at once
@@ -45,27 +45,12 @@ class GuardFunction:
     source: str  # SHA-256 of its body, as hex digits
 
 
-async def seal(conn: Connection, *, run_id: str, now: datetime) -> SealRow | None:
-    """Seal what was recorded since the last seal, in the caller's transaction; return None if there is nothing."""
-    return await fetch_one(conn, SealRow, _SQL["seal"], {"run_id": run_id, "now": now})
-
-
 def hash_root(previous: bytes, sessions: Iterable[SealedSessionRow]) -> bytes:
     """Return the root over the root before it and chains, in order of session hash and seq."""
     root = hashlib.sha256(previous)
     for session in sessions:
         root.update(bytes(session.session_hash) + session.seq.to_bytes(8, "big") + bytes(session.hash))
     return root.digest()
-
-
-async def list_seals(conn: Connection) -> list[SealRow]:
-    """Return every seal, the first one first."""
-    return await fetch_all(conn, SealRow, _SQL["list"])
-
-
-async def list_sealed_sessions(conn: Connection, number: int) -> list[SealedSessionRow]:
-    """Return what a seal covers, in the order in which its root hashes it."""
-    return await fetch_all(conn, SealedSessionRow, _SQL["list_sealed"], {"number": number})
 
 
 async def stream_chains(conn: Connection) -> AsyncIterator[ChainedEvent]:
@@ -77,16 +62,6 @@ async def stream_chains(conn: Connection) -> AsyncIterator[ChainedEvent]:
             yield event
 
 
-async def find_broken_seals(conn: Connection) -> list[str]:
-    """Return the first sealed chains that are not there any more as they were sealed."""
-    return await fetch_column(conn, _SQL["find_broken_seals"])
-
-
-async def find_broken_beginnings(conn: Connection) -> list[str]:
-    """Return the first children whose chain does not begin with what their parent's log holds at the point."""
-    return await fetch_column(conn, _SQL["find_broken_beginnings"])
-
-
 async def find_foreign_pasts(conn: Connection) -> list[str]:
     """Return the first sessions that read another past, or have another parent, than their parents and logs say."""
     return [
@@ -95,11 +70,10 @@ async def find_foreign_pasts(conn: Connection) -> list[str]:
     ]
 
 
-async def find_rewritten_blobs(conn: Connection) -> list[str]:
-    """Return the first blobs whose content does not match their hash."""
-    return await fetch_column(conn, _SQL["find_rewritten_blobs"])
-
-
-async def list_guards(conn: Connection, names: Sequence[str]) -> list[GuardFunction]:
-    """Return the functions of these names that the database has."""
-    return await fetch_all(conn, GuardFunction, _SQL["list_guards"], {"names": list(names)})
+seal = FirstRow[SealRow, str, datetime](SealRow, _SQL["seal"], "run_id now")
+list_seals = Rows[SealRow](SealRow, _SQL["list"])
+list_sealed_sessions = Rows[SealedSessionRow, int](SealedSessionRow, _SQL["list_sealed"])
+find_broken_seals = Column[str](str, _SQL["find_broken_seals"])
+find_broken_beginnings = Column[str](str, _SQL["find_broken_beginnings"])
+find_rewritten_blobs = Column[str](str, _SQL["find_rewritten_blobs"])
+list_guards = Rows[GuardFunction, Sequence[str]](GuardFunction, _SQL["list_guards"])

@@ -9,9 +9,9 @@ from datetime import datetime
 from ulid import ULID
 
 from consolidator.database.partitions import Connection
-from consolidator.models.source import ErasureRow
+from consolidator.models.provenance import ErasureRow
 from consolidator.store.memory import rederive
-from consolidator.store.queries import execute, fetch_all, fetch_column, fetch_value, load
+from consolidator.store.queries import Column, Rows, Statement, Value, execute, fetch_all, fetch_value, load
 
 _SQL = load("memory/erasures")
 
@@ -29,16 +29,6 @@ class FamilyMember:
     events: int  # that are not pruned
 
 
-async def list_family(conn: Connection, sessions: Sequence[str]) -> list[FamilyMember]:
-    """Return sessions and all their descendants."""
-    return await fetch_all(conn, FamilyMember, _SQL["family"], {"ids": list(sessions)})
-
-
-async def list_sessions_of_peer(conn: Connection, peer: str) -> list[str]:
-    """Return the sessions with a peer."""
-    return await fetch_column(conn, _SQL["sessions_of_peer"], {"peer": peer})
-
-
 async def erase_session(conn: Connection, session: str, *, reason: str, now: datetime) -> int:
     """Erase a session and what was derived from it, and log that; return the number of erased events."""
     values = {"session": session}
@@ -52,21 +42,13 @@ async def erase_session(conn: Connection, session: str, *, reason: str, now: dat
     return int(await fetch_value(conn, _SQL["erase_session"], entry))
 
 
-async def erase_corrections(conn: Connection, peer: str) -> None:
-    """Erase what people told memory about a peer."""
-    await execute(conn, _SQL["erase_corrections"], {"peer": peer})
-
-
-async def erase_retired_procedures(conn: Connection, agent: str) -> int:
-    """Delete an agent's retired procedures; return how many there were."""
-    return await execute(conn, _SQL["erase_retired_procedures"], {"agent": agent})
-
-
-async def count_erasures(conn: Connection) -> int:
-    """Return how many sessions were ever erased; another number later means that one was erased in between."""
-    return int(await fetch_value(conn, _SQL["count"]))
-
-
 async def list_erasures(conn: Connection, *, limit: int = 50) -> list[ErasureRow]:
     """Return what was erased, when and why, the latest first."""
     return await fetch_all(conn, ErasureRow, _SQL["listing"], {"limit": limit})
+
+
+list_family = Rows[FamilyMember, Sequence[str]](FamilyMember, _SQL["family"])
+list_sessions_of_peer = Column[str, str](str, _SQL["sessions_of_peer"])
+erase_corrections = Statement[str](_SQL["erase_corrections"])
+erase_retired_procedures = Statement[str](_SQL["erase_retired_procedures"])
+count_erasures = Value[int](int, _SQL["count"])

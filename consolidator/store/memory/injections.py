@@ -16,7 +16,7 @@ from consolidator.models.fact import FactRow
 from consolidator.models.injection import FixOutcome, InjectionRow
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.solution import SolutionRow
-from consolidator.store.queries import execute, fetch_all, fetch_value, load, row_values
+from consolidator.store.queries import Rows, Statement, execute, fetch_all, fetch_value, load, row_values
 
 _SQL = load("memory/injections")
 MAX_JUDGED = 100  # injections of a session that are judged at once
@@ -59,21 +59,6 @@ async def find_call(conn: Connection, session_id: str, call_id: str) -> int | No
     return None if seq is None else int(seq)
 
 
-async def judge(conn: Connection, injection_id: str, outcome: FixOutcome) -> None:
-    """Store whether a fix was of use."""
-    await execute(conn, _SQL["judge"], {"id": injection_id, "outcome": outcome})
-
-
-async def delete_before(conn: Connection, cutoff: datetime) -> int:
-    """Delete the injections before a time; return how many."""
-    return await execute(conn, _SQL["delete_before"], {"cutoff": cutoff})
-
-
-async def sum_by_moment(conn: Connection, since: datetime) -> list[MomentSumsRow]:
-    """Return how often hooks answered since a time, by moment."""
-    return await fetch_all(conn, MomentSumsRow, _SQL["sum_by_moment"], {"since": since})
-
-
 async def list_standing_facts(
     conn: Connection, agent: str, project: str, kinds: Sequence[str], *, now: datetime, limit: int
 ) -> list[FactRow]:
@@ -90,3 +75,8 @@ async def list_confirmed_fixes(conn: Connection, agent: str, project: str, *, li
 
 def _values(agent: str, project: str) -> dict[str, Any]:
     return MemoryScope(agent, escape(project), OWNER).values()
+
+
+judge = Statement[str, FixOutcome](_SQL["judge"], "id outcome")
+delete_before = Statement[datetime](_SQL["delete_before"])
+sum_by_moment = Rows[MomentSumsRow, datetime](MomentSumsRow, _SQL["sum_by_moment"])

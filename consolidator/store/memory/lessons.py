@@ -16,11 +16,13 @@ from consolidator.database.partitions import Connection
 from consolidator.models.provenance import Provenance
 from consolidator.store.calls.upserts import Outcome, upsert_each
 from consolidator.store.queries import (
+    Column,
+    FirstRow,
+    Rows,
+    Statement,
     execute,
     execute_each,
     fetch_all,
-    fetch_column,
-    fetch_one,
     fetch_value,
     load,
     row_values,
@@ -99,11 +101,6 @@ async def retire_others(
     return int(await fetch_value(conn, _SQL["retire_others"], values))
 
 
-async def delete_retired(conn: Connection, person: str, project: str) -> None:
-    """Delete the retired lessons of a person's project, but not the mark of what a person has forgotten."""
-    await execute(conn, _SQL["delete_retired"], {"person": person, "project": project})
-
-
 async def list_lessons(
     conn: Connection,
     person: str,
@@ -132,21 +129,12 @@ async def list_lessons(
     return await fetch_all(conn, LessonRow, _SQL["listing"], values)
 
 
-async def list_warnings(conn: Connection, person: str, *, limit: int) -> list[LessonRow]:
-    """Return what warns a person's agents before a call, in all projects, the most helpful first."""
-    return await fetch_all(conn, LessonRow, _SQL["warnings"], {"person": person, "limit": limit})
-
-
-async def load_lesson(conn: Connection, lesson_id: str, person: str) -> LessonRow | None:
-    """Return a person's lesson, retired or not; None where there is none."""
-    return await fetch_one(conn, LessonRow, _SQL["by_id"], {"id": lesson_id, "person": person})
-
-
 async def forget(conn: Connection, lesson_id: str, *, now: datetime) -> None:
     """Leave nothing of a lesson but a mark that it is not to be learned again."""
     await execute(conn, _SQL["forget"], {"id": lesson_id, "now": now})
 
 
-async def list_projects(conn: Connection, person: str) -> list[str]:
-    """Return the projects in which a person has lessons."""
-    return await fetch_column(conn, _SQL["projects"], {"person": person})
+list_warnings = Rows[LessonRow, str, int](LessonRow, _SQL["warnings"], "person limit")
+delete_retired = Statement[str, str](_SQL["delete_retired"], "person project")
+load_lesson = FirstRow[LessonRow, str, str](LessonRow, _SQL["by_id"], "id person")
+list_projects = Column[str, str](str, _SQL["projects"])

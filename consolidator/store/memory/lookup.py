@@ -20,7 +20,7 @@ from consolidator.models.fact import (
 from consolidator.models.memory_filter import MemoryFilter, MemoryScope, SolutionFilter
 from consolidator.models.procedure import ProcedureRow, ToolProfileRow
 from consolidator.models.solution import SolutionRow
-from consolidator.store.queries import fetch_all, fetch_one, load
+from consolidator.store.queries import FirstRow, Rows, fetch_all, fetch_one, load
 from consolidator.store.select import fetch_selected, in_memories
 
 _SQL = load("memory/lookup")
@@ -100,11 +100,6 @@ async def find_procedures_for_request(conn: Connection, scope: MemoryScope, text
     return await fetch_all(conn, FittingProcedureRow, _SQL["procedures_for_request"], values)
 
 
-async def load_fact(conn: Connection, fact_id: str) -> FactRow | None:
-    """Return a fact; None where there is none."""
-    return await fetch_one(conn, FactRow, _SQL["fact_by_id"], {"id": fact_id})
-
-
 async def list_facts_of_project(conn: Connection, scope: MemoryScope, *, now: datetime, limit: int) -> list[FactRow]:
     """Return the facts of a project that are believed and true, those that most sessions support first."""
     return await fetch_all(conn, FactRow, _SQL["facts_of_project"], scope.values() | {"now": now, "limit": limit})
@@ -127,11 +122,6 @@ async def find_by_prefix(conn: Connection, prefix: str, kinds: Sequence[str], *,
     """Return what of these kinds has an id that begins so, at most `limit` of each kind."""
     values = {"first": prefix, "last": prefix + "z" * _MAX_ID_LENGTH, "kinds": list(kinds), "limit": limit}
     return await fetch_all(conn, NamedRow, _SQL["named_by_prefix"], values)
-
-
-async def load_cited_candidates(conn: Connection, ids: Sequence[str]) -> list[CitedCandidateRow]:
-    """Return the candidates that a fact cites, with their quotes, the oldest first."""
-    return await fetch_all(conn, CitedCandidateRow, _SQL["cited_candidates"], {"ids": list(ids)})
 
 
 async def list_rejected(conn: Connection, filters: MemoryFilter) -> list[CandidateRow]:
@@ -181,3 +171,7 @@ async def load_tool_profiles(conn: Connection, scope: MemoryScope) -> list[ToolP
     if of_project or scope.project_alone:
         return of_project
     return await fetch_all(conn, ToolProfileRow, query, {**values, "project": ""})
+
+
+load_fact = FirstRow[FactRow, str](FactRow, _SQL["fact_by_id"])
+load_cited_candidates = Rows[CitedCandidateRow, Sequence[str]](CitedCandidateRow, _SQL["cited_candidates"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import execute, fetch_value, load
+from consolidator.store.queries import Statement, execute, fetch_value, load
 
 _SQL = load("nights/executors")
 
@@ -23,6 +23,4 @@ async def try_lock(conn: Connection, executor: str, *, lease_seconds: int) -> bo
     return bool(await fetch_value(conn, _SQL["try_lock"], {"executor": executor}))
 
 
-async def unlock(conn: Connection, executor: str) -> None:
-    """Release the lock of a process."""
-    await execute(conn, _SQL["unlock"], {"executor": executor})
+unlock = Statement[str](_SQL["unlock"])

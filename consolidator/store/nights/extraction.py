@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import execute, execute_each, fetch_all, fetch_column, load
+from consolidator.store.queries import Column, Statement, execute_each, fetch_all, load
 
 _SQL = load("nights/extraction")
 
@@ -17,11 +17,6 @@ class ShareableSessions:
 
     first: str
     ids: list[str]
-
-
-async def list_unread_sessions(conn: Connection) -> list[str]:
-    """Return the sessions that were consolidated before a model was configured and still have these events."""
-    return await fetch_column(conn, _SQL["unread_sessions"])
 
 
 async def list_shareable(conn: Connection, session_ids: Sequence[str], *, size: int) -> dict[str, list[str]]:
@@ -36,16 +31,7 @@ async def advance_watermarks(conn: Connection, moves: Sequence[tuple[str, int, i
     return await execute_each(conn, _SQL["advance"], values) == len(values)
 
 
-async def finish_waiting(conn: Connection, session_id: str) -> None:
-    """Unmark a session if the model has read all that rules have learned from."""
-    await execute(conn, _SQL["finish_waiting"], {"id": session_id})
-
-
-async def list_waiting(conn: Connection) -> list[str]:
-    """Return the sessions with events that wait for the model."""
-    return await fetch_column(conn, _SQL["list_waiting"])
-
-
-async def stop_waiting(conn: Connection, session_id: str) -> None:
-    """Unmark a session: no model is configured any more."""
-    await execute(conn, _SQL["stop_waiting"], {"id": session_id})
+list_unread_sessions = Column[str](str, _SQL["unread_sessions"])
+finish_waiting = Statement[str](_SQL["finish_waiting"])
+list_waiting = Column[str](str, _SQL["list_waiting"])
+stop_waiting = Statement[str](_SQL["stop_waiting"])

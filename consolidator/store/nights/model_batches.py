@@ -8,8 +8,8 @@ from typing import Any
 
 from consolidator.database.jsonb import as_jsonb
 from consolidator.database.partitions import Connection
-from consolidator.models.model_call import ModelBatchRow, ModelQuestionRow
-from consolidator.store.queries import execute, fetch_all, fetch_value, load
+from consolidator.models.run import ModelBatchRow, ModelQuestionRow
+from consolidator.store.queries import Rows, Statement, Value, execute, fetch_value, load
 
 _SQL = load("nights/model_batches")
 SUBMITTING = "submitting"  # status of a batch before the provider has given it an id
@@ -39,11 +39,6 @@ async def queue_question(
     return bool(await execute(conn, _SQL["queue"], values))
 
 
-async def lock_queued(conn: Connection, *, limit: int) -> list[ModelQuestionRow]:
-    """Return queued questions, locked until the transaction ends."""
-    return await fetch_all(conn, ModelQuestionRow, _SQL["lock_queued"], {"limit": limit})
-
-
 async def save_batch(conn: Connection, batch_id: str, keys: Sequence[str], *, now: datetime, due: datetime) -> None:
     """Store a batch that is about to be submitted, with its questions."""
     await execute(conn, _SQL["save_batch"], {"id": batch_id, "status": SUBMITTING, "now": now, "due": due})
@@ -57,26 +52,13 @@ async def set_provider_id(conn: Connection, batch_id: str, provider_id: str, *, 
         await execute(conn, _SQL["move_questions"], values)
 
 
-async def list_open(conn: Connection) -> list[ModelBatchRow]:
-    """Return the batches that are not collected, the oldest first."""
-    return await fetch_all(conn, ModelBatchRow, _SQL["list_open"])
-
-
-async def list_unanswered(conn: Connection, batch_id: str) -> list[ModelQuestionRow]:
-    """Return the questions of a batch that have no answer yet."""
-    return await fetch_all(conn, ModelQuestionRow, _SQL["list_unanswered"], {"batch": batch_id})
-
-
-async def finish_question(conn: Connection, key: str, *, status: str) -> None:
-    """Mark a question as answered or failed; its request is deleted."""
-    await execute(conn, _SQL["finish_question"], {"key": key, "status": status})
-
-
 async def mark_collected(conn: Connection, batch_id: str, *, status: str, now: datetime) -> bool:
     """Mark a batch as collected; return False where another replica has collected it."""
     return bool(await execute(conn, _SQL["mark_collected"], {"id": batch_id, "status": status, "now": now}))
 
 
-async def count_pending(conn: Connection) -> int:
-    """Return how many questions have no answer yet."""
-    return int(await fetch_value(conn, _SQL["count_pending"]))
+lock_queued = Rows[ModelQuestionRow, int](ModelQuestionRow, _SQL["lock_queued"])
+finish_question = Statement[str, str](_SQL["finish_question"], "key status")
+list_open = Rows[ModelBatchRow](ModelBatchRow, _SQL["list_open"])
+list_unanswered = Rows[ModelQuestionRow, str](ModelQuestionRow, _SQL["list_unanswered"])
+count_pending = Value[int](int, _SQL["count_pending"])

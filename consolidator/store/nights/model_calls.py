@@ -12,7 +12,7 @@ from decimal import Decimal
 
 from consolidator.database.jsonb import escape, unescape
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import execute, fetch_all, fetch_column, fetch_one, fetch_value, load
+from consolidator.store.queries import Statement, execute, fetch_all, fetch_column, fetch_one, fetch_value, load
 
 _SQL = load("nights/model_calls")
 
@@ -97,11 +97,6 @@ async def list_answered(conn: Connection, keys: Sequence[str]) -> set[str]:
     return set(await fetch_column(conn, _SQL["list_answered"], {"keys": list(keys)}))
 
 
-async def delete_answer(conn: Connection, key: str) -> None:
-    """Delete an answer that turned out to be invalid."""
-    await execute(conn, _SQL["delete_answer"], {"key": key})
-
-
 async def load_spending(conn: Connection, run_id: str) -> RunSpending:
     """Lock a run's budget until the transaction ends, and return what the run has spent or reserved."""
     await execute(conn, _SQL["lock_budget"], {"run": run_id})
@@ -128,11 +123,6 @@ async def release_call(
     await execute(conn, _SQL["release"], values)
 
 
-async def set_outcome(conn: Connection, call_id: str, outcome: str) -> None:
-    """Change the outcome of a settled call."""
-    await execute(conn, _SQL["set_outcome"], {"id": call_id, "outcome": outcome})
-
-
 async def load_totals(conn: Connection, run_id: str) -> CallTotals:
     """Return what the calls of a run used together, over all replicas."""
     totals = await fetch_one(conn, CallTotals, _SQL["totals"], {"run": run_id})
@@ -155,3 +145,7 @@ async def find_outage(conn: Connection, run_id: str) -> str | None:
     """Return why none of a run's calls was answered; None if one was, or none was made."""
     outcome = await fetch_value(conn, _SQL["outage"], {"run": run_id})
     return None if outcome is None else str(outcome).removeprefix("failed: ModelUnavailable: ")
+
+
+delete_answer = Statement[str](_SQL["delete_answer"])
+set_outcome = Statement[str, str](_SQL["set_outcome"], "id outcome")

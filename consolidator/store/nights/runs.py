@@ -14,7 +14,19 @@ from consolidator.database.jsonb import dumps, escape
 from consolidator.database.partitions import Connection
 from consolidator.errors import NotFound
 from consolidator.models.run import ClaimRow, DeadLetterRow, RunRow, UnitKind
-from consolidator.store.queries import execute, execute_each, fetch_all, fetch_column, fetch_one, fetch_value, load
+from consolidator.store.queries import (
+    Column,
+    FirstRow,
+    Rows,
+    Statement,
+    Value,
+    execute,
+    execute_each,
+    fetch_all,
+    fetch_one,
+    fetch_value,
+    load,
+)
 
 _SQL = load("nights/runs")
 
@@ -110,19 +122,9 @@ async def get(conn: Connection, run_id: str) -> RunRow:
     return run
 
 
-async def is_unfinished(conn: Connection, run_id: str) -> bool:
-    """Tell whether a run has not ended."""
-    return bool(await fetch_value(conn, _SQL["is_unfinished"], {"run": run_id}))
-
-
 async def find_unfinished(conn: Connection, *, job: str, arguments: dict[str, Any]) -> RunRow | None:
     """Return the latest unfinished run of a job with these arguments."""
     return await fetch_one(conn, RunRow, _SQL["unfinished"], {"job": job, "arguments": Jsonb(arguments)})
-
-
-async def resume(conn: Connection, run_id: str, *, owner: str, now: datetime) -> None:
-    """Set a run to running again, with a new owner; one that is done stays done."""
-    await execute(conn, _SQL["resume"], {"run": run_id, "owner": owner, "now": now})
 
 
 async def last_scheduled(conn: Connection, job: str, *, max_attempts: int) -> datetime | None:
@@ -132,11 +134,6 @@ async def last_scheduled(conn: Connection, job: str, *, max_attempts: int) -> da
     """
     value: datetime | None = await fetch_value(conn, _SQL["last_scheduled"], {"job": job, "max_attempts": max_attempts})
     return value
-
-
-async def find_last_ended(conn: Connection, job: str) -> RunRow | None:
-    """Return the run of a job that ended last."""
-    return await fetch_one(conn, RunRow, _SQL["last_ended"], {"job": job})
 
 
 async def add_units(
@@ -168,11 +165,6 @@ async def _claim(conn: Connection, query: LiteralString, values: dict[str, Any],
     if not claimed:
         claimed = await fetch_all(conn, ClaimedUnit, query, {**values, "tried": True, "limit": 1})
     return sorted(claimed, key=lambda unit: unit.unit)
-
-
-async def list_unfinished(conn: Connection, run_id: str, *, phase: int, limit: int) -> list[str]:
-    """Return units of a phase that have not ended, those that were tried before last."""
-    return await fetch_column(conn, _SQL["unfinished_units"], {"run": run_id, "phase": phase, "limit": limit})
 
 
 async def release_others(conn: Connection, run_id: str, *, phase: int, names: Sequence[str], owner: str) -> None:
@@ -244,11 +236,6 @@ async def return_unit(
     return status
 
 
-async def count_dead_events(conn: Connection, run_id: str, kind: UnitKind, name: str, *, events: int) -> None:
-    """Count the events that a dead unit leaves unlearned."""
-    await execute(conn, _SQL["count_dead_events"], {"run": run_id, "kind": kind, "unit": name, "events": events})
-
-
 async def set_note(conn: Connection, run_id: str, kind: UnitKind, name: str, note: str | None) -> None:
     """Set a unit's note, such as what a merge changed."""
     values = {"run": run_id, "kind": kind, "unit": name, "note": None if note is None else escape(note)}
@@ -279,11 +266,6 @@ async def try_lock_job(conn: Connection, job: str) -> bool:
     The connection holds it until `unlock_job`, or until it ends.
     """
     return bool(await fetch_value(conn, _SQL["try_lock_job"], {"job": job}))
-
-
-async def unlock_job(conn: Connection, job: str) -> None:
-    """Release the lock of a job."""
-    await execute(conn, _SQL["unlock_job"], {"job": job})
 
 
 async def finish(
@@ -363,32 +345,20 @@ async def settle_dead_letters(
     await execute(conn, _SQL["settle_dead_letters"], values)
 
 
-async def list_holders(conn: Connection, run_id: str) -> list[LeaseHolder]:
-    """Return who holds units of a run."""
-    return await fetch_all(conn, LeaseHolder, _SQL["list_holders"], {"run": run_id})
-
-
-async def list_leased(conn: Connection, run_id: str, *, owner: str) -> list[ClaimedUnit]:
-    """Return the units of a run that an owner holds."""
-    return await fetch_all(conn, ClaimedUnit, _SQL["leased_units"], {"run": run_id, "owner": owner})
-
-
 async def release_units(conn: Connection, run_id: str, *, owner: str, count_attempt: bool = True) -> int:
     """Free all units that an owner holds; return how many. `count_attempt` if it died while working on them."""
     values = {"run": run_id, "owner": owner, "count_attempt": count_attempt}
     return await execute(conn, _SQL["release_units"], values)
 
 
-async def mark_interrupted(conn: Connection, run_id: str, *, now: datetime) -> None:
-    """Mark a running run as interrupted, unless a replica holds one of its units; it can be resumed."""
-    await execute(conn, _SQL["mark_interrupted"], {"run": run_id, "now": now})
-
-
-async def abandon_unfinished(conn: Connection, run_id: str, *, job: str, now: datetime) -> None:
-    """Mark the other unfinished runs of a job as failed: this run starts from the beginning."""
-    await execute(conn, _SQL["abandon_unfinished"], {"run": run_id, "job": job, "now": now})
-
-
-async def close_silent_runs(conn: Connection, *, since: datetime, now: datetime, jobs: Sequence[str]) -> None:
-    """Close unscheduled runs without a heartbeat since a time: runs of `jobs` as failed, others as interrupted."""
-    await execute(conn, _SQL["close_silent_runs"], {"since": since, "now": now, "jobs": list(jobs)})
+resume = Statement[str, str, datetime](_SQL["resume"], "run owner now")
+list_unfinished = Column[str, str, int, int](str, _SQL["unfinished_units"], "run phase limit")
+count_dead_events = Statement[str, UnitKind, str, int](_SQL["count_dead_events"], "run kind unit events")
+list_leased = Rows[ClaimedUnit, str, str](ClaimedUnit, _SQL["leased_units"], "run owner")
+mark_interrupted = Statement[str, datetime](_SQL["mark_interrupted"], "run now")
+abandon_unfinished = Statement[str, str, datetime](_SQL["abandon_unfinished"], "run job now")
+close_silent_runs = Statement[datetime, datetime, Sequence[str]](_SQL["close_silent_runs"], "since now jobs")
+is_unfinished = Value[bool, str](bool, _SQL["is_unfinished"])
+find_last_ended = FirstRow[RunRow, str](RunRow, _SQL["last_ended"])
+unlock_job = Statement[str](_SQL["unlock_job"])
+list_holders = Rows[LeaseHolder, str](LeaseHolder, _SQL["list_holders"])

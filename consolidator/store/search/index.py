@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from consolidator.database.partitions import Connection
-from consolidator.models.index import EpisodeRow, IndexedFactRow
-from consolidator.store.queries import execute, fetch_all, fetch_column, fetch_one, fetch_value, load
+from consolidator.models.digest import EpisodeRow, IndexedFactRow
+from consolidator.store.queries import Column, Rows, Statement, Value, execute, fetch_all, fetch_one, fetch_value, load
 
 _SQL = load("search/index")
 
@@ -155,11 +155,6 @@ async def load_fact_ids(conn: Connection, numbers: Sequence[int]) -> dict[int, s
     return {row.number: row.id for row in rows}
 
 
-async def is_rebuilding(conn: Connection) -> bool:
-    """Tell whether the index is being rebuilt, so that a search may miss documents."""
-    return bool(await fetch_value(conn, _SQL["is_rebuilding"]))
-
-
 async def load_version(conn: Connection) -> int | None:
     """Return the version of the words and texts that the index was made of; None where none was ever recorded."""
     value = await fetch_value(conn, _SQL["version"])
@@ -171,25 +166,10 @@ async def save_version(conn: Connection, version: int) -> None:
     await execute(conn, _SQL["save_version"], {"value": str(version).encode()})
 
 
-async def is_empty(conn: Connection) -> bool:
-    """Tell whether no words are indexed."""
-    return bool(await fetch_value(conn, _SQL["is_empty"]))
-
-
-async def load_turns(conn: Connection, numbers: Sequence[int]) -> list[TurnRow]:
-    """Return episodes by their numbers."""
-    return await fetch_all(conn, TurnRow, _SQL["turns"], {"numbers": list(numbers)})
-
-
 async def load_turns_of_events(conn: Connection, events: Sequence[tuple[str, int]]) -> list[TurnRow]:
     """Return the episodes of events, given as (session id, seq), that are still kept."""
     values = {"sessions": [session for session, _ in events], "seqs": [seq for _, seq in events]}
     return await fetch_all(conn, TurnRow, _SQL["turns_of_events"], values)
-
-
-async def load_facts(conn: Connection, numbers: Sequence[int]) -> list[ProvenFactRow]:
-    """Return facts by their numbers in the index, with the turns that prove them; superseded facts are left out."""
-    return await fetch_all(conn, ProvenFactRow, _SQL["facts"], {"numbers": list(numbers)})
 
 
 async def load_outdated_facts(
@@ -210,11 +190,6 @@ async def load_unindexed_facts(
     return await fetch_all(conn, UnindexedFactRow, _SQL["unindexed_among"], {"ids": list(ids), "limit": limit})
 
 
-async def delete_facts(conn: Connection, ids: Sequence[str]) -> None:
-    """Remove facts and their vectors from the index; their postings are removed by `remove_postings`."""
-    await execute(conn, _SQL["delete_facts"], {"ids": list(ids)})
-
-
 async def save_facts(conn: Connection, facts: Sequence[tuple[UnindexedFactRow, int]]) -> dict[str, int]:
     """Enter (fact, scope) into the index; return the number of each fact by its id."""
     values = {
@@ -224,11 +199,6 @@ async def save_facts(conn: Connection, facts: Sequence[tuple[UnindexedFactRow, i
         "texts": [fact.text for fact, _ in facts],
     }
     return {row.id: row.number for row in await fetch_all(conn, NumberedFactRow, _SQL["save_facts"], values)}
-
-
-async def count_recalls(conn: Connection, fact_ids: Sequence[str], now: datetime) -> None:
-    """Count that facts were recalled; a fact that another transaction has locked is skipped."""
-    await execute(conn, _SQL["count_recalls"], {"ids": list(fact_ids), "now": now})
 
 
 async def remove_turns(
@@ -245,28 +215,6 @@ async def clear(conn: Connection, *, vectors: bool) -> None:
     await execute(conn, _SQL["clear_vectors" if vectors else "delete_orphaned_vectors"])
 
 
-async def list_agents(conn: Connection) -> list[str]:
-    """Return the agents whose facts are or should be indexed."""
-    return await fetch_column(conn, _SQL["agents"])
-
-
-async def list_sessions(conn: Connection) -> list[str]:
-    """Return the sessions that have episodes."""
-    return await fetch_column(conn, _SQL["sessions"])
-
-
-async def lock_turns(conn: Connection, session: str, *, after: int, limit: int) -> list[ScopedTurnRow]:
-    """Return episodes of a session after a seq, locked so that nobody removes them."""
-    return await fetch_all(
-        conn, ScopedTurnRow, _SQL["lock_turns"], {"session": session, "after": after, "limit": limit}
-    )
-
-
-async def load_indexed_facts(conn: Connection, agent: str, *, after: int, limit: int) -> list[ScopedFactRow]:
-    """Return an agent's indexed facts after a number."""
-    return await fetch_all(conn, ScopedFactRow, _SQL["indexed_facts"], {"agent": agent, "after": after, "limit": limit})
-
-
 async def move_documents(conn: Connection, kind: str, scopes: Mapping[int, int]) -> None:
     """Move documents to other scopes; `scopes` are by document number."""
     if scopes:
@@ -278,3 +226,15 @@ async def count_documents(conn: Connection) -> DocumentTotals:
     totals = await fetch_one(conn, DocumentTotals, _SQL["count_documents"])
     assert totals is not None
     return totals
+
+
+lock_turns = Rows[ScopedTurnRow, str, int, int](ScopedTurnRow, _SQL["lock_turns"], "session after limit")
+load_indexed_facts = Rows[ScopedFactRow, str, int, int](ScopedFactRow, _SQL["indexed_facts"], "agent after limit")
+is_rebuilding = Value[bool](bool, _SQL["is_rebuilding"])
+is_empty = Value[bool](bool, _SQL["is_empty"])
+load_turns = Rows[TurnRow, Sequence[int]](TurnRow, _SQL["turns"])
+load_facts = Rows[ProvenFactRow, Sequence[int]](ProvenFactRow, _SQL["facts"])
+delete_facts = Statement[Sequence[str]](_SQL["delete_facts"])
+count_recalls = Statement[Sequence[str], datetime](_SQL["count_recalls"], "ids now")
+list_agents = Column[str](str, _SQL["agents"])
+list_sessions = Column[str](str, _SQL["sessions"])

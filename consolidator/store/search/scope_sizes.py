@@ -12,7 +12,7 @@ from typing import Any
 
 from consolidator.database.partitions import Connection
 from consolidator.models.memory_filter import MemoryScope
-from consolidator.store.queries import execute, fetch_all, load
+from consolidator.store.queries import Statement, execute, fetch_all, load
 
 _SQL = load("search/scope_sizes")
 _COUNTS = ("turns", "turn_words", "facts", "fact_words")
@@ -108,11 +108,6 @@ async def subtract_counts(conn: Connection, agent: str, counts: Mapping[int, Sco
     await execute(conn, _SQL["subtract_counts"], values)
 
 
-async def compact_counts(conn: Connection, agent: str) -> None:
-    """Sum the recorded changes of an agent's scopes; the caller holds the agent's lock."""
-    await execute(conn, _SQL["compact_counts"], {"agent": agent})
-
-
 async def load_corpus(conn: Connection, scope: MemoryScope) -> CorpusSums:
     """Return the scopes that a query may read, the largest first, and their size together.
 
@@ -135,3 +130,6 @@ async def load_fact_extents(conn: Connection, agent: str, scopes: Sequence[int])
     """Return how many facts, and words of facts, each of an agent's scopes has; scopes without any are left out."""
     rows = await fetch_all(conn, FactExtentRow, _SQL["fact_extents"], {"agent": agent, "scopes": list(scopes)})
     return {row.scope: row for row in rows}
+
+
+compact_counts = Statement[str](_SQL["compact_counts"])

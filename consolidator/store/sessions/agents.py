@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 from consolidator.database.jsonb import dumps
 from consolidator.database.partitions import Connection
 from consolidator.models.agent import AgentRow, AgentVersionRow
-from consolidator.store.queries import execute, fetch_all, fetch_one, load
+from consolidator.store.queries import FirstRow, Rows, Statement, execute, fetch_all, fetch_one, load
 
 _SQL = load("sessions/agents")
 
@@ -23,11 +23,6 @@ class LastVersion:
 
     version: int
     template_version: int
-
-
-async def get(conn: Connection, name: str) -> AgentRow | None:
-    """Return an agent's defaults; None where it has none."""
-    return await fetch_one(conn, AgentRow, _SQL["get"], {"name": name})
 
 
 async def list_all(conn: Connection, *, only: str | None = None, limit: int) -> list[AgentRow]:
@@ -70,11 +65,6 @@ async def add_version(
     await execute(conn, _SQL["add_version"], values)
 
 
-async def list_versions(conn: Connection, name: str, *, limit: int) -> list[AgentVersionRow]:
-    """Return an agent's versions, the latest first."""
-    return await fetch_all(conn, AgentVersionRow, _SQL["list_versions"], {"name": name, "limit": limit})
-
-
-async def delete(conn: Connection, name: str) -> None:
-    """Delete an agent's defaults; its history stays."""
-    await execute(conn, _SQL["delete"], {"name": name})
+list_versions = Rows[AgentVersionRow, str, int](AgentVersionRow, _SQL["list_versions"], "name limit")
+get = FirstRow[AgentRow, str](AgentRow, _SQL["get"])
+delete = Statement[str](_SQL["delete"])

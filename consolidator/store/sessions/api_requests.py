@@ -6,20 +6,10 @@ from dataclasses import asdict
 from datetime import datetime
 
 from consolidator.database.partitions import Connection
-from consolidator.models.api_request import UNDER_WAY, ApiRequestRow
-from consolidator.store.queries import execute, fetch_one, fetch_value, load
+from consolidator.models.credential import UNDER_WAY, ApiRequestRow
+from consolidator.store.queries import FirstRow, Value, execute, load
 
 _SQL = load("sessions/api_requests")
-
-
-async def try_lock(conn: Connection, credential: str, key: str) -> bool:
-    """Lock a key until the transaction ends; False while another transaction has it."""
-    return bool(await fetch_value(conn, _SQL["lock"], {"credential": credential, "key": key}))
-
-
-async def find(conn: Connection, credential: str, key: str, *, since: datetime) -> ApiRequestRow | None:
-    """Return the request that was answered under a key, if it was after `since`."""
-    return await fetch_one(conn, ApiRequestRow, _SQL["find"], {"credential": credential, "key": key, "since": since})
 
 
 async def remove_under_way(conn: Connection, credential: str, key: str, owner: str) -> None:
@@ -31,3 +21,7 @@ async def remove_under_way(conn: Connection, credential: str, key: str, owner: s
 async def add(conn: Connection, answered: ApiRequestRow) -> None:
     """Store an answer; it takes the place of one under way, or too old to be found."""
     await execute(conn, _SQL["add"], asdict(answered))
+
+
+find = FirstRow[ApiRequestRow, str, str, datetime](ApiRequestRow, _SQL["find"], "credential key since")
+try_lock = Value[bool, str, str](bool, _SQL["lock"], "credential key")

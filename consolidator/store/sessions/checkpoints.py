@@ -14,7 +14,7 @@ from consolidator.database import Connection
 from consolidator.database.jsonb import dumps, escape, unescape
 from consolidator.errors import NotFound
 from consolidator.models.checkpoint import CheckpointRow
-from consolidator.store.queries import execute, fetch_all, fetch_one, load, row_values
+from consolidator.store.queries import Statement, execute, fetch_all, fetch_one, load, row_values
 
 _SQL = load("sessions/checkpoints")
 
@@ -90,13 +90,11 @@ async def delete(conn: Connection, checkpoint_id: str) -> bool:
     return await execute(conn, _SQL["delete"], {"id": checkpoint_id}) > 0
 
 
-async def delete_expired(conn: Connection, *, now: datetime) -> int:
-    """Delete the checkpoints that have expired; return how many went."""
-    return await execute(conn, _SQL["delete_expired"], {"now": now})
-
-
 async def sum_spends(conn: Connection, session_id: str, *, at: datetime) -> SpendSum:
     """Return what a session's model calls took that began up to a time."""
     spent = await fetch_one(conn, SpendSum, _SQL["sum_spends"], {"session": session_id, "at": at})
     assert spent is not None
     return spent
+
+
+delete_expired = Statement[datetime](_SQL["delete_expired"])

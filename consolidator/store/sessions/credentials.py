@@ -9,7 +9,7 @@ from datetime import datetime
 
 from consolidator.database.partitions import Connection
 from consolidator.models.credential import CredentialRow
-from consolidator.store.queries import fetch_all, fetch_one, fetch_value, load
+from consolidator.store.queries import Rows, fetch_one, fetch_value, load
 
 _SQL = load("sessions/credentials")
 
@@ -37,11 +37,6 @@ async def add(
     return await fetch_value(conn, _SQL["add"], values | narrowing) is not None
 
 
-async def list_all(conn: Connection) -> list[CredentialRow]:
-    """Return every credential, the oldest first, revoked ones included."""
-    return await fetch_all(conn, CredentialRow, _SQL["list"])
-
-
 async def revoke(conn: Connection, name: str, *, now: datetime) -> bool:
     """Revoke a credential from now on; False if there is none of this name."""
     return await fetch_value(conn, _SQL["revoke"], {"name": name, "now": now}) is not None
@@ -51,3 +46,6 @@ async def find(conn: Connection, token_hash: bytes) -> CredentialRow | None:
     """Return the credential of a token, also one that is revoked or has expired."""
     found = await fetch_one(conn, _FoundCredential, _SQL["find"], {"token_hash": token_hash})
     return found if found is not None and hmac.compare_digest(bytes(found.token_hash), token_hash) else None
+
+
+list_all = Rows[CredentialRow](CredentialRow, _SQL["list"])

@@ -18,7 +18,7 @@ from consolidator.models.lineage import MAX_RANGES, Lineage, LineageRange, own_r
 from consolidator.models.payload import EventType
 from consolidator.store.log import events
 from consolidator.store.log.events import Span
-from consolidator.store.queries import execute, fetch_all, fetch_column, fetch_one, load
+from consolidator.store.queries import Column, Rows, Statement, execute, fetch_all, fetch_column, fetch_one, load
 
 _SQL = load("sessions/lineage")
 Mark = Literal["compaction", "scratchpad_set"]
@@ -103,11 +103,6 @@ def _to_range(row: _RangeRow) -> LineageRange:
     if row.created_at is None or row.last_event_at is None:
         return part
     return replace(part, bounds=(row.created_at, row.last_event_at))
-
-
-async def inherit_past(conn: Connection, session_id: str) -> None:
-    """Store what a new session reads of its ancestors: its parent's past up to the point where it left it."""
-    await execute(conn, _SQL["inherit_past"], {"session": session_id})
 
 
 async def set_past(conn: Connection, session_id: str, source_id: str, seq: int) -> None:
@@ -279,37 +274,12 @@ async def find_named_branch(conn: Connection, parent_id: str, name: str) -> str 
     return found[0] if found else None
 
 
-async def list_unfinished_steers(conn: Connection, parent_id: str) -> list[str]:
-    """Return the ids of a session's latest previews of steers in which something is open."""
-    return await fetch_column(conn, _SQL["list_unfinished_steers"], {"parent": parent_id})
-
-
-async def mark_committed(conn: Connection, branch_id: str, seq: int) -> None:
-    """Note at which event of the parent the steer of a branch stands now."""
-    await execute(conn, _SQL["mark_committed"], {"session": branch_id, "seq": seq})
-
-
-async def list_unfinished(conn: Connection, parent_id: str) -> list[UnfinishedChild]:
-    """Return the sub-agents of a session whose end its log does not have yet."""
-    return await fetch_all(conn, UnfinishedChild, _SQL["list_unfinished"], {"parent": parent_id})
-
-
-async def list_unfinished_among(conn: Connection, ids: Sequence[str]) -> list[str]:
-    """Return those of some sessions that are sub-agents whose end their parent's log does not have yet."""
-    return await fetch_column(conn, _SQL["list_unfinished_among"], {"ids": list(ids)})
-
-
 async def list_abandoned(conn: Connection, *, after: str, limit: int) -> list[AbandonedChild]:
     """Return sub-agents without an end in their parents' logs though they are done, or they or their parents ended.
 
     They are in the order of their ids, those after one.
     """
     return await fetch_all(conn, AbandonedChild, _SQL["list_abandoned"], {"after": after, "limit": limit})
-
-
-async def finish(conn: Connection, session_id: str) -> None:
-    """Note that the end of a sub-agent is in its parent's log, and fence whoever drives it yet."""
-    await execute(conn, _SQL["finish"], {"session": session_id})
 
 
 def span_of(part: LineageRange) -> Span:
@@ -327,3 +297,11 @@ def _shift(part: LineageRange, rows: list[EventRow]) -> list[EventRow]:
 def _shift_data(row: EventRow, shift: int) -> dict[str, Any]:
     kept_from = row.data.get("kept_from") if row.event_type == EventType.POLICY_DECISION else None
     return {**row.data, "kept_from": kept_from + shift} if isinstance(kept_from, int) else row.data
+
+
+inherit_past = Statement[str](_SQL["inherit_past"])
+list_unfinished_steers = Column[str, str](str, _SQL["list_unfinished_steers"])
+mark_committed = Statement[str, int](_SQL["mark_committed"], "session seq")
+list_unfinished = Rows[UnfinishedChild, str](UnfinishedChild, _SQL["list_unfinished"])
+list_unfinished_among = Column[str, Sequence[str]](str, _SQL["list_unfinished_among"])
+finish = Statement[str](_SQL["finish"])

@@ -18,7 +18,11 @@ from consolidator.errors import NotFound, UsageError
 from consolidator.models.session import SessionRow
 from consolidator.store.log.events import Span
 from consolidator.store.queries import (
+    Column,
+    FirstRow,
     RowQuery,
+    Rows,
+    Statement,
     execute,
     execute_each,
     fetch_all,
@@ -194,11 +198,6 @@ def not_found(session_id: str) -> NotFound:
     return NotFound(f"no session {session_id!r}; `consolidator session list` lists them")
 
 
-async def get_current(conn: Connection, key: str) -> SessionRow | None:
-    """Return the session that a key names now."""
-    return await fetch_one(conn, SessionRow, _SQL["get_current"], {"key": key})
-
-
 async def get_each(conn: Connection, ids: Sequence[str]) -> list[SessionRow]:
     """Return several sessions in the order of `ids`; missing ones are left out."""
     rows = await fetch_all(conn, SessionRow, _SQL["get_each"], {"ids": list(ids)}) if ids else []
@@ -228,25 +227,10 @@ async def list_first_messages(conn: Connection, ids: Sequence[str]) -> list[Firs
     return await fetch_all(conn, FirstMessage, _SQL["first_messages"], {**values, "characters": MAX_FIRST_CHARACTERS})
 
 
-async def list_ids(conn: Connection) -> list[str]:
-    """Return every session's id, roots first; an import of an export yields the same order."""
-    return await fetch_column(conn, _SQL["list_ids"])
-
-
-async def list_due(conn: Connection) -> list[DueSession]:
-    """Return the sessions with events that were not learned from, in order of agent and id."""
-    return await fetch_all(conn, DueSession, _SQL["list_due"])
-
-
 async def lock_watermarks(conn: Connection, spans: Sequence[Span]) -> bool:
     """Lock the sessions of spans; return whether the watermarks of all of them are still at `after`."""
     values = [{"id": span.session, "after": span.after} for span in spans]
     return await execute_each(conn, _SQL["lock_watermark"], values) == len(spans)
-
-
-async def mark_started(conn: Connection, session_id: str, seq: int) -> None:
-    """Move the settled and delivered marks past a session's first event, which nobody has to answer."""
-    await execute(conn, _SQL["mark_started"], {"id": session_id, "seq": seq})
 
 
 async def configure(
@@ -270,11 +254,6 @@ async def set_error(conn: Connection, session_id: str, error: str) -> None:
     await execute(conn, _SQL["set_error"], {"id": session_id, "error": escape(error)})
 
 
-async def retire(conn: Connection, session_id: str, *, hide: bool) -> None:
-    """Detach an ended session from its key, and clear what waits in it; with `hide` it is no longer listed."""
-    await execute(conn, _SQL["retire"], {"id": session_id, "hide": hide})
-
-
 async def make_current(conn: Connection, session_id: str) -> bool:
     """Make an open session the one that its key names; False if it has ended, is hidden or does not exist."""
     await execute(conn, _SQL["lock_key"], {"id": session_id})
@@ -284,11 +263,14 @@ async def make_current(conn: Connection, session_id: str) -> bool:
     return True
 
 
-async def mark_recorded(conn: Connection, session_id: str, by: str) -> None:
-    """Note that an import adds to a session: the runtime does not drive it any more."""
-    await execute(conn, _SQL["mark_recorded"], {"id": session_id, "by": by})
+async def retire(conn: Connection, session_id: str, *, hide: bool) -> None:
+    """Detach an ended session from its key, and clear what waits in it; with `hide` it is no longer listed."""
+    await execute(conn, _SQL["retire"], {"id": session_id, "hide": hide})
 
 
-async def release_key(conn: Connection, session_id: str) -> None:
-    """Detach a session from its key, which names none then."""
-    await execute(conn, _SQL["clear_current"], {"id": session_id})
+get_current = FirstRow[SessionRow, str](SessionRow, _SQL["get_current"])
+list_ids = Column[str](str, _SQL["list_ids"])
+list_due = Rows[DueSession](DueSession, _SQL["list_due"])
+mark_started = Statement[str, int](_SQL["mark_started"], "id seq")
+mark_recorded = Statement[str, str](_SQL["mark_recorded"], "id by")
+release_key = Statement[str](_SQL["clear_current"])

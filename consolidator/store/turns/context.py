@@ -16,7 +16,7 @@ from consolidator.models.event import Event, EventRow
 from consolidator.models.lineage import Lineage
 from consolidator.models.payload import EventType
 from consolidator.store.log import blobs, events
-from consolidator.store.queries import RowQuery, execute, fetch_all, fetch_one, fetch_value, load
+from consolidator.store.queries import FirstRow, RowQuery, Statement, Value, execute, fetch_all, load
 from consolidator.store.sessions.lineage import read_rows, span_of
 
 _SQL = load("turns/context")
@@ -104,20 +104,10 @@ class ScratchpadSetter:
     was_shown: bool
 
 
-async def find_scratchpad_setter(conn: Connection, session_id: str, seq: int) -> ScratchpadSetter | None:
-    """Return who set a scratchpad by an event; None where that is pruned."""
-    return await fetch_one(conn, ScratchpadSetter, _SQL["find_scratchpad_setter"], {"session": session_id, "seq": seq})
-
-
 async def read_compactions(conn: Connection, session_id: str) -> list[Event]:
     """Return a session's compactions, the latest last."""
     rows = await fetch_all(conn, EventRow, _SQL["read_compactions"], {"session": session_id})
     return await events.complete(conn, rows)
-
-
-async def count_compaction(conn: Connection, session_id: str) -> None:
-    """Increment the session's number of compactions."""
-    await execute(conn, _SQL["count_compaction"], {"session": session_id})
 
 
 async def read_window(conn: Connection, lineage: Lineage, *, after: int, upto: int, longest: int) -> list[Event]:
@@ -145,11 +135,6 @@ async def read_chunks(
     return [replace(chunk, delta=unescape(chunk.delta)) for chunk in chunks]
 
 
-async def has_deliveries(conn: Connection, session_id: str, channel: str) -> bool:
-    """Tell whether a channel acknowledged anything of a session."""
-    return bool(await fetch_value(conn, _SQL["has_deliveries"], {"session": session_id, "channel": channel}))
-
-
 async def _truncate_results(conn: Connection, rows: list[EventRow], max_bytes: int) -> None:
     """Replace the contents of large tool results by their ends, in place: what is not shown is not read."""
     results = [row for row in rows if row.event_type == EventType.TOOL_RESULT]
@@ -170,3 +155,10 @@ async def _truncate_results(conn: Connection, rows: list[EventRow], max_bytes: i
             parts = (end.decode("utf-8", "ignore") for end in (ends.head, ends.tail))
             row.data["content"] = f"\n[… {gap} bytes left out; the log has them …]\n".join(parts)
             row.data[blobs.REFS] = {name: ref for name, ref in refs.items() if name != "content"}
+
+
+find_scratchpad_setter = FirstRow[ScratchpadSetter, str, int](
+    ScratchpadSetter, _SQL["find_scratchpad_setter"], "session seq"
+)
+count_compaction = Statement[str](_SQL["count_compaction"])
+has_deliveries = Value[bool, str, str](bool, _SQL["has_deliveries"], "session channel")

@@ -10,7 +10,7 @@ from typing import Any
 from psycopg.types.json import Jsonb
 
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import execute, fetch_all, fetch_column, load
+from consolidator.store.queries import Column, Rows, Statement, fetch_all, load
 
 PENDING_CHANNEL = "consolidator_pending"  # of PostgreSQL's notifications; the payload is a session's id
 _SQL = load("turns/driving")
@@ -72,46 +72,12 @@ async def list_without_tools(
     return await fetch_all(conn, SessionWithoutTools, _SQL["list_without_tools"], values)
 
 
-async def note_missing_tools(conn: Connection, session_id: str, error: str, *, now: datetime) -> None:
-    """Store as a session's error that it waits for tools, unless somebody holds it or it has nothing to do."""
-    await execute(conn, _SQL["note_missing_tools"], {"id": session_id, "error": error, "now": now})
-
-
-async def note_missing_model(conn: Connection, error: str, *, now: datetime, limit: int) -> list[str]:
-    """Store as the error of pending sessions without a model that they wait for one; return the ids, of each once."""
-    return await fetch_column(conn, _SQL["note_missing_model"], {"error": error, "now": now, "limit": limit})
-
-
-async def clear_missing(conn: Connection, session_id: str, error: str) -> None:
-    """Remove such an error from a session: it is driven now."""
-    await execute(conn, _SQL["clear_missing"], {"id": session_id, "error": error})
-
-
-async def list_failing(conn: Connection, *, limit: int) -> list[FailingSession]:
-    """Return pending sessions whose last wakes failed, the most often failed first."""
-    return await fetch_all(conn, FailingSession, _SQL["list_failing"], {"limit": limit})
-
-
-async def begin_wake(conn: Connection, session_id: str, *, after: datetime) -> None:
-    """Count a wake as failed, to be tried again `after`, until `end_wake` says that it ended well."""
-    await execute(conn, _SQL["begin_wake"], {"id": session_id, "after": after})
-
-
-async def end_wake(conn: Connection, session_id: str) -> None:
-    """Note that a wake ended well."""
-    await execute(conn, _SQL["end_wake"], {"id": session_id})
-
-
-async def fail_wake(conn: Connection, session_id: str, *, after: datetime) -> None:
-    """Note that a wake failed: if anything is still open in the session, it is tried again `after`."""
-    await execute(conn, _SQL["fail_wake"], {"id": session_id, "after": after})
-
-
-async def undo_wake(conn: Connection, session_id: str) -> None:
-    """Forget a wake that was begun and handed back, or found another holder."""
-    await execute(conn, _SQL["undo_wake"], {"id": session_id})
-
-
-async def announce(conn: Connection, session_id: str) -> None:
-    """Tell drivers that a session can be taken."""
-    await execute(conn, _SQL["announce"], {"id": session_id})
+note_missing_tools = Statement[str, str, datetime](_SQL["note_missing_tools"], "id error now")
+note_missing_model = Column[str, str, datetime, int](str, _SQL["note_missing_model"], "error now limit")
+list_failing = Rows[FailingSession, int](FailingSession, _SQL["list_failing"])
+begin_wake = Statement[str, datetime](_SQL["begin_wake"], "id after")
+fail_wake = Statement[str, datetime](_SQL["fail_wake"], "id after")
+clear_missing = Statement[str, str](_SQL["clear_missing"], "id error")
+end_wake = Statement[str](_SQL["end_wake"])
+undo_wake = Statement[str](_SQL["undo_wake"])
+announce = Statement[str](_SQL["announce"])

@@ -10,7 +10,7 @@ from consolidator.database.jsonb import unescape
 from consolidator.database.partitions import Connection
 from consolidator.models.event import Event, EventRow
 from consolidator.store.log.events import BEGINNING, complete
-from consolidator.store.queries import execute, fetch_all, fetch_column, fetch_each, load
+from consolidator.store.queries import Column, Rows, execute, fetch_all, fetch_each, load
 
 FOLLOWED_CHANNEL = "consolidator_followed"  # of PostgreSQL's notifications; the payload is a session's id
 MAX_OPEN_EVENTS = 2_000  # after the event that begins a message, while it is open
@@ -58,16 +58,6 @@ class SessionMarks:
         return self.status == "ended" and not self.is_imported
 
 
-async def mark_followed(conn: Connection, session_ids: Sequence[str], *, seconds: float) -> list[str]:
-    """Have writers notify of these sessions for so long from now; return those that exist."""
-    return await fetch_column(conn, _SQL["mark_followed"], {"ids": list(session_ids), "seconds": seconds})
-
-
-async def read_marks(conn: Connection, session_ids: Sequence[str]) -> list[SessionMarks]:
-    """Return where sessions stand."""
-    return await fetch_all(conn, SessionMarks, _SQL["read_marks"], {"ids": list(session_ids)})
-
-
 async def find_last_mark(
     conn: Connection, session_id: str, upto: int, bounds: tuple[datetime, datetime]
 ) -> Event | None:
@@ -106,3 +96,7 @@ async def acknowledge(
     values = {"session": session_id, "surface": surface, "upto": upto, "after": upto - MAX_OPEN_EVENTS}
     values |= {"open": open_message, "piece": piece, "low": low - CLOCK_SKEW, "now": now}
     return await execute(conn, _SQL["acknowledge"], values)
+
+
+mark_followed = Column[str, Sequence[str], float](str, _SQL["mark_followed"], "ids seconds")
+read_marks = Rows[SessionMarks, Sequence[str]](SessionMarks, _SQL["read_marks"])

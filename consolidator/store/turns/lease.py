@@ -16,7 +16,7 @@ from consolidator.database.jsonb import dumps
 from consolidator.database.partitions import Connection
 from consolidator.errors import StaleEpoch
 from consolidator.models.session import SessionRow
-from consolidator.store.queries import execute, fetch_all, fetch_column, fetch_one, load
+from consolidator.store.queries import Column, FirstRow, Statement, execute, fetch_all, fetch_column, fetch_one, load
 
 _SQL = load("turns/lease")
 
@@ -63,11 +63,6 @@ async def acquire(
     return await fetch_one(conn, SessionRow, _SQL["acquire"], values)
 
 
-async def get_holder(conn: Connection, session_id: str) -> LeaseHolder | None:
-    """Return who holds a session; None if there is no such session."""
-    return await fetch_one(conn, LeaseHolder, _SQL["get_holder"], {"id": session_id})
-
-
 async def renew(conn: Connection, session_id: str, epoch: int, *, until: datetime) -> None:
     """Extend a lease; raise StaleEpoch if another harness has acquired the session."""
     if not await execute(conn, _SQL["renew"], {"id": session_id, "epoch": epoch, "until": until}):
@@ -81,11 +76,6 @@ async def poll_steering(conn: Connection, session_id: str, epoch: int, *, seen_s
     if state is None or not state.held:
         raise _stale(session_id, epoch)
     return state.steered
-
-
-async def release(conn: Connection, session_id: str, epoch: int) -> None:
-    """Release a session; do nothing if another harness has acquired it."""
-    await execute(conn, _SQL["release"], {"id": session_id, "epoch": epoch})
 
 
 async def release_settled(
@@ -133,11 +123,6 @@ async def set_attention(
     await execute(conn, _SQL["set_attention"], values)
 
 
-async def find_waiting_sessions(conn: Connection, call_id: str) -> list[str]:
-    """Return the open sessions in which a call of this id waits for a person."""
-    return await fetch_column(conn, _SQL["find_waiting_sessions"], {"call": call_id})
-
-
 async def lock_waiting_call(conn: Connection, call_id: str, session_id: str | None = None) -> WaitingCall | None:
     """Return the open session in which a call waits for a person, and lock it; only `session_id`, where given."""
     return await fetch_one(conn, WaitingCall, _SQL["lock_waiting_call"], {"call": call_id, "session": session_id})
@@ -166,10 +151,11 @@ async def patch_state(conn: Connection, session_id: str, change: Mapping[str, An
     await execute(conn, _SQL["patch_state"], {"id": session_id, "patch": Jsonb(dict(change), dumps=dumps)})
 
 
-async def add_turns(conn: Connection, session_id: str, turns: int) -> None:
-    """Add to a session's turns, which ended well."""
-    await execute(conn, _SQL["add_turns"], {"id": session_id, "turns": turns})
-
-
 def _stale(session_id: str, epoch: int) -> StaleEpoch:
     return StaleEpoch(f"session {session_id}: epoch {epoch} is over")
+
+
+get_holder = FirstRow[LeaseHolder, str](LeaseHolder, _SQL["get_holder"])
+release = Statement[str, int](_SQL["release"], "id epoch")
+find_waiting_sessions = Column[str, str](str, _SQL["find_waiting_sessions"])
+add_turns = Statement[str, int](_SQL["add_turns"], "id turns")

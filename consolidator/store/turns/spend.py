@@ -9,8 +9,8 @@ from decimal import Decimal
 from typing import Any
 
 from consolidator.database import Connection
-from consolidator.models.spend import SpendRow
-from consolidator.store.queries import execute, fetch_all, fetch_one, fetch_value, load
+from consolidator.models.run import SpendRow
+from consolidator.store.queries import FirstRow, execute, fetch_all, fetch_value, load
 
 _SQL = load("turns/spend")
 
@@ -52,11 +52,6 @@ async def list_budgets(conn: Connection, session_id: str) -> list[SessionBudget]
     return await fetch_all(conn, SessionBudget, _SQL["list_budgets"], {"session": session_id, "call": None})
 
 
-async def get_call(conn: Connection, call_id: str) -> SpendRow | None:
-    """Return a call's row; None if there is no such call."""
-    return await fetch_one(conn, SpendRow, _SQL["get_call"], {"call": call_id})
-
-
 async def settle(conn: Connection, values: Mapping[str, Any]) -> bool:
     """Replace a call's reserve by what it took; False if it was settled before."""
     return await execute(conn, _SQL["settle"], {**values, "session": None}) > 0
@@ -70,3 +65,6 @@ async def settle_open(conn: Connection, session_id: str, now: datetime) -> int:
 async def sum_costs(conn: Connection, values: Mapping[str, Any]) -> list[CostSum]:
     """Return what calls cost, summed by what `values` name."""
     return await fetch_all(conn, CostSum, _SQL["sum_costs"], values)
+
+
+get_call = FirstRow[SpendRow, str](SpendRow, _SQL["get_call"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from consolidator.service.sessions.comparing import compare_pair
+from consolidator.service.sessions.reruns import compare_pair
 from consolidator.ui.view import Entry, PageModule, PageRequest, route
 
 MAX_TURNS = 50  # that a page shows

@@ -261,10 +261,10 @@ async def test_what_another_process_learns_while_a_night_seals_is_in_the_next_se
         await conn.execute(learned.format(seq=2).encode())
         with psycopg.connect(dsn) as other:
             other.execute(learned.format(seq=1).encode())
-            first = await seals.seal(conn, run_id="r", now=clock.now())
+            first = await seals.seal(conn, "r", clock.now())
     assert await broken(log) == {}
     async with log.transaction() as conn:
-        second = await seals.seal(conn, run_id="r", now=clock.now())
+        second = await seals.seal(conn, "r", clock.now())
     assert [seal.sessions for seal in (first, second) if seal] == [1, 1]
     assert await broken(log) == {}
 

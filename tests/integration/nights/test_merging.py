@@ -14,7 +14,7 @@ from psycopg import sql
 from consolidator.clock import FrozenClock
 from consolidator.database import Connection, Database
 from consolidator.jobs.merging import agent_merge, solution_merge
-from consolidator.models.error_record import ErrorRecordRow
+from consolidator.models.digest import ErrorRecordRow
 from consolidator.models.memory_filter import ProcedureFilter
 from consolidator.service.memory.procedures import list_procedures
 from consolidator.settings import Settings

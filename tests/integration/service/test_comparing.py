@@ -10,9 +10,9 @@ from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
-from consolidator.runtime.rerun.recorded_runs import read_turns
-from consolidator.service.sessions import comparing
-from consolidator.service.sessions.comparing import ComparedPair, compare_pair
+from consolidator.runtime.rerun.recording import read_turns
+from consolidator.service.sessions import reruns
+from consolidator.service.sessions.reruns import ComparedPair, compare_pair
 from tests.support import log_events, user_message
 
 
@@ -37,7 +37,7 @@ async def compare_all(database: Database, limit: int) -> list[ComparedPair]:
         assert upto - after <= limit
         return await read_turns(*arguments, after=after, upto=upto)  # type: ignore[arg-type]
 
-    with patch.object(comparing, "read_turns", read_bounded):
+    with patch.object(reruns, "read_turns", read_bounded):
         while True:
             parts.append(await compare_pair(database, "left", "right", positions=positions, limit=limit))
             assert len(parts) < 100

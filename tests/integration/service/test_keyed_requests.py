@@ -11,7 +11,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import KeyReused, RequestUnderWay, UsageError
 from consolidator.jobs.retention import prune
-from consolidator.models.api_request import UNDER_WAY, ApiRequestRow
+from consolidator.models.credential import UNDER_WAY, ApiRequestRow
 from consolidator.process import machine_prefix
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.requests import LONGEST_WORK, Answer, KeyedRequest, answer_again, answer_once

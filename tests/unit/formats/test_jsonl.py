@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from consolidator.formats.base import Problem, Skipped
-from consolidator.formats.common import jsonl_reader
+from consolidator.formats.common import jsonl
 from consolidator.formats.common.json_parsing import MAX_DEPTH, parse_json
-from consolidator.formats.common.jsonl_reader import parse_head, read_objects
+from consolidator.formats.common.jsonl import parse_head, read_objects
 from consolidator.formats.common.log_files import find_files
 
 
@@ -81,8 +81,8 @@ def test_an_endless_integer_is_a_problem(tmp_path: Path) -> None:
 
 
 def test_a_line_beyond_the_bound_is_a_problem_and_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jsonl_reader, "MAX_LINE", 1_000_000)
-    monkeypatch.setattr(jsonl_reader, "_CHUNK", 100_000)
+    monkeypatch.setattr(jsonl, "MAX_LINE", 1_000_000)
+    monkeypatch.setattr(jsonl, "_CHUNK", 100_000)
     path = tmp_path / "log.jsonl"
     path.write_bytes(b'{"a":"' + b"x" * 20_000_000 + b'"}\n{"b":2}\n')
     tracemalloc.start()

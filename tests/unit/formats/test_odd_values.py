@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from consolidator.errors import InvalidEvent
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, Problem
-from consolidator.formats.common.line_guard import guard_line
+from consolidator.formats.common.jsonl import guard_line
 from consolidator.formats.registry import FORMATS, recognise_format
 from consolidator.models.event import NewEvent
 from consolidator.store.log import events

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from consolidator.formats.common.coercion import fit_payload
+from consolidator.formats.common.fields import fit_payload, occurred_at_field, to_utc_iso
 from consolidator.formats.common.project import derive_project
-from consolidator.formats.common.timestamps import occurred_at_field, to_utc_iso
 from consolidator.models.payload import EventType, check_payload
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from consolidator.formats.common import json_outline
-from consolidator.formats.common.json_outline import read_member_starts
+from consolidator.formats.common import json_members
+from consolidator.formats.common.json_members import read_member_starts
 from consolidator.formats.registry import HEAD_BYTES, recognise_format
 
 
@@ -102,8 +102,8 @@ def test_members_are_named_wherever_a_chunk_ends(tmp_path: Path, monkeypatch: py
     closing = ', {"z": 1}]' * (len(opening) - 1)
     path.write_text(opening[:-1] + json.dumps(value) + closing)
     for size in range(1, 40):
-        monkeypatch.setattr(json_outline, "_CHUNK", size)
-        monkeypatch.setattr(json_outline, "MAX_MEMBER_START", 9)
+        monkeypatch.setattr(json_members, "_CHUNK", size)
+        monkeypatch.setattr(json_members, "MAX_MEMBER_START", 9)
         names = [json.JSONDecoder().raw_decode(start.decode(), len(opening))[0] for start in read_member_starts(path)]
         assert names == list(value)
 
@@ -118,5 +118,5 @@ def test_a_large_file_is_read_as_far_as_the_limit_in_little_memory(
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 5_000_000 < path.stat().st_size
-    monkeypatch.setattr(json_outline, "MAX_SCANNED", 5_000_000)
+    monkeypatch.setattr(json_members, "MAX_SCANNED", 5_000_000)
     assert recognise_format(path) is None

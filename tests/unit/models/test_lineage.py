@@ -8,9 +8,14 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from consolidator.models.lineage import Lineage, LineageRange, own_range, whole_log
+from consolidator.models.lineage import Lineage, LineageRange, own_range
 
 Event = tuple[str, int]  # the session whose log holds it, and its seq there
+
+
+def whole_log(session_id: str, ancestors: tuple[LineageRange, ...] = ()) -> Lineage:
+    """Return a lineage of ranges of which nothing is pruned."""
+    return Lineage(own_range(session_id, base_seq=ancestors[-1].upto if ancestors else 0), ancestors)
 
 
 @dataclass

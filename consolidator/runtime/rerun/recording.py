@@ -1,0 +1,333 @@
+"""A recorded session as a rerun repeats it: what people said and changed, the results of its calls, and its turns.
+
+A call with the same tool and arguments has the result that it had; what people and programs did is done again at the
+same places. What the model changed itself is no part of it: a rerun's model changes that again, or does not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any, Literal
+
+from consolidator.database import Database
+from consolidator.errors import UsageError
+from consolidator.llm.prices import calculate_cost
+from consolidator.models.event import Event
+from consolidator.models.payload import EventType
+from consolidator.models.principal import Role, find_role, role_of
+from consolidator.models.session import SessionRow
+from consolidator.runtime.rerun.comparison import RecordedTurn, RunFold, canonical_arguments
+from consolidator.runtime.session.changes import SessionChange, apply_change
+from consolidator.runtime.session.outcome import Outcome
+from consolidator.runtime.session.scratchpad import ChangeScratchpad, ScratchpadEdit
+from consolidator.runtime.session.tasks import OUTCOMES, FinishTask, StartTask
+from consolidator.runtime.tools.arguments import BoundCall
+from consolidator.runtime.tools.tool import CallContext, Tool, Toolbox
+from consolidator.runtime.turn.sessions import send_message
+from consolidator.store.sessions import sessions
+from consolidator.store.sessions.lineage import find_event, load_lineage, read_lineage
+
+SURFACE = "rerun"  # where what was said is said again
+_PERSONS = (Role.USER, Role.OPERATOR)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedMessage:
+    """A person's message of a recorded session: one that began a turn, or a steer, said while one was under way."""
+
+    seq: int
+    text: str
+    speaker: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedChange:
+    """A change of a recorded session that was not the model's own."""
+
+    seq: int
+    change: SessionChange
+    principal: str
+
+
+Repeated = RecordedChange | RecordedMessage  # a message is a steer here
+
+
+def parse_change(event: Event) -> RecordedChange | None:
+    """Return what a person or program changed by an event; None where it is none of that."""
+    role = role_of(event.principal) or find_role(event.type, event.data)
+    if role is Role.AGENT:
+        return None
+    change = _create_change(event, is_persons=role in _PERSONS)
+    if change is None:
+        return None
+    principal = event.principal if event.principal and role in _PERSONS else Role.OPERATOR.value
+    return RecordedChange(event.seq, change, principal)
+
+
+def _create_change(event: Event, *, is_persons: bool) -> SessionChange | None:
+    data = event.data
+    if event.type is EventType.POLICY_DECISION and data.get("decision") == "scratchpad_set":
+        text = str(data.get("text") or "")
+        return ChangeScratchpad(ScratchpadEdit("replace", text), len(text))
+    if not is_persons:  # the harness abandons the task of a session that ends
+        return None
+    if event.type is EventType.TASK_START:
+        return StartTask(str(data.get("goal") or data.get("task_id")))
+    if event.type is EventType.TASK_END and data.get("outcome") in OUTCOMES:
+        return FinishTask(data["outcome"], data.get("note"))
+    return None
+
+
+class ChangeReplay:
+    """Makes recorded changes in another session, each once, in their order.
+
+    While a turn runs, nothing is made that the recording has after the turn: `turn_end` is the seq at which it ended.
+    """
+
+    def __init__(
+        self, database: Database, session_id: str, changes: Iterable[RecordedChange | RecordedMessage]
+    ) -> None:
+        self._database = database
+        self._session_id = session_id
+        self._changes = deque(sorted(changes, key=lambda change: change.seq))
+        self._lock = asyncio.Lock()  # calls of one answer run side by side
+        self.turn_end: int | None = None  # None: the recording's last turn
+
+    async def advance(self, seq: int) -> None:
+        """Make the changes that the recording has before a seq; one that does not fit the rerun is left out."""
+        limit = seq if self.turn_end is None else min(seq, self.turn_end)
+        async with self._lock:
+            while self._changes and self._changes[0].seq < limit:
+                recorded = self._changes.popleft()
+                try:
+                    await self._apply(recorded)
+                except UsageError:  # a task that the rerun's model opened or ended otherwise
+                    continue
+
+    def take_steer(self) -> RecordedMessage | None:
+        """Return the next steer of the turn that just ended, for which the rerun's turn was too short; else None."""
+        waiting = [change for change in self._changes if self.turn_end is None or change.seq < self.turn_end]
+        steer = next((change for change in waiting if isinstance(change, RecordedMessage)), None)
+        if steer is not None:
+            self._changes.remove(steer)
+        return steer
+
+    async def _apply(self, recorded: Repeated) -> None:
+        if isinstance(recorded, RecordedMessage):
+            await send_message(
+                self._database, self._session_id, recorded.text, mode="steer", speaker=recorded.speaker, surface=SURFACE
+            )
+            return
+        now = self._database.clock.now()
+        async with self._database.transaction() as conn:
+            await apply_change(conn, self._session_id, recorded.change, principal=recorded.principal, now=now)
+
+
+LoadResult = Callable[[int], Awaitable[Outcome | None]]  # the result that the log has at a seq
+Advance = Callable[[int], Awaitable[None]]  # has happen what the log has before a seq
+
+
+@dataclass(slots=True)
+class Recording:
+    """The results of a session's calls, each to be used once, in their order."""
+
+    load: LoadResult
+    advance: Advance | None = None
+    _seqs: dict[tuple[str, str], deque[int]] = field(default_factory=dict)
+    used: int = 0
+    missed: int = 0  # calls that the recording does not have, or not so often
+
+    def add(self, tool: str, arguments: Any, result_seq: int) -> None:
+        """Note that a call has its result at a seq."""
+        self._seqs.setdefault((tool, canonical_arguments(arguments)), deque()).append(result_seq)
+
+    async def take(self, tool: str, arguments: Any) -> Outcome | None:
+        """Return the next recorded result of a call; None where there is none left."""
+        seq = await self.pass_by(tool, arguments)
+        outcome = None if seq is None else await self.load(seq)
+        if outcome is None:
+            self.missed += 1
+        else:
+            self.used += 1
+        return outcome
+
+    async def pass_by(self, tool: str, arguments: Any) -> int | None:
+        """Return the seq of the next recorded result of a call, after what came before it; None where there is none."""
+        seqs = self._seqs.get((tool, canonical_arguments(arguments)))
+        if not seqs:
+            return None
+        seq = seqs.popleft()
+        if self.advance is not None:
+            await self.advance(seq)
+        return seq
+
+
+class RecordedToolbox(Toolbox):
+    """Tools whose calls are answered from a recording; a call that it does not have is not run.
+
+    With `live` such a call does run where its tool has no side effect. What changes only the session itself, always.
+    """
+
+    def __init__(self, tools: Iterable[Tool], recording: Recording, *, live: bool = False) -> None:
+        super().__init__(replace(tool, needs_approval=False) for tool in tools)  # nothing happens that needs one
+        self.recording = recording
+        self._live = live
+
+    def limited(self, names: Iterable[str] | None) -> RecordedToolbox:
+        """Return the toolbox with those tools alone; with None, itself."""
+        if names is None:
+            return self
+        allowed = set(names)
+        kept = [tool for name in self.names if name in allowed and (tool := self.get(name))]
+        return RecordedToolbox(kept, self.recording, live=self._live)
+
+    def in_dry_run(self) -> RecordedToolbox:
+        """Return itself: what the recording does not answer is a dry run already."""
+        return self
+
+    async def run(self, name: str, arguments: str | Mapping[str, Any] | None, call: CallContext) -> Outcome:
+        """Answer a call from the recording, else as a dry run."""
+        tool = self.get(name)
+        if tool is not None and tool.changes_session:
+            await self.recording.pass_by(name, arguments)
+            return await super().run(name, arguments, call)
+        recorded = await self.recording.take(name, arguments)
+        if recorded is not None:
+            return recorded
+        if tool is not None and not (self._live and not tool.side_effect):
+            text = canonical_arguments(arguments)
+            return Outcome(f"Dry run: {name} was not run. It would have been called with {text}.")
+        return await super().run(name, arguments, call)
+
+
+def stand_in(name: str) -> Tool:
+    """Return a tool that is known by its name alone: it takes any arguments, and runs nothing."""
+
+    def run_nothing() -> None:
+        """A tool of the recorded session."""
+
+    def bind(arguments: Mapping[str, Any], call: CallContext) -> BoundCall:
+        return run_nothing
+
+    schema = {"type": "object", "properties": {}, "additionalProperties": True}
+    return Tool(name, "A tool of the recorded session.", schema, run_nothing, bind)
+
+
+_PAGE = 200  # events read at once
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRun:
+    """What a recorded session has for a rerun."""
+
+    messages: list[RecordedMessage]
+    changes: list[RecordedChange]  # by people and programs, in their order
+    steers: list[RecordedMessage]  # said while a turn was under way, and no part of `messages`
+    calls: Recording
+
+
+async def read_past(
+    database: Database, session_id: str, *, after: int | None = None, upto: int | None = None
+) -> AsyncIterator[Event]:
+    """Yield the events of a session's past after a position, page by page; by default all that can be read."""
+    async with database.connection() as conn:
+        session = await sessions.get(conn, session_id)
+        lineage = await load_lineage(conn, session_id, session)
+    position = max(lineage.readable_after, lineage.begins_after if after is None else after)
+    end = session.head if upto is None else min(upto, session.head)
+    while position < end:
+        page_end = min(position + _PAGE, end)
+        async with database.connection() as conn:
+            page = await read_lineage(conn, lineage, after=position, upto=page_end)
+        for event in page:
+            yield event
+        position = page_end
+
+
+async def find_own_start(database: Database, session: SessionRow) -> int | None:
+    """Return the seq of the person's message that a session answered first itself; None if there is none.
+
+    Of a child that is its own first message, or the one that was open where it began; what its ancestors answered is
+    not its own.
+    """
+    answered_first = False
+    own: int | None = None
+    async for event in read_past(database, session.id, after=session.base_seq):
+        if _is_from_person(event):
+            own = event.seq
+            break
+        answered_first = answered_first or event.type is EventType.THINKING_START
+    low = session.base_seq if answered_first else 0
+    while low > 0:  # back to the message that was open, which is near in any case
+        low, upto = max(low - _PAGE, 0), low
+        page = read_past(database, session.id, after=low, upto=upto)
+        asked = [event.seq async for event in page if _is_from_person(event)]
+        if asked:
+            return asked[-1]
+    return own
+
+
+async def read_turns(
+    database: Database, session_id: str, *, after: int | None = None, upto: int | None = None
+) -> list[RecordedTurn]:
+    """Return the turns of a session's past between two positions; results of calls as their hash and beginning."""
+    fold = RunFold(_price)
+    async for event in read_past(database, session_id, after=after, upto=upto):
+        fold.feed(event)
+    return fold.turns
+
+
+async def read_recording(database: Database, session_id: str, *, after: int) -> RecordedRun:
+    """Return what people said and changed after a position, and the results of its calls, which are read when used."""
+
+    async def load(seq: int) -> Outcome | None:
+        async with database.connection() as conn:
+            session = await sessions.get(conn, session_id)
+            event = await find_event(conn, await load_lineage(conn, session_id, session), seq)
+        return None if event is None else _to_outcome(event)
+
+    messages: list[RecordedMessage] = []
+    changes: list[RecordedChange] = []
+    steers: list[RecordedMessage] = []
+    is_at_work = False
+    recording = Recording(load)
+    calls: dict[str, list[Event]] = {}  # without a result, by call_id: logs may reuse one
+    async for event in read_past(database, session_id, after=after):
+        data = event.data
+        if _is_from_person(event):
+            text, speaker = str(data.get("text") or ""), data.get("speaker")
+            if is_at_work and data.get("mode") == "steer" and messages:
+                steers.append(RecordedMessage(event.seq, text, speaker))
+            else:
+                messages.append(RecordedMessage(event.seq, text, speaker))
+            is_at_work = True
+        elif event.type is EventType.ASSISTANT_RESPONSE:
+            is_at_work = False  # unless it calls
+        elif event.type is EventType.TOOL_CALL:
+            is_at_work = True
+            calls.setdefault(str(data.get("call_id")), []).append(event)
+        elif event.type is EventType.TOOL_RESULT and (waiting := calls.get(str(data.get("call_id")))):
+            call = waiting.pop(0)
+            if data.get("status") != "uncertain":
+                recording.add(str(call.data.get("tool")), call.data.get("arguments"), event.seq)
+        elif (change := parse_change(event)) is not None:
+            changes.append(change)
+    return RecordedRun(messages, changes, steers, recording)
+
+
+def _is_from_person(event: Event) -> bool:
+    return event.type is EventType.USER_MESSAGE and event.data.get("origin", "user") == "user"
+
+
+def _to_outcome(event: Event) -> Outcome:
+    data = event.data
+    status: Literal["ok", "error"] = "error" if data.get("status") == "error" else "ok"
+    return Outcome(data.get("content", ""), status, data.get("reason"), data.get("state_patch"))
+
+
+def _price(model: str, input_tokens: int, cached_tokens: int, output_tokens: int) -> Decimal | None:
+    return calculate_cost(model, input_tokens=input_tokens, cached_tokens=cached_tokens, output_tokens=output_tokens)
