@@ -210,4 +210,5 @@ async def test_a_wrapper_that_never_worked_is_answered_with_the_call_without_it(
     clock.advance(DAY)
     await run_job(database, settings)
     failed = hook("PostToolUseFailure", error=refused, tool_name="Bash", tool_input={"command": "wrap bun run check"})
-    assert "run `bun run check` (worked in 4 of 4, in 4 sessions)" in (await ask(database, failed)).replace("'", "`")
+    told = "`wrap bun …` always fails (4 of 4: unrecognized subcommand 'bun'); without `wrap` it works: `bun run test`"
+    assert told in await ask(database, failed)
