@@ -11,7 +11,6 @@ from consolidator.models.lineage import Lineage
 from consolidator.models.session import SessionRow
 from consolidator.runtime.live.hub import open_hub
 from consolidator.runtime.live.items import Cursor, FollowedItem
-from consolidator.runtime.rerun.replay import ReplayedItem, replay
 from consolidator.store.log import events
 from consolidator.store.sessions import sessions
 from consolidator.store.sessions.lineage import load_lineage, read_lineage
@@ -77,12 +76,3 @@ def _first_seq(session: SessionRow, lineage: Lineage, *, after: int | None, last
     """Return the seq after which reading begins."""
     seq = max(lineage.readable_after, session.base_seq) if own else lineage.readable_after
     return max(seq, seq if after is None else after, seq if last is None else session.head - last)
-
-
-async def replay_session(
-    database: Database, session_name: str, *, channel: str | None = None
-) -> AsyncIterator[ReplayedItem]:
-    """Yield what people saw of a session, in order: on `channel`, else on the session's own."""
-    async with database.connection() as conn:
-        async for item in replay(conn, await sessions.find_session_id(conn, session_name), channel=channel):
-            yield item
