@@ -98,8 +98,7 @@ class Settings(BaseSettings):
         description="processes that learn from a large night's sessions; unset: one for each core, 1: none of its own",
     )
     night_engine: Literal["claims", "dbos"] = Field(
-        default="claims",
-        description="how processes share a night: `claims`, or `dbos`: workflows and queues of DBOS",
+        default="claims", description="how processes share a night: `claims`, or `dbos`: workflows and queues of DBOS"
     )
     lease_seconds: int = Field(
         default=300, ge=5, le=86_400, description="a claim not renewed for this long may be taken over"

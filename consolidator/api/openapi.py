@@ -60,20 +60,13 @@ def _add_example(described: dict[str, Any]) -> None:
 
 def _add_problems(described: dict[str, Any], *, with_body: bool, changes: bool) -> None:
     responses = described["responses"]
-    statuses = [
-        *_ALWAYS,
-        *(_WITH_BODY if with_body else ()),
-        *((409,) if changes else ()),
-    ]
+    statuses = [*_ALWAYS, *(_WITH_BODY if with_body else ()), *((409,) if changes else ())]
     for status in sorted(statuses):
         kinds = _STATUS_KINDS[status]
         responses[str(status)] = {
             "description": "; ".join(dict.fromkeys(kind.title for kind in kinds)),
             "content": {
-                problems.MEDIA_TYPE: {
-                    "schema": {"$ref": "#/components/schemas/Problem"},
-                    "example": _example(kinds[0]),
-                }
+                problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}, "example": _example(kinds[0])}
             },
         }
 

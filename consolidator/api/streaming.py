@@ -81,13 +81,7 @@ def _respond(call: Call, frames: AsyncGenerator[bytes, None], *, repeated: bool 
 
 
 async def _follow(
-    call: Call,
-    session_id: str,
-    after: Cursor,
-    message_seq: int | None,
-    *,
-    whole: bool = False,
-    history: bool = False,
+    call: Call, session_id: str, after: Cursor, message_seq: int | None, *, whole: bool = False, history: bool = False
 ) -> AsyncGenerator[bytes, None]:
     """Yield the frames of a session; with a message only until that one is settled, or nobody here can answer it."""
     error: str | None = None

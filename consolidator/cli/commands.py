@@ -166,10 +166,7 @@ ALIASES = {
     "task list": "session task", "task start": "session task", "tokenizer fetch": "tokenizer",
     "wake": "session wake",
 }  # fmt: skip
-OPTION_ALIASES = {
-    "session create": {"--ttl": "--session-ttl"},
-    "session spawn": {"--only": "--tool"},
-}
+OPTION_ALIASES = {"session create": {"--ttl": "--session-ttl"}, "session spawn": {"--only": "--tool"}}
 # What people type who come from other programs.
 SYNONYMS = {
     "ask": "recall", "search": "recall", "query": "recall", "list": "session list", "ls": "session list",

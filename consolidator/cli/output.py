@@ -121,11 +121,7 @@ def _cell(row: Any, column: str | Callable[[Any], Any]) -> Any:
 
 
 def emit(
-    value: T,
-    show: Table | Callable[[T], str | None] | str,
-    *,
-    as_json: bool,
-    encode: Callable[[T], Any] | None = None,
+    value: T, show: Table | Callable[[T], str | None] | str, *, as_json: bool, encode: Callable[[T], Any] | None = None
 ) -> None:
     """Print what a command returns: as JSON, through `encode` or its own `as_json`; else for people.
 

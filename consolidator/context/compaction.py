@@ -97,12 +97,7 @@ def tokens_to_keep(turns: Sequence[Turn], *, budget: int, room: int, count: Toke
 
 
 def plan_compaction(
-    events: Sequence[Event],
-    conversation: Conversation,
-    previous: Mapping[str, Any],
-    *,
-    keep: int,
-    count: TokenCounter,
+    events: Sequence[Event], conversation: Conversation, previous: Mapping[str, Any], *, keep: int, count: TokenCounter
 ) -> CompactionPlan | None:
     """Return what to compact so that the latest turns of `keep` tokens stay; None if there is nothing to compact."""
     turns = conversation.turns
@@ -164,10 +159,7 @@ def _collect_data(events: Sequence[Event], previous: Mapping[str, Any]) -> dict[
         for record in tracker.records
         if record.status in _UNRESOLVED
     ]
-    return {
-        "open_tasks": list(tasks.values())[-_MAX_TASKS:],
-        "unresolved_errors": [*earlier, *recent][-_MAX_ERRORS:],
-    }
+    return {"open_tasks": list(tasks.values())[-_MAX_TASKS:], "unresolved_errors": [*earlier, *recent][-_MAX_ERRORS:]}
 
 
 def _succeeded_operations(call: CompletedCall) -> set[str]:

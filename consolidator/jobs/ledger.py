@@ -152,12 +152,7 @@ class Ledger:
         await self._run_worker(phase, work, count_unlearned, self.settings.workers, names)
 
     async def _run_worker(
-        self,
-        phase: int,
-        work: Work,
-        count_unlearned: CountUnlearned,
-        workers: int,
-        names: Sequence[str] | None = None,
+        self, phase: int, work: Work, count_unlearned: CountUnlearned, workers: int, names: Sequence[str] | None = None
     ) -> None:
         while not self.stop.is_set():
             units = await (self._claim_units(phase, workers) if names is None else self._claim_named(phase, names))

@@ -12,22 +12,10 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from consolidator.errors import UsageError
-from consolidator.library.results import (
-    Explanation,
-    NightReport,
-    Recorded,
-    read_explanation,
-    read_night_report,
-)
+from consolidator.library.results import Explanation, NightReport, Recorded, read_explanation, read_night_report
 from consolidator.library.shared_database import DatabaseUse
 from consolidator.models.fact import FactRow
-from consolidator.models.memory_filter import (
-    OLD_NAMES,
-    FactFilter,
-    MemoryScope,
-    ProcedureFilter,
-    SolutionFilter,
-)
+from consolidator.models.memory_filter import OLD_NAMES, FactFilter, MemoryScope, ProcedureFilter, SolutionFilter
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
 from consolidator.service.database import Database

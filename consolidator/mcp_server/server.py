@@ -40,11 +40,7 @@ from consolidator.service.viewer import OWNER, Scope, Viewer
 from consolidator.settings import Settings
 
 MCP_PATH = "/mcp"
-_TOOL_SCOPES: tuple[frozenset[Scope], ...] = (
-    frozenset({"read"}),
-    frozenset({"record"}),
-    frozenset({"read", "record"}),
-)
+_TOOL_SCOPES: tuple[frozenset[Scope], ...] = (frozenset({"read"}), frozenset({"record"}), frozenset({"read", "record"}))
 _CALLER: ContextVar[Viewer] = ContextVar("caller")  # of the request; without one, tools fail
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False)

@@ -269,12 +269,7 @@ class MemoryTools:
         (Claude Code, Codex, Cursor), and not for a statement that shall hold (remember).
         """
         written = await record_events(
-            self.database,
-            session_key,
-            events,
-            project=project,
-            idempotency_key=idempotency_key,
-            viewer=self.viewer(),
+            self.database, session_key, events, project=project, idempotency_key=idempotency_key, viewer=self.viewer()
         )
         seqs = f"{written['first_seq']} to {written['last_seq']}"
         return f"{'was recorded already' if written['repeated'] else 'recorded'}: {written['session']}, events {seqs}"

@@ -101,11 +101,7 @@ class Lineage:
 
 
 def own_range(
-    session_id: str,
-    *,
-    base_seq: int,
-    pruned_to: int = 0,
-    bounds: tuple[datetime, datetime] = _ANY_TIME,
+    session_id: str, *, base_seq: int, pruned_to: int = 0, bounds: tuple[datetime, datetime] = _ANY_TIME
 ) -> LineageRange:
     """Return a session's own log as a range: its own events are those after `base_seq`."""
     return LineageRange(session_id, base_seq, 2**62, 0, bounds, max(base_seq, pruned_to))

@@ -78,11 +78,7 @@ async def restore_database(database: Database, path: Path) -> dict[str, str]:
 
 
 async def verify_database(
-    database: Database,
-    *,
-    exported_seals: Mapping[int, str] | None = None,
-    after: str = "",
-    limit: int | None = None,
+    database: Database, *, exported_seals: Mapping[int, str] | None = None, after: str = "", limit: int | None = None
 ) -> dict[str, list[str]]:
     """Return the first violations of each invariant, by its name; the schema has to match this version, too.
 

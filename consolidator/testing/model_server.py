@@ -281,12 +281,7 @@ async def _stream_completion(request_body: dict[str, Any], reply: ScriptedReply)
 def _format_tool_call(index: int, name: str, arguments: Any) -> dict[str, Any]:
     """Return a tool call in the protocol's form."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-    return {
-        "index": index,
-        "id": f"call_{index}",
-        "type": "function",
-        "function": {"name": name, "arguments": text},
-    }
+    return {"index": index, "id": f"call_{index}", "type": "function", "function": {"name": name, "arguments": text}}
 
 
 def _split_tool_call(call: dict[str, Any]) -> list[dict[str, Any]]:

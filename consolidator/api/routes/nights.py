@@ -59,8 +59,7 @@ async def start_run(call: Writing, body: NewRun) -> Response:
     """Run a job now: its scheduled run if that is due, else an unscheduled one."""
     age = None if body.older_than_days is None else timedelta(days=body.older_than_days)
     return await _start(
-        call,
-        lambda on: runs.run_job(on.database, on.settings, body.job, on.stop, older_than=age, force=body.force),
+        call, lambda on: runs.run_job(on.database, on.settings, body.job, on.stop, older_than=age, force=body.force)
     )
 
 
@@ -71,10 +70,7 @@ async def backfill(call: Writing, body: NewBackfill) -> Response:
     The same request resumes a run of it that was interrupted.
     """
     wanted = SessionFilter(body.session, body.agent, body.since, body.until, body.only, body.reprocess)
-    return await _start(
-        call,
-        lambda on: run_backfill(on.database, on.settings, wanted, on.stop, model=body.model),
-    )
+    return await _start(call, lambda on: run_backfill(on.database, on.settings, wanted, on.stop, model=body.model))
 
 
 @router.post("/retry", **operation("admin", StartedRun, 202, responses={404: {}}))
@@ -125,10 +121,7 @@ async def discard_revision(call: Writing, number: Number) -> Response:
 @router.post("/revisions/{number}/promote", **operation("admin", StartedRun, 202))
 async def promote_revision(call: Writing, number: Number) -> Response:
     """Make a draft the current revision."""
-    return await _start(
-        call,
-        lambda on: revisions.promote_revision(on.database, on.settings, number, on.stop),
-    )
+    return await _start(call, lambda on: revisions.promote_revision(on.database, on.settings, number, on.stop))
 
 
 @router.post("/revisions/restore", **operation("admin", StartedRun, 202, responses={404: {}}))

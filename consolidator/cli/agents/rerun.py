@@ -53,8 +53,7 @@ def rerun_command(
     source: Annotated[str, typer.Argument(metavar="BUNDLE|SESSION", help="The file of a bundle, or a session.")],
     *,
     from_seq: Annotated[
-        int | None,
-        typer.Option("--from", help="The person's message (seq) to begin with; by default its own first."),
+        int | None, typer.Option("--from", help="The person's message (seq) to begin with; by default its own first.")
     ] = None,
     options: RerunOptions,
     tools: ToolFiles = [],  # noqa: B006 - typer copies it

@@ -36,8 +36,7 @@ class PromptOptions:
         str | None, typer.Option(metavar="FILE", help="A template of the system prompt, with $name for parameters.")
     ] = None
     parameter: Annotated[
-        list[str] | None,
-        typer.Option("--parameter", metavar="NAME=VALUE", help="A parameter of the template; repeat."),
+        list[str] | None, typer.Option("--parameter", metavar="NAME=VALUE", help="A parameter of the template; repeat.")
     ] = None
     tool: ToolNames = None
     strategy: Strategy = None

@@ -40,10 +40,7 @@ BuiltinTools = Annotated[
 
 @asynccontextmanager
 async def open_tools(
-    files: Sequence[str],
-    commands: Sequence[str] = (),
-    mcp_config: str | None = None,
-    builtin: Sequence[str] = (),
+    files: Sequence[str], commands: Sequence[str] = (), mcp_config: str | None = None, builtin: Sequence[str] = ()
 ) -> AsyncIterator[list[Tool]]:
     """Yield the tools of files, of built-in groups, and of MCP servers, which run meanwhile. Raises UsageError."""
     tools = [

@@ -20,8 +20,7 @@ _MAX_LINES = 20  # of lost values that are named
 
 def export_command(
     format_name: Annotated[
-        str,
-        typer.Argument(metavar="FORMAT|SESSION", help="consolidator, claw0 or harness; with --bundle a session."),
+        str, typer.Argument(metavar="FORMAT|SESSION", help="consolidator, claw0 or harness; with --bundle a session.")
     ] = "consolidator",
     session: Annotated[list[str] | None, typer.Option(help="Only these sessions (id or its beginning).")] = None,
     output: Annotated[

@@ -96,8 +96,7 @@ def facts_command(
         return
     facts = run(
         lambda database, _: list_facts(
-            database,
-            FactFilter(**owner.values(), **options.values(database.clock.now()), query=query, limit=limit),
+            database, FactFilter(**owner.values(), **options.values(database.clock.now()), query=query, limit=limit)
         )
     )
     emit(facts, _print_flagged if options.flagged else _FACTS, as_json=as_json)
@@ -118,9 +117,7 @@ def forget_command(fact_id: FactId, as_json: AsJson = False) -> None:
 
 @facts_app.command("correct")
 def correct_command(
-    fact_id: FactId,
-    text: Annotated[str, typer.Argument(help="The sentence as it should be.")],
-    as_json: AsJson = False,
+    fact_id: FactId, text: Annotated[str, typer.Argument(help="The sentence as it should be.")], as_json: AsJson = False
 ) -> None:
     """Correct a fact. A person's word outranks whatever the logs say; the old fact keeps its history."""
     fact = run(lambda database, _: correct_fact(database, fact_id, text))

@@ -150,11 +150,7 @@ class _HarnessReader:
         generation = self._generations.pop(message_id)
         before, self._pending_lines = self._pending_lines, []
         last = before[-1] if before else {}
-        data: dict[str, Any] = {
-            "text": generation.text,
-            "incomplete": True,
-            **occurred_at_field(last.get("ts")),
-        }
+        data: dict[str, Any] = {"text": generation.text, "incomplete": True, **occurred_at_field(last.get("ts"))}
         if message_id != "None":
             data["message_id"] = message_id
         key = self._keys.next_key("incomplete", message_id, last.get("id"), generation.text)

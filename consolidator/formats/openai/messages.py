@@ -24,14 +24,7 @@ _HEAD_BYTES = 64 * 1024
 _SUFFIXES = (".json", ".jsonl", ".ndjson")
 _CLINE_FILE = "api_conversation_history.json"  # of a task of Cline, Roo Code and their descendants
 _MESSAGE_KEYS = ("messages", "traj", "conversation", "history", "trajectory")  # keys of a record's messages
-_RECORD_KEYS = (
-    "simulations",
-    "results",
-    "conversations",
-    "records",
-    "sessions",
-    "data",
-)  # keys of a file's records
+_RECORD_KEYS = ("simulations", "results", "conversations", "records", "sessions", "data")  # keys of a file's records
 _STARTS_WITH_MESSAGE = re.compile(rf'\A[\s\ufeff]*\[?\s*(?:\[\s*)?\{{\s*"role"\s*:\s*"(?:{"|".join(ROLES)})"')
 _CONTAINS_MESSAGES = re.compile(
     rf'"(?:{"|".join(_MESSAGE_KEYS)})"\s*:\s*\[\s*\{{[^{{}}\[\]]{{0,200}}"role"\s*:|"simulations"\s*:\s*\['

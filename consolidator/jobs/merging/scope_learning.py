@@ -113,12 +113,7 @@ def _mine(latest: Sequence[DigestArrays], rule: PublicationRule, min_roots: int)
 
 
 async def _load_texts(
-    conn: Connection,
-    agent: str,
-    project: str,
-    audience: Audience,
-    latest: Sequence[DigestArrays],
-    mined: MinedPatterns,
+    conn: Connection, agent: str, project: str, audience: Audience, latest: Sequence[DigestArrays], mined: MinedPatterns
 ) -> KeyTexts:
     """Return the texts of what recurs in digests: those that the last merge left, and what is missing from sessions."""
     wanted = await asyncio.to_thread(_find_recurring, latest, mined)

@@ -83,7 +83,7 @@ _HARMLESS_ARGUMENT = re.compile(
     r"ignore|encoding|description|explanation|justification|timeout\w*|(?:start|end)_?line(?:_one_indexed|_number)?|"
     r"startLine|endLine|view_range|line_(?:start|end|numbers?)|max_\w+|yield_time_ms|run_in_background|is_background|"
     r"blocking|login|case_sensitive|case_insensitive|include_pattern|exclude_pattern|is_regexp|should_read_entire_file|"
-    r"dangerouslyDisableSandbox|with_escalated_permissions|-[A-Za-z]",
+    r"dangerouslyDisableSandbox|with_escalated_permissions|-[A-Za-z]"
 )
 _DIRECTORY_ARGUMENTS = word_set("workdir cwd working_directory working_dir workingDirectory directory")
 _PATH_PATTERNS = word_set("glob include exclude include_pattern exclude_pattern")

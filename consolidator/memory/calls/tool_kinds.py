@@ -39,7 +39,7 @@ INSPECTING_PROGRAMS = word_set(
     """
 )
 INSPECTING_SUBCOMMANDS = {  # subcommands that change nothing
-    "git": word_set("status log diff show blame ls-files ls-tree branch grep reflog rev-parse describe"),
+    "git": word_set("status log diff show blame ls-files ls-tree branch grep reflog rev-parse describe")
 }
 SEARCHING_PROGRAMS = word_set(  # exit with 1 when they find nothing, or find a difference
     """

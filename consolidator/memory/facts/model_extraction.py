@@ -214,11 +214,7 @@ def _parse_date(text: str | None, zone: tzinfo | None = UTC) -> datetime | None:
 
 
 def _reject(
-    fact: Mapping[str, Any],
-    proofs: Sequence[Proof],
-    chunk: TranscriptChunk,
-    extractor: FactExtractor,
-    reason: str,
+    fact: Mapping[str, Any], proofs: Sequence[Proof], chunk: TranscriptChunk, extractor: FactExtractor, reason: str
 ) -> RejectedCandidate:
     line = proofs[0][0] if proofs else chunk.lines[0]
     return RejectedCandidate(

@@ -13,13 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from consolidator.memory.facts.candidates import (
-    ENDINGS,
-    EXPLICIT_EXTRACTORS,
-    TRUST_RANK,
-    Candidate,
-    trust_tier,
-)
+from consolidator.memory.facts.candidates import ENDINGS, EXPLICIT_EXTRACTORS, TRUST_RANK, Candidate, trust_tier
 from consolidator.memory.facts.endings import drop_ended
 from consolidator.memory.facts.instructions import is_same_order, order_key
 from consolidator.memory.facts.relations import canonical_relation

@@ -11,12 +11,7 @@ import hashlib
 import re
 from collections.abc import Callable
 
-from consolidator.memory.facts.candidates import (
-    ACCEPTED_EXTRACTOR,
-    REMEMBERED_EXTRACTOR,
-    Candidate,
-    SessionContext,
-)
+from consolidator.memory.facts.candidates import ACCEPTED_EXTRACTOR, REMEMBERED_EXTRACTOR, Candidate, SessionContext
 from consolidator.memory.facts.norms import is_norm
 from consolidator.memory.facts.orders import is_order
 from consolidator.memory.facts.reconcile import normalize_value

@@ -147,11 +147,7 @@ def _rejection(statement: Statement, quote: str, text: str) -> str | None:
 
 
 def _read_approval(
-    event: Event,
-    session: SessionContext,
-    redact: Callable[[str], str],
-    around: Sequence[Event],
-    proposals: Proposals,
+    event: Event, session: SessionContext, redact: Callable[[str], str], around: Sequence[Event], proposals: Proposals
 ) -> None:
     call = describe_approval(event, around)
     if call is None or not event.is_persons_word:

@@ -128,11 +128,7 @@ def _answers_of_path(lessons: list[Lesson], paths: list[str], error: str) -> Ite
 def _matches(lesson: Lesson, segment: Segment, directory: str | None) -> bool:
     """Whether a call's segment has the key of an always-failing lesson."""
     match = lesson.match
-    values = {
-        "program": segment.program,
-        "operation": segment.operation,
-        "directory": directory,
-    }
+    values = {"program": segment.program, "operation": segment.operation, "directory": directory}
     is_same = all(match[name] == value for name, value in values.items() if name in match)
     return (
         match["kind"] not in ("skill", "path")

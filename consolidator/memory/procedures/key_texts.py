@@ -25,12 +25,7 @@ from consolidator.memory.procedures.key_sums import KeySums
 
 ALWAYS, NEVER = 0, 1  # groups whose texts are all chosen, or never
 _LOOKED_UP_KINDS = ("use", "said", "after", "task")  # never chosen: they are looked up by key, as chances of others
-_GROUP_FIELDS = {
-    "const": slice(0, 3),
-    "given": slice(0, 3),
-    "shape": slice(0, 2),
-    "next": slice(0, -1),
-}  # by kind
+_GROUP_FIELDS = {"const": slice(0, 3), "given": slice(0, 3), "shape": slice(0, 2), "next": slice(0, -1)}  # by kind
 
 
 class KeyTexts:

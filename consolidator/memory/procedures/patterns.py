@@ -70,12 +70,7 @@ class Pattern:
     __slots__ = ("_log", "_occurrences", "cohesion", "support", "symbols")
 
     def __init__(
-        self,
-        symbols: tuple[int, ...],
-        support: int,
-        cohesion: float,
-        log: _SequenceLog,
-        occurrences: _Occurrences,
+        self, symbols: tuple[int, ...], support: int, cohesion: float, log: _SequenceLog, occurrences: _Occurrences
     ) -> None:
         self.symbols = symbols  # hashes
         self.support = support  # distinct roots

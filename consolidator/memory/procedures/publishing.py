@@ -121,12 +121,7 @@ class PublishedScope:
 
 
 def publish_scope(
-    mined: MinedPatterns,
-    texts: KeyTexts,
-    rule: PublicationRule = DEFAULT_RULE,
-    *,
-    agent: str = "",
-    project: str = "",
+    mined: MinedPatterns, texts: KeyTexts, rule: PublicationRule = DEFAULT_RULE, *, agent: str = "", project: str = ""
 ) -> PublishedScope:
     """Return the procedures that the rule selects, best first, and the profiles of all symbols."""
     profiles = build_profiles(mined.key_sums, texts)

@@ -258,10 +258,7 @@ def _compare_turns(left: RecordedTurn | None, right: RecordedTurn | None) -> Tur
     left_calls, right_calls = left.calls if left else [], right.calls if right else []
     pairs = _align([call.identity for call in left_calls], [call.identity for call in right_calls])
     calls = tuple(
-        _compare_calls(
-            None if one is None else left_calls[one],
-            None if other is None else right_calls[other],
-        )
+        _compare_calls(None if one is None else left_calls[one], None if other is None else right_calls[other])
         for one, other in pairs
     )
     if left is None or right is None:

@@ -43,12 +43,7 @@ class PlannedChange:
 
 
 async def apply_change(
-    conn: Connection,
-    session_id: str,
-    change: SessionChange,
-    *,
-    principal: str,
-    now: datetime,
+    conn: Connection, session_id: str, change: SessionChange, *, principal: str, now: datetime
 ) -> tuple[PlannedChange, AppendResult | None]:
     """Append a change to a session in the caller's transaction; None where there was nothing to append.
 

@@ -94,11 +94,7 @@ async def hydrate_session(
         open_task=None if session.open_task is None else await tasks.get_open_task(conn, session.id),
         scratchpad=Scratchpad(session.id, view.scratchpad or "", view.scratchpad_seq, settings.scratchpad_max_chars),
         children=await session_list.list_page(
-            conn,
-            SessionFilter(parent=session.id, hidden=True),
-            order="created",
-            limit=MAX_LISTED,
-            now=now,
+            conn, SessionFilter(parent=session.id, hidden=True), order="created", limit=MAX_LISTED, now=now
         ),
         checkpoints=[
             each for each in await checkpoints.list_of(conn, session.id, limit=MAX_LISTED) if not each.has_expired(now)

@@ -53,12 +53,7 @@ class ChannelDelivery:
         while self.sender is not None and self.delivered_to < session.head:
             async with self.harness.database.connection() as conn:
                 messages = await store.list_answers(
-                    conn,
-                    session.id,
-                    self.channel,
-                    after=self.delivered_to,
-                    bounds=session.ingest_bounds,
-                    limit=_PAGE,
+                    conn, session.id, self.channel, after=self.delivered_to, bounds=session.ingest_bounds, limit=_PAGE
                 )
             for message in messages:
                 if message.void_id is not None:

@@ -111,9 +111,7 @@ def plan_install(place: Place, settings: Settings) -> list[FileChange]:
     server = {"command": sys.executable, "args": SERVER_ARGUMENTS, "env": environment}
     return [
         _change(
-            place.settings,
-            client.new_hooks_file,
-            lambda text: add_hooks(client, text, sys.executable, PROGRAMS, home),
+            place.settings, client.new_hooks_file, lambda text: add_hooks(client, text, sys.executable, PROGRAMS, home)
         ),
         _change(
             place.servers,
@@ -163,10 +161,7 @@ def describe_install(place: Place) -> InstallState:
 
 
 async def import_history(
-    database: Database,
-    place: Place,
-    stop: asyncio.Event,
-    progress: Callable[[int, int, str], None] | None = None,
+    database: Database, place: Place, stop: asyncio.Event, progress: Callable[[int, int, str], None] | None = None
 ) -> ImportReport | None:
     """Import the sessions that a client has kept; None where it has kept none that can be read."""
     folders = [folder for folder in place.logs if path_exists(folder)] if place.client.has_log_format else []

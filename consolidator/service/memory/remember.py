@@ -58,11 +58,7 @@ class Remembered:
 
 
 async def remember(
-    database: Database,
-    statement: str,
-    scope: MemoryScope = MemoryScope(),
-    *,
-    viewer: Viewer = OWNER,
+    database: Database, statement: str, scope: MemoryScope = MemoryScope(), *, viewer: Viewer = OWNER
 ) -> Remembered:
     """Write a statement into the log and believe it: of the project if one is named, else of the peer, else the agent.
 
@@ -97,11 +93,7 @@ async def remember(
 
 
 async def forget(
-    database: Database,
-    words: str,
-    scope: MemoryScope = MemoryScope(),
-    *,
-    viewer: Viewer = OWNER,
+    database: Database, words: str, scope: MemoryScope = MemoryScope(), *, viewer: Viewer = OWNER
 ) -> Remembered:
     """Stop believing the fact of an id, of the beginning of one, or the only one that has these words; or a lesson.
 

@@ -43,12 +43,7 @@ class NightDigest:
 
 
 def compose_digest(
-    news: LearnedNews,
-    rules: Sequence[RuleProposal],
-    *,
-    told_waiting: Mapping[str, int],
-    now: datetime,
-    zone: tzinfo,
+    news: LearnedNews, rules: Sequence[RuleProposal], *, told_waiting: Mapping[str, int], now: datetime, zone: tzinfo
 ) -> NightDigest | None:
     """Return a digest of what is new, what failed again and what waits; None where nothing is new.
 

@@ -39,12 +39,7 @@ _PAGE_BYTES = 16 * 1024 * 1024  # of large values that are in memory at once
 
 
 async def stream_bundle(
-    database: Database,
-    session_name: str,
-    *,
-    exact: bool = False,
-    viewer: Viewer = OWNER,
-    lost: list[str] | None = None,
+    database: Database, session_name: str, *, exact: bool = False, viewer: Viewer = OWNER, lost: list[str] | None = None
 ) -> AsyncIterator[str]:
     """Yield the lines of a session's bundle; `exact` keeps credentials, which are redacted otherwise.
 

@@ -110,12 +110,7 @@ async def read_titles(conn: Connection, ids: Sequence[str]) -> dict[str, str]:
 
 
 async def list_children(
-    database: Database,
-    session_id: str,
-    *,
-    after: SessionCursor | None = None,
-    limit: int = 50,
-    viewer: Viewer = OWNER,
+    database: Database, session_id: str, *, after: SessionCursor | None = None, limit: int = 50, viewer: Viewer = OWNER
 ) -> SessionPage:
     """Return the sessions that came of a session, the newest first, page by page. Raises NotFound, and Forbidden."""
     parent = await load_session(database, session_id, "read", viewer=viewer)

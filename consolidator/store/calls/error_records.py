@@ -19,11 +19,7 @@ MAX_RECORDS = 1000  # the latest ones of a fingerprint, of which its solution is
 async def save(conn: Connection, rows: Sequence[ErrorRecordRow]) -> None:
     """Store failed calls, each with its present status; in the order in which a merge locks them."""
     values = [
-        row_values(row)
-        | {
-            "fingerprint": escape(row.fingerprint),
-            "record": as_jsonb(row.record),
-        }
+        row_values(row) | {"fingerprint": escape(row.fingerprint), "record": as_jsonb(row.record)}
         for row in sorted(rows, key=lambda row: (row.session_id, row.seq))
     ]
     await execute_each(conn, _SQL["save"], values)

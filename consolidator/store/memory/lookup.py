@@ -11,12 +11,7 @@ from sqlmodel import col, or_, select
 from consolidator.database.jsonb import escape
 from consolidator.database.partitions import Connection
 from consolidator.models.audience import audiences_for
-from consolidator.models.fact import (
-    CandidateRow,
-    CandidateTable,
-    CitedCandidateRow,
-    FactRow,
-)
+from consolidator.models.fact import CandidateRow, CandidateTable, CitedCandidateRow, FactRow
 from consolidator.models.memory_filter import MemoryFilter, MemoryScope, SolutionFilter
 from consolidator.models.procedure import ProcedureRow, ToolProfileRow
 from consolidator.models.solution import SolutionRow

@@ -30,12 +30,7 @@ def begin_call(reserve: Mapping[str, Any]) -> AppendStatement:
 
 
 def end_call(
-    call_id: str,
-    *,
-    cost: Decimal | None,
-    tokens: tuple[int, int, int] | None,
-    requested: Mapping[str, Any],
-    turns: int,
+    call_id: str, *, cost: Decimal | None, tokens: tuple[int, int, int] | None, requested: Mapping[str, Any], turns: int
 ) -> AppendStatement:
     """Append the end of a model call and settle it: its (input, cached, output) tokens, with None its reserve.
 

@@ -94,11 +94,7 @@ async def resolve(page: PageRequest) -> Response:
     form = page.form_fields
     outcome: Literal["ok", "failed"] = "ok" if _choose(form, "outcome", "ok", "failed") == "ok" else "failed"
     session = await people.resolve_call(
-        page.database,
-        form.get("call", ""),
-        outcome,
-        session_id=form.get("session") or None,
-        viewer=page.viewer,
+        page.database, form.get("call", ""), outcome, session_id=form.get("session") or None, viewer=page.viewer
     )
     return redirect(f"/attention?done=settled&session={session}")
 

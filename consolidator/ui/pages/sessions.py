@@ -115,12 +115,7 @@ async def _show_at(page: PageRequest, details: listing.SessionDetails, at: int) 
     session = details.session
     shown = await rebuild_context(services.database, services.settings, session.id, at, viewer=viewer)
     _, events = await access.load_events(
-        services.database,
-        session.id,
-        after=shown.at - EVENTS_BEFORE,
-        history=True,
-        limit=EVENTS_BEFORE,
-        viewer=viewer,
+        services.database, session.id, after=shown.at - EVENTS_BEFORE, history=True, limit=EVENTS_BEFORE, viewer=viewer
     )
     entries = fold_entries(event for event in events if event.seq <= shown.at)
     parts = [] if shown.context is None else _to_parts(shown.context.messages)
