@@ -265,12 +265,18 @@ async def _find_bound_fix(database: Database, scope: MemoryScope, situation: Sit
             continue  # what was done last time is no fix of this error
         if not _tells_a_step(row, bound=True):
             continue
-        if re.search(rf"\b{re.escape(str(suggestion['tool']))}\b[^.]*\bfirst\b", situation.text):
-            continue  # the error says it by itself
+        if _says_by_itself(situation.text, str(row.body["fixes"][0].get("description") or "")):
+            continue
         answer = _render("failure", FAILURE_NOTE, [Section("", [fix_item(row)])], tokens, dict(suggestion))
         if answer is not None:
             return answer
     return None
+
+
+def _says_by_itself(error: str, fix: str) -> bool:
+    """Whether an error says which tool to call first, or again, as a fix does: "Read it again before ..."."""
+    step = re.match(r"first call (\w+)", fix)
+    return step is not None and re.search(rf"\b{step[1]}\b[^.]*\b(?:first|again)\b", error) is not None
 
 
 def _told_item(known: dict[str, Lesson], told: Told, project: str) -> RecallItem | None:
