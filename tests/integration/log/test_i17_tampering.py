@@ -170,8 +170,8 @@ async def test_a_child_that_is_moved_to_another_parents_event_is_found(log: Data
         "update session set parent_id = null, parent_seq = null, kind = 'root' where id = '{grandchild}'",
         "update session set kind = 'branch' where id = '{child}'",
         "update session set simulated = true where id = '{child}'",
-        "insert into session (id, agent, root_id, parent_id, parent_seq, kind, created_at, last_event_at, "
-        "last_occurred_at) values ('x', 'coder', 't', 't', 2, 'fork', now(), now(), now()); "
+        "insert into session (id, agent, memory, root_id, parent_id, parent_seq, kind, created_at, last_event_at, "
+        "last_occurred_at) values ('x', 'coder', 'coder', 't', 't', 2, 'fork', now(), now(), now()); "
         "insert into session_lineage values ('x', 0, 't', 0, 2, -2)",
     ],
 )
