@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from consolidator.memory.calls.harm_rules import KNOWN_TOOLS
+from consolidator.memory.calls.installation import installed_packages
 from consolidator.memory.lessons.harm import name_harm, quote_reason
 from consolidator.memory.lessons.headlines import DECISIVE, is_lint_rule
 from consolidator.memory.lessons.history import (
@@ -98,6 +99,8 @@ def _collect(history: History) -> dict[str, _Command]:
         for segment in call.segments:
             if segment.is_trivial or segment.ok is None or (segment.ok and segment.is_hostile):
                 continue
+            if segment_purpose(segment) == "install" and installed_packages("bash", {"command": segment.call}):
+                continue  # of one package: not how the project is installed
             operation = segment.operation
             command = commands[operation]
             if segment.ok:
