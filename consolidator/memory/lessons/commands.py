@@ -76,8 +76,9 @@ class _Command:
         prefix = most_common(self.prefixes)
         calls = Counter({call: n for call, n in self.calls.items() if not _FILE.search(call.removeprefix(prefix))})
         call = most_common(calls) if calls else ""
-        is_usual = calls[call] >= max(3, MIN_USUAL_SHARE * self.calls.total()) and len(call) <= MAX_USUAL_CALL
-        return call if is_usual else prefix + operation
+        is_only = calls[call] == self.calls.total() >= MIN_SESSIONS
+        is_usual = is_only or calls[call] >= max(3, MIN_USUAL_SHARE * self.calls.total())
+        return call if is_usual and len(call) <= MAX_USUAL_CALL else prefix + operation
 
 
 def learn_commands(history: History) -> list[Lesson]:
