@@ -55,6 +55,7 @@ KNOWN_PACKAGES = word_set(
     email-validator aiosqlite asyncpg setuptools-scm cython
     """
 )
+_NAME = re.compile(r"@?\w[\w.@/+-]*\w|\w")
 _MIN_PART = 3  # characters of a part of a name that is compared with another name
 
 
@@ -76,6 +77,12 @@ def _packages(command: Command) -> tuple[str, ...]:
         return ()
     names = (_VERSION.sub("", word.strip("'\"")).lower() for word in (*verbs, *command.operands))
     return tuple(name for name in names if name and name not in _VERBS and not name.startswith((".", "/", "$")))
+
+
+def installs_unnamed(line: str, text: str) -> bool:
+    """Whether a shell line installs a package that a text, such as an error and the call that failed, does not name."""
+    named = frozenset(_NAME.findall(text))
+    return any(not is_package_of(package, named) for package in installed_packages("bash", {"command": line}))
 
 
 def is_package_of(package: str, names: Iterable[str]) -> bool:

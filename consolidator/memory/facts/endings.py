@@ -158,7 +158,7 @@ def _new_sentences(text: str, groups: dict[str, str]) -> Iterator[str]:
     new, what, who = groups.get("new"), groups.get("what"), groups.get("who", "")
     new = "" if new and (len(new.split()) > _MAX_WORDS or is_deictic(new, within=2)) else new
     if new and what:
-        yield f"{what} is {f'{at} ' if (at := groups.get('at')) else ''}{new}."
+        yield f"{what} is {at} {new}." if (at := groups.get("at")) else f"No, {what} is {new}."
     elif new and who.lower() == "i" and " from " in text:
         yield f"I live in {new}." if new[0].isupper() else f"I prefer {new}."
     elif new:
@@ -176,7 +176,10 @@ def ends(ending: Candidate, assertion: Candidate) -> bool:
     named = content_words(ending.value) - _NO_CONTENT
     value = content_words(assertion.value) - _NO_CONTENT
     words = value | content_words(f"{assertion.sentence} {assertion.predicate}")
-    if not value or not named <= words or len(named & value) < _MIN_SHARE[ending.predicate] * len(value):
+    # "What I said about the staging server" names it, and not where it is.
+    thing = content_words(assertion.predicate) - _NO_CONTENT if ending.predicate == TAKEN_BACK else set()
+    is_named = len(named & value) >= _MIN_SHARE[ending.predicate] * len(value) or (thing and thing <= named)
+    if not value or not named <= words or not is_named:
         return False
     return ending.predicate == TAKEN_BACK or not (
         assertion.predicate.startswith(("rule against", "does not use", "not "))

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from consolidator.memory.calls.installation import installs_unnamed
 from consolidator.memory.lessons.harm import quote_reason
 from consolidator.memory.lessons.headlines import DECISIVE, STRONG
 from consolidator.memory.lessons.history import Cases, History, TracedSession, code, folder, most_common
@@ -185,7 +186,7 @@ def _find_instead(key: Key, failures: list[_Failure]) -> str | None:
             match = next((s for s in worked if key not in set(keys_of(failure.session, call, s))), None)
             if match is not None:
                 shown = _without_operands(match) if is_flag or key[0] == "place" else match.shown
-                if shown is not None and not match.is_hostile:
+                if shown is not None and not match.is_hostile and not installs_unnamed(shown, segment.full_call):
                     counts[shown] += 1
                 break
     if not counts or counts.total() < MIN_INSTEAD_OF_FLAG * len(failures):

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from consolidator.memory.calls.harm_rules import KNOWN_TOOLS
+from consolidator.memory.calls.installation import installed_packages
 from consolidator.memory.lessons.harm import name_harm, quote_reason
 from consolidator.memory.lessons.headlines import DECISIVE, is_lint_rule
 from consolidator.memory.lessons.history import (
@@ -75,8 +76,9 @@ class _Command:
         prefix = most_common(self.prefixes)
         calls = Counter({call: n for call, n in self.calls.items() if not _FILE.search(call.removeprefix(prefix))})
         call = most_common(calls) if calls else ""
-        is_usual = calls[call] >= max(3, MIN_USUAL_SHARE * self.calls.total()) and len(call) <= MAX_USUAL_CALL
-        return call if is_usual else prefix + operation
+        is_only = calls[call] == self.calls.total() >= MIN_SESSIONS
+        is_usual = is_only or calls[call] >= max(3, MIN_USUAL_SHARE * self.calls.total())
+        return call if is_usual and len(call) <= MAX_USUAL_CALL else prefix + operation
 
 
 def learn_commands(history: History) -> list[Lesson]:
@@ -98,6 +100,8 @@ def _collect(history: History) -> dict[str, _Command]:
         for segment in call.segments:
             if segment.is_trivial or segment.ok is None or (segment.ok and segment.is_hostile):
                 continue
+            if segment_purpose(segment) == "install" and installed_packages("bash", {"command": segment.call}):
+                continue  # of one package: not how the project is installed
             operation = segment.operation
             command = commands[operation]
             if segment.ok:

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from consolidator.memory.calls.installation import installs_unnamed
 from consolidator.memory.lessons.harm import quote_reason
 from consolidator.memory.lessons.headlines import mask
 from consolidator.memory.lessons.history import (
@@ -53,7 +54,10 @@ def learn_fixes(history: History, explained: Collection[tuple[str, int]] = ()) -
             if failed is None or call.ok is not False or (session.session_id, call.seq) in explained:
                 continue
             fix, directory, is_variant = _find_fix(session, position, call, failed)
-            for headline in history.reasons(call):
+            reasons = history.reasons(call)
+            if fix and installs_unnamed(fix, " ".join([failed.full_call, *(reason.text for reason in reasons)])):
+                fix = None  # what an error asks for is told, not whatever was installed after it
+            for headline in reasons:
                 cases[headline.key].append(
                     _Case(session, call, headline.text, failed.operation, fix, directory, is_variant)
                 )

@@ -24,7 +24,7 @@ MIN_ANSWER_COVERAGE = 0.5  # of the weight of a question's words: turns near eac
 MANY_WORDS, MIN_COVERAGE_OF_MANY = 3, 0.34  # or so many of the words, and this
 MIN_FACT_COVERAGE = 0.28  # a fact is short: one of three words ("tabs or spaces for indentation?") is much
 STATED_COVERAGE = 0.8  # of a question's words: who states so many of them answers it
-MIN_COVERAGE_BESIDE = 0.5  # of an agent's turn that is told beside such an answer
+MIN_COVERAGE_BESIDE = 0.5  # of a turn that is told beside such an answer
 MAX_ANSWERS_READ = 20  # of the best items
 NEAR = 4  # turns of a session on each side that are read with one
 MIN_DOCUMENTS = 1000  # that a log is taken to have: of a few, most words seem to tell nothing
@@ -92,14 +92,24 @@ def has_answer(question: PromptWords, items: Sequence[RecallItem]) -> bool:
 
 
 def drop_narration(question: PromptWords, items: Sequence[RecallItem]) -> list[RecallItem]:
-    """Return items without what an agent only says of the subject, where a person's statement answers a question."""
-    if not any(_answers(item, question) for item in items):
-        return list(items)
+    """Return items without what is only said near the subject, where a person's statement answers a question.
+
+    That is what agents say; where a fact is the answer, what people say, too. A turn that repeats another is left out.
+    """
+    answers = [item for item in items if _answers(item, question)]
+    aside = [item for item in items if _is_agents_turn(item) or (item.kind == "episode" and _has_fact(answers))]
+    dropped = {item.citation for item in aside if question.coverage_of(item.searched) < MIN_COVERAGE_BESIDE}
+    first = {(item.kind, tuple(split_words(item.searched))): item.citation for item in reversed(items)}
     return [
         item
         for item in items
-        if not _is_agents_turn(item) or question.coverage_of(item.searched) >= MIN_COVERAGE_BESIDE
+        if not (answers and item.citation in dropped)
+        and first[item.kind, tuple(split_words(item.searched))] == item.citation
     ]
+
+
+def _has_fact(items: Iterable[RecallItem]) -> bool:
+    return any(item.kind == "fact" for item in items)
 
 
 def _answers(item: RecallItem, question: PromptWords) -> bool:

@@ -5,29 +5,27 @@ Pure. It stays known to people, who see it marked.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from consolidator.memory.calls.harm import find_harm, line_harm
-from consolidator.memory.calls.installation import installed_packages, is_package_of
+from consolidator.memory.calls.installation import installs_unnamed
 from consolidator.memory.calls.symbols import SHELL_PREFIX, is_shell_symbol
 from consolidator.memory.solutions.error_records import ErrorRecord
 
 UNNAMED_PACKAGE = "installs a package that the error does not name"
-_NAME = re.compile(r"@?\w[\w.@/+-]*\w|\w")
 
 
 def fix_harm(record: ErrorRecord, project: str | None) -> str | None:
     """Return why the fix of a record is repeated to no agent; None for a harmless one."""
     calls = list(_calls_of(record))
-    named = frozenset(_NAME.findall(f"{record.headline} {record.quote} {record.failing}"))
-    return next(_harms(calls, named, project), None)
+    said = f"{record.headline} {record.quote} {record.failing}"
+    return next(_harms(calls, said, project), None)
 
 
 def quote_harm(quote: str) -> str | None:
     """Return why a quoted call, perhaps with its error after it, is repeated to no agent."""
     lines = dict.fromkeys((quote, quote.partition(": ")[0]))
-    return next(_harms([(SHELL_PREFIX, {"": line}) for line in lines], frozenset(), None), None)
+    return next(_harms([(SHELL_PREFIX, {"": line}) for line in lines], "", None), None)
 
 
 def _calls_of(record: ErrorRecord) -> Iterator[tuple[str, dict[str, str]]]:
@@ -43,7 +41,7 @@ def _calls_of(record: ErrorRecord) -> Iterator[tuple[str, dict[str, str]]]:
             yield step.symbol, {"text": step.detail}
 
 
-def _harms(calls: Sequence[tuple[str, dict[str, str]]], named: frozenset[str], project: str | None) -> Iterator[str]:
+def _harms(calls: Sequence[tuple[str, dict[str, str]]], said: str, project: str | None) -> Iterator[str]:
     for symbol, texts in calls:
         if not is_shell_symbol(symbol):
             tool = symbol.split(" ", 1)[0]
@@ -54,5 +52,5 @@ def _harms(calls: Sequence[tuple[str, dict[str, str]]], named: frozenset[str], p
         for line in texts.values():
             if harm := line_harm(line, project):
                 yield harm
-            if any(not is_package_of(package, named) for package in installed_packages("bash", {"command": line})):
+            if installs_unnamed(line, said):
                 yield UNNAMED_PACKAGE

@@ -137,6 +137,18 @@ async def test_a_question_that_somebody_has_answered_is_told_the_answer_alone(
     assert len((await recall(database, "which tests of a database table ran?", MemoryScope(project="shop"))).items) > 10
 
 
+async def test_beside_a_believed_answer_stands_no_other_order_and_no_repetition(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    statements = ("Never commit to main.", "The staging database is at db.internal.", "Please always use tabs.")
+    for session in ("one", "two", "three"):
+        await log_events(database, session, [user_message(each) for each in statements], project="shop")
+    await run_next_night(database, clock, settings)
+    asked = await recall(database, "what is the staging database?", MemoryScope(project="shop"))
+    assert sorted(item.kind for item in asked.items) == ["episode", "fact"]
+    assert all("db.internal" in item.line for item in asked.items)
+
+
 async def test_a_project_with_few_facts_is_answered_with_all_of_them(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:

@@ -424,6 +424,8 @@ TAKEN_BACK = [
     ("Our database is MySQL 8.", "Actually, it's Postgres 16, not MySQL.", "MySQL", "Postgres 16"),
     ("From now on always use tabs.", "Stop using tabs, use spaces.", "tabs", "spaces"),
     ("Always use tabs for indentation.", "Forget what I said about tabs.", "tabs", None),
+    ("The mail relay lives at host7.example.", "Forget what I said about the mail relay.", "host7", None),
+    ("The mail queue is called out_a.", "The mail queue is not out_a, it is out_b.", "out_a", "out_b"),
     ("Never push to main.", "Forget the rule about pushing to main.", "main", None),
     ("I prefer tabs over spaces.", "I don't prefer tabs anymore.", "tabs", None),
     ("I live in Vienna.", "I moved from Vienna to Graz.", "Vienna", "Graz"),
@@ -461,6 +463,7 @@ def test_a_correction_ends_what_it_corrects(first: str, then: str, old: str, new
         ("We use pnpm for packages.", "Do we no longer use pnpm?"),
         ("We use pnpm for packages.", "> we no longer use pnpm"),
         ("Our database is MySQL 8.", "Stop using it."),
+        ("The mail relay lives at host7.example.", "Forget what I said about the relay."),  # which one?
     ],
 )
 def test_what_is_said_of_something_else_ends_nothing(first: str, then: str) -> None:

@@ -149,6 +149,11 @@ def test_the_call_that_is_often_made_is_told_not_one_calls_own() -> None:
     assert of_kind(learn(3, write), "command")[0].line == "Tests: `go test ./...` (worked 12 of 12)."
 
 
+def test_the_only_call_that_was_ever_made_is_told_whole() -> None:
+    logs = [CallLog(name).run("alembic upgrade head", "done") for name in ("s1", "s2")]
+    assert [lesson.instead for lesson in learn_lessons([log.trace() for log in logs])] == ["alembic upgrade head"]
+
+
 def test_files_that_often_change_alone_are_not_told_at_a_start() -> None:
     def write(count: int) -> Callable[[CallLog], object]:
         def changes(log: CallLog) -> None:
