@@ -37,6 +37,23 @@ class AgentRow:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedTemplate:
+    """A template of system prompts by the agent that has it."""
+
+    name: str  # the agent's
+    version: int | None = None  # of the template; None is the latest
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateRow:
+    """A version of an agent's template, with the defaults of its parameters."""
+
+    version: int
+    template: str
+    parameters: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class AgentVersionRow:
     """The defaults of an agent from one moment on; what a session ran with is named by its `agent_version`."""
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from consolidator.api.call import Call, Reading, Writing, operation, to_answer
 from consolidator.api.parameters import Sessions
 from consolidator.api.replies import reply
-from consolidator.api.schemas.hydrate import HydratedSession
+from consolidator.api.schemas.hydrate import HydratedSession, WholeSession
 from consolidator.api.schemas.session import (
     ContextUse,
     EndSession,
@@ -84,18 +84,20 @@ async def list_sessions(
     return reply(show_page(call, page, following))
 
 
-@router.get("/sessions/{session_id}", **operation("read", Session))
+@router.get("/sessions/{session_id}", **operation("read", WholeSession))
 async def get_session(
     call: Reading,
     session_id: SessionId,
     with_context: Annotated[bool, Query(description="also what its next context takes")] = False,
 ) -> Response:
-    """Show a session."""
+    """Show a session, with its checkpoints, scratchpad and sub-agents."""
     details = await listing.show_session(
         call.database, call.settings, session_id, with_context=with_context, viewer=call.viewer
     )
     use = None if details.context is None else ContextUse.of(details.context)
-    return reply(Session.of(details.session, activity=details.status, context=use, title=details.title))
+    shown = Session.of(details.session, activity=details.status, context=use, title=details.title)
+    parts = await state.hydrate_session(call.database, call.settings, details.session.id, limit=1, viewer=call.viewer)
+    return reply(WholeSession.of(parts, shown))
 
 
 def show_page(call: Call, page: listing.SessionPage, next_cursor: str | None) -> SessionPage:

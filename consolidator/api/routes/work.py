@@ -77,7 +77,7 @@ async def get_scratchpad(call: Reading, session_id: SessionId) -> Response:
 async def change_scratchpad(call: Writing, session_id: SessionId, body: ScratchpadChange) -> Response:
     """Change a session's scratchpad: all of it, a paragraph more, or one place. One that is too long is refused."""
     return await call.change(
-        lambda changed: to_answer(Scratchpad.of(changed, **_unread(call, "text")), session_id),
+        lambda changed: to_answer(Scratchpad.of(changed, may_read=call.viewer.may("read")), session_id),
         work.change_scratchpad,
         call.settings,
         session_id,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from consolidator.api.schemas.child import ChildOverrides, Position
 from consolidator.api.schemas.rows import RowAnswer, list_of
@@ -20,10 +20,15 @@ from consolidator.runtime.rerun.branches import (
 )
 
 
+def _with_underscore(kind: Any) -> Any:
+    """Return a kind as we write it: the specification has `pre-steer`."""
+    return kind.replace("-", "_") if isinstance(kind, str) else kind
+
+
 class NewBranch(Input):
     """What is to be tried in a branch, and from where."""
 
-    kind: Literal["sim", "pre_steer", "dream"] = Field(
+    kind: Annotated[Literal["sim", "pre_steer", "dream"], BeforeValidator(_with_underscore)] = Field(
         examples=["sim"],
         description="sim: anything; pre_steer: a steer before it is sent; dream: without the session's state",
     )

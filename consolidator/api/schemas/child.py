@@ -7,7 +7,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from consolidator.api.schemas.rows import RowAnswer, list_of, of_row
-from consolidator.api.schemas.session import Input, ModelOptions
+from consolidator.api.schemas.session import SPECIFIED, Input, RequestOptions
+from consolidator.api.schemas.specification import accept_members
 from consolidator.models.checkpoint import CheckpointRow
 from consolidator.runtime.session.agent_defaults import MAX_SECONDS
 from consolidator.runtime.session.overrides import Overrides
@@ -25,8 +26,10 @@ class PromptPatch(Input):
     replace: dict[str, str] | None = Field(default=None, description="each old text, which must be there, by a new one")
 
 
-class ChildOverrides(ModelOptions):
+class ChildOverrides(RequestOptions):
     """What a child does differently from its parent; null is inherited."""
+
+    _accept_specification = accept_members(SPECIFIED)
 
     system: str | None = Field(default=None, max_length=200_000)
     prompt_patch: PromptPatch | None = None
@@ -35,7 +38,7 @@ class ChildOverrides(ModelOptions):
 
     def to_overrides(self) -> Overrides:
         """Return them as the runtime takes them."""
-        named = self.model_dump(exclude={"max_cost_usd", "prompt_patch"})
+        named = self.named("prompt_patch") | {"tools": self.tools}
         patch = None if self.prompt_patch is None else self.prompt_patch.model_dump(exclude_none=True)
         return Overrides(**named, prompt_patch=patch, max_cost=self.max_cost_usd)
 
@@ -59,6 +62,8 @@ CheckpointList = list_of("CheckpointList", "A session's checkpoints, the latest 
 
 class Restore(Input):
     """Which checkpoint a session goes on from, and how."""
+
+    _accept_specification = accept_members({"config_override": "overrides"})
 
     checkpoint_id: str | None = Field(default=None, max_length=200, description="by default the latest of the session")
     overrides: ChildOverrides = Field(default_factory=ChildOverrides)

@@ -27,6 +27,37 @@ class OpenCall(RowAnswer):
     )
 
 
+class SubAgentOf(BaseModel):
+    """A sub-agent of a session."""
+
+    session_id: str
+    model: str | None
+    status: str
+    cost_usd: str
+
+
+class WholeSession(Session):
+    """A session with its checkpoints, scratchpad and sub-agents."""
+
+    checkpoints: list[Checkpoint] = Field(description="the latest 100")
+    scratchpad: Scratchpad
+    sub_agents: list[SubAgentOf] = Field(description="of the newest 100 children")
+
+    @classmethod
+    def of(cls, found: hydration.HydratedSession, session: Session) -> WholeSession:  # type: ignore[override]
+        """Return a hydrated session as the API shows it, without its messages."""
+        return cls.model_construct(
+            **session.__dict__,
+            checkpoints=[Checkpoint.of(row) for row in found.checkpoints],
+            scratchpad=Scratchpad.of(found.scratchpad),
+            sub_agents=[
+                SubAgentOf(session_id=row.id, model=row.model, status=row.status, cost_usd=str(row.cost))
+                for row in found.children
+                if row.kind == "sub-agent"
+            ],
+        )
+
+
 class HydratedSession(BaseModel):
     """A session at one moment: what it is, what was said, and what is open."""
 

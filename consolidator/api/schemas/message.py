@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from consolidator.api.schemas.session import Input
+from consolidator.api.schemas.specification import accept_members
 from consolidator.models.session import SessionRow
 from consolidator.runtime.session.spawn_request import ResultMode, SpawnRequest, SpawnResult
 
@@ -63,6 +64,8 @@ class ContextMessage(Input):
 
 class Spawn(Input):
     """A task for a sub-agent, which sees nothing of its parent but what is written here."""
+
+    _accept_specification = accept_members({"return_format": "mode", "max_cost_usdc": "max_cost_usd"})
 
     task: str = Field(min_length=1, max_length=200_000, examples=["Which of these files have no tests?"])
     context: str | list[ContextMessage] | None = Field(default=None, description="a text, or an earlier thread")

@@ -7,10 +7,12 @@ from decimal import Decimal
 from typing import Annotated, Any, Literal, Self
 
 from fastapi import Path
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from consolidator.api.schemas.rows import RowAnswer, of_row
+from consolidator.api.schemas.specification import accept_members
 from consolidator.errors import UsageError
+from consolidator.models.agent import NamedTemplate
 from consolidator.models.seed import Seed as NewSeed
 from consolidator.models.session import SessionRow
 from consolidator.runtime.session.agent_defaults import MAX_SECONDS
@@ -28,6 +30,25 @@ class Input(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class TemplateOf(Input):
+    """A version of an agent's template; the session keeps that version."""
+
+    name: str = Field(min_length=1, max_length=200, description="the agent that has it")
+    version: int | None = Field(default=None, ge=1, description="by default the latest")
+    params: dict[str, Any] | None = Field(default=None, description="of the template, in place of `parameters`")
+
+
+class CompactionOptions(Input):
+    """When a session is compacted: the specification's form of two options."""
+
+    threshold: float | None = Field(default=None, gt=0, le=1)
+    strategy: str | None = Field(default=None, max_length=50)
+
+
+# Members of the sessions' specification, and ours.
+SPECIFIED = {"agent_id": "agent", "system_prompt": "system", "max_cost_usdc": "max_cost_usd"}
+
+
 class ModelOptions(Input):
     """How a session's model is asked, of an agent, a session or a child."""
 
@@ -40,6 +61,33 @@ class ModelOptions(Input):
     answer_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
     strategy: str | None = Field(default=None, max_length=50, description="of the context")
     compaction_threshold: float | None = Field(default=None, gt=0, le=1, description="share of the budget")
+
+
+class RequestOptions(ModelOptions):
+    """How the model of a session or child is asked; its template may be an agent's."""
+
+    template: Annotated[str, Field(max_length=200_000)] | TemplateOf | None = Field(  # type: ignore[assignment]
+        default=None, description="of the system prompt, with $names; or an agent's, by its name and version"
+    )
+    compaction: CompactionOptions | None = Field(default=None, description="in place of the two options")
+
+    def named(self, *leave_out: str) -> dict[str, Any]:
+        """Return the options as the service takes them. Raises UsageError for one that is named twice."""
+        left_out = {"template", "compaction", "max_cost_usd", "tools", *leave_out}
+        values: dict[str, Any] = self.model_dump(exclude=left_out) | {"template": self.template}
+        if isinstance(self.template, TemplateOf):
+            values["template"] = NamedTemplate(self.template.name, self.template.version)
+            _set_once(values, "parameters", self.template.params)
+        if self.compaction is not None:
+            _set_once(values, "compaction_threshold", self.compaction.threshold)
+            _set_once(values, "strategy", self.compaction.strategy)
+        return values
+
+
+def _set_once(values: dict[str, Any], name: str, value: Any) -> None:
+    if value is not None and values[name] is not None:
+        raise UsageError(f"{name} is named twice: leave one of them out")
+    values[name] = values[name] if value is None else value
 
 
 @of_row(MeasuredUse)
@@ -74,7 +122,8 @@ class Session(RowAnswer):
                     "cost_usd": "0.0004", "turns": 1, "input_tokens": 120, "cached_tokens": 0, "output_tokens": 18,
                     "compactions": 0, "created_at": "2026-03-02T12:00:00Z", "last_event_at": "2026-03-02T12:00:04Z",
                     "completed_at": None, "expires_at": None, "activity": "idle", "labels": {}, "trigger_type": None,
-                    "trigger_id": None, "context": None,
+                    "trigger_id": None, "context": None, "session_id": "01K0A9Z3T6V4QK6M8J0W2X5Y7Z",
+                    "agent_id": "main", "total_cost_usd": 0.0004, "compaction_count": 0,
                 }
             ]
         }
@@ -84,6 +133,10 @@ class Session(RowAnswer):
     driven_here: bool = Field(description="whether messages to it are answered here")
     max_cost_usd: str | None
     cost_usd: str
+    session_id: str = Field(description="the id; this and the next three by their names in the specification")
+    agent_id: str
+    total_cost_usd: float
+    compaction_count: int
     activity: str = Field(description="running, waiting (for a person), pending, failed, idle or ended")
     context: ContextUse | None = Field(default=None, description="if it was asked for")
 
@@ -92,6 +145,8 @@ class Session(RowAnswer):
         """Return a session's row as the API shows it; its activity, context and title are the caller's."""
         max_cost = None if row.max_cost is None else str(row.max_cost)
         own = {"title": None, "context": None, "driven_here": not row.is_driven_elsewhere} | own
+        own |= {"session_id": row.id, "agent_id": row.agent}
+        own |= {"total_cost_usd": float(row.cost), "compaction_count": row.compactions}
         return super().of(row, max_cost_usd=max_cost, cost_usd=str(row.cost), **own)
 
 
@@ -112,17 +167,21 @@ class Seed(Input):
     details: dict[str, Any] = Field(default_factory=dict)
 
 
-class OpenSession(ModelOptions):
+class OpenSession(RequestOptions):
     """What a session begins with; what is null is the agent's, or stays as it is.
 
     A session that exists has its beginning: another project, conversation, trigger or seeds is refused (409).
     """
 
+    _accept_specification = accept_members(SPECIFIED, inside="config")
+
     key: str | None = Field(
         default=None, min_length=1, max_length=300, description="agent:channel:peer", examples=["main:web:mara"]
     )
     new: bool = Field(default=False, description="create one also where the key names a session, and give it the key")
-    agent: str | None = Field(default=None, min_length=1, max_length=200, description="without a key")
+    agent: Annotated[str | None, BeforeValidator(lambda name: str(name) if type(name) is int else name)] = Field(
+        default=None, min_length=1, max_length=200, description="without a key; or a number"
+    )
     channel: str | None = Field(default=None, min_length=1, max_length=200, description="without a key")
     peer: str | None = Field(default=None, min_length=1, max_length=300, description="without a key")
     system: str | None = Field(default=None, max_length=200_000, description="the system prompt")
@@ -141,7 +200,7 @@ class OpenSession(ModelOptions):
 
     def to_request(self) -> SessionRequest:
         """Return it as the service takes it."""
-        named = self.model_dump(exclude={"key", "new", "agent", "channel", "peer", "max_cost_usd", "tools", "seeds"})
+        named = self.named("key", "new", "agent", "channel", "peer", "seeds")
         return SessionRequest(
             **named,
             max_cost=self.max_cost_usd,

@@ -16,7 +16,7 @@ from consolidator.models.payload import EventType
 from consolidator.models.seed import SeedRow
 from consolidator.models.session import SessionFilter, SessionRow
 from consolidator.runtime.session.fold import OpenCall, fold_open_state
-from consolidator.runtime.session.scratchpad import Scratchpad
+from consolidator.runtime.session.scratchpad import Scratchpad, load_scratchpad
 from consolidator.settings import Settings
 from consolidator.store.sessions import checkpoints, seeds, session_list, tasks
 from consolidator.store.sessions.lineage import load_lineage, read_latest, read_lineage
@@ -92,7 +92,7 @@ async def hydrate_session(
         open_calls=list(state.calls),
         answering=None if state.generation is None else state.generation.message_id,
         open_task=None if session.open_task is None else await tasks.get_open_task(conn, session.id),
-        scratchpad=Scratchpad(session.id, view.scratchpad or "", view.scratchpad_seq, settings.scratchpad_max_chars),
+        scratchpad=await load_scratchpad(conn, session.id, view, limit=settings.scratchpad_max_chars),
         children=await session_list.list_page(
             conn, SessionFilter(parent=session.id, hidden=True), order="created", limit=MAX_LISTED, now=now
         ),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import Any
 
 from consolidator.errors import UsageError
+from consolidator.models.agent import NamedTemplate
 from consolidator.runtime.session.agent_defaults import check_values
 from consolidator.runtime.session.prompt_template import check_prompt, render_template
 
@@ -26,8 +27,9 @@ class Overrides:
 
     model: str | None = None
     system: str | None = None
-    template: str | None = None
+    template: str | NamedTemplate | None = None
     parameters: Mapping[str, Any] | None = None
+    pinned: NamedTemplate | None = None  # which agent's the template is, where it was named
     prompt_patch: Mapping[str, Any] | None = None
     tools: Sequence[str] | None = None
     strategy: str | None = None
@@ -55,6 +57,8 @@ class Overrides:
             plain["max_cost"] = str(self.max_cost)
         if self.tools is not None:
             plain["tools"] = list(self.tools)
+        if self.pinned is not None:
+            plain["pinned"] = asdict(self.pinned)
         return plain
 
     def check_tools(self, names: Collection[str]) -> None:
@@ -75,6 +79,8 @@ class Overrides:
                 changed[name] = value
         if self.system is not None:
             changed["system"] = self.system
+        if isinstance(self.template, NamedTemplate):
+            raise UsageError(f"the template of {self.template.name!r} was named, and not looked up")
         if self.template is not None:
             changed["system"] = render_template(self.template, dict(self.parameters or {}))
         if self.prompt_patch is not None:

@@ -6,6 +6,7 @@ The agent and people change it, one after the other: whoever would overwrite wha
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Literal, get_args
 
 from consolidator.context.build import history_from_view
@@ -32,6 +33,7 @@ class Scratchpad:
     text: str
     seq: int  # of the event that set it, its version; 0 where none did
     limit: int  # characters that it may have
+    set_at: datetime | None = None  # None where no event of the session's own log set it
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +123,14 @@ class ChangeScratchpad:
 async def read_scratchpad(database: Database, session_id: str, *, limit: int) -> Scratchpad:
     """Return a session's scratchpad. Raises NotFound."""
     async with database.connection() as conn:
-        view = await store.load_view(conn, session_id)
-    return Scratchpad(session_id, view.scratchpad or "", view.scratchpad_seq, limit)
+        return await load_scratchpad(conn, session_id, await store.load_view(conn, session_id), limit=limit)
+
+
+async def load_scratchpad(conn: Connection, session_id: str, view: store.SessionView, *, limit: int) -> Scratchpad:
+    """Return the scratchpad of a session's view, with the time at which it was set."""
+    setter = await store.find_scratchpad_setter(conn, session_id, view.scratchpad_seq) if view.scratchpad_seq else None
+    set_at = None if setter is None else setter.created_at
+    return Scratchpad(session_id, view.scratchpad or "", view.scratchpad_seq, limit, set_at)
 
 
 async def change_scratchpad(
@@ -142,5 +150,4 @@ async def change_scratchpad(
     with boundary("commit scratchpad"):
         async with database.transaction() as conn:
             await apply_change(conn, session_id, change, principal=principal, now=database.clock.now())
-            view = await store.load_view(conn, session_id)
-    return Scratchpad(session_id, view.scratchpad or "", view.scratchpad_seq, limit)
+            return await load_scratchpad(conn, session_id, await store.load_view(conn, session_id), limit=limit)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any, TypedDict
 
 from consolidator.database.jsonb import escape
 from consolidator.errors import UsageError
-from consolidator.models.agent import AgentRow
+from consolidator.models.agent import AgentRow, NamedTemplate
 from consolidator.models.principal import check_name
 from consolidator.models.seed import Seed
 from consolidator.runtime.session.agent_defaults import MAX_SECONDS, check_values, parse_amount
@@ -39,8 +39,9 @@ class SessionRequest:
 
     model: str | None = None
     system: str | None = None  # the prompt as it is; else it is the agent's
-    template: str | None = None  # of the prompt, in place of the agent's
+    template: str | NamedTemplate | None = None  # of the prompt, in place of the agent's
     parameters: Mapping[str, Any] | None = None  # of the template
+    pinned: NamedTemplate | None = None  # which agent's the template is, where it was named
     tools: tuple[str, ...] | None = None  # the only ones that it may use
     max_cost: Decimal | None = None  # USD
     max_steps: int | None = None
@@ -202,6 +203,8 @@ def render_system(request: SessionRequest, agent: AgentRow | None) -> str | None
     """Return the system prompt: the caller's, or the rendered template, or the agent's."""
     if request.system is not None:
         return request.system
+    if isinstance(request.template, NamedTemplate):
+        raise UsageError(f"the template of {request.template.name!r} was named, and not looked up")
     if request.template is not None:
         return render_template(request.template, dict(request.parameters or {}))
     if agent is not None and agent.template is not None:
@@ -230,10 +233,10 @@ def _tool_limit(tools: Sequence[str] | None) -> dict[str, list[str]]:
 
 def _describe_prompt(request: SessionRequest, agent: AgentRow | None) -> dict[str, Any]:
     """Return which agent's version, which version of its template and which parameters made the prompt."""
-    if agent is None:
-        return {"parameters": dict(request.parameters)} if request.parameters else {}
-    data: dict[str, Any] = {"agent_version": agent.version}
-    if request.system is None and request.template is None and agent.template is not None:
+    data: dict[str, Any] = {} if agent is None else {"agent_version": agent.version}
+    if request.pinned is not None:
+        data["template"] = asdict(request.pinned)
+    if agent is not None and request.system is None and request.template is None and agent.template is not None:
         data["template_version"] = agent.template_version
         data["parameters"] = {**agent.parameters, **(request.parameters or {})}
     elif request.parameters:

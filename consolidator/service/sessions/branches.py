@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 
 from consolidator.database import Database
 from consolidator.errors import Forbidden, NotFound
@@ -11,6 +12,7 @@ from consolidator.runtime.rerun import branches as runtime
 from consolidator.runtime.rerun.branches import BranchComparison, BranchRequest, branch_kind
 from consolidator.runtime.turn.harness import Harness
 from consolidator.service.sessions.access import find_session, get_session, load_session
+from consolidator.service.sessions.agents import pin_template
 from consolidator.service.sessions.children import check_tools
 from consolidator.service.sessions.listing import list_sessions
 from consolidator.service.sessions.people import may_speak_as
@@ -35,6 +37,7 @@ async def create_branch(
     """
     session = await _find_main(database, session_id, request, viewer)
     check_tools(driver_tools, session, request.overrides)
+    request = await _pin(database, request, viewer)
     return await runtime.create_branch(database, settings, session.id, request, surface=viewer.name)
 
 
@@ -55,7 +58,7 @@ async def run_branch(
     """
     viewer.check_may("read")
     session = await _find_main(harness.database, session_id, request, viewer)
-    surface = surface or viewer.name
+    surface, request = surface or viewer.name, await _pin(harness.database, request, viewer)
     return await runtime.run_branch(harness, session.id, request, surface=surface, is_stopping=is_stopping)
 
 
@@ -98,6 +101,10 @@ async def discard_branch(
     """End a branch, and return it; it can still be read. Raises Forbidden, NotFound, and UsageError for no branch."""
     row = await _get_branch(database, viewer, branch, "write", main)
     return await runtime.discard_branch(database, row.id)
+
+
+async def _pin(database: Database, request: BranchRequest, viewer: Viewer) -> BranchRequest:
+    return replace(request, overrides=await pin_template(database, request.overrides, viewer=viewer))
 
 
 async def _find_main(database: Database, session_id: str, request: BranchRequest, viewer: Viewer) -> SessionRow:

@@ -14,6 +14,7 @@ from consolidator.runtime.lineage import checkpoints
 from consolidator.runtime.lineage.children import ChildRequest, create_child
 from consolidator.runtime.session.overrides import NO_OVERRIDES, Overrides
 from consolidator.service.sessions.access import get_session, load_session
+from consolidator.service.sessions.agents import pin_template
 from consolidator.service.viewer import OWNER, Scope, Viewer
 from consolidator.settings import Settings
 from consolidator.store.sessions import checkpoints as store
@@ -57,6 +58,7 @@ async def fork_session(
     """
     session = await load_session(database, session_id, "write", viewer=viewer)
     check_tools(driver_tools, session, overrides)
+    overrides = await pin_template(database, overrides, viewer=viewer)
     request = ChildRequest(kind="fork", at=at, overrides=overrides, is_current=is_current, expires_at=expires_at)
     return await create_child(database, settings, session.id, request)
 
@@ -153,6 +155,7 @@ async def restore_checkpoint(
         checkpoint = await _get_checkpoint(conn, viewer, checkpoint_id, "write")
         session = await get_session(conn, viewer, checkpoint.session_id, "write")
     check_tools(driver_tools, session, overrides)
+    overrides = await pin_template(database, overrides, viewer=viewer)
     return await checkpoints.restore_checkpoint(
         database, settings, checkpoint.id, overrides=overrides, is_current=is_current
     )

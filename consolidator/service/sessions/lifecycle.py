@@ -13,6 +13,7 @@ from consolidator.runtime.session.changes import check_driven_here
 from consolidator.runtime.session.session_request import SessionRequest
 from consolidator.runtime.turn import sessions
 from consolidator.service.sessions.access import find_session, get_session, load_session
+from consolidator.service.sessions.agents import pin_template
 from consolidator.service.viewer import OWNER, OWNER_NAME, Viewer
 from consolidator.settings import Settings
 from consolidator.store.sessions import sessions as session_store
@@ -42,6 +43,7 @@ async def create_session(
     reach = viewer.narrow(agent=agent, project=request.project, peer=peer)
     async with database.connection() as conn:
         await _check_conversation(conn, viewer, request.conversation_id)
+    request = await pin_template(database, request, viewer=viewer)
     return await creation.create_session(
         database,
         settings,
@@ -72,6 +74,7 @@ async def open_session(
                 await get_session(conn, viewer, current.id, "write")
             except NotFound as error:  # it would name a session that is not the viewer's
                 raise NotFound("this key names a session that this credential does not reach: take another") from error
+    request = await pin_template(database, request, viewer=viewer)
     return await creation.open_session(
         database, settings, key, replace(request, project=reach.project or None), principal=_operator(viewer)
     )

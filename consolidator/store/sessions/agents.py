@@ -11,8 +11,8 @@ from psycopg.types.json import Jsonb
 
 from consolidator.database.jsonb import dumps
 from consolidator.database.partitions import Connection
-from consolidator.models.agent import AgentRow, AgentVersionRow
-from consolidator.store.queries import FirstRow, Rows, Statement, execute, fetch_all, fetch_one, load
+from consolidator.models.agent import AgentRow, AgentVersionRow, TemplateRow
+from consolidator.store.queries import Column, FirstRow, Rows, Statement, execute, fetch_all, fetch_one, load
 
 _SQL = load("sessions/agents")
 
@@ -66,5 +66,7 @@ async def add_version(
 
 
 list_versions = Rows[AgentVersionRow, str, int](AgentVersionRow, _SQL["list_versions"], "name limit")
+list_template_names = Column[str, str | None](str, _SQL["list_template_names"], "only")
+list_templates = Rows[TemplateRow, str](TemplateRow, _SQL["list_templates"])
 get = FirstRow[AgentRow, str](AgentRow, _SQL["get"])
 delete = Statement[str](_SQL["delete"])

@@ -36,3 +36,16 @@ select * from agent_version where agent = %(name)s order by version desc limit %
 
 -- name: delete
 delete from agent where name = %(name)s
+
+-- name: list_templates
+-- The versions of an agent's template, the latest first, each with the defaults that it had last.
+select distinct on (1) (definition ->> 'template_version')::integer as version, definition ->> 'template' as template,
+       definition -> 'parameters' as parameters
+from agent_version
+where agent = %(name)s and definition ->> 'template' is not null
+order by 1 desc, agent_version.version desc
+
+-- name: list_template_names
+select distinct agent from agent_version
+where definition ->> 'template' is not null and (%(only)s::text is null or agent = %(only)s)
+order by 1 limit 100

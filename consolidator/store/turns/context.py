@@ -101,6 +101,7 @@ class ScratchpadSetter:
     """Who set the scratchpad as it stands, and whether the model has been asked since."""
 
     principal: str | None
+    created_at: datetime
     was_shown: bool
 
 

@@ -63,8 +63,8 @@ where e.session_id = %(session)s and e.event_type = 'PolicyDecision' and e.data 
 order by e.seq
 
 -- name: find_scratchpad_setter
--- Who set a scratchpad by an event, and whether the model was asked after it.
-select e.principal, exists (
+-- Who set a scratchpad by an event and when, and whether the model was asked after it.
+select e.principal, e.created_at, exists (
     select from event t
     where t.session_id = e.session_id and t.seq > e.seq and t.created_at >= e.created_at
       and t.event_type = 'ThinkingStart'

@@ -51,7 +51,7 @@ def test_a_session_is_opened_talked_to_read_and_ended(api: ApiServer, owner: htt
     assert opened.status_code == 201
     session = opened.json()
     path = opened.headers["location"].removeprefix("/v1")
-    assert owner.get(path).json() == session
+    assert owner.get(path).json().items() >= session.items()
     assert (session["key"], session["status"], session["head"]) == ("main:web:ines", "open", 1)
     assert session["config"] == {"system": "Be brief.", "max_steps": 5}
     assert owner.post("/sessions", json={"key": "main:web:ines"}).json()["id"] == session["id"]

@@ -1,0 +1,118 @@
+"""Sessions over HTTP by the names of the sessions' specification: taken beside ours, and answered."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.acceptance.api.server import ApiServer
+from tests.acceptance.api.test_api_sessions import owner as owner  # a fixture
+
+ANALYST = {"template": "You look at $pair. Risk: $risk.", "parameters": {"risk": "low"}}
+
+
+def open_session(owner: httpx2.Client, **members: Any) -> dict[str, Any]:
+    answer = owner.post("/sessions", json=members)
+    assert answer.status_code == 201, answer.text
+    opened: dict[str, Any] = answer.json()
+    return opened
+
+
+def test_a_session_is_created_by_an_agents_number_and_a_config(owner: httpx2.Client) -> None:
+    config = {"model": "gpt-4o-mini", "system_prompt": "Be brief.", "max_cost_usdc": 0.5}
+    compaction = {"threshold": 0.7, "strategy": "window"}
+    session = open_session(owner, agent_id=42, config=config | {"compaction": compaction})
+    assert (session["agent_id"], session["agent"]) == ("42", "42")
+    assert (session["model"], session["max_cost_usd"]) == ("gpt-4o-mini", "0.5")
+    assert session["config"] == {"system": "Be brief.", "compaction_threshold": 0.7, "strategy": "window"}
+
+
+def test_a_session_keeps_the_version_of_the_template_that_it_names(owner: httpx2.Client) -> None:
+    assert owner.patch("/agents/lp-analyst", json=ANALYST).status_code == 200
+    assert owner.patch("/agents/lp-analyst", json={"template": "Now: $pair, $risk."}).status_code == 200
+    template = {"name": "lp-analyst", "version": "1", "params": {"pair": "ETH/USDC"}}
+    first = open_session(owner, agent_id=7, config={"model": "gpt-4o-mini", "template": template})
+    assert first["config"]["system"] == "You look at ETH/USDC. Risk: low."
+    start = owner.get(f"/sessions/{first['id']}/events").json()["events"][0]["data"]
+    assert start["template"] == {"name": "lp-analyst", "version": 1}
+    latest = open_session(owner, agent="main", template={"name": "lp-analyst"}, parameters={"pair": "BTC"})
+    assert latest["config"]["system"] == "Now: BTC, low."
+
+
+@pytest.mark.parametrize(
+    ("named", "says"),
+    [
+        ({"name": "nobody"}, "there are: "),
+        ({"name": "pinned", "version": "3"}, "there are: 1"),
+        ({"name": "pinned", "version": "1", "params": {}}, "needs pair"),
+        ({"name": "pinned", "params": {"pair": "x", "mood": "y"}}, "no parameter mood"),
+    ],
+)
+def test_a_template_that_is_not_there_lists_those_that_are(
+    owner: httpx2.Client, named: dict[str, Any], says: str
+) -> None:
+    owner.patch("/agents/pinned", json={"template": "You look at $pair."})
+    refused = owner.post("/sessions", json={"agent_id": 7, "config": {"model": "gpt-4o-mini", "template": named}})
+    assert refused.status_code == 422
+    assert says in refused.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"agent_id": 7, "config": {"modl": "auto"}},
+        {"agent_id": 7, "agent": "main"},
+        {"agent_id": 7, "config": {"model": "auto"}, "model": "gpt-4o-mini"},
+        {"agent_id": 7, "config": "auto"},
+        {"agent_id": 7, "config": {"compaction": {"threshold": 0.5}}, "compaction_threshold": 0.6},
+    ],
+)
+def test_what_nobody_knows_or_stands_twice_is_refused(owner: httpx2.Client, body: dict[str, Any]) -> None:
+    assert owner.post("/sessions", json=body).status_code == 422
+
+
+def test_a_scratchpad_is_set_by_its_content(owner: httpx2.Client) -> None:
+    session = open_session(owner, agent_id=7)
+    changed = owner.patch(f"/sessions/{session['session_id']}/scratchpad", json={"content": "- [ ] ask"}).json()
+    assert (changed["session_id"], changed["content"]) == (session["id"], "- [ ] ask")
+    assert changed["token_count"] > 0
+    event = owner.get(f"/sessions/{session['id']}/events").json()["events"][-1]
+    assert changed["last_updated_at"] == int(datetime.fromisoformat(event["created_at"]).timestamp() * 1000)
+    twice = owner.patch(f"/sessions/{session['id']}/scratchpad", json={"content": "a", "text": "b"})
+    assert twice.status_code == 422
+
+
+def test_a_checkpoint_is_resumed_with_another_config(owner: httpx2.Client) -> None:
+    session = open_session(owner, agent_id=7, config={"model": "gpt-4o-mini"})
+    labelled = {"label": "before the swap", "metadata": {"strategy": "lp"}}
+    checkpoint = owner.post(f"/sessions/{session['id']}/checkpoint", json=labelled).json()
+    override = {"model": "gpt-4o", "system_prompt": "Think twice.", "max_cost_usdc": 2}
+    resumed = owner.post(
+        f"/sessions/{session['id']}/resume", json={"checkpoint_id": checkpoint["id"], "config_override": override}
+    )
+    assert resumed.status_code == 201, resumed.text
+    child = resumed.json()
+    assert child["session_id"] != session["session_id"]
+    assert (child["model"], child["max_cost_usd"], child["config"]["system"]) == ("gpt-4o", "2", "Think twice.")
+    shown = owner.get(f"/sessions/{session['id']}").json()
+    assert [each["label"] for each in shown["checkpoints"]] == ["before the swap"]
+
+
+def test_a_session_is_shown_by_the_names_of_the_specification(owner: httpx2.Client, api: ApiServer) -> None:
+    session = open_session(owner, agent_id=7, config={"model": "gpt-4o-mini", "max_cost_usdc": 1.5})
+    owner.patch(f"/sessions/{session['id']}/scratchpad", json={"content": "plan"})
+    shown = owner.get(f"/sessions/{session['id']}").json()
+    assert shown["session_id"] == session["id"]
+    assert (shown["agent_id"], shown["model"], float(shown["max_cost_usd"])) == ("7", "gpt-4o-mini", 1.5)
+    assert (shown["total_cost_usd"], shown["compaction_count"]) == (0.0, 0)
+    assert (shown["checkpoints"], shown["sub_agents"], shown["scratchpad"]["content"]) == ([], [], "plan")
+
+
+@pytest.mark.parametrize("kind", ["sim", "pre-steer", "dream"])
+def test_a_branch_of_each_kind_is_named_as_the_specification_does(owner: httpx2.Client, kind: str) -> None:
+    session = open_session(owner, agent_id=7, config={"model": "gpt-4o-mini"})
+    answer = owner.post(f"/sessions/{session['id']}/branch", json={"kind": kind, "message": "What if?"})
+    assert (answer.status_code, answer.json()["kind"]) == (201, kind.replace("-", "_"))
