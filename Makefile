@@ -8,7 +8,7 @@ MATRIX := tests/acceptance/test_kill_matrix.py tests/acceptance/test_zombies.py 
 	tests/integration/nights/test_kill.py tests/integration/nights/test_latest_digests.py \
 	tests/integration/nights/test_i8_nightly_is_batch.py tests/integration/runtime/test_session_tails.py
 
-.PHONY: demo test setup lint matrix test-pythons bench sbom hashes clean
+.PHONY: demo test setup lint matrix test-pythons bench export-session replay sbom hashes clean
 
 setup: .venv/.ready
 
@@ -38,6 +38,15 @@ matrix: setup
 # With Python 3.12 and 3.13, where they are on this machine: the unit tests and a sample of the others.
 test-pythons:
 	@.ci/test-pythons
+
+# make export-session SESSION_ID=... [BUNDLE=session.json]
+BUNDLE ?= session.json
+export-session: setup
+	@$(BIN)/consolidator export --bundle '$(SESSION_ID)' --output '$(BUNDLE)'
+
+# make replay SESSION=<id or bundle> [MODEL=...] [FROM_MESSAGE=4]: tools are answered from the record.
+replay: setup
+	@$(BIN)/consolidator session rerun '$(SESSION)' $(if $(MODEL),--model '$(MODEL)') $(if $(FROM_MESSAGE),--from '$(FROM_MESSAGE)')
 
 bench: setup
 	@$(BIN)/python -m benchmarks

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any, assert_never
 
@@ -96,7 +97,7 @@ def write(session: Mapping[str, Any], events: Iterable[Event]) -> Iterator[str]:
     for event in events:
         is_start = event.type is EventType.SESSION_START
         if not started:
-            created = event.occurred_at.isoformat()
+            created = _write_time(event.occurred_at)
             yield encode_line(head | _extra_fields(event.data) | {"created": created} if is_start else head)
             started = True
         line_type = _line_type(event.type)
@@ -149,7 +150,11 @@ def _build_line(event: Event, line_type: str) -> dict[str, Any]:
         line[_COLLIDING] = colliding
     if event.type is EventType.TOOL_RESULT and line.get("status", "ok") != "uncertain":
         line["is_error"] = line.pop("status", "ok") == "error"
-    return line | {"ts": event.occurred_at.isoformat()}
+    return line | {"ts": _write_time(event.occurred_at)}
+
+
+def _write_time(at: datetime) -> str:
+    return at.isoformat().replace("+00:00", "Z")
 
 
 def _extra_fields(data: Mapping[str, Any]) -> dict[str, Any]:
