@@ -21,11 +21,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from consolidator.api import openapi, problems
 from consolidator.api.call import REPEATED_HEADER, ApiServices
-from consolidator.api.guard import ApiGuard
-from consolidator.api.limits import Places, RequestRates, WrongTokens
-from consolidator.api.measuring import MeasuredApp
+from consolidator.api.guard import ApiGuard, Places, RequestRates, WrongTokens
 from consolidator.api.metrics import PATH as METRICS_PATH
-from consolidator.api.metrics import MetricsPage, ProcessMetrics
+from consolidator.api.metrics import MeasuredApp, MetricsPage, ProcessMetrics
 from consolidator.api.problems import Problem, problem_response
 from consolidator.api.routes import (
     agents,

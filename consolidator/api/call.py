@@ -13,7 +13,7 @@ from fastapi import Depends, Header, Request
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from consolidator.api import limits, problems, replies
+from consolidator.api import guard, problems, replies
 from consolidator.api.guard import EVENT_STREAM
 from consolidator.api.problems import Problem
 from consolidator.runtime.live.hub import FollowHub
@@ -42,7 +42,7 @@ class ApiServices:
     stopping: asyncio.Event
     runs: RequestedRuns  # of the nights' jobs, on their connections
     open_hub: FollowHub | None = None  # follows sessions for all streams
-    previews: limits.Places = field(default_factory=lambda: limits.Places(limits.PREVIEWS_EACH, limits.PREVIEWS))
+    previews: guard.Places = field(default_factory=lambda: guard.Places(guard.PREVIEWS_EACH, guard.PREVIEWS))
 
     @property
     def hub(self) -> FollowHub:

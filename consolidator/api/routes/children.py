@@ -22,7 +22,7 @@ from consolidator.models.session import SessionCursor, SessionRow
 from consolidator.service.cursors import decode_cursor, encode_cursor
 from consolidator.service.database import Database
 from consolidator.service.requests import Answer
-from consolidator.service.sessions import children, listing, spawning
+from consolidator.service.sessions import children, listing
 from consolidator.service.sessions.children import fork_session as fork
 
 router = APIRouter(tags=["children"])
@@ -127,7 +127,7 @@ async def spawn_sub_agent(call: Writing, session_id: SessionId, body: Spawn) -> 
     call_id = body.call_id or (f"{call.keyed.credential}:{call.keyed.key}" if call.keyed else f"spawn_{ULID()}")
 
     async def work(database: Database) -> Answer:
-        row, result = await spawning.start_sub_agent(
+        row, result = await children.start_sub_agent(
             database, harness, session_id, body.to_request(), call_id=call_id, viewer=call.viewer
         )
         shown = SubAgent.of(row, result)
@@ -145,7 +145,7 @@ async def spawn_sub_agent(call: Writing, session_id: SessionId, body: Spawn) -> 
 @router.get("/sessions/{session_id}/result", **operation("read", SubAgent))
 async def get_result(call: Reading, session_id: SessionId) -> Response:
     """Show what came of a sub-agent: its answer, what it cost, and the reason where there is no answer."""
-    return reply(SubAgent.of(*await spawning.read_sub_agent(call.database, session_id, viewer=call.viewer)))
+    return reply(SubAgent.of(*await children.read_sub_agent(call.database, session_id, viewer=call.viewer)))
 
 
 @router.get("/sessions/{session_id}/children", **operation("read", SessionPage))

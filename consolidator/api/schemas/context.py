@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from consolidator.api.schemas.rows import of_row
 from consolidator.api.schemas.session import Input
-from consolidator.runtime.session.cost import Cost
+from consolidator.service.agents.costs import Cost
 
 
 class ContextPart(BaseModel):

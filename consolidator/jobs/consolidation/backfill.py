@@ -28,9 +28,8 @@ from consolidator.jobs.merging.lesson_merge import lock_lessons
 from consolidator.jobs.merging.warning_file import write_warnings
 from consolidator.settings import Settings
 from consolidator.store.calls import agent_locks, digests, scopes
-from consolidator.store.calls.published import PublishedItem, load_published
 from consolidator.store.memory import rederive
-from consolidator.store.memory.rederive import MatchingSession
+from consolidator.store.memory.rederive import MatchingSession, PublishedItem, load_published
 from consolidator.store.nights import runs
 from consolidator.store.nights.runs import UnitProgress
 from consolidator.store.sessions import sessions

@@ -33,7 +33,7 @@ from consolidator.memory.facts.model_extraction import FactExtractor, model_extr
 from consolidator.memory.facts.quote_repair import plan_repair
 from consolidator.memory.facts.transcript import TranscriptChunk, cut_chunks, lines_near_words, transcript_lines
 from consolidator.models.event import Event
-from consolidator.store.facts import relations
+from consolidator.store.facts import facts
 
 log = logging.getLogger("consolidator.jobs")
 BACKGROUND_EVENTS = 8  # events before the new ones that are read for context
@@ -87,7 +87,7 @@ class FactReader:
     chunk_tokens: int
     revision: int = 1
     bad_answers_in_a_row: int = 0
-    _hints: dict[relations.RelationScope, str] = field(default_factory=dict)  # by scope, as this run found them
+    _hints: dict[facts.RelationScope, str] = field(default_factory=dict)  # by scope, as this run found them
 
     async def read(self, session: SessionContext, events: Sequence[Event], before: Sequence[Event] = ()) -> ReadResult:
         """Read a session's next events; `before` are earlier events, shown to the model as context."""
@@ -124,10 +124,10 @@ class FactReader:
 
     async def load_hint(self, session: SessionContext) -> str:
         """Return the relation names in use where the session's facts belong, as the question says them."""
-        scope = relations.RelationScope(session.agent, session.project, session.peer)
+        scope = facts.RelationScope(session.agent, session.project, session.peer)
         if scope not in self._hints:
             async with self.calls.database.connection() as conn:
-                self._hints[scope] = relations_hint(await relations.list_in_use(conn, scope))
+                self._hints[scope] = relations_hint(await facts.list_in_use(conn, scope))
         return self._hints[scope]
 
     def build_request(self, chunk: TranscriptChunk, hint: str = "") -> ModelRequest:

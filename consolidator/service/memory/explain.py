@@ -15,18 +15,17 @@ from consolidator.memory.procedures.digest import unpack_quotes
 from consolidator.memory.solutions.fix_harm import quote_harm
 from consolidator.memory.solutions.solution import count_support
 from consolidator.models.audience import describe_peer
-from consolidator.models.fact import UNKNOWN_START, CitedCandidateRow, FactRow
+from consolidator.models.fact import UNKNOWN_START, CitedCandidateRow, FactRow, FactVersionRow
 from consolidator.models.memory_filter import ALL_AGENTS
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
-from consolidator.models.supersession import FactVersionRow
 from consolidator.service.memory.ids import MEMORY, resolve_id
 from consolidator.service.memory.lessons import is_reached, read_lesson
 from consolidator.service.memory.withheld import find_withheld_facts
 from consolidator.service.scope import reaches_memory, sees_memory
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.calls import digests
-from consolidator.store.facts import supersession
+from consolidator.store.facts import facts
 from consolidator.store.facts.visibility import find_reached_facts, find_reached_sessions
 from consolidator.store.memory import lessons, lookup
 from consolidator.store.memory.lessons import LessonRow
@@ -163,7 +162,7 @@ async def _explain_fact(conn: Connection, fact: FactRow, scope: Viewer) -> dict[
         *_superseded(fact, history),
         *(
             f"not believed from {version.superseded_at:%Y-%m-%d %H:%M} to {version.until:%Y-%m-%d %H:%M}: {reason}"
-            for version in await supersession.load_versions(conn, [fact.id])
+            for version in await facts.load_versions(conn, [fact.id])
             if version.superseded_at is not None
             for reason in _superseded(version, history)
         ),

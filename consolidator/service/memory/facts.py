@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -18,11 +18,11 @@ from consolidator.memory.facts.corrections import correction_id, is_correction
 from consolidator.memory.facts.reconcile import normalize_value
 from consolidator.memory.facts.relations import spellings_of
 from consolidator.memory.facts.remembered import FORGOTTEN, RESTORED
-from consolidator.models.fact import CandidateRow, CitedCandidateRow, FactRow
-from consolidator.models.memory_filter import FactFilter, MemoryFilter, MemoryScope
-from consolidator.models.page import Page
+from consolidator.models.fact import CandidateRow, ChainedFactRow, CitedCandidateRow, FactRow, FactVersionRow
+from consolidator.models.memory_filter import FactFilter, MemoryFilter, MemoryScope, Page
 from consolidator.models.provenance import Provenance
 from consolidator.service.memory.decision_log import MemoryOwner, log_decision
+from consolidator.service.memory.explain import find_scoped_facts
 from consolidator.service.memory.ids import resolve_id
 from consolidator.service.scope import narrow_scope, reaches_memory, sees_memory
 from consolidator.service.viewer import OWNER, Viewer
@@ -284,3 +284,42 @@ async def _log_decision(conn: Connection, database: Database, fact: FactRow, dec
     data = {key: value for key, value in _correction_values(fact).items() if key in ("subject", "predicate", "value")}
     data |= {"decision": decision, "fact_id": fact.id}
     await log_decision(conn, owner, data, now=database.clock.now(), viewer=viewer)
+
+
+MAX_CHAIN = 20  # facts of a chain to each side, and others of the attribute
+
+
+@dataclass(frozen=True, slots=True)
+class FactChain:
+    """A fact among those that took each other's place."""
+
+    facts: list[ChainedFactRow]  # in the order in which they became true
+    versions: dict[str, list[FactVersionRow]]  # by fact: what was believed of it before, in the order of time
+    others: list[FactRow]  # of the same attribute, believed no more and replaced by none of these, in the order of time
+    is_cut: bool  # there are more
+
+
+async def load_fact_chain(database: Database, fact: FactRow, *, viewer: Viewer = OWNER) -> FactChain:
+    """Return the chain of a fact that the viewer reaches, of what it may see, at most MAX_CHAIN facts to each side."""
+    scope = viewer.narrow()
+    async with database.connection() as conn:
+        chain = await facts.load_chain(conn, fact.id, limit=MAX_CHAIN + 2)
+        history = await lookup.load_fact_history(conn, fact)
+        visible = await find_scoped_facts(conn, {each.id for each in chain} | {each.id for each in history}, scope)
+        chain = [each for each in chain if each.id in visible]
+        shown = _nearest(chain, fact.id)
+        versions = await facts.load_versions(conn, [each.id for each in shown])
+    linked = {each.id for each in chain}
+    others = [each for each in history if each.superseded_at and each.id in visible and each.id not in linked]
+    return FactChain(
+        shown,
+        {each.id: [version for version in versions if version.fact_id == each.id] for each in shown},
+        others[-MAX_CHAIN:],
+        is_cut=len(shown) < len(chain) or len(others) > MAX_CHAIN,
+    )
+
+
+def _nearest(chain: list[ChainedFactRow], fact_id: str) -> list[ChainedFactRow]:
+    """Return the facts of a chain that stand next to one in time."""
+    middle = next((number for number, each in enumerate(chain) if each.id == fact_id), 0)
+    return chain[max(0, middle - MAX_CHAIN) : middle + MAX_CHAIN + 1]

@@ -28,8 +28,7 @@ from consolidator.memory.facts.remembered import (
     read_statement,
 )
 from consolidator.models.fact import FactRow
-from consolidator.models.memory_filter import MemoryScope
-from consolidator.models.page import Page
+from consolidator.models.memory_filter import MemoryScope, Page
 from consolidator.models.provenance import Provenance
 from consolidator.service.memory.decision_log import MemoryOwner, log_decision
 from consolidator.service.scope import narrow_scope

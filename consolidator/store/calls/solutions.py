@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from consolidator.database.jsonb import as_jsonb, escape
 from consolidator.database.partitions import Connection
 from consolidator.models.solution import SolutionRow
-from consolidator.store.calls.upserts import Outcome, upsert_each
-from consolidator.store.queries import fetch_column, load, row_values
+from consolidator.store.queries import Outcome, fetch_column, load, row_values, upsert_each
 
 _SQL = load("calls/solutions")
 

@@ -10,7 +10,15 @@ from typing import Any, NamedTuple
 
 from consolidator.database.jsonb import as_jsonb, escape
 from consolidator.database.partitions import Connection
-from consolidator.models.fact import CandidateRow, CitedCandidateRow, CorrectionRow, FactRow, SupersededReason
+from consolidator.models.fact import (
+    CandidateRow,
+    ChainedFactRow,
+    CitedCandidateRow,
+    CorrectionRow,
+    FactRow,
+    FactVersionRow,
+    SupersededReason,
+)
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.session import SessionRow
 from consolidator.models.steer import SteerOutcome
@@ -358,3 +366,32 @@ load_undecided = Rows[LineageCandidateRow, str, int](LineageCandidateRow, _SQL["
 mark_reconciled = Statement[str, Sequence[str]](_SQL["mark_reconciled"], "agent ids")
 load_corrections = Rows[CorrectionRow, str](CorrectionRow, _SQL["corrections"])
 get_quarantined = FirstRow[CandidateRow, str](CandidateRow, _SQL["get_quarantined"])
+
+
+async def load_chain(conn: Connection, fact_id: str, *, limit: int) -> list[ChainedFactRow]:
+    """Return a fact, at most `limit` - 1 that followed it, and as many whose place it took, in the order of time."""
+    return await fetch_all(conn, ChainedFactRow, _SQL["chain"], {"id": fact_id, "limit": limit})
+
+
+load_versions = Rows[FactVersionRow, Sequence[str]](FactVersionRow, _SQL["versions"])
+
+
+MAX_NAMES = 24
+MAX_READ = 2000  # candidates of one owner that are looked at
+
+
+class RelationScope(NamedTuple):
+    """Whose facts a session may add to: its agent's, its project's and its peer's."""
+
+    agent: str
+    project: str | None
+    peer: str | None
+
+
+async def list_in_use(conn: Connection, scope: RelationScope) -> list[str]:
+    """Return the names of relations of the facts that are believed in a scope, the most frequent ones, by name."""
+    owners = [("agent", ""), ("project", scope.project), ("peer", scope.peer)]
+    named = [(level, owner) for level, owner in owners if owner is not None]
+    values = {"levels": [level for level, _ in named], "owners": [owner for _, owner in named], "read": MAX_READ}
+    names = await fetch_column(conn, _SQL["in_use"], {**values, "agent": scope.agent, "limit": MAX_NAMES})
+    return sorted(names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 from consolidator.database.partitions import Connection
 from consolidator.store.queries import fetch_all, fetch_value, load
@@ -54,3 +54,24 @@ async def find_first_fact(conn: Connection) -> datetime | None:
 async def list_repeated_failures(conn: Connection, *, since: datetime, limit: int) -> list[RepeatedFailureRow]:
     """Return the errors that were met again since a moment though a fix was known, the latest first."""
     return await fetch_all(conn, RepeatedFailureRow, _SQL["repeated_failures"], {"since": since, "limit": limit})
+
+
+MemoryKind = Literal["facts", "procedures", "solutions", "lessons"]
+KINDS: tuple[MemoryKind, ...] = ("facts", "procedures", "solutions", "lessons")
+
+
+@dataclass(frozen=True, slots=True)
+class RememberedRow:
+    """Something that came into memory."""
+
+    id: str
+    title: str
+    is_over: bool  # it holds no more
+    total: int  # how many of its kind came
+
+
+async def list_remembered(
+    conn: Connection, kind: MemoryKind, *, begin: datetime, end: datetime, limit: int
+) -> list[RememberedRow]:
+    """Return what of a kind came into memory in a span of time, the best first."""
+    return await fetch_all(conn, RememberedRow, _SQL[kind], {"begin": begin, "end": end, "limit": limit})

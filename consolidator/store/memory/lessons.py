@@ -14,10 +14,10 @@ from psycopg.rows import class_row
 from consolidator.database.jsonb import as_jsonb, escape
 from consolidator.database.partitions import Connection
 from consolidator.models.provenance import Provenance
-from consolidator.store.calls.upserts import Outcome, upsert_each
 from consolidator.store.queries import (
     Column,
     FirstRow,
+    Outcome,
     Rows,
     Statement,
     execute,
@@ -26,6 +26,7 @@ from consolidator.store.queries import (
     fetch_value,
     load,
     row_values,
+    upsert_each,
 )
 
 _SQL = load("memory/lessons")
