@@ -148,7 +148,7 @@ class Ledger:
     async def work_on(self, phase: int, names: Sequence[str], work: Work, count_unlearned: CountUnlearned) -> None:
         """Work on units that an engine has handed to this replica; it takes them from whoever had them before."""
         async with self.database.transaction() as conn:
-            await runs.release_others(conn, self.run_id, phase=phase, names=names, owner=self.owner)
+            await runs.release_others(conn, self.run_id, phase, names, self.owner)
         await self._run_worker(phase, work, count_unlearned, self.settings.workers, names)
 
     async def _run_worker(

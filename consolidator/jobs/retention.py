@@ -204,7 +204,7 @@ async def prune(
     await _delete_message_output(database)
     await _forget_turns(database, None if episodes is None else now - episodes)
     async with database.connection() as conn:
-        await model_calls.prune(conn, before=report.cutoff)
+        await model_calls.prune(conn, report.cutoff)
         await injections.delete_before(conn, now - INJECTIONS_KEPT)
     await _in_batches(database, partial(store_items.delete_expired, now=now))
     report.blobs = await _collect_garbage(database, now, report.cutoff)

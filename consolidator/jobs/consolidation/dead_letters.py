@@ -118,7 +118,7 @@ async def _retry_session_letters(
                 sources |= {seq for _, result in reread.results for seq in result.sources}
                 await save_extracted(conn, reread.results, run_id=ledger.run_id)
             settlement = "discarded" if discard else "retried"
-            await runs.settle_dead_letters(conn, session=session, seqs=readable, settlement=settlement, now=now)
+            await runs.settle_dead_letters(conn, session, readable, settlement, now)
             learned, dead = len(sources.intersection(readable)), len(seqs) - len(readable)
             await runs.add_counts(
                 conn, ledger.run_id, session, learned=learned, nothing=len(readable) - learned, dead=dead

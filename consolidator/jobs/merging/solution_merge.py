@@ -98,7 +98,7 @@ async def _publish(
         if row.audience.startswith(ALL):
             changes.add("solutions", outcome)
     keep = [solution.id for solution in published]
-    deleted = await solutions.delete_others(conn, agent, fingerprints, keep=keep)
+    deleted = await solutions.delete_others(conn, agent, fingerprints, keep)
     changes.add("solutions", "retired", sum(audience.startswith(ALL) for audience in deleted))
 
 

@@ -37,8 +37,8 @@ async def load_days(database: Database, days: int, *, viewer: Viewer = OWNER) ->
     since = (now - timedelta(days=days - 1)).replace(hour=0, minute=0, second=0, microsecond=0)
     async with database.connection() as conn:
         return RecentDays(
-            await daily.list_days(conn, since=since, now=now),
-            await daily.list_repeated_failures(conn, since=since, limit=MAX_FAILURES),
+            await daily.list_days(conn, since, now),
+            await daily.list_repeated_failures(conn, since, MAX_FAILURES),
         )
 
 

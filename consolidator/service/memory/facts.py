@@ -166,7 +166,7 @@ async def undo_change(database: Database, fact_id: str, *, viewer: Viewer = OWNE
             await _log_decision(conn, database, fact, RESTORED, viewer)
         corrections = _list_corrections(fact, history)
         for each in corrections:
-            await facts.supersede(conn, each.id, superseded_by=fact.id, now=now)
+            await facts.supersede(conn, each.id, fact.id, now)
         await reconcile_agent(conn, fact.agent, Provenance(None, "person", now), Changes())
         await index_facts(conn, fact.agent, [fact.id, *(each.id for each in corrections)])
         restored = await _lock_fact(conn, fact.id)
@@ -213,7 +213,7 @@ async def review_candidate(
 async def reopen_review(database: Database, candidate_id: str, *, viewer: Viewer = OWNER) -> CandidateRow:
     """Take back that a person rejected a candidate: it waits for a word again. Raises NotFound if none has this id."""
     async with database.transaction() as conn:
-        candidate = await facts.reopen_review(conn, candidate_id, rejected=REJECTED)
+        candidate = await facts.reopen_review(conn, candidate_id, REJECTED)
         if candidate is None or not await _find_decidable(conn, [candidate], viewer):
             raise NotFound(f"nothing that a person rejected has the id {candidate_id!r}")
     return candidate
@@ -303,7 +303,7 @@ async def load_fact_chain(database: Database, fact: FactRow, *, viewer: Viewer =
     """Return the chain of a fact that the viewer reaches, of what it may see, at most MAX_CHAIN facts to each side."""
     scope = viewer.narrow()
     async with database.connection() as conn:
-        chain = await facts.load_chain(conn, fact.id, limit=MAX_CHAIN + 2)
+        chain = await facts.load_chain(conn, fact.id, MAX_CHAIN + 2)
         history = await lookup.load_fact_history(conn, fact)
         visible = await find_scoped_facts(conn, {each.id for each in chain} | {each.id for each in history}, scope)
         chain = [each for each in chain if each.id in visible]

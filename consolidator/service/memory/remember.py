@@ -153,7 +153,7 @@ async def _find_fact_id(database: Database, wanted: str, scope: MemoryScope, vie
     """Return the id of the one fact that a person means."""
     if _ID_PREFIX.fullmatch(wanted):
         async with database.connection() as conn:
-            ids = await facts.find_ids(conn, wanted, limit=2)
+            ids = await facts.find_ids(conn, wanted, 2)
         if len(ids) == 1:
             return ids[0]
         if ids:

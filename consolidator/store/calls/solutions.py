@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from consolidator.database.jsonb import as_jsonb, escape
 from consolidator.database.partitions import Connection
 from consolidator.models.solution import SolutionRow
-from consolidator.store.queries import Outcome, fetch_column, load, row_values, upsert_each
+from consolidator.store.queries import Column, Outcome, load, row_values, upsert_each
 
 _SQL = load("calls/solutions")
 
@@ -23,7 +23,4 @@ async def save_each(conn: Connection, rows: Sequence[SolutionRow]) -> list[Outco
     return await upsert_each(conn, _SQL["save"], values)
 
 
-async def delete_others(conn: Connection, agent: str, fingerprints: Sequence[str], *, keep: Sequence[str]) -> list[str]:
-    """Delete an agent's solutions of some fingerprints but those to `keep`, by id; return their audiences."""
-    values = {"agent": agent, "fingerprints": list(fingerprints), "kept": list(keep)}
-    return await fetch_column(conn, _SQL["delete_others"], values)
+delete_others = Column[str, str, Sequence[str], Sequence[str]](str, _SQL["delete_others"], "agent fingerprints kept")

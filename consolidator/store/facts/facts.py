@@ -23,6 +23,7 @@ from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.session import SessionRow
 from consolidator.models.steer import SteerOutcome
 from consolidator.store.queries import (
+    Column,
     FirstRow,
     Rows,
     Statement,
@@ -278,11 +279,6 @@ async def forget_fact(conn: Connection, values: Mapping[str, Any]) -> None:
     await execute(conn, _SQL["supersede"], values)
 
 
-async def supersede(conn: Connection, fact_id: str, *, superseded_by: str, now: datetime) -> None:
-    """Stop believing a fact since another one is believed in its place."""
-    await execute(conn, _SQL["supersede"], {"id": fact_id, "superseded_by": superseded_by, "now": now})
-
-
 async def save_tombstones(conn: Connection, forgotten: Sequence[tuple[CorrectionRow, Sequence[str]]]) -> None:
     """Add tombstones, each where there is no later one, and have the facts of their attributes made again.
 
@@ -337,11 +333,6 @@ async def load_fact_of(
     return await fetch_one(conn, FactRow, _SQL["fact_of"], values)
 
 
-async def find_ids(conn: Connection, prefix: str, *, limit: int) -> list[str]:
-    """Return the ids of facts that begin with some hexadecimal digits."""
-    return await fetch_column(conn, _SQL["ids_by_prefix"], {"prefix": prefix, "limit": limit})
-
-
 async def list_quarantined(
     conn: Connection, scope: MemoryScope, *, after: tuple[datetime, str] | None = None, limit: int = 50
 ) -> list[CitedCandidateRow]:
@@ -349,11 +340,6 @@ async def list_quarantined(
     at, last_id = after or (None, None)
     values = scope.values() | {"at": at, "last_id": last_id, "limit": limit}
     return await fetch_all(conn, CitedCandidateRow, _SQL["quarantined"], values)
-
-
-async def reopen_review(conn: Connection, candidate_id: str, *, rejected: str) -> CandidateRow | None:
-    """Put a candidate that was rejected for this reason back into quarantine; None where there is no such one."""
-    return await fetch_one(conn, CandidateRow, _SQL["reopen_review"], {"id": candidate_id, "rejected": rejected})
 
 
 async def end_quarantine(conn: Connection, candidate_id: str, *, rejected: str | None) -> bool:
@@ -366,11 +352,6 @@ load_undecided = Rows[LineageCandidateRow, str, int](LineageCandidateRow, _SQL["
 mark_reconciled = Statement[str, Sequence[str]](_SQL["mark_reconciled"], "agent ids")
 load_corrections = Rows[CorrectionRow, str](CorrectionRow, _SQL["corrections"])
 get_quarantined = FirstRow[CandidateRow, str](CandidateRow, _SQL["get_quarantined"])
-
-
-async def load_chain(conn: Connection, fact_id: str, *, limit: int) -> list[ChainedFactRow]:
-    """Return a fact, at most `limit` - 1 that followed it, and as many whose place it took, in the order of time."""
-    return await fetch_all(conn, ChainedFactRow, _SQL["chain"], {"id": fact_id, "limit": limit})
 
 
 load_versions = Rows[FactVersionRow, Sequence[str]](FactVersionRow, _SQL["versions"])
@@ -395,3 +376,9 @@ async def list_in_use(conn: Connection, scope: RelationScope) -> list[str]:
     values = {"levels": [level for level, _ in named], "owners": [owner for _, owner in named], "read": MAX_READ}
     names = await fetch_column(conn, _SQL["in_use"], {**values, "agent": scope.agent, "limit": MAX_NAMES})
     return sorted(names)
+
+
+supersede = Statement[str, str, datetime](_SQL["supersede"], "id superseded_by now")
+find_ids = Column[str, str, int](str, _SQL["ids_by_prefix"], "prefix limit")
+reopen_review = FirstRow[CandidateRow, str, str](CandidateRow, _SQL["reopen_review"], "id rejected")
+load_chain = Rows[ChainedFactRow, str, int](ChainedFactRow, _SQL["chain"], "id limit")

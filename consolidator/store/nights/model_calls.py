@@ -136,11 +136,6 @@ async def count_failures(conn: Connection, run_id: str) -> dict[str, int]:
     return {failure.outcome: failure.count for failure in failures}
 
 
-async def prune(conn: Connection, *, before: datetime) -> int:
-    """Delete answers and finished questions older than a time; return how many answers were deleted."""
-    return await execute(conn, _SQL["prune"], {"before": before})
-
-
 async def find_outage(conn: Connection, run_id: str) -> str | None:
     """Return why none of a run's calls was answered; None if one was, or none was made."""
     outcome = await fetch_value(conn, _SQL["outage"], {"run": run_id})
@@ -149,3 +144,4 @@ async def find_outage(conn: Connection, run_id: str) -> str | None:
 
 delete_answer = Statement[str](_SQL["delete_answer"])
 set_outcome = Statement[str, str](_SQL["set_outcome"], "id outcome")
+prune = Statement[datetime](_SQL["prune"])

@@ -85,7 +85,7 @@ async def test_what_was_set_aside_is_unconsolidated_too_until_it_is_settled(
         assert await unlearned(conn, after=("a", 2), limit=1) == [("b", 1)]
         assert await unlearned(conn, after=("b", 1)) == [("b", 4)]
     async with database.transaction() as conn:
-        await runs.settle_dead_letters(conn, session="a", seqs=[2], settlement="retried", now=clock.now())
+        await runs.settle_dead_letters(conn, "a", [2], "retried", clock.now())
         await conn.execute(
             "insert into run (id, job, scheduled_at, started_at, heartbeat_at, owner) "
             "values ('r', 'retry', now(), now(), now(), 'test')"
