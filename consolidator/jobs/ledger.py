@@ -33,6 +33,7 @@ log = logging.getLogger("consolidator.jobs")
 POLL_SECONDS = 0.2  # between checks while other replicas hold the last units
 LOOK_SECONDS = 5.0  # of waiting for other replicas, until it looks who they are
 MAX_CLAIMED = 16  # units claimed at once
+MAX_ATTEMPTS = 3  # before a unit is dead-lettered, or a crashing night is given up
 _UNRELEASED = set[str]()  # owners in this process that have stopped, and could not give their units back
 Work = Callable[[list["Unit"]], Awaitable[None]]
 CountUnlearned = Callable[[str], Awaitable[int]]  # unit name -> events that it leaves unlearned if it dies
@@ -157,7 +158,7 @@ class Ledger:
         while not self.stop.is_set():
             units = await (self._claim_units(phase, workers) if names is None else self._claim_named(phase, names))
             if units:
-                if units[0].attempts > self.settings.max_attempts:  # then it was claimed alone
+                if units[0].attempts > MAX_ATTEMPTS:  # then it was claimed alone
                     await self._fail(
                         units[0], "every process that worked on it died or lost its lease", count_unlearned
                     )
@@ -263,10 +264,9 @@ class Ledger:
 
     async def _fail(self, unit: Unit, reason: str, count_unlearned: CountUnlearned) -> None:
         log.error("unit %s failed (attempt %d): %s", unit.label, unit.attempts, reason)
-        max_attempts = self.settings.max_attempts
         async with self.database.transaction() as conn:
             status = await runs.return_unit(
-                conn, self.run_id, unit.kind, unit.name, owner=self.owner, max_attempts=max_attempts, error=reason
+                conn, self.run_id, unit.kind, unit.name, owner=self.owner, max_attempts=MAX_ATTEMPTS, error=reason
             )
             if status == "dead":
                 unlearned = await count_unlearned(unit.name)

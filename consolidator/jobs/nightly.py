@@ -23,7 +23,7 @@ from consolidator.jobs.consolidation.pipeline import consolidate
 from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.jobs.indexing.reindex import rebuild_outdated
-from consolidator.jobs.ledger import ON_RUN, POLL_SECONDS, Ledger, heartbeat, mark_interrupted
+from consolidator.jobs.ledger import MAX_ATTEMPTS, ON_RUN, POLL_SECONDS, Ledger, heartbeat, mark_interrupted
 from consolidator.jobs.model.batches import open_batches
 from consolidator.jobs.model.calls import extraction_model
 from consolidator.jobs.retention import prune
@@ -60,7 +60,7 @@ class JobRunner:
         if scheduled_at is None:
             return None
         async with self.database.connection() as conn:
-            last = await runs.last_scheduled(conn, job, max_attempts=self.settings.max_attempts)
+            last = await runs.last_scheduled(conn, job, max_attempts=MAX_ATTEMPTS)
         return scheduled_at if last is None or last < scheduled_at else None
 
     async def find_last_ended(self, job: str) -> RunRow | None:
@@ -153,7 +153,7 @@ class JobRunner:
                 now=now,
                 arguments=_to_json(arguments),
             )
-            if run.status in ENDED and not 0 < run.deaths < self.settings.max_attempts:
+            if run.status in ENDED and not 0 < run.deaths < MAX_ATTEMPTS:
                 return None
             if run.status != "running":
                 await runs.resume(conn, run.id, ledger.owner, now)

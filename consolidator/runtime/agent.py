@@ -77,7 +77,7 @@ class Consolidator:
             if database is None:
                 database = await stack.enter_async_context(open_database(settings))
             mcp_tools = await stack.enter_async_context(start_mcp_servers(self._mcp))
-            for tool in (*builtin_tools(self._builtin, settings), *mcp_tools):
+            for tool in (*builtin_tools(self._builtin), *mcp_tools):
                 self._toolbox.add(tool)
             client = create_client(settings)
             stack.push_async_callback(client.close)

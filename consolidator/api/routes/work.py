@@ -69,7 +69,7 @@ def _unread(call: Writing, name: str) -> dict[str, None]:
 @router.get("/sessions/{session_id}/scratchpad", **operation("read", Scratchpad))
 async def get_scratchpad(call: Reading, session_id: SessionId) -> Response:
     """Show a session's scratchpad."""
-    read = await work.read_scratchpad(call.database, call.settings, session_id, viewer=call.viewer)
+    read = await work.read_scratchpad(call.database, session_id, viewer=call.viewer)
     return reply(Scratchpad.of(read))
 
 
@@ -79,7 +79,6 @@ async def change_scratchpad(call: Writing, session_id: SessionId, body: Scratchp
     return await call.change(
         lambda changed: to_answer(Scratchpad.of(changed, **_unread(call, "text")), session_id),
         work.change_scratchpad,
-        call.settings,
         session_id,
         ScratchpadEdit(body.mode, body.text, body.old),
         expected_seq=body.expected_seq,

@@ -316,7 +316,7 @@ class TerminalChat:
     async def _scratchpad(self, words: str) -> None:
         """Show the scratchpad, or change it."""
         mode, _, text = words.partition(" ")
-        database, settings = self._agent.database, self._agent.harness.settings
+        database = self._agent.database
         session_id, surface = self._session.id, self._agent.surface
         if not words:
             print_line((await self._session.scratchpad()).text or "the scratchpad is empty")
@@ -324,7 +324,7 @@ class TerminalChat:
         if mode not in ("replace", "append"):
             raise UsageError("/scratchpad, /scratchpad append TEXT, or /scratchpad replace TEXT")
         edit = ScratchpadEdit("replace" if mode == "replace" else "append", text)
-        changed = await change_scratchpad(database, settings, session_id, edit, surface=surface)
+        changed = await change_scratchpad(database, session_id, edit, surface=surface)
         print_line(f"the scratchpad has {len(changed.text):,} of {changed.limit:,} characters", "dim")
 
     async def _state(self, _: str) -> None:

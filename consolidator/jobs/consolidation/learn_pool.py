@@ -90,7 +90,7 @@ class LearnPool:
         self._running.add(process)
         is_ready = None
         settings, dsn = self.worker.settings, self.worker.database.dsn
-        times = {"quiet_minutes": settings.quiet_minutes, "abandoned_hours": settings.abandoned_hours}
+        times = {"quiet_minutes": settings.quiet_minutes}
         try:
             async with asyncio.timeout(_START_SECONDS):
                 # The address goes through the pipe: others can see the arguments and the environment of a process.

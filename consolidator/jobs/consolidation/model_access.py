@@ -33,4 +33,4 @@ async def create_fact_reader(settings: Settings, calls: ModelCalls | None) -> Fa
     if calls is None or model is None:
         return None
     async with calls.database.connection() as conn:
-        return FactReader(calls, model, settings.chunk_tokens, await revisions.get_current(conn))
+        return FactReader(calls, model, await revisions.get_current(conn))

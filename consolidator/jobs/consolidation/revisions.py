@@ -144,7 +144,7 @@ class Reprocessing:
         settings = self.settings.model_copy(update={"extract_model": self.model, "batch": False})
         async with open_model_calls(self.database, settings, ledger.run_id) as calls:
             assert calls is not None
-            reader = FactReader(calls, self.model, settings.chunk_tokens, draft)
+            reader = FactReader(calls, self.model, draft)
             await ledger.add_units("draft", session_ids)
             await ledger.run_phase(0, DraftReader(self.database, reader, ledger).run, no_events_left)
             return await ledger.finish({"revision": draft, "calls": await calls.report()})

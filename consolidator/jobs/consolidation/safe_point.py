@@ -11,6 +11,7 @@ from consolidator.models.session import SessionRow
 from consolidator.settings import Settings
 
 SafePointFinder = Callable[[SessionRow, list[Event]], int]  # given a session and its last window
+ABANDONED_HOURS = 24  # after which an open tool call is given up
 _CLOSING = (EventType.TASK_END, EventType.SESSION_END)
 
 
@@ -24,7 +25,7 @@ def safe_point_finder(settings: Settings, now: datetime) -> SafePointFinder:
             last=min(session.last_occurred_at, session.last_event_at),
             now=now,
             quiet=timedelta(minutes=settings.quiet_minutes),
-            abandoned=timedelta(hours=settings.abandoned_hours),
+            abandoned=timedelta(hours=ABANDONED_HOURS),
         )
 
     return find_session_safe_point

@@ -37,6 +37,7 @@ T = TypeVar("T")
 # Awaited before each call, by whoever holds a rate over all processes.
 BEFORE_CALL: ContextVar[Callable[[], Awaitable[None]] | None] = ContextVar("before_call", default=None)
 MAX_ATTEMPTS = 4  # of one call
+CONCURRENCY = 4  # calls of one process at a time
 MAX_RETRY_WAIT = 60.0  # seconds between two attempts; a server that asks for more gets no more calls in the run
 MAX_FAILURES_IN_A_ROW = 5  # calls that find the server unavailable before the run stops calling it
 
@@ -86,7 +87,7 @@ class ModelCalls:
 
     def __post_init__(self) -> None:
         self.client = create_client(self.settings)
-        self._semaphore = asyncio.Semaphore(self.settings.model_concurrency)
+        self._semaphore = asyncio.Semaphore(CONCURRENCY)
 
     async def ask(self, request: ModelRequest, *, session: str | None = None) -> dict[str, Any]:
         """Return the JSON object that answers a question; raise a ModelError if there is none.

@@ -78,14 +78,17 @@ def _cited_seqs(candidate: Candidate) -> list[int]:
     return [candidate.seq, *(seq for seq, _ in candidate.evidence)]
 
 
+CHUNK_TOKENS = 6000  # of a session read in one call
+
+
 @dataclass(slots=True)
 class FactReader:
     """Reads sessions for facts with one model in one run."""
 
     calls: ModelCalls
     model: str
-    chunk_tokens: int
     revision: int = 1
+    chunk_tokens: int = CHUNK_TOKENS
     bad_answers_in_a_row: int = 0
     _hints: dict[facts.RelationScope, str] = field(default_factory=dict)  # by scope, as this run found them
 

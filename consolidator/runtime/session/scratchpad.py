@@ -22,6 +22,7 @@ from consolidator.store.turns import context as store
 
 EditMode = Literal["replace", "append", "edit"]
 EDIT_MODES: tuple[EditMode, ...] = get_args(EditMode)
+MAX_CHARS = 8000  # of a scratchpad
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Scratchpad:
     session_id: str
     text: str
     seq: int  # of the event that set it, its version; 0 where none did
-    limit: int  # characters that it may have
+    limit: int = MAX_CHARS  # characters that it may have
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ class ChangeScratchpad:
     """A change of the scratchpad within its limit; with `expected_seq`, only of that version."""
 
     edit: ScratchpadEdit
-    limit: int
+    limit: int = MAX_CHARS
     expected_seq: int | None = None
 
     async def plan(self, conn: Connection, session: SessionRow, principal: str) -> PlannedChange:
@@ -118,11 +119,11 @@ class ChangeScratchpad:
             )
 
 
-async def read_scratchpad(database: Database, session_id: str, *, limit: int) -> Scratchpad:
+async def read_scratchpad(database: Database, session_id: str) -> Scratchpad:
     """Return a session's scratchpad. Raises NotFound."""
     async with database.connection() as conn:
         view = await store.load_view(conn, session_id)
-    return Scratchpad(session_id, view.scratchpad or "", view.scratchpad_seq, limit)
+    return Scratchpad(session_id, view.scratchpad or "", view.scratchpad_seq)
 
 
 async def change_scratchpad(
@@ -130,7 +131,6 @@ async def change_scratchpad(
     session_id: str,
     edit: ScratchpadEdit,
     *,
-    limit: int,
     expected_seq: int | None = None,
     principal: str = Role.OPERATOR.value,
 ) -> Scratchpad:
@@ -138,9 +138,9 @@ async def change_scratchpad(
 
     Raises UsageError for a text beyond the limit and a place that is not there, and HeadConflict for another version.
     """
-    change = ChangeScratchpad(edit, limit, expected_seq)
+    change = ChangeScratchpad(edit, expected_seq=expected_seq)
     with boundary("commit scratchpad"):
         async with database.transaction() as conn:
             await apply_change(conn, session_id, change, principal=principal, now=database.clock.now())
             view = await store.load_view(conn, session_id)
-    return Scratchpad(session_id, view.scratchpad or "", view.scratchpad_seq, limit)
+    return Scratchpad(session_id, view.scratchpad or "", view.scratchpad_seq)
