@@ -43,8 +43,7 @@ from consolidator.errors import ConsolidatorError, as_disk_full
 from consolidator.llm.redaction.redact import redact
 from consolidator.runtime.live.hub import FollowHub
 from consolidator.runtime.turn.harness import Harness
-from consolidator.service.bearer import BearerTokens
-from consolidator.service.credentials import open_tokens
+from consolidator.service.credentials import BearerTokens, open_tokens
 from consolidator.service.database import Database
 from consolidator.service.nights.requested import RequestedRuns
 from consolidator.settings import Settings

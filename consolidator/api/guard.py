@@ -23,7 +23,7 @@ from consolidator.api.problems import Problem, problem_response
 from consolidator.errors import ConsolidatorError
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
 from consolidator.service.address import LOOPBACK, host_name
-from consolidator.service.bearer import BearerTokens
+from consolidator.service.credentials import BearerTokens
 from consolidator.service.request_limits import receive_again
 from consolidator.service.viewer import Viewer
 

@@ -12,10 +12,9 @@ from typing import Any
 from starlette.responses import StreamingResponse
 
 from consolidator.api import problems
-from consolidator.api.call import REPEATED_HEADER, Call
+from consolidator.api.call import REPEATED_HEADER, Call, to_document
 from consolidator.api.guard import EVENT_STREAM
 from consolidator.api.problems import Problem
-from consolidator.api.replies import to_document
 from consolidator.api.schemas.event import Event
 from consolidator.api.schemas.message import SubAgent
 from consolidator.runtime.live.items import Cursor, FollowedItem

@@ -31,8 +31,7 @@ from starlette.types import Scope as AsgiScope
 from consolidator.errors import ConsolidatorError
 from consolidator.mcp_server.tools import CONTEXT, ClientProject, MemoryTools
 from consolidator.models.memory_filter import OLD_NAMES
-from consolidator.service.bearer import BearerTokens
-from consolidator.service.credentials import open_tokens
+from consolidator.service.credentials import BearerTokens, open_tokens
 from consolidator.service.database import Database
 from consolidator.service.log.record import RECORDER
 from consolidator.service.request_limits import RequestLimits

@@ -23,7 +23,6 @@ from consolidator.service.bounded_text import fit_lines
 from consolidator.service.database import Database
 from consolidator.service.encoding import to_visible_json
 from consolidator.service.log.record import MAX_EVENTS, record_events
-from consolidator.service.log.working_directory import find_project
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.learned import load_learned
 from consolidator.service.memory.lessons import find_lessons_about
@@ -37,6 +36,7 @@ from consolidator.service.memory.suggestions import (
     suggest_after_calls,
     suggest_next_calls,
 )
+from consolidator.service.scope import find_project
 from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
 

@@ -10,9 +10,8 @@ from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
 from consolidator.api import guard, problems
-from consolidator.api.call import Reading, Writing, operation, to_answer
+from consolidator.api.call import Reading, Writing, operation, reply, to_answer
 from consolidator.api.problems import Problem
-from consolidator.api.replies import reply
 from consolidator.api.schemas.branch import Branch, BranchList, Comparison, NewBranch
 from consolidator.api.schemas.session import SessionId
 from consolidator.models.session import SessionRow

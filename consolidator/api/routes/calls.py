@@ -7,8 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
-from consolidator.api.call import Reading, Writing, operation, to_answer
-from consolidator.api.replies import reply
+from consolidator.api.call import Reading, Writing, operation, reply, to_answer
 from consolidator.api.schemas.message import Decided, Resolution, Verdict
 from consolidator.api.schemas.work import AttentionList, WaitingCall
 from consolidator.service.sessions import people

@@ -10,17 +10,16 @@ from starlette.responses import Response
 from ulid import ULID
 
 from consolidator.api import problems
-from consolidator.api.call import Call, Reading, Writing, operation, to_answer, to_response
+from consolidator.api.call import Call, Reading, Writing, operation, reply, to_answer, to_response
 from consolidator.api.problems import Problem
-from consolidator.api.replies import reply
 from consolidator.api.routes.sessions import Cursor, Limit, show, show_page
 from consolidator.api.schemas.child import Checkpoint, CheckpointList, Fork, NewCheckpoint, Restore
 from consolidator.api.schemas.message import Spawn, SubAgent
 from consolidator.api.schemas.session import Session, SessionId, SessionPage
 from consolidator.api.streaming import ALSO_READ, STREAMED, stream_sub_agent
 from consolidator.models.session import SessionCursor, SessionRow
-from consolidator.service.cursors import decode_cursor, encode_cursor
 from consolidator.service.database import Database
+from consolidator.service.encoding import decode_cursor, encode_cursor
 from consolidator.service.requests import Answer
 from consolidator.service.sessions import children, listing
 from consolidator.service.sessions.children import fork_session as fork

@@ -9,9 +9,8 @@ from fastapi import APIRouter, Query
 from pydantic import AwareDatetime
 from starlette.responses import Response
 
-from consolidator.api.call import Reading, Writing, operation, to_answer
+from consolidator.api.call import Reading, Writing, operation, reply, to_answer
 from consolidator.api.parameters import Agent, Facts, Lessons, Limit, Procedures, Project, Scoped, Solutions
-from consolidator.api.replies import reply
 from consolidator.api.schemas.memory import (
     Acceptance,
     BriefAnswer,

@@ -9,9 +9,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from consolidator.api.call import Call, Reading, Writing, operation, to_answer
+from consolidator.api.call import Call, Reading, Writing, operation, reply, to_answer
 from consolidator.api.parameters import Sessions
-from consolidator.api.replies import reply
 from consolidator.api.schemas.hydrate import HydratedSession
 from consolidator.api.schemas.session import (
     ContextUse,
@@ -25,8 +24,8 @@ from consolidator.api.schemas.session import (
 )
 from consolidator.models.session import SessionCursor, SessionOrder, SessionRow
 from consolidator.runtime.session.hydration import MAX_MESSAGES
-from consolidator.service.cursors import MAX_LENGTH, decode_cursor, encode_cursor
 from consolidator.service.database import Database
+from consolidator.service.encoding import MAX_LENGTH, decode_cursor, encode_cursor
 from consolidator.service.requests import Answer
 from consolidator.service.sessions import lifecycle, listing, people, state
 

@@ -7,8 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from consolidator.api.call import Reading, Writing, operation, to_answer
-from consolidator.api.replies import reply
+from consolidator.api.call import Reading, Writing, operation, reply, to_answer
 from consolidator.api.schemas.session import SessionId
 from consolidator.api.schemas.work import (
     Acknowledged,

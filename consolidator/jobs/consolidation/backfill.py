@@ -16,12 +16,19 @@ import psycopg
 from consolidator.database import Connection, Database
 from consolidator.errors import Interrupted, NotFound
 from consolidator.jobs.consolidation.learning import FoldStates
-from consolidator.jobs.consolidation.manual_run import SessionFilter, resume_or_start_run
 from consolidator.jobs.consolidation.persistence import lock_for_rederiving, save_memory, unpack_folds
 from consolidator.jobs.consolidation.pipeline import SESSIONS, consolidate, load_memory_report, merge_agents
-from consolidator.jobs.consolidation.safe_point import safe_point_finder
-from consolidator.jobs.consolidation.session_window import learn_windows
-from consolidator.jobs.ledger import Ledger, Unit, manual_run, no_events_left, record_progress, session_title
+from consolidator.jobs.consolidation.session_window import learn_windows, safe_point_finder
+from consolidator.jobs.ledger import (
+    Ledger,
+    SessionFilter,
+    Unit,
+    manual_run,
+    no_events_left,
+    record_progress,
+    resume_or_start_run,
+    session_title,
+)
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.merging.deciding import CandidateDecider
 from consolidator.jobs.merging.lesson_merge import lock_lessons

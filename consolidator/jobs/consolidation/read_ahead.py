@@ -14,8 +14,12 @@ from consolidator.database import Connection, Database
 from consolidator.errors import Interrupted
 from consolidator.jobs.consolidation import session_window
 from consolidator.jobs.consolidation.learning import session_context
-from consolidator.jobs.consolidation.safe_point import safe_point_finder
-from consolidator.jobs.consolidation.session_window import find_readable_end, load_background, take_together
+from consolidator.jobs.consolidation.session_window import (
+    find_readable_end,
+    load_background,
+    safe_point_finder,
+    take_together,
+)
 from consolidator.jobs.ledger import Unit, record_progress
 from consolidator.jobs.model.extraction import FactReader
 from consolidator.jobs.model.shared_questions import SharedReader

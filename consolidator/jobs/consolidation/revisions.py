@@ -16,16 +16,22 @@ import psycopg
 
 from consolidator.database import Connection, Database
 from consolidator.jobs.consolidation.learning import session_context
-from consolidator.jobs.consolidation.manual_run import SessionFilter, resume_or_start_run
-from consolidator.jobs.consolidation.model_access import open_model_calls
 from consolidator.jobs.consolidation.pipeline import load_memory_report, merge_agents
 from consolidator.jobs.consolidation.session_window import WINDOW, WatermarkMoved, read_all_windows
-from consolidator.jobs.ledger import Ledger, Unit, manual_run, no_events_left, record_progress
+from consolidator.jobs.ledger import (
+    Ledger,
+    SessionFilter,
+    Unit,
+    manual_run,
+    no_events_left,
+    record_progress,
+    resume_or_start_run,
+)
 from consolidator.jobs.merging.changes import Changes
 from consolidator.jobs.merging.deciding import CandidateDecider, decide_by_code
 from consolidator.jobs.merging.reconciling import reconcile_agent
 from consolidator.jobs.model.calls import extraction_model
-from consolidator.jobs.model.extraction import FactReader, ReadResult
+from consolidator.jobs.model.extraction import FactReader, ReadResult, open_model_calls
 from consolidator.memory.facts.extraction_prompt import PROMPT_VERSION
 from consolidator.memory.facts.fact_diff import BelievedFact, diff_facts
 from consolidator.models.event import Event

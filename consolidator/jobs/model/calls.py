@@ -28,7 +28,7 @@ from consolidator.llm.client import ModelClient, ModelReply, ModelRequest, creat
 from consolidator.llm.prices import calculate_cost
 from consolidator.llm.tokens import count_tokens
 from consolidator.settings import Settings
-from consolidator.store.nights import model_batches, model_calls
+from consolidator.store.nights import model_calls
 from consolidator.store.nights.model_calls import CallReserve, CallUsage
 from consolidator.store.sessions import sessions
 
@@ -164,7 +164,7 @@ class ModelCalls:
         async with self.database.connection() as conn:
             totals = await model_calls.load_totals(conn, self.run_id)
             failures = await model_calls.count_failures(conn, self.run_id)
-            pending = await model_batches.count_pending(conn)
+            pending = await model_calls.count_pending(conn)
         report: dict[str, Any] = {
             "calls": totals.calls,
             "input_tokens": totals.input_tokens,
@@ -352,14 +352,14 @@ class ModelCalls:
     async def _queue_for_batch(self, request: ModelRequest, session: str | None) -> bool:
         """Queue a question for the next batch; return False if its batch has failed, so that it is asked directly."""
         async with self.database.connection() as conn:
-            status = await model_batches.get_question_status(conn, request.key)
+            status = await model_calls.get_question_status(conn, request.key)
         if status is not None:
             return status in ("queued", "submitted")
         call_id = await self.reserve(request, session)
         async with self.database.transaction() as conn:
             now = self.database.clock.now()
             exists = session is None or await sessions.lock_shared(conn, [session])
-            if not exists or not await model_batches.queue_question(
+            if not exists or not await model_calls.queue_question(
                 conn, request.key, self.client.build_body(request),
                 purpose=request.purpose, model=request.model, run_id=self.run_id, session_id=session, call_id=call_id,
                 now=now,

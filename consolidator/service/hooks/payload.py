@@ -14,8 +14,8 @@ from consolidator.models.audience import OWNER
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.clients.client import HookMoment
 from consolidator.service.clients.registry import CLIENTS
-from consolidator.service.log.working_directory import find_project
 from consolidator.service.memory.brief import Brief, Situation, brief
+from consolidator.service.scope import find_project
 from consolidator.store.memory import injections
 from consolidator.store.sessions.sessions import imported_session_id
 

@@ -18,7 +18,7 @@ from consolidator.jobs.merging.lesson_merge import lock_lessons
 from consolidator.jobs.merging.warning_file import write_warnings
 from consolidator.models.provenance import ErasureRow
 from consolidator.runtime.turn.sub_agents import cancel_sub_agent
-from consolidator.service.bearer import TOKEN_FILE
+from consolidator.service.credentials import TOKEN_FILE
 from consolidator.settings import Settings
 from consolidator.store.calls import agent_locks, scopes
 from consolidator.store.memory import erasures, lessons, rederive, store_items

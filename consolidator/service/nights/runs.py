@@ -12,13 +12,13 @@ from typing import Any
 from consolidator.database import Database
 from consolidator.jobs.consolidation import dead_letters
 from consolidator.jobs.consolidation.backfill import Backfill
-from consolidator.jobs.consolidation.manual_run import EXTRACTORS as EXTRACTORS
-from consolidator.jobs.consolidation.manual_run import SessionFilter as SessionFilter
 from consolidator.jobs.consolidation.revisions import Reprocessing
 from consolidator.jobs.consolidation.revisions import compare_revision as compare_revision
 from consolidator.jobs.consolidation.revisions import promote_revision as promote_revision
 from consolidator.jobs.consolidation.revisions import restore_revision as restore_revision
 from consolidator.jobs.cron import WallClockTrigger
+from consolidator.jobs.ledger import EXTRACTORS as EXTRACTORS
+from consolidator.jobs.ledger import SessionFilter as SessionFilter
 from consolidator.jobs.nightly import JOBS as JOBS
 from consolidator.jobs.nightly import Job as Job
 from consolidator.jobs.nightly import JobRunner

@@ -17,7 +17,7 @@ from consolidator import Consolidator
 from consolidator.api import guard
 from consolidator.database import Database
 from consolidator.models.payload import EventType
-from consolidator.service.cursors import encode_cursor
+from consolidator.service.encoding import encode_cursor
 from consolidator.store.log import events
 from consolidator.store.turns import lease
 from consolidator.testing import ModelServer
