@@ -362,19 +362,17 @@ class SessionFilter:
         """Tell whether it derives what an extractor learns."""
         return self.only in (None, extractor)
 
+    def bounds(self) -> dict[str, Any]:
+        """Return which sessions it is about."""
+        return {"session": self.session, "agent": self.agent, "since": self.since, "until": self.until}
+
     def to_json(self) -> dict[str, Any]:
         """Return it as the ledger keeps it, to recognise an interrupted run that the same command resumes."""
         since, until = self.as_typed or (
             None if moment is None else moment.isoformat() for moment in (self.since, self.until)
         )
-        return {
-            "session": self.session,
-            "agent": self.agent,
-            "since": since,
-            "until": until,
-            "only": self.only,
-            "reprocess": self.reprocess,
-        }
+        times = {"since": since, "until": until}
+        return {**self.bounds(), **times, "only": self.only, "reprocess": self.reprocess}
 
 
 async def resume_or_start_run(ledger: Ledger, arguments: dict[str, Any], *, job: str = "backfill") -> None:

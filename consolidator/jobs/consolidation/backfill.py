@@ -15,8 +15,7 @@ import psycopg
 
 from consolidator.database import Connection, Database
 from consolidator.errors import Interrupted, NotFound
-from consolidator.jobs.consolidation.learning import FoldStates
-from consolidator.jobs.consolidation.persistence import lock_for_rederiving, save_memory, unpack_folds
+from consolidator.jobs.consolidation.persistence import derive_again, lock_for_rederiving, save_memory, unpack_folds
 from consolidator.jobs.consolidation.pipeline import SESSIONS, consolidate, load_memory_report, merge_agents
 from consolidator.jobs.consolidation.session_window import learn_windows, safe_point_finder
 from consolidator.jobs.ledger import (
@@ -56,14 +55,8 @@ class Backfill:
 
     async def _find_sessions(self) -> list[MatchingSession]:
         async with self.database.connection() as conn:
-            matching = await rederive.list_sessions(
-                conn,
-                session=self.session_filter.session,
-                agent=self.session_filter.agent,
-                since=self.session_filter.since,
-                until=self.session_filter.until,
-                include_learned=self.session_filter.rederives,
-            )
+            chosen = self.session_filter
+            matching = await rederive.list_sessions(conn, **chosen.bounds(), include_learned=chosen.rederives)
         if not matching and self.session_filter.session:
             raise NotFound(f"session {self.session_filter.session} has nothing to read; --reprocess reads it again")
         return matching
@@ -143,23 +136,14 @@ class Backfill:
         errors = self.session_filter.includes("solutions") and is_whole
         facts = self.session_filter.includes("facts")
         if again:
-            await rederive.delete_derived(
-                conn, name, after=session.pruned_to, digest=digest, errors=errors, candidates=facts
-            )
-            results = learn_windows(
-                conn, session, FoldStates(), salt, after=session.pruned_to, upto=session.consolidated_to
-            )
+            results = derive_again(conn, session, salt, run_id=run_id, digest=digest, errors=errors, candidates=facts)
         else:
             stored = await digests.get_each(conn, [name])
             results = learn_windows(
-                conn,
-                session,
-                unpack_folds(stored.get(name)),
-                salt,
-                after=session.consolidated_to,
-                upto=session.head,
+                conn, session, unpack_folds(stored.get(name)), salt,
+                after=session.consolidated_to, upto=session.head,
                 find_safe_point=safe_point_finder(self.settings, now),
-            )
+            )  # fmt: skip
         seen = learned = dead = 0
         async for result in results:
             seen += result.events
@@ -168,14 +152,8 @@ class Backfill:
             self.problems += [f"session {name}, event {seq}: {error}" for seq, error in result.dead.items()]
             if again:
                 await runs.add_dead_letters(conn, run_id, session=name, failures=result.dead, now=now)
-            await save_memory(
-                conn,
-                [(session, result)],
-                run_id=run_id,
-                digest=digest or not again,
-                errors=errors or not again,
-                candidates=facts,
-            )
+            else:
+                await save_memory(conn, [(session, result)], run_id=run_id, candidates=facts)
         return UnitProgress("session", name, done=True, learned=learned, nothing=seen - learned - dead, dead=dead)
 
 

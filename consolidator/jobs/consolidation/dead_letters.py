@@ -11,7 +11,7 @@ from typing import Any
 from consolidator.database import Connection, Database
 from consolidator.errors import NotFound
 from consolidator.jobs.consolidation.learning import FoldStates, session_context
-from consolidator.jobs.consolidation.persistence import lock_for_rederiving, save_extracted, save_memory
+from consolidator.jobs.consolidation.persistence import derive_again, lock_for_rederiving, save_extracted, save_memory
 from consolidator.jobs.consolidation.session_window import learn_windows
 from consolidator.jobs.ledger import Ledger, manual_run, resume_or_start_run
 from consolidator.jobs.merging.agent_merge import merge_agent
@@ -137,18 +137,16 @@ async def _learn_again(
     if not await lock_for_rederiving(conn, name):
         return [], set()
     session = await sessions.get(conn, name)
-    is_whole = session.is_whole
-    spans = [(0, session.consolidated_to)] if is_whole else [(seq - 1, seq) for seq in seqs]
-    if is_whole:
-        await rederive.delete_derived(conn, name, after=0, digest=True, errors=True, candidates=True)
-    dead: set[int] = set()
-    sources: set[int] = set()
-    for after, upto in spans:
-        async for result in learn_windows(conn, session, FoldStates(), salt, after=after, upto=upto):
-            dead |= result.dead.keys()
-            sources |= result.sources
-            await save_memory(conn, [(session, result)], run_id=run_id, digest=is_whole, errors=is_whole)
-    return [seq for seq in seqs if seq not in dead], sources
+    if session.is_whole:
+        results = [result async for result in derive_again(conn, session, salt, run_id=run_id)]
+    else:
+        results = []
+        for seq in seqs:
+            async for result in learn_windows(conn, session, FoldStates(), salt, after=seq - 1, upto=seq):
+                await save_memory(conn, [(session, result)], run_id=run_id, digest=False, errors=False)
+                results.append(result)
+    dead = {seq for result in results for seq in result.dead}
+    return [seq for seq in seqs if seq not in dead], {seq for result in results for seq in result.sources}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,12 @@ It happens in the first merge after an upgrade, in the merge's transaction.
 from __future__ import annotations
 
 from consolidator.database import Connection
-from consolidator.jobs.consolidation.learning import FoldStates
-from consolidator.jobs.consolidation.persistence import lock_for_rederiving, save_error_records, save_memory
-from consolidator.jobs.consolidation.session_window import learn_windows
+from consolidator.jobs.consolidation.persistence import derive_again, lock_for_rederiving, save_error_records
 from consolidator.memory.solutions.error_records import ErrorRecord
 from consolidator.memory.solutions.error_tracker import renew_fingerprint
 from consolidator.memory.solutions.fingerprint import VERSION
 from consolidator.models.session import SessionRow
 from consolidator.store.calls import digests, error_records
-from consolidator.store.memory import rederive
 from consolidator.store.sessions import sessions
 
 
@@ -32,17 +29,12 @@ async def derive_outdated_errors(conn: Connection, agent: str, *, run_id: str) -
         if await lock_for_rederiving(conn, name):
             session = await sessions.get(conn, name)
             if session.is_whole:
-                await _derive_again(conn, session, salt, run_id=run_id)
+                async for _ in derive_again(conn, session, salt, run_id=run_id, candidates=False):
+                    pass
             else:
                 await _renew_fingerprints(conn, session)
     await error_records.delete_outdated_solutions(conn, agent, version=VERSION)
     return len(names)
-
-
-async def _derive_again(conn: Connection, session: SessionRow, salt: bytes, *, run_id: str) -> None:
-    await rederive.delete_derived(conn, session.id, after=0, digest=False, errors=True, candidates=False)
-    async for result in learn_windows(conn, session, FoldStates(), salt, after=0, upto=session.consolidated_to):
-        await save_memory(conn, [(session, result)], run_id=run_id, candidates=False)
 
 
 async def _renew_fingerprints(conn: Connection, session: SessionRow) -> None:

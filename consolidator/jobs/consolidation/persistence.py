@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
 from consolidator.database import Connection
 from consolidator.jobs.consolidation.learning import FoldStates, WindowResult
-from consolidator.jobs.consolidation.session_window import SessionWindow, WatermarkMoved
+from consolidator.jobs.consolidation.session_window import SessionWindow, WatermarkMoved, learn_windows
 from consolidator.jobs.indexing import indexer
 from consolidator.jobs.ledger import Unit, record_progress
 from consolidator.jobs.model.extraction import ReadResult
@@ -26,6 +26,7 @@ from consolidator.models.steer import SteerRow, TaskOutcomeRow
 from consolidator.store.calls import agent_locks, digests, error_records, scopes
 from consolidator.store.facts import facts, steering
 from consolidator.store.log import events
+from consolidator.store.memory import rederive
 from consolidator.store.nights import extraction, runs
 from consolidator.store.nights.runs import UnitProgress
 from consolidator.store.queries import row_values
@@ -99,6 +100,25 @@ async def save_memory(
         forgotten = [row for _, result in learned for row in result.forgotten]
         await facts.save_tombstones(conn, [(row, spellings_of(row.predicate)) for row in forgotten])
         await _save_steering(conn, learned, run_id=run_id)
+
+
+async def derive_again(
+    conn: Connection,
+    session: SessionRow,
+    salt: bytes,
+    *,
+    run_id: str,
+    digest: bool = True,
+    errors: bool = True,
+    candidates: bool = True,
+) -> AsyncIterator[WindowResult]:
+    """Yield what a session's learned events teach, stored in place of what they taught before; stamp nothing."""
+    chosen = {"digest": digest, "errors": errors, "candidates": candidates}
+    after = session.pruned_to
+    await rederive.delete_derived(conn, session.id, after=after, **chosen)
+    async for result in learn_windows(conn, session, FoldStates(), salt, after=after, upto=session.consolidated_to):
+        await save_memory(conn, [(session, result)], run_id=run_id, **chosen)
+        yield result
 
 
 async def save_error_records(conn: Connection, session: SessionRow, records: Iterable[ErrorRecord]) -> None:

@@ -130,14 +130,7 @@ class Reprocessing:
         choice = self.choice
         arguments = {**choice.to_json(), "prompt": PROMPT_VERSION}  # another prompt has a draft of its own
         async with self.database.transaction() as conn:
-            chosen = await rederive.list_sessions(
-                conn,
-                session=choice.session,
-                agent=choice.agent,
-                since=choice.since,
-                until=choice.until,
-                include_learned=True,
-            )
+            chosen = await rederive.list_sessions(conn, **choice.bounds(), include_learned=True)
             draft = await revisions.open_draft(conn, model=self.model, choice=arguments, now=self.database.clock.now())
         ledger = Ledger(self.database, self.settings, "", self.stop, progress=self.progress)
         await resume_or_start_run(ledger, {**arguments, "model": self.model})
