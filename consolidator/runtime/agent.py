@@ -23,7 +23,7 @@ from consolidator.runtime.session.overrides import NO_OVERRIDES, Overrides
 from consolidator.runtime.session.routing import RoutePolicy
 from consolidator.runtime.session.session_request import SessionArguments, session_request
 from consolidator.runtime.tools.builtin import BuiltinGroup, builtin_tools
-from consolidator.runtime.tools.mcp_servers import start_mcp_servers
+from consolidator.runtime.tools.mcp_config import start_mcp_servers
 from consolidator.runtime.tools.tool import Tool, Toolbox
 from consolidator.runtime.turn import sessions
 from consolidator.runtime.turn import wake as waking

@@ -9,8 +9,16 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from consolidator.api.call import Reading, Writing, operation, reply, to_answer
-from consolidator.api.schemas.context import Compact, Compacted, Context, ContextPart, CostGroup, SessionCost
-from consolidator.api.schemas.session import SessionId, SessionState
+from consolidator.api.schemas.session import (
+    Compact,
+    Compacted,
+    Context,
+    ContextPart,
+    CostGroup,
+    SessionCost,
+    SessionId,
+    SessionState,
+)
 from consolidator.service.agents.context import compact_session as compact
 from consolidator.service.agents.context import preview_context
 from consolidator.service.agents.costs import load_costs

@@ -39,8 +39,7 @@ from consolidator.models.memory_filter import MemoryScope, SolutionFilter
 from consolidator.service.encoding import to_visible_json
 from consolidator.service.memory import facts, rules
 from consolidator.service.memory import remember as remembering
-from consolidator.service.memory.brief import Situation
-from consolidator.service.memory.brief_preview import preview_brief
+from consolidator.service.memory.brief import Situation, preview_brief
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.learned import KINDS, load_learned
 from consolidator.service.memory.lessons import LessonRow, list_friction

@@ -27,7 +27,7 @@ from consolidator.runtime.session.hydration import MAX_MESSAGES
 from consolidator.service.database import Database
 from consolidator.service.encoding import MAX_LENGTH, decode_cursor, encode_cursor
 from consolidator.service.requests import Answer
-from consolidator.service.sessions import lifecycle, listing, people, state
+from consolidator.service.sessions import access, lifecycle, listing, state
 
 router = APIRouter(tags=["sessions"])
 Limit = Annotated[int, Query(ge=1, le=200, description="how many at most")]
@@ -144,7 +144,7 @@ async def wake_session(call: Writing, session_id: SessionId) -> Response:
     """Have a driver look at a session, though nothing new was said: after an error, or a change of its tools."""
     return await call.change(
         lambda row: to_answer(Woken(session_id=row.id, pending=row.pending), row.id, status=202),
-        people.request_wake,
+        access.request_wake,
         session_id,
         viewer=call.viewer,
     )

@@ -18,16 +18,15 @@ from consolidator.errors import ConsolidatorError, UsageError
 from consolidator.models.session import SessionFilter, SessionRow
 from consolidator.runtime.agent import Consolidator
 from consolidator.runtime.agent_session import VOID_NOTICE, Message, Session
-from consolidator.runtime.session.attention import load_pending_calls
 from consolidator.runtime.session.scratchpad import ScratchpadEdit
 from consolidator.runtime.session.tasks import OUTCOMES
 from consolidator.runtime.tools.arguments import BoundCall
 from consolidator.runtime.tools.tool import CallContext, Tool
 from consolidator.runtime.turn import sessions
 from consolidator.runtime.turn.harness import Delta
-from consolidator.service.sessions.access import find_session_id
+from consolidator.runtime.turn.sessions import load_pending_calls
+from consolidator.service.sessions.access import find_session_id, stop_turn
 from consolidator.service.sessions.listing import list_sessions
-from consolidator.service.sessions.people import stop_turn
 from consolidator.service.sessions.state import read_state
 from consolidator.service.sessions.work import change_scratchpad, finish_task, start_task
 

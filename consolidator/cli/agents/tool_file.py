@@ -15,8 +15,7 @@ import typer
 from consolidator.cli.common import parse_path
 from consolidator.errors import ConsolidatorError, UsageError
 from consolidator.runtime.tools.builtin import BUILTIN_GROUPS, builtin_tools
-from consolidator.runtime.tools.mcp_config import read_mcp_config
-from consolidator.runtime.tools.mcp_servers import start_mcp_servers
+from consolidator.runtime.tools.mcp_config import read_mcp_config, start_mcp_servers
 from consolidator.runtime.tools.tool import Tool
 from consolidator.settings import Settings
 

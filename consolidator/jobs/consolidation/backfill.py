@@ -33,7 +33,7 @@ from consolidator.jobs.merging.deciding import CandidateDecider
 from consolidator.jobs.merging.lesson_merge import lock_lessons
 from consolidator.jobs.merging.warning_file import write_warnings
 from consolidator.settings import Settings
-from consolidator.store.calls import agent_locks, digests, scopes
+from consolidator.store.calls import digests, scopes
 from consolidator.store.memory import rederive
 from consolidator.store.memory.rederive import MatchingSession, PublishedItem, load_published
 from consolidator.store.nights import runs
@@ -71,7 +71,7 @@ class Backfill:
             events = 0
             # Agents are locked before anything else, as in a merge; the locks are held to the end.
             agents = {*(session.memory for session in matching), *await scopes.list_agents_with_news(conn)}
-            await agent_locks.lock_agents(conn, agents)
+            await scopes.lock_agents(conn, agents)
             before = await load_published(conn)
             salt = await digests.load_salt(conn)
             for session in matching:

@@ -19,7 +19,7 @@ from consolidator.jobs.merging.lesson_merge import lock_lessons
 from consolidator.jobs.model.extraction import FactReader, ReadResult, create_fact_reader, open_model_calls
 from consolidator.models.session import SessionRow
 from consolidator.settings import Settings
-from consolidator.store.calls import agent_locks, digests, scopes
+from consolidator.store.calls import digests, scopes
 from consolidator.store.log import events
 from consolidator.store.memory import rederive
 from consolidator.store.nights import runs
@@ -59,7 +59,7 @@ async def _retry_letters(ledger: Ledger, run_or_letter_id: str | None, *, discar
     now = database.clock.now()
     async with database.transaction() as conn:
         agents = await scopes.list_agents_with_news(conn)
-        await agent_locks.lock_agents(conn, agents)
+        await scopes.lock_agents(conn, agents)
         await lock_lessons(conn, agents)
         for agent in agents:
             await merge_agent(conn, agent, run_id=ledger.run_id, now=now, settings=settings)

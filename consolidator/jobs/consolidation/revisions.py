@@ -38,7 +38,7 @@ from consolidator.models.event import Event
 from consolidator.models.provenance import Provenance
 from consolidator.models.session import SessionRow
 from consolidator.settings import Settings
-from consolidator.store.calls import agent_locks, scopes
+from consolidator.store.calls import scopes
 from consolidator.store.facts import facts, revisions
 from consolidator.store.log import events
 from consolidator.store.memory import rederive
@@ -164,7 +164,7 @@ async def compare_revision(database: Database, revision: int) -> dict[str, Any]:
         row = await revisions.get(conn, revision)
     async with database.transaction() as conn:
         agents = {*await revisions.list_agents(conn, revision), *await scopes.list_agents_with_news(conn)}
-        await agent_locks.lock_agents(conn, agents)
+        await scopes.lock_agents(conn, agents)
         before = await _list_believed(conn)
         await revisions.activate_candidates(conn, revision)
         for agent in sorted(agents.intersection(await scopes.list_agents_with_news(conn))):

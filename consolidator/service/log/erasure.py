@@ -20,7 +20,7 @@ from consolidator.models.provenance import ErasureRow
 from consolidator.runtime.turn.sub_agents import cancel_sub_agent
 from consolidator.service.credentials import TOKEN_FILE
 from consolidator.settings import Settings
-from consolidator.store.calls import agent_locks, scopes
+from consolidator.store.calls import scopes
 from consolidator.store.memory import erasures, lessons, rederive, store_items
 from consolidator.store.memory.erasures import FamilyMember
 from consolidator.store.sessions import lineage, sessions
@@ -66,7 +66,7 @@ async def erase_sessions(database: Database, settings: Settings, plan: ErasurePl
         named_ids = await erasures.list_sessions_of_peer(conn, plan.peer) if plan.peer else plan.named_ids
         planned = await erasures.list_family(conn, named_ids)
         agents = sorted({name for session in planned for name in (session.agent, session.memory)})
-        await agent_locks.lock_agents(conn, agents)
+        await scopes.lock_agents(conn, agents)
         await sessions.lock(conn, [session.id for session in await erasures.list_family(conn, named_ids)])
         family = await erasures.list_family(conn, named_ids)
         changed = await scopes.list_of_sessions(conn, [session.id for session in family])

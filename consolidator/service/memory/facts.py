@@ -26,7 +26,7 @@ from consolidator.service.memory.explain import find_scoped_facts
 from consolidator.service.memory.ids import resolve_id
 from consolidator.service.scope import narrow_scope, reaches_memory, sees_memory
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.calls import agent_locks
+from consolidator.store.calls import scopes
 from consolidator.store.facts import facts
 from consolidator.store.facts.facts import OwnedAttribute
 from consolidator.store.facts.visibility import find_reached_facts, find_reached_sessions
@@ -203,7 +203,7 @@ async def review_candidate(
         candidate = await facts.get_quarantined(conn, candidate_id)
         if candidate is None or not await _find_decidable(conn, [candidate], viewer):
             raise not_quarantined
-        await agent_locks.lock_agent(conn, candidate.agent)
+        await scopes.lock_agent(conn, candidate.agent)
         if not await facts.end_quarantine(conn, candidate_id, rejected=None if accept else REJECTED):
             raise not_quarantined
         await reconcile_agent(conn, candidate.agent, Provenance(None, "review", database.clock.now()), Changes())
@@ -244,7 +244,7 @@ async def _find_decidable(conn: Connection, candidates: Sequence[CandidateRow], 
 async def _lock_fact(conn: Connection, fact_id: str, viewer: Viewer = OWNER) -> FactRow:
     """Lock a fact's agent and return the fact, which may have changed or gone while we waited."""
     fact = await _load_fact(conn, fact_id, viewer)
-    await agent_locks.lock_agent(conn, fact.agent)
+    await scopes.lock_agent(conn, fact.agent)
     return await _load_fact(conn, fact.id, viewer)
 
 

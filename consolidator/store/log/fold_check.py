@@ -18,7 +18,7 @@ from consolidator.models.lineage import Lineage
 from consolidator.models.open_task import follow_task
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
-from consolidator.store.log.hash_chain import canonical_json
+from consolidator.store.log.seals import canonical_json
 from consolidator.store.queries import fetch_column, fetch_one, load
 from consolidator.store.sessions import lineage as past
 from consolidator.store.sessions import sessions, tasks
