@@ -159,7 +159,7 @@ async def _list_run_queries(conn: Connection, count: int, now: datetime) -> list
 
 
 def _list_memory_queries() -> list[HotQuery]:
-    digests, errors, facts = load("calls/scope_digests"), load("calls/error_records"), load("facts/facts")
+    digests, errors, facts = load("calls/digests"), load("calls/error_records"), load("facts/facts")
     agent = {"agent": ALL_AGENTS}  # whose memory the sessions teach
     latest = {**agent, "sessions": 2000, "calls": 100_000}
     of_errors = {**agent, "latest": 1000}
