@@ -32,6 +32,11 @@ MAX_RECEIVERS = 10  # of a digest
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _PREFIX = "CONSOLIDATOR_"
 _OTHER_VARIABLES = f"{_PREFIX}TEST_"  # what tests and benchmarks read
+_REMOVED = {  # settings of earlier versions, and what holds in their place
+    "abandoned_hours": "24", "answer_max_calls": "64", "chunk_tokens": "6000", "max_attempts": "3",
+    "model_concurrency": "4", "scratchpad_max_chars": "8000", "tokenizer_dir": "`tokenizer` in the data directory",
+    "turn_max_repeats": "30",
+}  # fmt: skip
 
 
 class Settings(BaseSettings):
@@ -83,7 +88,6 @@ class Settings(BaseSettings):
     quiet_minutes: int = Field(
         default=15, ge=0, le=525_600, description="a session is safe to read after this long without events"
     )
-    abandoned_hours: int = Field(default=24, ge=1, le=87_600, description="after this an open tool call is given up")
     share_between_agents: bool = Field(
         default=True,
         description="what one agent learns in the owner's projects is told to all their agents; off: from then on each "
@@ -102,9 +106,6 @@ class Settings(BaseSettings):
     )
     lease_seconds: int = Field(
         default=300, ge=5, le=86_400, description="a claim not renewed for this long may be taken over"
-    )
-    max_attempts: int = Field(
-        default=3, ge=1, description="attempts before a unit is dead-lettered, or a crashing night is given up"
     )
     health_port: int = Field(
         default=8377, ge=0, le=65535, description="port of /healthz, the API and MCP; 0 turns it off"
@@ -158,7 +159,6 @@ class Settings(BaseSettings):
     )
     night_max_cost_usd: Decimal | None = Field(default=None, ge=0, description="what the calls of one run may cost")
     night_max_tokens: int | None = Field(default=None, ge=0, description="tokens that the calls of one run may use")
-    model_concurrency: int = Field(default=4, ge=1, le=64, description="concurrent calls of one process")
     model_calls_per_minute: int | None = Field(
         default=None,
         ge=1,
@@ -166,7 +166,6 @@ class Settings(BaseSettings):
         description="calls of all processes together, in nights and other runs; needs the night engine `dbos`",
     )
     model_timeout_seconds: float = Field(default=120, gt=0, le=3600, description="how long one call may take")
-    chunk_tokens: int = Field(default=6000, ge=500, le=200_000, description="tokens of a session read in one call")
     extract_tool_output: bool = Field(
         default=False, description="also ask about the parts of a session that are not near a person's words"
     )
@@ -174,13 +173,6 @@ class Settings(BaseSettings):
     turn_max_steps: int = Field(
         default=100, ge=1, description="answers of the model in one turn; a session may have its own limit"
     )
-    turn_max_repeats: int = Field(
-        default=30, ge=3, description="calls of a turn with equal arguments and result before it ends"
-    )
-    scratchpad_max_chars: int = Field(
-        default=8000, ge=100, le=200_000, description="how long a session's scratchpad may be"
-    )
-    answer_max_calls: int = Field(default=64, ge=1, le=1000, description="tool calls of one answer that are run")
     session_lease_seconds: float = Field(
         default=30, ge=1, le=3600, description="a session lease not renewed for this long may be taken over"
     )
@@ -189,9 +181,6 @@ class Settings(BaseSettings):
     )
     prefill: Literal["none", "last_message", "continue_final_message", "prefix"] = Field(
         default="none", description="how the model's server continues a partial answer, if it can"
-    )
-    tokenizer_dir: Path | None = Field(
-        default=None, description="where the tokenizer's vocabulary is kept; unset: `tokenizer` in the data directory"
     )
     tokenizer_url: str = Field(
         default="https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken",
@@ -217,9 +206,9 @@ class Settings(BaseSettings):
     @property
     def vocabulary_folder(self) -> Path:
         """The directory that keeps the tokenizer's vocabulary."""
-        return self.tokenizer_dir or self.home / "tokenizer"
+        return self.home / "tokenizer"
 
-    @field_validator("home", "postgres_bin", "tokenizer_dir")
+    @field_validator("home", "postgres_bin")
     @classmethod
     def _expand_home(cls, path: Path | None) -> Path | None:
         return None if path is None else path.expanduser()
@@ -362,6 +351,8 @@ def describe_unknown_settings() -> list[str]:
 
 
 def _describe_unknown(what: str, name: str, names: set[str]) -> str:
+    if (value := _REMOVED.get(name.lower().removeprefix(_PREFIX.lower()))) is not None:
+        return f"{what} is no setting any more: it is always {value}"
     nearest = get_close_matches(name, sorted(names), n=1, cutoff=0.75)
     return f"{what} is no setting" + (
         f"; did you mean {nearest[0]}?" if nearest else "; `consolidator config` lists them"

@@ -13,7 +13,7 @@ from consolidator.database import Database
 from consolidator.jobs.indexing.indexer import index_facts
 from consolidator.jobs.nightly import JobRunner
 from consolidator.settings import Settings
-from consolidator.store.calls.agent_locks import lock_agent
+from consolidator.store.calls.scopes import lock_agent
 
 LENGTH = 60  # events of a session
 DAYS = 14  # in which the log was written

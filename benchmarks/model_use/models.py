@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from benchmarks.harness import locomo
 from benchmarks.harness.report import Report
 from benchmarks.harness.server import BenchmarkServer, open_server
 from benchmarks.model_use.stand_in_model import ModelUsage, count_embedded_tokens
@@ -27,7 +28,6 @@ from benchmarks.quality.synthetic_dialogues import generate_dialogue
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.demo import logs
-from consolidator.formats import locomo
 from consolidator.formats.registry import get_format
 from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.source_files import ImportSource

@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from benchmarks.harness import locomo
 from benchmarks.model_use.transcript_lines import parse_shown_lines
-from consolidator.formats import locomo
 from consolidator.memory.text import similarity
 from consolidator.testing import ScriptedReply
 

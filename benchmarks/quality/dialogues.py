@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from consolidator.formats import locomo
+from benchmarks.harness import locomo
 from consolidator.testing import ScriptedReply
 
 OBSERVED = "observed"

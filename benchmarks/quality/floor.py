@@ -15,14 +15,17 @@ import json
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+from benchmarks.harness import locomo
 from benchmarks.harness.report import Report
 from benchmarks.harness.server import BenchmarkServer, open_server
 from benchmarks.quality.dialogues import parse_questions
 from benchmarks.quality.floor_questions import DIALOGUES, QUESTIONS, LabelledQuestion
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.formats.registry import FORMATS
+from consolidator.formats import pi, swe_agent
+from consolidator.formats.claude_code import reader as claude_code
 from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.jobs.nightly import JobRunner
@@ -30,7 +33,12 @@ from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.memory.recall import recall
 from consolidator.settings import Settings
 
-FOLDERS = {"claude-code": "claude-code", "pi": "pi", "swe-agent": "swe-agent", "locomo-dev": "locomo"}  # their formats
+FORMATS: dict[str, Any] = {
+    "claude-code": claude_code,
+    "pi": pi,
+    "swe-agent": swe_agent,
+    "locomo-dev": locomo,
+}  # by folder
 MAX_FALSE_SHARE, MIN_KEPT_SHARE = 0.2, 0.8
 
 
@@ -57,7 +65,7 @@ async def score(server: BenchmarkServer, folder: Path) -> Report:
     clock = FrozenClock(datetime.now(UTC))
     settings = server.default_settings()
     async with server.open_database(clock) as database:
-        sources = [ImportSource(folder / place, FORMATS[name]) for place, name in FOLDERS.items()]
+        sources = [ImportSource(folder / place, log_format) for place, log_format in FORMATS.items()]
         await import_sources(database, sources)
         clock.advance(timedelta(days=2))
         await JobRunner(database, settings).run_now("consolidation")

@@ -45,8 +45,7 @@ from consolidator.memory.recall.block import estimate_tokens
 from consolidator.service.clients.hooks_text import hook_command
 from consolidator.service.clients.installation import PROGRAMS
 from consolidator.service.clients.registry import CLIENTS
-from consolidator.service.hooks.answers import answer_hook
-from consolidator.service.hooks.payload import parse_hook
+from consolidator.service.hooks.payload import answer_hook, parse_hook
 from consolidator.service.memory.brief import Brief
 from consolidator.store.sessions.sessions import imported_session_id
 

@@ -27,6 +27,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, LiteralString
 
+from benchmarks.harness import locomo
 from benchmarks.harness.report import Report
 from benchmarks.harness.server import BenchmarkServer, open_server
 from benchmarks.quality.dialogues import (
@@ -42,7 +43,6 @@ from benchmarks.quality.small_vectors import SmallVectors
 from benchmarks.quality.synthetic_dialogues import generate_dialogue
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.formats import locomo
 from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.jobs.indexing.indexer import index_facts
@@ -52,7 +52,7 @@ from consolidator.memory.text.words import query_words, split_words
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.memory.recall import rank_documents, recall
 from consolidator.settings import Settings
-from consolidator.store.calls import agent_locks
+from consolidator.store.calls import scopes
 from consolidator.store.queries import execute, fetch_all, fetch_value
 from consolidator.testing import ModelServer, ScriptedReply
 
@@ -175,7 +175,7 @@ async def _score_blocks(server: BenchmarkServer, path: Path, record: Mapping[str
         await _run_night(database, clock, settings, path)
         await _add_gold_words(database, "with rule facts" if recorded is None else "with a model's facts", scores)
         async with database.transaction() as conn:
-            await agent_locks.lock_agent(conn, locomo.NAME)
+            await scopes.lock_agent(conn, locomo.NAME)
             await execute(conn, "update fact set superseded_at = recorded_at")
             await index_facts(conn, locomo.NAME)
         without = "rule facts" if recorded is None else "a model's facts"

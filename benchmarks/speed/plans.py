@@ -18,7 +18,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database.partitions import Connection
 from consolidator.jobs.nightly import JobRunner
 from consolidator.models.memory_filter import ALL_AGENTS, FactFilter, SolutionFilter
-from consolidator.store import select
+from consolidator.store import keyset
 from consolidator.store.log import events
 from consolidator.store.memory import listing, lookup
 from consolidator.store.nights import runs
@@ -159,7 +159,7 @@ async def _list_run_queries(conn: Connection, count: int, now: datetime) -> list
 
 
 def _list_memory_queries() -> list[HotQuery]:
-    digests, errors, facts = load("calls/scope_digests"), load("calls/error_records"), load("facts/facts")
+    digests, errors, facts = load("calls/digests"), load("calls/error_records"), load("facts/facts")
     agent = {"agent": ALL_AGENTS}  # whose memory the sessions teach
     latest = {**agent, "sessions": 2000, "calls": 100_000}
     of_errors = {**agent, "latest": 1000}
@@ -195,6 +195,6 @@ async def _capture_solution_queries(conn: Connection) -> list[HotQuery]:
 
 async def _capture_fact_query(conn: Connection, name: str, words: str, agent: str | None) -> HotQuery:
     """Return the query that listing facts by words composes and runs first."""
-    with patch.object(select, "fetch_all", AsyncMock(return_value=[])) as fetch_all:
+    with patch.object(keyset, "fetch_all", AsyncMock(return_value=[])) as fetch_all:
         await listing.list_facts(conn, FactFilter(query=words, agent=agent))
     return HotQuery(name, *fetch_all.await_args_list[0].args[2:])

@@ -21,11 +21,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from consolidator.api import openapi, problems
 from consolidator.api.call import REPEATED_HEADER, ApiServices
-from consolidator.api.guard import ApiGuard
-from consolidator.api.limits import Places, RequestRates, WrongTokens
-from consolidator.api.measuring import MeasuredApp
+from consolidator.api.guard import ApiGuard, Places, RequestRates, WrongTokens
 from consolidator.api.metrics import PATH as METRICS_PATH
-from consolidator.api.metrics import MetricsPage, ProcessMetrics
+from consolidator.api.metrics import MeasuredApp, MetricsPage, ProcessMetrics
 from consolidator.api.problems import Problem, problem_response
 from consolidator.api.routes import (
     agents,
@@ -45,8 +43,7 @@ from consolidator.errors import ConsolidatorError, as_disk_full
 from consolidator.llm.redaction.redact import redact
 from consolidator.runtime.live.hub import FollowHub
 from consolidator.runtime.turn.harness import Harness
-from consolidator.service.bearer import BearerTokens
-from consolidator.service.credentials import open_tokens
+from consolidator.service.credentials import BearerTokens, open_tokens
 from consolidator.service.database import Database
 from consolidator.service.nights.requested import RequestedRuns
 from consolidator.settings import Settings

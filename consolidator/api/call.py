@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
+import math
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,17 +15,44 @@ from fastapi import Depends, Header, Request
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from consolidator.api import limits, problems, replies
+from consolidator.api import guard, problems
 from consolidator.api.guard import EVENT_STREAM
 from consolidator.api.problems import Problem
 from consolidator.runtime.live.hub import FollowHub
 from consolidator.runtime.turn.harness import Harness
-from consolidator.service.bearer import BearerTokens
+from consolidator.service.credentials import BearerTokens
 from consolidator.service.database import Database
+from consolidator.service.encoding import encode_json
 from consolidator.service.nights.requested import RequestedRuns
 from consolidator.service.requests import Answer, KeyedRequest, Work, answer_again, answer_once
 from consolidator.service.viewer import Scope, Viewer
 from consolidator.settings import Settings
+
+MEDIA_TYPE = "application/json"
+
+
+def to_document(value: Any) -> str:
+    """Return a value as a JSON document in ASCII; NaN and infinities become strings."""
+    if isinstance(value, BaseModel):
+        value = value.model_dump()
+    try:
+        return json.dumps(value, default=encode_json, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        return json.dumps(_finite(value), default=encode_json, allow_nan=False, separators=(",", ":"))
+
+
+def reply(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Return an answer with a JSON document."""
+    return Response(to_document(value), status, headers=headers, media_type=MEDIA_TYPE)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, (list, tuple)) else value
+
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -42,7 +71,7 @@ class ApiServices:
     stopping: asyncio.Event
     runs: RequestedRuns  # of the nights' jobs, on their connections
     open_hub: FollowHub | None = None  # follows sessions for all streams
-    previews: limits.Places = field(default_factory=lambda: limits.Places(limits.PREVIEWS_EACH, limits.PREVIEWS))
+    previews: guard.Places = field(default_factory=lambda: guard.Places(guard.PREVIEWS_EACH, guard.PREVIEWS))
 
     @property
     def hub(self) -> FollowHub:
@@ -113,7 +142,7 @@ def to_answer(
     value: BaseModel, session_id: str | None = None, *, status: int = 200, location: str | None = None
 ) -> Answer:
     """Return an answer that can be kept."""
-    return Answer(status, replies.to_document(value), location, session_id)
+    return Answer(status, to_document(value), location, session_id)
 
 
 def to_response(answer: Answer) -> Response:
@@ -123,7 +152,7 @@ def to_response(answer: Answer) -> Response:
         headers["location"] = answer.location
     if answer.status == 204:
         return Response(status_code=204, headers=headers)
-    return Response(answer.document, answer.status, headers=headers, media_type=replies.MEDIA_TYPE)
+    return Response(answer.document, answer.status, headers=headers, media_type=MEDIA_TYPE)
 
 
 def _read_call(

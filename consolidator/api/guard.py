@@ -7,7 +7,10 @@ import hashlib
 import logging
 import math
 import tempfile
-from collections.abc import Collection
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import IO
 
@@ -15,14 +18,127 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from consolidator.api import limits, problems
+from consolidator.api import problems
 from consolidator.api.problems import Problem, problem_response
 from consolidator.errors import ConsolidatorError
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
 from consolidator.service.address import LOOPBACK, host_name
-from consolidator.service.bearer import BearerTokens
+from consolidator.service.credentials import BearerTokens
 from consolidator.service.request_limits import receive_again
 from consolidator.service.viewer import Viewer
+
+BODY_BYTES = 4 * 1024 * 1024
+DROPPED_BYTES = 4 * BODY_BYTES  # of a request that was refused as too large
+WORKED_ON = 8  # requests at once
+PREVIEWS = 4  # of those, that wait for a model to try a steer
+PREVIEWS_EACH = 2  # of those, of one credential
+WAITING = 64  # requests that wait to be worked on
+WAIT_SECONDS = 10.0  # for that
+REQUEST_SECONDS = 110.0  # until a request is given up; a compaction waits for a model
+_BURST_SECONDS = 2.0  # of requests that may come at once
+_MAX_BUCKETS = 10_000
+
+
+@dataclass(slots=True)
+class _Bucket:
+    tokens: float
+    filled_at: float
+
+
+@dataclass(slots=True)
+class RequestRates:
+    """Token buckets, one for each credential: `per_second` requests in the long run, twice that at once."""
+
+    per_second: float
+    clock: Callable[[], float] = time.monotonic
+    _buckets: OrderedDict[str, _Bucket] = field(default_factory=OrderedDict)
+
+    def take(self, name: str) -> float:
+        """Take a request's token; return 0, or after how many seconds there is one again."""
+        now, size = self.clock(), max(1.0, self.per_second * _BURST_SECONDS)
+        bucket = self._buckets.pop(name, None) or _Bucket(size, now)
+        bucket.tokens = min(size, bucket.tokens + (now - bucket.filled_at) * self.per_second)
+        bucket.filled_at = now
+        self._buckets[name] = bucket
+        if len(self._buckets) > _MAX_BUCKETS:
+            self._buckets.popitem(last=False)
+        if bucket.tokens >= 1:
+            bucket.tokens -= 1
+            return 0.0
+        return (1 - bucket.tokens) / self.per_second
+
+
+@dataclass(slots=True)
+class WrongTokens:
+    """Counts wrong tokens by address, and remembers which were right: a flood of others keeps nobody out."""
+
+    per_minute: int
+    clock: Callable[[], float] = time.monotonic
+    _buckets: OrderedDict[str, _Bucket] = field(default_factory=OrderedDict)  # by address
+    _right: OrderedDict[bytes, None] = field(default_factory=OrderedDict)  # hashes
+
+    def wait(self, address: str, token: bytes) -> float:
+        """Return 0 where a token is to be looked at, or after how many seconds it is."""
+        bucket = self._buckets.get(address)
+        if bucket is None or _hash(token) in self._right:
+            return 0.0
+        left = self._fill(bucket)
+        return 0.0 if left >= 1 else (1 - left) * 60 / self.per_minute
+
+    def add_right(self, token: bytes) -> None:
+        """Remember a token that was right; those that came least recently are forgotten."""
+        self._right[_hash(token)] = None
+        self._right.move_to_end(_hash(token))
+        if len(self._right) > _MAX_BUCKETS:
+            self._right.popitem(last=False)
+
+    def add_wrong(self, address: str) -> None:
+        """Count a wrong token; the addresses that came least recently are forgotten."""
+        bucket = self._buckets.pop(address, None) or _Bucket(self.per_minute, self.clock())
+        bucket.tokens = max(0.0, self._fill(bucket) - 1)
+        self._buckets[address] = bucket
+        if len(self._buckets) > _MAX_BUCKETS:
+            self._buckets.popitem(last=False)
+
+    def _fill(self, bucket: _Bucket) -> float:
+        now = self.clock()
+        bucket.tokens = min(self.per_minute, bucket.tokens + (now - bucket.filled_at) * self.per_minute / 60)
+        bucket.filled_at = now
+        return bucket.tokens
+
+
+def _hash(token: bytes) -> bytes:
+    return hashlib.blake2b(token, digest_size=16).digest()
+
+
+@dataclass(slots=True)
+class Places:
+    """Counts what each credential has open at once, such as streams."""
+
+    most: int  # of one credential
+    most_in_all: int | None = None
+    _open: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """How many are open."""
+        return sum(self._open.values())
+
+    @contextmanager
+    def opened(self, name: str) -> Iterator[bool]:
+        """Count one while it is open; yield False, and count nothing, where there are too many."""
+        is_full = self.most_in_all is not None and self.count >= self.most_in_all
+        if is_full or self._open.get(name, 0) >= self.most:
+            yield False
+            return
+        self._open[name] = self._open.get(name, 0) + 1
+        try:
+            yield True
+        finally:
+            self._open[name] -= 1
+            if not self._open[name]:
+                del self._open[name]
+
 
 log = logging.getLogger("consolidator.api")
 EVENT_STREAM = "text/event-stream"
@@ -40,16 +156,16 @@ class ApiGuard:
 
     app: ASGIApp
     tokens: BearerTokens
-    rates: limits.RequestRates
-    streams: limits.Places
-    wrong_tokens: limits.WrongTokens
+    rates: RequestRates
+    streams: Places
+    wrong_tokens: WrongTokens
     stopping: asyncio.Event
     hosts: Collection[str] | None  # by which it may be called besides loopback's; None: any
     open_paths: Collection[str] = ()  # that need no token
     lines_paths: Collection[str] = ()  # whose bodies are JSON lines, kept in a file and not in memory
-    lines_bytes: int = limits.BODY_BYTES  # of such a body
+    lines_bytes: int = BODY_BYTES  # of such a body
     _entered: int = 0
-    _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(limits.WORKED_ON))
+    _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(WORKED_ON))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request. Nothing that goes wrong leaves this function."""
@@ -100,7 +216,7 @@ class ApiGuard:
                 state["streaming"] = True
                 await self._read_and_answer(scope, headers, receive, send)
             return
-        if self._entered >= limits.WORKED_ON + limits.WAITING:
+        if self._entered >= WORKED_ON + WAITING:
             raise Problem(problems.UNAVAILABLE, "too many requests wait")
         self._entered += 1
         try:
@@ -137,15 +253,15 @@ class ApiGuard:
     async def _work(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
         """Answer a request with the few that are worked on at once."""
         try:
-            async with asyncio.timeout(limits.WAIT_SECONDS):
+            async with asyncio.timeout(WAIT_SECONDS):
                 await self._places.acquire()
         except TimeoutError:
             raise Problem(problems.UNAVAILABLE, "too many requests are worked on") from None
         try:
-            async with asyncio.timeout(limits.REQUEST_SECONDS):
+            async with asyncio.timeout(REQUEST_SECONDS):
                 await self._read_and_answer(scope, headers, receive, send)
         except TimeoutError:
-            raise Problem(problems.UNAVAILABLE, f"this took more than {limits.REQUEST_SECONDS:g} seconds") from None
+            raise Problem(problems.UNAVAILABLE, f"this took more than {REQUEST_SECONDS:g} seconds") from None
         finally:
             self._places.release()
 
@@ -197,15 +313,15 @@ async def _spool_body(headers: Headers, receive: Receive, file: IO[bytes], most:
 
 async def _read_body(headers: Headers, receive: Receive) -> bytes:
     """Return the body of a request, as far as it came. The connection bounds how long it may take."""
-    advice = f"a request has at most {limits.BODY_BYTES} bytes"
-    _check_length(headers, limits.BODY_BYTES, advice)
+    advice = f"a request has at most {BODY_BYTES} bytes"
+    _check_length(headers, BODY_BYTES, advice)
     body, is_whole = bytearray(), False
     while not is_whole:
         message = await receive()
         if message["type"] != "http.request":
             break  # the client is gone: the application is told so when it asks
         body += message.get("body", b"")
-        if len(body) > limits.BODY_BYTES:
+        if len(body) > BODY_BYTES:
             raise _too_large(advice)
         is_whole = not message.get("more_body", False)
     return bytes(body)
@@ -229,7 +345,7 @@ async def _answer_and_drop(response: Response, receive: Receive, send: Send) -> 
     await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
     await send({"type": "http.response.body", "body": response.body, "more_body": True})
     dropped, is_sending = 0, True
-    while is_sending and dropped <= limits.DROPPED_BYTES:
+    while is_sending and dropped <= DROPPED_BYTES:
         message = await receive()
         dropped += len(message.get("body", b""))
         is_sending = message["type"] == "http.request" and message.get("more_body", False)

@@ -20,18 +20,18 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from starlette.datastructures import Headers
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from consolidator.api import problems
-from consolidator.api.limits import Places
+from consolidator.api.guard import Places
 from consolidator.api.problems import Problem
 from consolidator.errors import DatabaseError, DatabaseUnavailable
 from consolidator.llm.prices import calculate_cost
 from consolidator.runtime.live.hub import FollowHub
 from consolidator.service.database import Database
-from consolidator.service.observed import ServiceState, load_service_state
+from consolidator.service.system import ServiceState, load_service_state
 from consolidator.service.viewer import OWNER
-from consolidator.telemetry import Span, listen
+from consolidator.telemetry import Span, listen, open_span
 
 PATH = "/metrics"
 KEPT_SECONDS = 2.0  # what was looked up serves the scrapes that come so soon after it
@@ -204,3 +204,40 @@ def _run_metrics(state: ServiceState) -> Iterator[Metric]:
             if isinstance(run.report.get(name), int):
                 counts.add_metric([run.job, name], run.report[name])
     yield from (began, took, status, counts)
+
+
+_METHODS = ("GET", "POST", "PATCH", "DELETE", "PUT", "HEAD", "OPTIONS")
+_STREAM = b"text/event-stream"
+
+
+@dataclass(slots=True)
+class MeasuredApp:
+    """An ASGI application whose requests are spans; the outermost one, so that refusals count, too."""
+
+    app: ASGIApp
+    prefix: str  # before the templates of its routes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request within a span."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        with open_span("request", method, {"http.request.method": method}) as span:
+
+            async def note_start(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    span.attributes["http.response.status_code"] = message["status"]
+                    kind = dict(message.get("headers", ())).get(b"content-type", b"")
+                    if kind.startswith(_STREAM):
+                        span.attributes["consolidator.stream"] = True
+                await send(message)
+
+            try:
+                await self.app(scope, receive, note_start)
+            finally:
+                route = getattr(scope.get("route"), "path_format", None)
+                if route is not None:
+                    route = self.prefix + route
+                    span.attributes["http.route"] = route
+                    span.name = f"{method} {route}"

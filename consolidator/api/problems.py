@@ -5,15 +5,54 @@ A problem of the server itself tells nothing of its insides: the log has that.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse
 
 from consolidator import errors
-from consolidator.api.advice import name_routes
 from consolidator.llm.redaction.redact import redact
+
+_COMMAND = re.compile(r"`consolidator ([^`]+)`")
+ROUTES: Mapping[str, str] = {
+    "agent show": "GET /v1/agents",
+    "facts": "GET /v1/facts",
+    "facts --all": "GET /v1/facts?include_superseded=true",
+    "facts review": "GET /v1/facts/quarantined",
+    "forget": "POST /v1/forget",
+    "learned": "GET /v1/learned",
+    "revisions": "GET /v1/revisions",
+    "rules": "GET /v1/rules",
+    "run": "POST /v1/runs",
+    "runs": "GET /v1/runs",
+    "session branch": "POST /v1/sessions/{id}/branch",
+    "session checkpoint": "GET /v1/sessions/{id}/checkpoints",
+    "session create": "POST /v1/sessions",
+    "session list": "GET /v1/sessions",
+    "session list --attention": "GET /v1/attention",
+    "session replay": "GET /v1/sessions/{id}/events",
+}  # by the beginning of the command
+
+
+def find_route(command: str) -> str | None:
+    """Return the route for a command, without its program's name; None for what only the machine's owner does there."""
+    words = command.split()
+    beginnings = (" ".join(words[:count]) for count in range(len(words), 0, -1))
+    return next((ROUTES[beginning] for beginning in beginnings if beginning in ROUTES), None)
+
+
+def name_routes(text: str) -> str:
+    """Return an error's text with the route beside each command that it advises, unless it names the route itself."""
+
+    def add(match: re.Match[str]) -> str:
+        route = find_route(match[1])
+        return match[0] if route is None or route in text else f"{match[0]} (here `{route}`)"
+
+    return _COMMAND.sub(add, text)
+
 
 MEDIA_TYPE = "application/problem+json"
 TYPE_PREFIX = "urn:consolidator:problem:"
@@ -176,3 +215,22 @@ def problem_response(
 def _printable(text: str) -> str:
     """Return a text without halves of characters, which no answer can hold."""
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+class FieldError(BaseModel):
+    """A part of a request that does not fit."""
+
+    where: str = Field(description="such as body.text or query.limit")
+    message: str
+
+
+class ProblemDocument(BaseModel):
+    """Why a request was not done, and what to do next."""
+
+    type: str = Field(description="names the kind of problem")
+    title: str = Field(description="the kind of problem, in words")
+    status: int = Field(ge=400, le=599)
+    detail: str = Field(description="what is wrong with this request")
+    instance: str = Field(description="the path of the request")
+    next: str = Field(description="what to do next")
+    errors: list[FieldError] | None = Field(default=None, description="the parts that do not fit, of a 422")

@@ -12,15 +12,14 @@ from typing import Any
 from starlette.responses import StreamingResponse
 
 from consolidator.api import problems
-from consolidator.api.call import REPEATED_HEADER, Call
+from consolidator.api.call import REPEATED_HEADER, Call, to_document
 from consolidator.api.guard import EVENT_STREAM
 from consolidator.api.problems import Problem
-from consolidator.api.replies import to_document
 from consolidator.api.schemas.event import Event
 from consolidator.api.schemas.message import SubAgent
 from consolidator.runtime.live.items import Cursor, FollowedItem
 from consolidator.runtime.turn.harness import waits_for_driver
-from consolidator.service.sessions import access, spawning
+from consolidator.service.sessions import access, children
 from consolidator.service.sessions.following import SessionMarks, follow, keep_alive
 from consolidator.service.viewer import Scope
 
@@ -106,7 +105,7 @@ async def _follow_sub_agent(call: Call, session_id: str) -> AsyncGenerator[bytes
     async with aclosing(_follow(call, session_id, Cursor(0), None)) as frames:
         async for frame in frames:
             if frame.startswith(b"event: end\n"):
-                found = await spawning.read_sub_agent(call.database, session_id, viewer=call.viewer)
+                found = await children.read_sub_agent(call.database, session_id, viewer=call.viewer)
                 yield format_frame("result", SubAgent.of(*found))
             yield frame
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from consolidator.context.conversation import MAX_RESULT_BYTES, Conversation, RequestedCall
+from consolidator.context.conversation import MAX_RESULT_BYTES, Conversation, RequestedCall, truncate_middle
 from consolidator.context.history import (
     SessionHistory,
     apply_decision,
@@ -22,21 +22,56 @@ from consolidator.context.history import (
 )
 from consolidator.context.messages import MessageFormat, convert_tool_definitions, render_messages
 from consolidator.context.reader import MAX_INLINE_EVENTS, ContextReader
-from consolidator.context.seeds import SHARE, render_seeds_block
 from consolidator.context.strategies import DEFAULT_BUDGET, DEFAULT_STRATEGY, ContextStrategy, find_strategy
 from consolidator.context.tail import TailCache
-from consolidator.context.window import MESSAGE_TOKENS, fit_turns
+from consolidator.context.window import MESSAGE_TOKENS, TokenCounter, fit_turns
 from consolidator.database import Connection
 from consolidator.errors import UsageError
 from consolidator.llm.prices import context_window
 from consolidator.llm.tokens import count_tokens_cached
-from consolidator.memory.text.recall_markers import RECALL_BEGIN, RECALL_END, escape_markers
+from consolidator.memory.text.recall_markers import EARLIER_TAG, RECALL_BEGIN, RECALL_END, escape_markers, wrap_block
 from consolidator.models.lineage import Lineage
 from consolidator.models.payload import EventType
+from consolidator.models.seed import SeedRow
 from consolidator.store.sessions.lineage import MARKS, find_mark, load_lineage
 from consolidator.store.sessions.seeds import read_latest
 from consolidator.store.turns import context as store
 from consolidator.store.turns.context import SessionView
+
+SHARE = 4  # of a context's budget, at most one part in so many is for the earlier thread
+_LINE_TOKENS = 4  # overhead of a message, an upper estimate
+
+
+def render_seeds_block(seeds: Sequence[SeedRow], total: int, budget: int, count: TokenCounter) -> str | None:
+    """Return the latest seeds of a thread of `total` within a number of tokens, in order; the last is always there.
+
+    The block says how many are left out, and nothing in a seed can end it.
+    """
+    lines: list[str] = []
+    available = budget
+    for seed in reversed(seeds):
+        line = _render(seed)
+        tokens = count(line) + _LINE_TOKENS
+        if tokens > available:
+            if not lines:
+                lines.append(truncate_middle(line, max(len(line) * available // tokens, 40)))
+            break
+        lines.append(line)
+        available -= tokens
+    if not lines:
+        return None
+    left_out = total - len(lines)
+    note = [f"[{left_out} earlier messages are left out]"] if left_out > 0 else []
+    return wrap_block("\n".join([*note, *reversed(lines)]), EARLIER_TAG)
+
+
+def _render(seed: SeedRow) -> str:
+    speaker = seed.details.get("speaker")
+    notes = [str(speaker)] if speaker else []
+    notes += [f"{seed.occurred_at:%Y-%m-%d %H:%M}"] if seed.occurred_at else []
+    who = f"{seed.role} ({', '.join(notes)})" if notes else seed.role
+    return f"{who}: {seed.content}"
+
 
 DEFAULT_LAST = 50  # events of a window
 FOLD_LIMIT = 1000  # events that one call of `advance_history` folds

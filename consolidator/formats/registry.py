@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import cast
 
 from consolidator.errors import UsageError
-from consolidator.formats import bundle, claw0, intercode, locomo, native, pi, swe_agent
+from consolidator.formats import bundle, claw0, intercode, native, pi, swe_agent
 from consolidator.formats.agent_folders import log_folders
 from consolidator.formats.base import Format, Item
 from consolidator.formats.claude_code import reader as claude_code
@@ -29,7 +29,6 @@ FORMATS: dict[str, Format] = {
         pi,
         swe_agent,
         intercode,
-        locomo,
         harness,
         claw0,
         openai_messages,
@@ -41,6 +40,8 @@ HEAD_BYTES = 64 * 1024
 def get_format(name: str) -> Format:
     """Return the format of that name; raise UsageError with all names if there is none."""
     log_format = FORMATS.get(name)
+    if name == "locomo":
+        raise UsageError("locomo is no format of an agent's logs: the benchmarks read it (benchmarks.quality.recall)")
     if log_format is None:
         raise UsageError(f"unknown format {name!r}; use one of {', '.join(FORMATS)}, or auto")
     return log_format

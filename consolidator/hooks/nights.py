@@ -16,7 +16,7 @@ from consolidator.errors import ConsolidatorError
 from consolidator.hooks.commands import run_command
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
 from consolidator.service.database import Database
-from consolidator.service.nights.due import list_due_jobs
+from consolidator.service.nights.runs import list_due_jobs
 from consolidator.settings import Settings
 
 QUIET_SECONDS = 30.0  # without a hook, before anything is done

@@ -27,8 +27,7 @@ from consolidator.hooks.nights import QUIET_SECONDS, IdleNights
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
 from consolidator.service.clients.registry import CLIENTS
 from consolidator.service.database import Database, open_database
-from consolidator.service.hooks.answers import answer_hook, load_shown
-from consolidator.service.hooks.payload import HookCall, parse_hook
+from consolidator.service.hooks.payload import HookCall, answer_hook, load_shown, parse_hook
 from consolidator.service.hooks.usage import count_injection, exchange_warnings
 from consolidator.service.memory.brief import Brief
 from consolidator.settings import load_settings

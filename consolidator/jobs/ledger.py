@@ -33,6 +33,7 @@ log = logging.getLogger("consolidator.jobs")
 POLL_SECONDS = 0.2  # between checks while other replicas hold the last units
 LOOK_SECONDS = 5.0  # of waiting for other replicas, until it looks who they are
 MAX_CLAIMED = 16  # units claimed at once
+MAX_ATTEMPTS = 3  # before a unit is dead-lettered, or a crashing night is given up
 _UNRELEASED = set[str]()  # owners in this process that have stopped, and could not give their units back
 Work = Callable[[list["Unit"]], Awaitable[None]]
 CountUnlearned = Callable[[str], Awaitable[int]]  # unit name -> events that it leaves unlearned if it dies
@@ -148,7 +149,7 @@ class Ledger:
     async def work_on(self, phase: int, names: Sequence[str], work: Work, count_unlearned: CountUnlearned) -> None:
         """Work on units that an engine has handed to this replica; it takes them from whoever had them before."""
         async with self.database.transaction() as conn:
-            await runs.release_others(conn, self.run_id, phase=phase, names=names, owner=self.owner)
+            await runs.release_others(conn, self.run_id, phase, names, self.owner)
         await self._run_worker(phase, work, count_unlearned, self.settings.workers, names)
 
     async def _run_worker(
@@ -157,7 +158,7 @@ class Ledger:
         while not self.stop.is_set():
             units = await (self._claim_units(phase, workers) if names is None else self._claim_named(phase, names))
             if units:
-                if units[0].attempts > self.settings.max_attempts:  # then it was claimed alone
+                if units[0].attempts > MAX_ATTEMPTS:  # then it was claimed alone
                     await self._fail(
                         units[0], "every process that worked on it died or lost its lease", count_unlearned
                     )
@@ -263,10 +264,9 @@ class Ledger:
 
     async def _fail(self, unit: Unit, reason: str, count_unlearned: CountUnlearned) -> None:
         log.error("unit %s failed (attempt %d): %s", unit.label, unit.attempts, reason)
-        max_attempts = self.settings.max_attempts
         async with self.database.transaction() as conn:
             status = await runs.return_unit(
-                conn, self.run_id, unit.kind, unit.name, owner=self.owner, max_attempts=max_attempts, error=reason
+                conn, self.run_id, unit.kind, unit.name, owner=self.owner, max_attempts=MAX_ATTEMPTS, error=reason
             )
             if status == "dead":
                 unlearned = await count_unlearned(unit.name)
@@ -336,3 +336,54 @@ async def mark_interrupted(database: Database, run_id: str) -> None:
     """Mark a run as interrupted, unless another replica works on it; it can be resumed."""
     async with database.connection() as conn:
         await runs.mark_interrupted(conn, run_id, database.clock.now())
+
+
+EXTRACTORS = ("facts", "procedures", "solutions")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFilter:
+    """Which sessions a backfill is about, and what of them it derives."""
+
+    session: str | None = None
+    agent: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    only: str | None = None  # one of EXTRACTORS
+    reprocess: bool = False
+    as_typed: tuple[str | None, str | None] | None = None  # since and until as typed: "7d" is another moment each time
+
+    @property
+    def rederives(self) -> bool:
+        """Whether it derives again what was learned already."""
+        return self.reprocess or self.only is not None
+
+    def includes(self, extractor: str) -> bool:
+        """Tell whether it derives what an extractor learns."""
+        return self.only in (None, extractor)
+
+    def bounds(self) -> dict[str, Any]:
+        """Return which sessions it is about."""
+        return {"session": self.session, "agent": self.agent, "since": self.since, "until": self.until}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as the ledger keeps it, to recognise an interrupted run that the same command resumes."""
+        since, until = self.as_typed or (
+            None if moment is None else moment.isoformat() for moment in (self.since, self.until)
+        )
+        times = {"since": since, "until": until}
+        return {**self.bounds(), **times, "only": self.only, "reprocess": self.reprocess}
+
+
+async def resume_or_start_run(ledger: Ledger, arguments: dict[str, Any], *, job: str = "backfill") -> None:
+    """Give a ledger the interrupted run of a job with these arguments, or else a new one."""
+    now = ledger.database.clock.now()
+    async with ledger.database.transaction() as conn:
+        run = await runs.find_unfinished(conn, job=job, arguments=arguments)
+        if run is None:
+            run = await runs.start(
+                conn, job=job, scheduled_at=now, trigger="manual", owner=ledger.owner, now=now, arguments=arguments
+            )
+        await runs.resume(conn, run.id, ledger.owner, now)
+    ledger.run_id = run.id
+    ON_RUN.get()(run.id)

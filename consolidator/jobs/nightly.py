@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -23,7 +23,7 @@ from consolidator.jobs.consolidation.pipeline import consolidate
 from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.jobs.indexing.reindex import rebuild_outdated
-from consolidator.jobs.ledger import ON_RUN, POLL_SECONDS, Ledger, heartbeat, mark_interrupted
+from consolidator.jobs.ledger import MAX_ATTEMPTS, ON_RUN, POLL_SECONDS, Ledger, heartbeat, mark_interrupted
 from consolidator.jobs.model.batches import open_batches
 from consolidator.jobs.model.calls import extraction_model
 from consolidator.jobs.retention import prune
@@ -60,7 +60,7 @@ class JobRunner:
         if scheduled_at is None:
             return None
         async with self.database.connection() as conn:
-            last = await runs.last_scheduled(conn, job, max_attempts=self.settings.max_attempts)
+            last = await runs.last_scheduled(conn, job, max_attempts=MAX_ATTEMPTS)
         return scheduled_at if last is None or last < scheduled_at else None
 
     async def find_last_ended(self, job: str) -> RunRow | None:
@@ -153,7 +153,7 @@ class JobRunner:
                 now=now,
                 arguments=_to_json(arguments),
             )
-            if run.status in ENDED and not 0 < run.deaths < self.settings.max_attempts:
+            if run.status in ENDED and not 0 < run.deaths < MAX_ATTEMPTS:
                 return None
             if run.status != "running":
                 await runs.resume(conn, run.id, ledger.owner, now)
@@ -222,3 +222,26 @@ def _to_json(arguments: dict[str, Any]) -> dict[str, Any]:
         key: value if isinstance(value, (str, int, list, dict, bool)) else str(value)
         for key, value in arguments.items()
     }
+
+
+def model_line(report: Mapping[str, Any]) -> str | None:
+    """Return the line about the model for a run's report; None if the run needed no model."""
+    usage = report.get("model", report.get("calls"))
+    if isinstance(usage, str):
+        return f"model: {usage}"
+    if not isinstance(usage, Mapping):
+        return None
+    tokens = usage["input_tokens"] + usage["output_tokens"]
+    parts = [f"{usage['calls']} call{'s' if usage['calls'] != 1 else ''}", f"{tokens:,} tokens"]
+    if usage.get("cost_usd") is not None:
+        parts.append(f"{usage['cost_usd']} USD")
+    if usage["known"]:
+        parts.append(f"{usage['known']} answers reused")
+    if usage.get("awaited"):
+        parts.append(f"{usage['awaited']} answers pending in batches")
+    line = f"model{' ' + usage['name'] if usage.get('name') else ''}: {', '.join(parts)}"
+    failures = sum(usage["failures"].values())
+    if failures:
+        outcome, count = next(iter(usage["failures"].items()))
+        line += f"; {failures} failed, {count} of them: {outcome.removeprefix('failed: ')}"
+    return f"{line}; stopped: {usage['stopped']}" if usage.get("stopped") else line

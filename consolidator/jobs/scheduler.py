@@ -25,10 +25,17 @@ from starlette.routing import BaseRoute, Route
 
 from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrupted, as_disk_full
 from consolidator.jobs import cron
-from consolidator.jobs.model.model_report import model_line
-from consolidator.jobs.nightly import JOBS, JobRunner
-from consolidator.jobs.serving.connections import LOOPBACK, BoundedConfig, BoundedServer, ConnectionLimits, host_name
-from consolidator.jobs.serving.repeated_lines import WINDOW_SECONDS, RepeatedLines, counted_repetitions
+from consolidator.jobs.nightly import JOBS, JobRunner, model_line
+from consolidator.jobs.serving.connections import (
+    LOOPBACK,
+    WINDOW_SECONDS,
+    BoundedConfig,
+    BoundedServer,
+    ConnectionLimits,
+    RepeatedLines,
+    counted_repetitions,
+    host_name,
+)
 from consolidator.llm.redaction.redact import format_redacted_traceback
 
 log = logging.getLogger("consolidator.serve")

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import warnings
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import unquote, urlsplit
 
+from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.shared.exceptions import MCPDeprecationWarning, MCPError, NoBackChannelError
 from pydantic import Field
 
 from consolidator.mcp_server import texts
-from consolidator.mcp_server.client_project import ClientProject
 from consolidator.models.memory_filter import LessonFilter, MemoryScope, ProcedureFilter, SolutionFilter
 from consolidator.service.bounded_text import fit_lines
 from consolidator.service.database import Database
@@ -30,8 +36,42 @@ from consolidator.service.memory.suggestions import (
     suggest_after_calls,
     suggest_next_calls,
 )
+from consolidator.service.scope import find_project
 from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
+
+ROOTS_TIMEOUT = 2.0  # seconds that a client has to say its roots
+CONTEXT: ContextVar[Context[Any, Any] | None] = ContextVar("context", default=None)  # of the call
+
+
+@dataclass(frozen=True, slots=True)
+class ClientProject:
+    """Finds the project that a call is about where it names none."""
+
+    database: Database
+    directory: Path | None  # None: a client without roots works nowhere in particular
+
+    async def find(self) -> str | None:
+        """Return the project of the first root of the client that calls, else of the server's directory."""
+        context = CONTEXT.get()
+        directory = (await _ask_root(context) if context is not None else None) or self.directory
+        return None if directory is None else await find_project(self.database, directory)
+
+
+async def _ask_root(context: Context[Any, Any]) -> Path | None:
+    capabilities = context.session.client_capabilities
+    if capabilities is None or capabilities.roots is None:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MCPDeprecationWarning)
+            async with asyncio.timeout(ROOTS_TIMEOUT):
+                roots = (await context.session.list_roots()).roots
+    except (MCPError, NoBackChannelError, TimeoutError):
+        return None
+    paths = [urlsplit(str(root.uri)) for root in roots]
+    return next((Path(unquote(path.path)) for path in paths if path.scheme == "file" and path.path), None)
+
 
 Limit = Annotated[int, Field(ge=1, le=100, description="how many at most")]
 Budget = Annotated[int, Field(ge=100, le=100_000, description="tokens that the answer may have")]

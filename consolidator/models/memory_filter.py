@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from consolidator.models.audience import audiences_for
 
@@ -96,3 +96,15 @@ class LessonFilter(MemoryFilter):
     """Which lessons to list: the most helpful come first. An agent's are those that its sessions showed, too."""
 
     kinds: Sequence[str] | None = None  # of `memory.lessons.lesson.LessonKind`; None: all
+
+
+T = TypeVar("T")
+
+
+class Page(list[T]):
+    """The rows of a page."""
+
+    def __init__(self, rows: Iterable[T] = (), position: list[Any] | None = None) -> None:
+        """Take the rows, and the position after the last one; None where no more follow."""
+        super().__init__(rows)
+        self.position = position

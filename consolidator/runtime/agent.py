@@ -23,7 +23,7 @@ from consolidator.runtime.session.overrides import NO_OVERRIDES, Overrides
 from consolidator.runtime.session.routing import RoutePolicy
 from consolidator.runtime.session.session_request import SessionArguments, session_request
 from consolidator.runtime.tools.builtin import BuiltinGroup, builtin_tools
-from consolidator.runtime.tools.mcp_servers import start_mcp_servers
+from consolidator.runtime.tools.mcp_config import start_mcp_servers
 from consolidator.runtime.tools.tool import Tool, Toolbox
 from consolidator.runtime.turn import sessions
 from consolidator.runtime.turn import wake as waking
@@ -77,7 +77,7 @@ class Consolidator:
             if database is None:
                 database = await stack.enter_async_context(open_database(settings))
             mcp_tools = await stack.enter_async_context(start_mcp_servers(self._mcp))
-            for tool in (*builtin_tools(self._builtin, settings), *mcp_tools):
+            for tool in (*builtin_tools(self._builtin), *mcp_tools):
                 self._toolbox.add(tool)
             client = create_client(settings)
             stack.push_async_callback(client.close)

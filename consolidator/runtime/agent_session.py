@@ -246,15 +246,12 @@ class Session:
 
     async def scratchpad(self) -> Scratchpad:
         """Return the notes at the end of the session's contexts, and their version."""
-        harness = self._agent.harness
-        return await read_scratchpad(harness.database, self.id, limit=harness.settings.scratchpad_max_chars)
+        return await read_scratchpad(self._agent.database, self.id)
 
     async def set_scratchpad(self, text: str, *, expected_seq: int | None = None) -> Scratchpad:
         """Replace the notes; with `expected_seq`, only if that is still their version, else HeadConflict is raised."""
-        harness, edit = self._agent.harness, ScratchpadEdit("replace", text)
-        return await change_scratchpad(
-            harness.database, self.id, edit, limit=harness.settings.scratchpad_max_chars, expected_seq=expected_seq
-        )
+        edit = ScratchpadEdit("replace", text)
+        return await change_scratchpad(self._agent.database, self.id, edit, expected_seq=expected_seq)
 
 
 def _to_message(event: Event) -> Message | None:

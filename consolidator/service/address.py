@@ -14,7 +14,7 @@ from typing import Any
 from consolidator.errors import UsageError
 from consolidator.jobs.serving.connections import LOOPBACK as LOOPBACK
 from consolidator.jobs.serving.connections import host_name as host_name
-from consolidator.service.bearer import load_token, prove_token
+from consolidator.service.credentials import load_token, prove_token
 from consolidator.settings import Settings
 
 log = logging.getLogger("consolidator.serve")

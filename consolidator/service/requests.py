@@ -4,17 +4,50 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
 from consolidator.database import Connection, Database
-from consolidator.database.one_transaction import open_one_transaction
 from consolidator.errors import ConsolidatorError, KeyReused, RequestUnderWay
 from consolidator.llm.redaction.redact import redact
 from consolidator.models.credential import UNDER_WAY, ApiRequestRow
 from consolidator.process import has_ended, owner_name
 from consolidator.store.sessions import api_requests as store
+
+
+@asynccontextmanager
+async def open_one_transaction(database: Database) -> AsyncIterator[Database]:
+    """Yield the same database, in which every connection is that of one transaction, committed at the end.
+
+    A transaction in it is a savepoint. Its users take their turns: it is for one task, and never for a model call.
+    """
+    async with database.transaction() as conn:
+        yield _OneTransaction(database, conn)
+
+
+class _OneTransaction(Database):
+    """The connection of an open transaction in the place of a pool."""
+
+    def __init__(self, whole: Database, conn: Connection) -> None:
+        self.dsn = whole.dsn
+        self.clock = whole.clock
+        self.server = whole.server
+        self.engine = whole.engine
+        self._conn = conn
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """Yield the connection of the transaction."""
+        yield self._conn
+
+    @asynccontextmanager
+    async def transaction(self, *, flushed: bool = True) -> AsyncIterator[Connection]:
+        """Yield the connection inside a savepoint; the outer transaction decides when it is flushed."""
+        async with self._conn.transaction():
+            yield self._conn
+
 
 log = logging.getLogger("consolidator.api")
 ANSWERS_FOUND = timedelta(days=1)  # after this a key may be used for something else

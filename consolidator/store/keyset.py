@@ -7,14 +7,32 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import ColumnElement, func, literal, literal_column, or_, tuple_
+from sqlalchemy import ColumnElement, and_, func, literal, literal_column, or_, tuple_
+from sqlalchemy.dialects.postgresql import psycopg as dialect
+from sqlalchemy.sql import Select
 
 from consolidator.database.jsonb import escape
 from consolidator.database.partitions import Connection
 from consolidator.errors import InvalidCursor
-from consolidator.models.memory_filter import MemoryFilter
-from consolidator.models.page import Page
-from consolidator.store.select import fetch_selected
+from consolidator.models.memory_filter import ALL_AGENTS, MemoryFilter, MemoryScope, Page
+from consolidator.store.queries import fetch_all
+
+_DIALECT = dialect.dialect()  # type: ignore[no-untyped-call]
+
+
+async def fetch_selected(conn: Connection, row_type: type[T], query: Select[Any]) -> list[T]:
+    """Return the rows of a select as instances of `row_type`."""
+    compiled = query.compile(dialect=_DIALECT, compile_kwargs={"render_postcompile": True})
+    return await fetch_all(conn, row_type, str(compiled), compiled.params)
+
+
+def in_memories(statement: Any, table: Any, scope: MemoryScope) -> Any:
+    """Return a select of what the memories hold that a question is about."""
+    if scope.memories is None:
+        return statement
+    is_shared = and_(table.agent == ALL_AGENTS, func.coalesce(table.project, "").in_(scope.shared_in or ()))
+    return statement.where(or_(table.agent.in_(scope.memories), is_shared))
+
 
 T = TypeVar("T")
 Condition = ColumnElement[bool]

@@ -19,6 +19,7 @@ from consolidator.database.partitions import Connection
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
     from psycopg._cursor_base import BaseCursor
+from typing import Literal
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -196,3 +197,23 @@ class Value(_TypedQuery[T, *Ts]):
 def row_values(row: DataclassInstance) -> dict[str, Any]:
     """Return a row's values by column, as parameters of a query; unlike `asdict` it copies none of them."""
     return {column.name: getattr(row, column.name) for column in fields(row) if column.init}
+
+
+Outcome = Literal["added", "changed"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Upserted:
+    added: bool
+
+
+async def upsert_each(
+    conn: Connection, query: LiteralString, values: Sequence[Mapping[str, Any]]
+) -> list[Outcome | None]:
+    """Run a query that returns `added` for each row it writes; return what it did to each, None for nothing."""
+    results = await fetch_each(conn, _Upserted, query, values)
+    return [None if not rows else _outcome(rows[0]) for rows in results]
+
+
+def _outcome(row: _Upserted) -> Outcome:
+    return "added" if row.added else "changed"

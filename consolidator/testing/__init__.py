@@ -4,7 +4,6 @@ A test scripts replies (`ScriptedReply`), starts a `ModelServer`, and passes its
 the server's lists. Nothing in the package imports this room, and no reply depends on time or chance.
 """
 
-from consolidator.testing.model_server import ModelServer
-from consolidator.testing.replies import ScriptedReply
+from consolidator.testing.model_server import ModelServer, ScriptedReply
 
 __all__ = ["ModelServer", "ScriptedReply"]

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from consolidator.errors import ConsolidatorError
 from consolidator.runtime.live.hub import FollowHub
-from consolidator.service.bearer import load_token, prove_token
+from consolidator.service.credentials import load_token, prove_token
 from consolidator.service.database import Database
 from consolidator.service.nights.requested import RequestedRuns
 from consolidator.settings import Settings

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from consolidator.models.fact import UNKNOWN_START
-from consolidator.models.supersession import ChainedFactRow, FactVersionRow
+from consolidator.models.fact import UNKNOWN_START, ChainedFactRow, FactVersionRow
 
 WIDTH, LEFT, RIGHT = 900, 290, 14  # units of the drawing; what each fact says stands left of the bars
 ROW_HEIGHT, HEAD_HEIGHT, AXIS_HEIGHT = 30, 30, 26

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from consolidator.service.bearer import sign_with_token
+from consolidator.service.credentials import sign_with_token
 from consolidator.service.viewer import OWNER, Viewer
 
 LINK_SECONDS = 300.0  # a link that nobody opened is void then

@@ -17,8 +17,8 @@ from starlette.routing import BaseRoute, Route
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import OLD_NAMES, MemoryFilter
 from consolidator.runtime.live.hub import FollowHub
-from consolidator.service.cursors import decode_cursor, encode_cursor
 from consolidator.service.database import Database
+from consolidator.service.encoding import decode_cursor, encode_cursor
 from consolidator.service.nights.requested import RequestedRuns
 from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings

@@ -18,7 +18,7 @@ from consolidator.database.embedded.binaries import Binaries
 from consolidator.database.embedded.cluster import Cluster
 from consolidator.database.embedded.file_locks import FileLock, ServerLocks
 from consolidator.errors import ConsolidatorError, DiskFull, as_disk_full
-from consolidator.service import bearer
+from consolidator.service import credentials
 
 PROGRAMS = Binaries(Path("/nonexistent"))
 
@@ -112,10 +112,10 @@ def test_a_full_disk_at_the_first_token_is_named(monkeypatch: pytest.MonkeyPatch
         else:
             patch.setattr(os, "link", no_space)
         with pytest.raises(ConsolidatorError, match="No space left") as caught:
-            bearer.load_token(home)
+            credentials.load_token(home)
     full = as_disk_full(caught.value)
     assert full is not None
     assert full.exit_code == 4
     assert str(home / "token") in str(caught.value)
     assert list(home.iterdir()) == [], "no half a token stays"
-    assert bearer.load_token(home) == bearer.load_token(home) != ""
+    assert credentials.load_token(home) == credentials.load_token(home) != ""

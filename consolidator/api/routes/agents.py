@@ -8,9 +8,8 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
-from consolidator.api.call import Reading, Writing, operation, to_answer
-from consolidator.api.replies import reply
-from consolidator.api.schemas.agent import Agent, AgentChange, AgentList, AgentVersion, AgentVersionList
+from consolidator.api.call import Reading, Writing, operation, reply, to_answer
+from consolidator.api.schemas.session import Agent, AgentChange, AgentList, AgentVersion, AgentVersionList
 from consolidator.service.requests import Answer
 from consolidator.service.sessions import agents
 

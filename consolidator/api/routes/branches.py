@@ -9,10 +9,9 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
-from consolidator.api import limits, problems
-from consolidator.api.call import Reading, Writing, operation, to_answer
+from consolidator.api import guard, problems
+from consolidator.api.call import Reading, Writing, operation, reply, to_answer
 from consolidator.api.problems import Problem
-from consolidator.api.replies import reply
 from consolidator.api.schemas.branch import Branch, BranchList, Comparison, NewBranch
 from consolidator.api.schemas.session import SessionId
 from consolidator.models.session import SessionRow
@@ -69,7 +68,7 @@ async def _preview(call: Writing, session_id: str, body: NewBranch) -> Response:
     async def work(database: Database) -> Answer:
         with call.services.previews.opened(call.viewer.name) as has_place:
             if not has_place:  # they may not take every place that requests are worked on in
-                each, in_all = limits.PREVIEWS_EACH, limits.PREVIEWS
+                each, in_all = guard.PREVIEWS_EACH, guard.PREVIEWS
                 raise Problem(
                     problems.TOO_MANY,
                     f"at most {each} steers of a credential, and {in_all} in all, are tried at once here",

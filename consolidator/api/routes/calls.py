@@ -7,11 +7,10 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
-from consolidator.api.call import Reading, Writing, operation, to_answer
-from consolidator.api.replies import reply
+from consolidator.api.call import Reading, Writing, operation, reply, to_answer
 from consolidator.api.schemas.message import Decided, Resolution, Verdict
 from consolidator.api.schemas.work import AttentionList, WaitingCall
-from consolidator.service.sessions import people
+from consolidator.service.sessions import access
 
 router = APIRouter(tags=["calls"])
 CallId = Annotated[str, Path(min_length=1, max_length=500, description="a call's id", examples=["call_7Yh2"])]
@@ -22,7 +21,7 @@ async def list_attention(
     call: Reading, limit: Annotated[int, Query(ge=1, le=200, description="sessions at most")] = 50
 ) -> Response:
     """List the calls that wait for a person: for approval, or to say how they went. The latest session is first."""
-    rows = await people.list_attention(call.database, limit=limit, viewer=call.viewer)
+    rows = await access.list_attention(call.database, limit=limit, viewer=call.viewer)
     calls = [
         WaitingCall.model_construct(
             call_id=call_id,
@@ -54,7 +53,7 @@ async def deny_call(call: Writing, call_id: CallId, body: Verdict | None = None)
 async def _decide(call: Writing, call_id: str, verdict: Verdict, *, allow: bool) -> Response:
     return await call.change(
         lambda session_id: to_answer(Decided(call_id=call_id, session_id=session_id), session_id),
-        people.decide_approval,
+        access.decide_approval,
         call_id,
         allow=allow,
         reason=verdict.reason,
@@ -68,7 +67,7 @@ async def resolve_call(call: Writing, call_id: CallId, body: Resolution) -> Resp
     """Say how a call went whose process died before its result was logged."""
     return await call.change(
         lambda session_id: to_answer(Decided(call_id=call_id, session_id=session_id), session_id),
-        people.resolve_call,
+        access.resolve_call,
         call_id,
         body.outcome,
         session_id=body.session_id,

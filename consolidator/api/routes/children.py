@@ -10,19 +10,18 @@ from starlette.responses import Response
 from ulid import ULID
 
 from consolidator.api import problems
-from consolidator.api.call import Call, Reading, Writing, operation, to_answer, to_response
+from consolidator.api.call import Call, Reading, Writing, operation, reply, to_answer, to_response
 from consolidator.api.problems import Problem
-from consolidator.api.replies import reply
 from consolidator.api.routes.sessions import Cursor, Limit, show, show_page
 from consolidator.api.schemas.child import Checkpoint, CheckpointList, Fork, NewCheckpoint, Restore
 from consolidator.api.schemas.message import Spawn, SubAgent
 from consolidator.api.schemas.session import Session, SessionId, SessionPage
 from consolidator.api.streaming import ALSO_READ, STREAMED, stream_sub_agent
 from consolidator.models.session import SessionCursor, SessionRow
-from consolidator.service.cursors import decode_cursor, encode_cursor
 from consolidator.service.database import Database
+from consolidator.service.encoding import decode_cursor, encode_cursor
 from consolidator.service.requests import Answer
-from consolidator.service.sessions import children, listing, spawning
+from consolidator.service.sessions import children, listing
 from consolidator.service.sessions.children import fork_session as fork
 
 router = APIRouter(tags=["children"])
@@ -127,7 +126,7 @@ async def spawn_sub_agent(call: Writing, session_id: SessionId, body: Spawn) -> 
     call_id = body.call_id or (f"{call.keyed.credential}:{call.keyed.key}" if call.keyed else f"spawn_{ULID()}")
 
     async def work(database: Database) -> Answer:
-        row, result = await spawning.start_sub_agent(
+        row, result = await children.start_sub_agent(
             database, harness, session_id, body.to_request(), call_id=call_id, viewer=call.viewer
         )
         shown = SubAgent.of(row, result)
@@ -145,7 +144,7 @@ async def spawn_sub_agent(call: Writing, session_id: SessionId, body: Spawn) -> 
 @router.get("/sessions/{session_id}/result", **operation("read", SubAgent))
 async def get_result(call: Reading, session_id: SessionId) -> Response:
     """Show what came of a sub-agent: its answer, what it cost, and the reason where there is no answer."""
-    return reply(SubAgent.of(*await spawning.read_sub_agent(call.database, session_id, viewer=call.viewer)))
+    return reply(SubAgent.of(*await children.read_sub_agent(call.database, session_id, viewer=call.viewer)))
 
 
 @router.get("/sessions/{session_id}/children", **operation("read", SessionPage))

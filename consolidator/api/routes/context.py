@@ -8,10 +8,17 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from consolidator.api.call import Reading, Writing, operation, to_answer
-from consolidator.api.replies import reply
-from consolidator.api.schemas.context import Compact, Compacted, Context, ContextPart, CostGroup, SessionCost
-from consolidator.api.schemas.session import SessionId, SessionState
+from consolidator.api.call import Reading, Writing, operation, reply, to_answer
+from consolidator.api.schemas.session import (
+    Compact,
+    Compacted,
+    Context,
+    ContextPart,
+    CostGroup,
+    SessionCost,
+    SessionId,
+    SessionState,
+)
 from consolidator.service.agents.context import compact_session as compact
 from consolidator.service.agents.context import preview_context
 from consolidator.service.agents.costs import load_costs

@@ -8,15 +8,14 @@ from fastapi import APIRouter, Header, Query
 from starlette.responses import Response
 
 from consolidator.api import problems
-from consolidator.api.call import Reading, Writing, operation, to_answer
+from consolidator.api.call import Reading, Writing, operation, reply, to_answer
 from consolidator.api.problems import Problem
-from consolidator.api.replies import reply
 from consolidator.api.schemas.event import Event, EventPage, NewEvents, Recorded
 from consolidator.api.schemas.session import SessionId
 from consolidator.api.streaming import STREAMED, stream_session
 from consolidator.errors import UsageError
 from consolidator.runtime.live.items import Cursor
-from consolidator.service.cursors import MAX_LENGTH, decode_cursor, encode_cursor
+from consolidator.service.encoding import MAX_LENGTH, decode_cursor, encode_cursor
 from consolidator.service.log import record
 from consolidator.service.sessions import access
 from consolidator.service.viewer import OWNER

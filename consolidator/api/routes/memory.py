@@ -9,9 +9,8 @@ from fastapi import APIRouter, Query
 from pydantic import AwareDatetime
 from starlette.responses import Response
 
-from consolidator.api.call import Reading, Writing, operation, to_answer
+from consolidator.api.call import Reading, Writing, operation, reply, to_answer
 from consolidator.api.parameters import Agent, Facts, Lessons, Limit, Procedures, Project, Scoped, Solutions
-from consolidator.api.replies import reply
 from consolidator.api.schemas.memory import (
     Acceptance,
     BriefAnswer,
@@ -40,8 +39,7 @@ from consolidator.models.memory_filter import MemoryScope, SolutionFilter
 from consolidator.service.encoding import to_visible_json
 from consolidator.service.memory import facts, rules
 from consolidator.service.memory import remember as remembering
-from consolidator.service.memory.brief import Situation
-from consolidator.service.memory.brief_preview import preview_brief
+from consolidator.service.memory.brief import Situation, preview_brief
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.learned import KINDS, load_learned
 from consolidator.service.memory.lessons import LessonRow, list_friction

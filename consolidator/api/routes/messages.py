@@ -12,7 +12,7 @@ from consolidator.api.streaming import ALSO_READ, STREAMED, stream_turn
 from consolidator.runtime.turn.sessions import MessageMode
 from consolidator.service.database import Database
 from consolidator.service.requests import Answer
-from consolidator.service.sessions import people
+from consolidator.service.sessions import access
 
 router = APIRouter(tags=["messages"])
 
@@ -55,7 +55,7 @@ async def stop_turn(call: Writing, session_id: SessionId) -> Response:
     """
     return await call.change(
         lambda seq: to_answer(StoppedTurn(session_id=session_id, seq=seq), session_id, status=202),
-        people.stop_turn,
+        access.stop_turn,
         session_id,
         viewer=call.viewer,
     )
@@ -63,7 +63,7 @@ async def stop_turn(call: Writing, session_id: SessionId) -> Response:
 
 async def _send(call: Writing, session_id: str, body: NewMessage, mode: MessageMode) -> Answer:
     async def work(database: Database) -> Answer:
-        seq = await people.send_message(
+        seq = await access.send_message(
             database, session_id, body.text, mode=mode, speaker=body.speaker, viewer=call.viewer
         )
         return to_answer(SentMessage(session_id=session_id, seq=seq), session_id, status=202)

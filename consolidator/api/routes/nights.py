@@ -12,8 +12,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
-from consolidator.api.call import Reading, Writing, operation, to_answer
-from consolidator.api.replies import reply
+from consolidator.api.call import Reading, Writing, operation, reply, to_answer
 from consolidator.api.schemas.night import (
     Erase,
     Erased,
@@ -29,10 +28,9 @@ from consolidator.api.schemas.night import (
 from consolidator.errors import NotFound
 from consolidator.service.database import Database
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
-from consolidator.service.memory import revisions
 from consolidator.service.nights import runs
-from consolidator.service.nights.backfill import SessionFilter, run_backfill
 from consolidator.service.nights.requested import RequestedRuns
+from consolidator.service.nights.runs import SessionFilter, run_backfill
 from consolidator.service.requests import Answer
 
 router = APIRouter(tags=["nights"])
@@ -103,31 +101,31 @@ async def erase(call: Writing, body: Erase) -> Response:
 @router.get("/revisions", **operation("admin", RevisionList))
 async def list_revisions(call: Reading, limit: Limit = 20) -> Response:
     """List revisions of the facts: drafts that a backfill with another model made, and promoted ones."""
-    return reply({"revisions": await revisions.list_revisions(call.database, limit=limit)})
+    return reply({"revisions": await runs.list_revisions(call.database, limit=limit)})
 
 
 @router.get("/revisions/{number}", **operation("admin", RevisionComparison))
 async def compare_revision(call: Reading, number: Number) -> Response:
     """Show which facts promoting a draft would add, lose and change; writes nothing."""
-    return reply(await revisions.compare_revision(call.services.runs.database, number))
+    return reply(await runs.compare_revision(call.services.runs.database, number))
 
 
 @router.delete("/revisions/{number}", **operation("admin", None, 204))
 async def discard_revision(call: Writing, number: Number) -> Response:
     """Discard a draft with all that it read."""
-    return await call.change(lambda _: Answer(204, ""), revisions.discard_revision, number)
+    return await call.change(lambda _: Answer(204, ""), runs.discard_revision, number)
 
 
 @router.post("/revisions/{number}/promote", **operation("admin", StartedRun, 202))
 async def promote_revision(call: Writing, number: Number) -> Response:
     """Make a draft the current revision."""
-    return await _start(call, lambda on: revisions.promote_revision(on.database, on.settings, number, on.stop))
+    return await _start(call, lambda on: runs.promote_revision(on.database, on.settings, number, on.stop))
 
 
 @router.post("/revisions/restore", **operation("admin", StartedRun, 202, responses={404: {}}))
 async def restore_revision(call: Writing) -> Response:
     """Undo the last promotion: the former revision is current again, and the promoted one is a draft."""
-    return await _start(call, lambda on: revisions.restore_revision(on.database, on.settings, on.stop))
+    return await _start(call, lambda on: runs.restore_revision(on.database, on.settings, on.stop))
 
 
 async def _start(call: Writing, work: Callable[[RequestedRuns], Awaitable[Any]]) -> Response:

@@ -9,9 +9,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from consolidator.api.call import Call, Reading, Writing, operation, to_answer
+from consolidator.api.call import Call, Reading, Writing, operation, reply, to_answer
 from consolidator.api.parameters import Sessions
-from consolidator.api.replies import reply
 from consolidator.api.schemas.hydrate import HydratedSession, WholeSession
 from consolidator.api.schemas.session import (
     ContextUse,
@@ -25,10 +24,10 @@ from consolidator.api.schemas.session import (
 )
 from consolidator.models.session import SessionCursor, SessionOrder, SessionRow
 from consolidator.runtime.session.hydration import MAX_MESSAGES
-from consolidator.service.cursors import MAX_LENGTH, decode_cursor, encode_cursor
 from consolidator.service.database import Database
+from consolidator.service.encoding import MAX_LENGTH, decode_cursor, encode_cursor
 from consolidator.service.requests import Answer
-from consolidator.service.sessions import lifecycle, listing, people, state
+from consolidator.service.sessions import access, lifecycle, listing, state
 
 router = APIRouter(tags=["sessions"])
 Limit = Annotated[int, Query(ge=1, le=200, description="how many at most")]
@@ -147,7 +146,7 @@ async def wake_session(call: Writing, session_id: SessionId) -> Response:
     """Have a driver look at a session, though nothing new was said: after an error, or a change of its tools."""
     return await call.change(
         lambda row: to_answer(Woken(session_id=row.id, pending=row.pending), row.id, status=202),
-        people.request_wake,
+        access.request_wake,
         session_id,
         viewer=call.viewer,
     )

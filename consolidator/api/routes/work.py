@@ -7,8 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from consolidator.api.call import Reading, Writing, operation, to_answer
-from consolidator.api.replies import reply
+from consolidator.api.call import Reading, Writing, operation, reply, to_answer
 from consolidator.api.schemas.session import SessionId
 from consolidator.api.schemas.work import (
     Acknowledged,
@@ -69,7 +68,7 @@ def _unread(call: Writing, name: str) -> dict[str, None]:
 @router.get("/sessions/{session_id}/scratchpad", **operation("read", Scratchpad))
 async def get_scratchpad(call: Reading, session_id: SessionId) -> Response:
     """Show a session's scratchpad."""
-    read = await work.read_scratchpad(call.database, call.settings, session_id, viewer=call.viewer)
+    read = await work.read_scratchpad(call.database, session_id, viewer=call.viewer)
     return reply(Scratchpad.of(read))
 
 
@@ -79,7 +78,6 @@ async def change_scratchpad(call: Writing, session_id: SessionId, body: Scratchp
     return await call.change(
         lambda changed: to_answer(Scratchpad.of(changed, may_read=call.viewer.may("read")), session_id),
         work.change_scratchpad,
-        call.settings,
         session_id,
         ScratchpadEdit(body.mode, body.text, body.old),
         expected_seq=body.expected_seq,

@@ -14,8 +14,8 @@ from consolidator.models.fact import CandidateRow, FactRow
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
 from consolidator.models.steer import SteerCounts
-from consolidator.service.memory.brief_preview import BriefLine as BriefLineRow
-from consolidator.service.memory.brief_preview import BriefPreview
+from consolidator.service.memory.brief import BriefLine as BriefLineRow
+from consolidator.service.memory.brief import BriefPreview
 from consolidator.service.memory.facts import MAX_CORRECTION_LENGTH
 from consolidator.service.memory.learned import ChangedFactRow, FailedAgainRow, WaitingCountsRow
 from consolidator.service.memory.lessons import LessonRow

@@ -8,8 +8,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validato
 
 from consolidator.api.schemas.rows import list_of, of_row
 from consolidator.api.schemas.session import Input
-from consolidator.service.memory.revisions import RevisionSummaryRow
-from consolidator.service.nights.runs import ListedRun
+from consolidator.service.nights.runs import ListedRun, RevisionSummaryRow
 
 
 @of_row(

@@ -9,14 +9,15 @@ from typing import Annotated, Any, Literal, Self
 from fastapi import Path
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from consolidator.api.schemas.rows import RowAnswer, of_row
+from consolidator.api.schemas.rows import RowAnswer, list_of, of_row
 from consolidator.api.schemas.specification import accept_members
 from consolidator.errors import UsageError
-from consolidator.models.agent import NamedTemplate
+from consolidator.models.agent import AgentRow, AgentVersionRow, NamedTemplate
 from consolidator.models.seed import Seed as NewSeed
 from consolidator.models.session import SessionRow
 from consolidator.runtime.session.agent_defaults import MAX_SECONDS
 from consolidator.runtime.session.session_request import MAX_SEED_CHARACTERS, MAX_SEEDS, SessionRequest
+from consolidator.service.agents.costs import Cost
 from consolidator.service.sessions.listing import ContextUse as MeasuredUse
 
 SessionId = Annotated[
@@ -239,3 +240,110 @@ class SessionState(BaseModel):
     session_id: str
     head: int
     state: dict[str, Any]
+
+
+class AgentChange(ModelOptions):
+    """What is changed of an agent's defaults: a member that is null is unset, one that is left out stays."""
+
+    model: str | None = Field(default=None, max_length=200, description="or `auto`", examples=["gpt-4o-mini"])
+    system_prompt: str | None = Field(default=None, max_length=200_000)
+    budget: int | None = Field(default=None, ge=1, le=100_000_000)
+    last: int | None = Field(default=None, ge=1, le=100_000)
+    session_ttl_seconds: int | None = Field(default=None, ge=1, le=MAX_SECONDS)
+    checkpoint_ttl_seconds: int | None = Field(default=None, ge=1, le=MAX_SECONDS)
+    retention_days: int | None = Field(default=None, ge=1, le=36_500)
+
+    def to_changes(self) -> dict[str, Any]:
+        """Return what was named."""
+        changes = self.model_dump(exclude_unset=True)
+        if "max_cost_usd" in changes:
+            changes["max_cost"] = changes.pop("max_cost_usd")
+        if changes.get("tools") is not None:
+            changes["tools"] = tuple(changes["tools"])
+        if "parameters" in changes and changes["parameters"] is None:
+            changes["parameters"] = {}
+        return changes
+
+
+@of_row(AgentRow, "agent", leave_out="max_cost")
+class Agent(RowAnswer):
+    """An agent's defaults as they stand."""
+
+    max_cost_usd: str | None = Field(description="what one session may cost")
+
+    @classmethod
+    def of(cls, row: AgentRow, **own: Any) -> Self:
+        """Return an agent's row as the API shows it."""
+        return super().of(row, max_cost_usd=None if row.max_cost is None else str(row.max_cost), **own)
+
+
+AgentList = list_of("AgentList", "Agents that have defaults, by name.", agents=Agent)
+
+
+@of_row(AgentVersionRow, "agent_version", definition="empty where the defaults were deleted")
+class AgentVersion(BaseModel):
+    """A version of an agent's defaults."""
+
+
+AgentVersionList = list_of(
+    "AgentVersionList", "The versions of an agent's defaults, the latest first.", versions=AgentVersion
+)
+
+
+class ContextPart(BaseModel):
+    """A part of a context."""
+
+    name: str
+    tokens: int
+
+
+class Context(BaseModel):
+    """What the model would be shown of a session now."""
+
+    session_id: str
+    strategy: str
+    tokens: int = Field(description="an upper estimate")
+    first_seq: int = Field(description="of the first event that is shown, 0 if there is none")
+    upto_seq: int = Field(description="the session's head when the context was built")
+    truncated: bool = Field(description="whether earlier turns are left out")
+    over_budget: bool = Field(description="whether they are left out for lack of room")
+    parts: list[ContextPart]
+    system: str | None = Field(description="in the format anthropic, where the system prompt is no message")
+    messages: list[dict[str, Any]]
+
+
+class Compact(Input):
+    """How a session is compacted."""
+
+    budget: int | None = Field(default=None, ge=1, le=10_000_000, description="tokens that the context may have")
+    by_model: bool = Field(default=True, description="have a model write the summary, if one is configured")
+
+
+class Compacted(BaseModel):
+    """What a compaction did."""
+
+    session_id: str
+    compacted: bool = Field(description="false where there was too little to compact")
+    seq: int | None = Field(default=None, description="of the compaction's event")
+    kept_from: int | None = Field(default=None, description="the first event that stays in contexts as it is")
+    summary: str | None = Field(default=None, description="null for a credential that may not read")
+    by: str | None = Field(default=None, description="model or digest")
+    tokens_before: int | None = None
+    tokens_after: int | None = None
+
+
+@of_row(Cost)
+class CostGroup(BaseModel):
+    """What a group of model calls cost."""
+
+    cost: str = Field(description="USD")
+    set_aside: str = Field(description="USD, for calls under way")
+
+
+class SessionCost(BaseModel):
+    """What a session's model calls cost, with those of its branches and sub-agents: what its cap counts."""
+
+    session_id: str
+    max_cost_usd: str | None
+    groups: list[CostGroup]
+    total: CostGroup

@@ -21,9 +21,14 @@ from consolidator.service.sessions.branches import (
     run_branch,
 )
 from consolidator.service.sessions.bundles import stream_bundle
-from consolidator.service.sessions.children import create_checkpoint, fork_session, list_checkpoints, restore_checkpoint
+from consolidator.service.sessions.children import (
+    create_checkpoint,
+    fork_session,
+    list_checkpoints,
+    restore_checkpoint,
+    spawn,
+)
 from consolidator.service.sessions.reruns import compare_pair
-from consolidator.service.sessions.spawning import spawn
 from consolidator.service.sessions.work import list_tasks
 
 if TYPE_CHECKING:

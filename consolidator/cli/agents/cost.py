@@ -11,8 +11,7 @@ import typer
 from consolidator.cli.common import parse_moment, run
 from consolidator.cli.output import AsJson, Limit, Table, emit, format_usd, print_line
 from consolidator.models.session import SessionRow
-from consolidator.runtime.session.cost import COST_GROUPINGS, Cost
-from consolidator.service.agents.costs import load_costs
+from consolidator.service.agents.costs import COST_GROUPINGS, Cost, load_costs
 from consolidator.service.database import Database
 from consolidator.service.sessions.access import find_session_id, load_session
 from consolidator.settings import Settings

@@ -12,7 +12,7 @@ from consolidator.cli.output import AsJson, emit, print_line
 from consolidator.errors import UsageError
 from consolidator.runtime.turn.sessions import MessageMode, decide_approval, resolve_call
 from consolidator.service.database import Database
-from consolidator.service.sessions.people import send_message, stop_turn
+from consolidator.service.sessions.access import send_message, stop_turn
 from consolidator.settings import Settings
 
 

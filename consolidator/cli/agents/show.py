@@ -9,8 +9,7 @@ import typer
 
 from consolidator.cli.common import SessionName, run
 from consolidator.cli.output import AsJson, emit, format_usd, print_line, print_table
-from consolidator.service.memory.session_summary import summarize_session
-from consolidator.service.sessions.state import SessionState, read_state
+from consolidator.service.sessions.state import SessionState, read_state, summarize_session
 
 
 def show_command(

@@ -15,7 +15,7 @@ from consolidator.cli.output import AsJson, emit, print_line
 from consolidator.runtime.session.agent_defaults import parse_amount
 from consolidator.runtime.session.spawn_request import ResultMode, SpawnRequest, SpawnResult
 from consolidator.service.database import Database
-from consolidator.service.sessions.spawning import spawn
+from consolidator.service.sessions.children import spawn
 from consolidator.settings import Settings
 
 

@@ -18,16 +18,15 @@ from consolidator.errors import ConsolidatorError, UsageError
 from consolidator.models.session import SessionFilter, SessionRow
 from consolidator.runtime.agent import Consolidator
 from consolidator.runtime.agent_session import VOID_NOTICE, Message, Session
-from consolidator.runtime.session.attention import load_pending_calls
 from consolidator.runtime.session.scratchpad import ScratchpadEdit
 from consolidator.runtime.session.tasks import OUTCOMES
 from consolidator.runtime.tools.arguments import BoundCall
 from consolidator.runtime.tools.tool import CallContext, Tool
 from consolidator.runtime.turn import sessions
 from consolidator.runtime.turn.harness import Delta
-from consolidator.service.sessions.access import find_session_id
+from consolidator.runtime.turn.sessions import load_pending_calls
+from consolidator.service.sessions.access import find_session_id, stop_turn
 from consolidator.service.sessions.listing import list_sessions
-from consolidator.service.sessions.people import stop_turn
 from consolidator.service.sessions.state import read_state
 from consolidator.service.sessions.work import change_scratchpad, finish_task, start_task
 
@@ -316,7 +315,7 @@ class TerminalChat:
     async def _scratchpad(self, words: str) -> None:
         """Show the scratchpad, or change it."""
         mode, _, text = words.partition(" ")
-        database, settings = self._agent.database, self._agent.harness.settings
+        database = self._agent.database
         session_id, surface = self._session.id, self._agent.surface
         if not words:
             print_line((await self._session.scratchpad()).text or "the scratchpad is empty")
@@ -324,7 +323,7 @@ class TerminalChat:
         if mode not in ("replace", "append"):
             raise UsageError("/scratchpad, /scratchpad append TEXT, or /scratchpad replace TEXT")
         edit = ScratchpadEdit("replace" if mode == "replace" else "append", text)
-        changed = await change_scratchpad(database, settings, session_id, edit, surface=surface)
+        changed = await change_scratchpad(database, session_id, edit, surface=surface)
         print_line(f"the scratchpad has {len(changed.text):,} of {changed.limit:,} characters", "dim")
 
     async def _state(self, _: str) -> None:

@@ -15,10 +15,9 @@ import typer
 from consolidator.cli.common import parse_path
 from consolidator.errors import ConsolidatorError, UsageError
 from consolidator.runtime.tools.builtin import BUILTIN_GROUPS, builtin_tools
-from consolidator.runtime.tools.mcp_config import read_mcp_config
-from consolidator.runtime.tools.mcp_servers import start_mcp_servers
+from consolidator.runtime.tools.mcp_config import read_mcp_config, start_mcp_servers
 from consolidator.runtime.tools.tool import Tool
-from consolidator.settings import Settings, load_settings
+from consolidator.settings import Settings
 
 if TYPE_CHECKING:
     from consolidator.runtime.agent import Consolidator
@@ -45,7 +44,7 @@ async def open_tools(
     """Yield the tools of files, of built-in groups, and of MCP servers, which run meanwhile. Raises UsageError."""
     tools = [
         *(tool for name in files for tool in load_tools(name)),
-        *(builtin_tools(builtin, load_settings()) if builtin else ()),
+        *(builtin_tools(builtin) if builtin else ()),
     ]
     servers = [] if mcp_config is None else read_mcp_config(parse_path(mcp_config))
     async with start_mcp_servers(commands, servers) as mcp_tools:

@@ -86,7 +86,7 @@ def notes_command(
         change = ScratchpadEdit("replace", read_text(replace))
 
     async def read_or_change(database: Database, settings: Settings, session_id: str) -> Scratchpad:
-        current = await read_scratchpad(database, settings, session_id)
+        current = await read_scratchpad(database, session_id)
         new, seq = change, version
         if edit:
             text = click.edit(current.text, extension=".md")  # no connection is held meanwhile
@@ -94,7 +94,7 @@ def notes_command(
             seq = current.seq if version is None else version
         if new is None:
             return current
-        return await change_scratchpad(database, settings, session_id, new, expected_seq=seq, surface=SURFACE)
+        return await change_scratchpad(database, session_id, new, expected_seq=seq, surface=SURFACE)
 
     def show(scratchpad: Scratchpad) -> None:
         if change is not None or edit:

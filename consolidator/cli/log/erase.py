@@ -12,8 +12,14 @@ from consolidator.errors import UsageError
 from consolidator.hooks.client import stop_service
 from consolidator.service.clients.rules_file import list_rule_files
 from consolidator.service.clients.user_service import plan_removal
-from consolidator.service.log.erasure import ErasurePlan, erase_sessions, list_erasures, plan_erasure
-from consolidator.service.log.everything import describe_everything, erase_everything
+from consolidator.service.log.erasure import (
+    ErasurePlan,
+    describe_everything,
+    erase_everything,
+    erase_sessions,
+    list_erasures,
+    plan_erasure,
+)
 from consolidator.settings import load_settings
 
 _REFUSAL = "nothing was erased"

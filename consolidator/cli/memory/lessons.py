@@ -25,10 +25,9 @@ from consolidator.errors import UsageError
 from consolidator.models.injection import Moment
 from consolidator.models.memory_filter import LessonFilter, MemoryScope
 from consolidator.service.database import Database
-from consolidator.service.log.working_directory import find_project
-from consolidator.service.memory.brief import Situation
-from consolidator.service.memory.brief_preview import BriefPreview, preview_brief
+from consolidator.service.memory.brief import BriefPreview, Situation, preview_brief
 from consolidator.service.memory.lessons import LessonRow, find_lessons_about, list_friction
+from consolidator.service.scope import find_project
 from consolidator.settings import Settings
 
 MOMENTS: dict[str, Moment] = {"start": "session_start", "prompt": "prompt", "call": "before_call", "failure": "failure"}

@@ -13,8 +13,8 @@ from consolidator.cli.output import AgentOption, AsJson, emit, print_line
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.database import Database
-from consolidator.service.log.working_directory import find_project
 from consolidator.service.memory.recall import DEFAULT_LIMIT, DEFAULT_TOKEN_BUDGET, NOTHING_KNOWN, RecallResult, recall
+from consolidator.service.scope import find_project
 from consolidator.settings import Settings
 
 

@@ -13,8 +13,8 @@ from consolidator.cli.output import AsJson, emit, owner_name, print_line
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.database import Database
-from consolidator.service.log.working_directory import find_named_project, find_project
 from consolidator.service.memory.remember import Remembered, forget, remember
+from consolidator.service.scope import find_named_project, find_project
 from consolidator.settings import Settings
 
 Agent = Annotated[

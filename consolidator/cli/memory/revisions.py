@@ -10,14 +10,14 @@ from consolidator.cli.common import run, run_job
 from consolidator.cli.options import require_at_most_one
 from consolidator.cli.output import AsJson, Limit, emit, print_line, print_table, shorten, table
 from consolidator.errors import UsageError
-from consolidator.service.memory.revisions import (
+from consolidator.service.nights.runs import (
     compare_revision,
     discard_revision,
     list_revisions,
     promote_revision,
     restore_revision,
+    summarize,
 )
-from consolidator.service.nights.runs import summarize
 
 MAX_LINES = 30  # lines of each part of a comparison
 _TABLE = table(

@@ -15,8 +15,7 @@ from consolidator.cli.nights.runs import print_night
 from consolidator.cli.output import OUT, AsJson, ProgressCallbacks, emit, pluralize, print_line, print_warning, shorten
 from consolidator.errors import ModelUnavailable, RunFailed, UsageError
 from consolidator.service.database import Database
-from consolidator.service.nights.backfill import EXTRACTORS, SessionFilter, run_backfill
-from consolidator.service.nights.runs import model_line, summarize
+from consolidator.service.nights.runs import EXTRACTORS, SessionFilter, model_line, run_backfill, summarize
 from consolidator.settings import Settings
 
 _SIGNS = {"added": "+", "lost": "-", "changed": "~"}

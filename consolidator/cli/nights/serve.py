@@ -10,12 +10,11 @@ from consolidator.cli.agents.tool_file import BuiltinTools, McpConfig, McpServer
 from consolidator.cli.common import open_configured, read_settings, run_async, stop_on_signals
 from consolidator.runtime.live.hub import open_hub
 from consolidator.service.address import listen
-from consolidator.service.bearer import TOKEN_FILE
+from consolidator.service.credentials import TOKEN_FILE
 from consolidator.service.database import describe_missing_fixes
 from consolidator.service.nights.requested import RequestedRuns
-from consolidator.service.nights.scheduler import serve_nights
+from consolidator.service.nights.scheduler import open_driver, serve_nights
 from consolidator.service.request_limits import CONNECTIONS, STATEMENT_SECONDS
-from consolidator.service.sessions.driving import open_driver
 from consolidator.service.tracing import export_spans
 from consolidator.settings import Settings
 

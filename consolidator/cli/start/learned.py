@@ -25,8 +25,7 @@ from consolidator.cli.output import (
 )
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import MemoryScope
-from consolidator.service.memory.learned import LearnedNews, NightSumsRow, load_learned
-from consolidator.service.memory.learned_sections import list_sections
+from consolidator.service.memory.learned import LearnedNews, NightSumsRow, list_sections, load_learned
 from consolidator.service.nights.night_digest import preview_digest, send_digest
 
 _WAITING = {

@@ -14,7 +14,7 @@ from consolidator.cli.common import open_configured, read_settings, run_async, s
 from consolidator.cli.output import AsJson, print_json, print_line, print_note
 from consolidator.errors import UsageError
 from consolidator.service.address import find_service, listen, local_address
-from consolidator.service.bearer import load_token
+from consolidator.service.credentials import load_token
 from consolidator.settings import Settings
 from consolidator.ui.logins import make_code
 

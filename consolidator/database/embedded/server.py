@@ -10,15 +10,7 @@ import asyncio
 import threading
 from pathlib import Path
 
-from consolidator.database.embedded import (
-    binaries,
-    cluster,
-    keeper_process,
-    postmaster,
-    startup,
-    system_binaries,
-    unavailable,
-)
+from consolidator.database.embedded import binaries, cluster, keeper_process, postmaster, startup, unavailable
 from consolidator.database.embedded.binaries import Binaries
 from consolidator.database.embedded.cluster import Cluster
 from consolidator.database.embedded.file_locks import ServerLocks
@@ -100,7 +92,7 @@ class EmbeddedServer:
 
     @classmethod
     def _start(cls, home: Path, postgres_bin: Path | None) -> EmbeddedServer:
-        programs = binaries.locate() if postgres_bin is None else system_binaries.locate(postgres_bin)
+        programs = binaries.locate() if postgres_bin is None else binaries.locate_named(postgres_bin)
         home = cluster.prepare_home(home)
         try:
             locks = ServerLocks.open(cluster.state_dir_of(home))
@@ -111,7 +103,7 @@ class EmbeddedServer:
             prepared = cluster.prepare_cluster(home, programs)
             server = cls(prepared, programs, locks, startup.ensure_running(prepared, programs, locks))
             if postgres_bin is not None:
-                system_binaries.check_extension(server.dsn, programs)
+                binaries.check_extension(server.dsn, programs)
             locks.starting.release()
         except BaseException:
             locks.close()  # also when interrupted: a lock that nobody closes would keep the server alive

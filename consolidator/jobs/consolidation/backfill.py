@@ -15,22 +15,27 @@ import psycopg
 
 from consolidator.database import Connection, Database
 from consolidator.errors import Interrupted, NotFound
-from consolidator.jobs.consolidation.learning import FoldStates
-from consolidator.jobs.consolidation.manual_run import SessionFilter, resume_or_start_run
-from consolidator.jobs.consolidation.persistence import lock_for_rederiving, save_memory, unpack_folds
+from consolidator.jobs.consolidation.persistence import derive_again, lock_for_rederiving, save_memory, unpack_folds
 from consolidator.jobs.consolidation.pipeline import SESSIONS, consolidate, load_memory_report, merge_agents
-from consolidator.jobs.consolidation.safe_point import safe_point_finder
-from consolidator.jobs.consolidation.session_window import learn_windows
-from consolidator.jobs.ledger import Ledger, Unit, manual_run, no_events_left, record_progress, session_title
+from consolidator.jobs.consolidation.session_window import learn_windows, safe_point_finder
+from consolidator.jobs.ledger import (
+    Ledger,
+    SessionFilter,
+    Unit,
+    manual_run,
+    no_events_left,
+    record_progress,
+    resume_or_start_run,
+    session_title,
+)
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.merging.deciding import CandidateDecider
 from consolidator.jobs.merging.lesson_merge import lock_lessons
 from consolidator.jobs.merging.warning_file import write_warnings
 from consolidator.settings import Settings
-from consolidator.store.calls import agent_locks, digests, scopes
-from consolidator.store.calls.published import PublishedItem, load_published
+from consolidator.store.calls import digests, scopes
 from consolidator.store.memory import rederive
-from consolidator.store.memory.rederive import MatchingSession
+from consolidator.store.memory.rederive import MatchingSession, PublishedItem, load_published
 from consolidator.store.nights import runs
 from consolidator.store.nights.runs import UnitProgress
 from consolidator.store.sessions import sessions
@@ -50,14 +55,8 @@ class Backfill:
 
     async def _find_sessions(self) -> list[MatchingSession]:
         async with self.database.connection() as conn:
-            matching = await rederive.list_sessions(
-                conn,
-                session=self.session_filter.session,
-                agent=self.session_filter.agent,
-                since=self.session_filter.since,
-                until=self.session_filter.until,
-                include_learned=self.session_filter.rederives,
-            )
+            chosen = self.session_filter
+            matching = await rederive.list_sessions(conn, **chosen.bounds(), include_learned=chosen.rederives)
         if not matching and self.session_filter.session:
             raise NotFound(f"session {self.session_filter.session} has nothing to read; --reprocess reads it again")
         return matching
@@ -72,7 +71,7 @@ class Backfill:
             events = 0
             # Agents are locked before anything else, as in a merge; the locks are held to the end.
             agents = {*(session.memory for session in matching), *await scopes.list_agents_with_news(conn)}
-            await agent_locks.lock_agents(conn, agents)
+            await scopes.lock_agents(conn, agents)
             before = await load_published(conn)
             salt = await digests.load_salt(conn)
             for session in matching:
@@ -137,23 +136,14 @@ class Backfill:
         errors = self.session_filter.includes("solutions") and is_whole
         facts = self.session_filter.includes("facts")
         if again:
-            await rederive.delete_derived(
-                conn, name, after=session.pruned_to, digest=digest, errors=errors, candidates=facts
-            )
-            results = learn_windows(
-                conn, session, FoldStates(), salt, after=session.pruned_to, upto=session.consolidated_to
-            )
+            results = derive_again(conn, session, salt, run_id=run_id, digest=digest, errors=errors, candidates=facts)
         else:
             stored = await digests.get_each(conn, [name])
             results = learn_windows(
-                conn,
-                session,
-                unpack_folds(stored.get(name)),
-                salt,
-                after=session.consolidated_to,
-                upto=session.head,
+                conn, session, unpack_folds(stored.get(name)), salt,
+                after=session.consolidated_to, upto=session.head,
                 find_safe_point=safe_point_finder(self.settings, now),
-            )
+            )  # fmt: skip
         seen = learned = dead = 0
         async for result in results:
             seen += result.events
@@ -162,14 +152,8 @@ class Backfill:
             self.problems += [f"session {name}, event {seq}: {error}" for seq, error in result.dead.items()]
             if again:
                 await runs.add_dead_letters(conn, run_id, session=name, failures=result.dead, now=now)
-            await save_memory(
-                conn,
-                [(session, result)],
-                run_id=run_id,
-                digest=digest or not again,
-                errors=errors or not again,
-                candidates=facts,
-            )
+            else:
+                await save_memory(conn, [(session, result)], run_id=run_id, candidates=facts)
         return UnitProgress("session", name, done=True, learned=learned, nothing=seen - learned - dead, dead=dead)
 
 

@@ -11,17 +11,15 @@ from typing import Any
 from consolidator.database import Connection, Database
 from consolidator.errors import NotFound
 from consolidator.jobs.consolidation.learning import FoldStates, session_context
-from consolidator.jobs.consolidation.manual_run import resume_or_start_run
-from consolidator.jobs.consolidation.model_access import create_fact_reader, open_model_calls
-from consolidator.jobs.consolidation.persistence import lock_for_rederiving, save_extracted, save_memory
+from consolidator.jobs.consolidation.persistence import derive_again, lock_for_rederiving, save_extracted, save_memory
 from consolidator.jobs.consolidation.session_window import learn_windows
-from consolidator.jobs.ledger import Ledger, manual_run
+from consolidator.jobs.ledger import Ledger, manual_run, resume_or_start_run
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.merging.lesson_merge import lock_lessons
-from consolidator.jobs.model.extraction import FactReader, ReadResult
+from consolidator.jobs.model.extraction import FactReader, ReadResult, create_fact_reader, open_model_calls
 from consolidator.models.session import SessionRow
 from consolidator.settings import Settings
-from consolidator.store.calls import agent_locks, digests, scopes
+from consolidator.store.calls import digests, scopes
 from consolidator.store.log import events
 from consolidator.store.memory import rederive
 from consolidator.store.nights import runs
@@ -61,7 +59,7 @@ async def _retry_letters(ledger: Ledger, run_or_letter_id: str | None, *, discar
     now = database.clock.now()
     async with database.transaction() as conn:
         agents = await scopes.list_agents_with_news(conn)
-        await agent_locks.lock_agents(conn, agents)
+        await scopes.lock_agents(conn, agents)
         await lock_lessons(conn, agents)
         for agent in agents:
             await merge_agent(conn, agent, run_id=ledger.run_id, now=now, settings=settings)
@@ -118,7 +116,7 @@ async def _retry_session_letters(
                 sources |= {seq for _, result in reread.results for seq in result.sources}
                 await save_extracted(conn, reread.results, run_id=ledger.run_id)
             settlement = "discarded" if discard else "retried"
-            await runs.settle_dead_letters(conn, session=session, seqs=readable, settlement=settlement, now=now)
+            await runs.settle_dead_letters(conn, session, readable, settlement, now)
             learned, dead = len(sources.intersection(readable)), len(seqs) - len(readable)
             await runs.add_counts(
                 conn, ledger.run_id, session, learned=learned, nothing=len(readable) - learned, dead=dead
@@ -139,18 +137,16 @@ async def _learn_again(
     if not await lock_for_rederiving(conn, name):
         return [], set()
     session = await sessions.get(conn, name)
-    is_whole = session.is_whole
-    spans = [(0, session.consolidated_to)] if is_whole else [(seq - 1, seq) for seq in seqs]
-    if is_whole:
-        await rederive.delete_derived(conn, name, after=0, digest=True, errors=True, candidates=True)
-    dead: set[int] = set()
-    sources: set[int] = set()
-    for after, upto in spans:
-        async for result in learn_windows(conn, session, FoldStates(), salt, after=after, upto=upto):
-            dead |= result.dead.keys()
-            sources |= result.sources
-            await save_memory(conn, [(session, result)], run_id=run_id, digest=is_whole, errors=is_whole)
-    return [seq for seq in seqs if seq not in dead], sources
+    if session.is_whole:
+        results = [result async for result in derive_again(conn, session, salt, run_id=run_id)]
+    else:
+        results = []
+        for seq in seqs:
+            async for result in learn_windows(conn, session, FoldStates(), salt, after=seq - 1, upto=seq):
+                await save_memory(conn, [(session, result)], run_id=run_id, digest=False, errors=False)
+                results.append(result)
+    dead = {seq for result in results for seq in result.dead}
+    return [seq for seq in seqs if seq not in dead], {seq for result in results for seq in result.sources}
 
 
 @dataclass(frozen=True, slots=True)

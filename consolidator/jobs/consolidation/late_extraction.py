@@ -1,22 +1,32 @@
-"""Has a model read what was consolidated without it: before one was configured, or while it could not be reached.
-
-It adds facts. Events that waited for it are stamped now; the others have their stamps.
-"""
+"""Has a model read small sessions together ahead of a night, and what nights consolidated without a model."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from consolidator.database import Connection, Database
+from consolidator.errors import Interrupted
+from consolidator.jobs.consolidation import session_window
 from consolidator.jobs.consolidation.learning import session_context
 from consolidator.jobs.consolidation.persistence import save_extracted
-from consolidator.jobs.consolidation.session_window import WINDOW, WatermarkMoved, read_all_windows
+from consolidator.jobs.consolidation.session_window import (
+    WINDOW,
+    WatermarkMoved,
+    find_readable_end,
+    load_background,
+    read_all_windows,
+    safe_point_finder,
+    take_together,
+)
 from consolidator.jobs.ledger import Unit, record_progress
 from consolidator.jobs.model.extraction import BACKGROUND_EVENTS, FactReader, ReadResult
+from consolidator.jobs.model.shared_questions import SharedReader
 from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
+from consolidator.settings import Settings
 from consolidator.store.log import events
 from consolidator.store.nights import extraction, runs
 from consolidator.store.sessions import sessions
@@ -111,3 +121,83 @@ async def settle_waiting(database: Database, run_id: str, only: list[str] | None
                 await extraction.stop_waiting(conn, session_id)
                 now = database.clock.now()
                 await stamp_waiting(conn, session, upto=session.consolidated_to, run_id=run_id, now=now)
+
+
+MAX_SESSIONS = 64  # of one unit
+
+
+@dataclass(slots=True)
+class ReadAhead:
+    """Asks about the sessions that are due, or `only` some, in units named by the first of them."""
+
+    database: Database
+    settings: Settings
+    stop: asyncio.Event
+    reader: FactReader
+    only: Sequence[str] | None = None
+    titles: dict[str, str] = field(default_factory=dict)  # gets what people call each unit
+    _members: Mapping[str, Sequence[str]] = field(default_factory=dict)  # sessions by unit
+
+    async def list_units(self) -> list[str]:
+        """Return the units, as they are now."""
+        async with self.database.connection() as conn:
+            late = await extraction.list_unread_sessions(conn)
+            due = [session.id for session in await sessions.list_due(conn)]
+            ids = set(late + due) if self.only is None else set(self.only).intersection(late + due)
+            self._members = await extraction.list_shareable(conn, sorted(ids), size=MAX_SESSIONS)
+        self.titles |= {first: f"{len(ids)} sessions together" for first, ids in self._members.items()}
+        return list(self._members)
+
+    async def run(self, units: list[Unit]) -> None:
+        """Ask about the sessions of each unit; where it is not the same any more, they are left to their own units."""
+        if any(unit.name not in self._members for unit in units):  # another replica has added it
+            await self.list_units()
+        for unit in units:
+            await self._ask_about(self._members.get(unit.name, ()))
+            async with self.database.transaction() as conn:
+                await record_progress(conn, [unit], [unit.progress()])
+
+    async def _ask_about(self, session_ids: Sequence[str]) -> None:
+        shared = SharedReader(self.reader)
+        waiting = list(session_ids)
+        while waiting:
+            if self.stop.is_set():
+                raise Interrupted("asked to stop before a question about several sessions")
+            async with self.database.connection() as conn:
+                existing = await sessions.get_each(conn, waiting)
+                rows = take_together(existing, _count_unread)
+                windows = await self._read_windows(conn, rows)
+            for row, window, background in windows:
+                await shared.add(session_context(row), window, background)
+            waiting = [row.id for row in existing[len(rows) :]]
+        await shared.ask()
+
+    async def _read_windows(
+        self, conn: Connection, rows: Sequence[SessionRow]
+    ) -> list[tuple[SessionRow, list[Event], list[Event]]]:
+        """Return what a model will be shown of sessions when they are consolidated, and what stands before it."""
+        spans = [events.Span(row.id, *_unread(row), row.ingest_bounds) for row in rows]
+        next_events = await events.read_each(conn, spans, limit=session_window.WINDOW)
+        background = await load_background(conn, [row for row in rows if not _is_late(row)])
+        find_safe_point = safe_point_finder(self.settings, self.database.clock.now())
+        windows = []
+        for row, window in zip(rows, next_events, strict=True):
+            upto = row.consolidated_to if _is_late(row) else find_readable_end(row, window, find_safe_point)
+            readable = [event for event in window if event.seq <= upto]
+            windows.append((row, readable, background.get(row.id, [])))
+        return windows
+
+
+def _is_late(row: SessionRow) -> bool:
+    """Tell whether rules have learned from events that the model has to read first."""
+    return max(row.extracted_to, row.pruned_to) < row.consolidated_to
+
+
+def _unread(row: SessionRow) -> tuple[int, int]:
+    """Return between which seqs the events are that a model reads next."""
+    return (row.pruned_to, row.consolidated_to) if _is_late(row) else (row.consolidated_to, row.head)
+
+
+def _count_unread(row: SessionRow) -> int:
+    after, upto = _unread(row)
+    return upto - after

@@ -16,10 +16,9 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from consolidator.errors import ConsolidatorError, DatabaseUnavailable, DiskFull, Interrupted
-from consolidator.jobs.consolidation.learn_process import MAX_LINE, STOP
+from consolidator.jobs.consolidation.learn_process import ERRORS, MAX_LINE, STOP, LearningFailed
 from consolidator.jobs.consolidation.session_worker import SessionWorker
-from consolidator.jobs.ledger import LostClaim, Unit
+from consolidator.jobs.ledger import Unit
 from consolidator.process import count_cores
 from consolidator.settings import Settings
 
@@ -28,19 +27,6 @@ MIN_EVENTS = 15_000  # for each process of a night: to start one costs about as 
 _MODULE = "consolidator.jobs.consolidation.learn_process"
 _START_SECONDS = 120  # in which a process has to be ready
 _END_SECONDS = 5  # in which it has to end when it is asked to
-
-
-class LearningFailed(ConsolidatorError):
-    """A process failed to learn from sessions, or died."""
-
-
-_ERRORS: dict[str, type[ConsolidatorError]] = {
-    "interrupted": Interrupted,
-    "lost": LostClaim,
-    "full": DiskFull,
-    "unavailable": DatabaseUnavailable,
-    "failed": LearningFailed,
-}
 
 
 def count_processes(settings: Settings, events: int) -> int:
@@ -75,7 +61,7 @@ class LearnPool:
         self._idle.append(process)
         self.worker.titles |= answer["titles"]
         if "error" in answer:
-            raise _ERRORS[answer["error"]](answer["message"])
+            raise ERRORS[answer["error"]](answer["message"])
 
     async def _start(self) -> asyncio.subprocess.Process | None:
         """Return a new process that is ready, None if none can be started."""
@@ -90,7 +76,7 @@ class LearnPool:
         self._running.add(process)
         is_ready = None
         settings, dsn = self.worker.settings, self.worker.database.dsn
-        times = {"quiet_minutes": settings.quiet_minutes, "abandoned_hours": settings.abandoned_hours}
+        times = {"quiet_minutes": settings.quiet_minutes}
         try:
             async with asyncio.timeout(_START_SECONDS):
                 # The address goes through the pipe: others can see the arguments and the environment of a process.

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.errors import DatabaseUnavailable, DiskFull, Interrupted, raise_if_disk_full
+from consolidator.errors import ConsolidatorError, DatabaseUnavailable, DiskFull, Interrupted, raise_if_disk_full
 from consolidator.jobs.consolidation.session_worker import SessionWorker
 from consolidator.jobs.ledger import LostClaim, Unit
 from consolidator.llm.redaction.redact import redact
@@ -26,6 +26,19 @@ from consolidator.settings import Settings
 
 MAX_LINE = 1 << 24  # bytes of a request or an answer: a few names and an error
 STOP = "stop"
+
+
+class LearningFailed(ConsolidatorError):
+    """A process failed to learn from sessions, or died."""
+
+
+ERRORS: dict[str, type[ConsolidatorError]] = {  # by what an answer calls them
+    "interrupted": Interrupted,
+    "lost": LostClaim,
+    "full": DiskFull,
+    "unavailable": DatabaseUnavailable,
+    "failed": LearningFailed,
+}
 
 
 def main() -> None:
@@ -83,16 +96,11 @@ async def _learn(worker: SessionWorker, units: list[Unit]) -> dict[str, Any]:
         except Exception as error:
             raise_if_disk_full(error)
             raise
-    except Interrupted as error:
-        return {"error": "interrupted", "message": str(error)}
-    except LostClaim as error:
-        return {"error": "lost", "message": str(error)}
-    except DiskFull as error:
-        return {"error": "full", "message": str(error)}
-    except DatabaseUnavailable as error:
-        return {"error": "unavailable", "message": str(error)}
     except Exception as error:  # noqa: BLE001 - the edge: it is told to the other process, which records it
-        return {"error": "failed", "message": redact(f"{type(error).__name__}: {error}")[:2000]}
+        kind = next((name for name, known in ERRORS.items() if isinstance(error, known)), None)
+        if kind is None:
+            return {"error": "failed", "message": redact(f"{type(error).__name__}: {error}")[:2000]}
+        return {"error": kind, "message": str(error)}
     return {}
 
 

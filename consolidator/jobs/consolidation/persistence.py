@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
 from consolidator.database import Connection
 from consolidator.jobs.consolidation.learning import FoldStates, WindowResult
-from consolidator.jobs.consolidation.session_window import SessionWindow, WatermarkMoved
+from consolidator.jobs.consolidation.session_window import SessionWindow, WatermarkMoved, learn_windows
 from consolidator.jobs.indexing import indexer
 from consolidator.jobs.ledger import Unit, record_progress
 from consolidator.jobs.model.extraction import ReadResult
@@ -20,12 +20,15 @@ from consolidator.memory.facts.relations import spellings_of
 from consolidator.memory.facts.steering import Steer
 from consolidator.memory.procedures.digest import COMPRESSION, DIGEST_VERSION, PackedDigest
 from consolidator.memory.solutions.error_records import ErrorRecord
+from consolidator.memory.solutions.error_tracker import renew_fingerprint
+from consolidator.memory.solutions.fingerprint import VERSION
 from consolidator.models.digest import DigestRow, ErrorRecordRow
 from consolidator.models.session import SessionRow
 from consolidator.models.steer import SteerRow, TaskOutcomeRow
-from consolidator.store.calls import agent_locks, digests, error_records, scopes
+from consolidator.store.calls import digests, error_records, scopes
 from consolidator.store.facts import facts, steering
 from consolidator.store.log import events
+from consolidator.store.memory import rederive
 from consolidator.store.nights import extraction, runs
 from consolidator.store.nights.runs import UnitProgress
 from consolidator.store.queries import row_values
@@ -49,7 +52,7 @@ async def commit_windows(
         events.Span(window.session.id, window.session.consolidated_to, window.upto, window.session.ingest_bounds)
         for window in windows
     ]
-    await agent_locks.lock_agents_shared(conn, {window.session.memory for window in windows})
+    await scopes.lock_agents_shared(conn, {window.session.memory for window in windows})
     # This locks the sessions: an erasure of one waits for the end of this transaction.
     if not await sessions.lock_watermarks(conn, spans):
         raise WatermarkMoved
@@ -99,6 +102,25 @@ async def save_memory(
         forgotten = [row for _, result in learned for row in result.forgotten]
         await facts.save_tombstones(conn, [(row, spellings_of(row.predicate)) for row in forgotten])
         await _save_steering(conn, learned, run_id=run_id)
+
+
+async def derive_again(
+    conn: Connection,
+    session: SessionRow,
+    salt: bytes,
+    *,
+    run_id: str,
+    digest: bool = True,
+    errors: bool = True,
+    candidates: bool = True,
+) -> AsyncIterator[WindowResult]:
+    """Yield what a session's learned events teach, stored in place of what they taught before; stamp nothing."""
+    chosen = {"digest": digest, "errors": errors, "candidates": candidates}
+    after = session.pruned_to
+    await rederive.delete_derived(conn, session.id, after=after, **chosen)
+    async for result in learn_windows(conn, session, FoldStates(), salt, after=after, upto=session.consolidated_to):
+        await save_memory(conn, [(session, result)], run_id=run_id, **chosen)
+        yield result
 
 
 async def save_error_records(conn: Connection, session: SessionRow, records: Iterable[ErrorRecord]) -> None:
@@ -196,5 +218,32 @@ async def lock_for_rederiving(conn: Connection, session: str) -> bool:
     Return whether the session still exists.
     """
     for row in await sessions.get_each(conn, [session]):
-        await agent_locks.lock_agent(conn, row.memory)
+        await scopes.lock_agent(conn, row.memory)
     return session in await sessions.lock(conn, [session])
+
+
+async def derive_outdated_errors(conn: Connection, agent: str, *, run_id: str) -> int:
+    """Derive an agent's outdated errors again, and delete their solutions; return how many sessions had some.
+
+    A session's digest is derived with its errors, since it holds those that are still open. Of a session whose
+    beginning is pruned, the stored errors get a new fingerprint.
+    """
+    names = await error_records.list_outdated_sessions(conn, agent, VERSION)
+    if not names:
+        return 0
+    salt = await digests.load_salt(conn)
+    for name in names:
+        if await lock_for_rederiving(conn, name):
+            session = await sessions.get(conn, name)
+            if session.is_whole:
+                async for _ in derive_again(conn, session, salt, run_id=run_id, candidates=False):
+                    pass
+            else:
+                await _renew_fingerprints(conn, session)
+    await error_records.delete_outdated_solutions(conn, agent, version=VERSION)
+    return len(names)
+
+
+async def _renew_fingerprints(conn: Connection, session: SessionRow) -> None:
+    stored = await error_records.list_outdated(conn, session.id, version=VERSION)
+    await save_error_records(conn, session, [renew_fingerprint(ErrorRecord.from_json(record)) for record in stored])

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from consolidator.jobs.consolidation.late_extraction import LateExtraction, settle_waiting
+from consolidator.jobs.consolidation.late_extraction import LateExtraction, ReadAhead, settle_waiting
 from consolidator.jobs.consolidation.learn_pool import count_processes, open_learn_pool
-from consolidator.jobs.consolidation.model_access import create_fact_reader, open_model_calls
-from consolidator.jobs.consolidation.outdated_errors import derive_outdated_errors
-from consolidator.jobs.consolidation.read_ahead import ReadAhead
+from consolidator.jobs.consolidation.persistence import derive_outdated_errors
 from consolidator.jobs.consolidation.session_worker import SessionWorker
 from consolidator.jobs.engine import require_dbos
 from consolidator.jobs.indexing import indexer
@@ -23,7 +21,7 @@ from consolidator.jobs.merging.deciding import CandidateDecider
 from consolidator.jobs.merging.warning_file import write_warnings
 from consolidator.jobs.model.batches import open_batches
 from consolidator.jobs.model.calls import ModelCalls, extraction_model
-from consolidator.jobs.model.extraction import FactReader
+from consolidator.jobs.model.extraction import FactReader, create_fact_reader, open_model_calls
 from consolidator.memory.solutions.fingerprint import VERSION
 from consolidator.settings import Settings
 from consolidator.store.calls import digests, scopes

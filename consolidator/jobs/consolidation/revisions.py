@@ -16,23 +16,29 @@ import psycopg
 
 from consolidator.database import Connection, Database
 from consolidator.jobs.consolidation.learning import session_context
-from consolidator.jobs.consolidation.manual_run import SessionFilter, resume_or_start_run
-from consolidator.jobs.consolidation.model_access import open_model_calls
 from consolidator.jobs.consolidation.pipeline import load_memory_report, merge_agents
 from consolidator.jobs.consolidation.session_window import WINDOW, WatermarkMoved, read_all_windows
-from consolidator.jobs.ledger import Ledger, Unit, manual_run, no_events_left, record_progress
+from consolidator.jobs.ledger import (
+    Ledger,
+    SessionFilter,
+    Unit,
+    manual_run,
+    no_events_left,
+    record_progress,
+    resume_or_start_run,
+)
 from consolidator.jobs.merging.changes import Changes
 from consolidator.jobs.merging.deciding import CandidateDecider, decide_by_code
 from consolidator.jobs.merging.reconciling import reconcile_agent
 from consolidator.jobs.model.calls import extraction_model
-from consolidator.jobs.model.extraction import FactReader, ReadResult
+from consolidator.jobs.model.extraction import FactReader, ReadResult, open_model_calls
 from consolidator.memory.facts.extraction_prompt import PROMPT_VERSION
 from consolidator.memory.facts.fact_diff import BelievedFact, diff_facts
 from consolidator.models.event import Event
 from consolidator.models.provenance import Provenance
 from consolidator.models.session import SessionRow
 from consolidator.settings import Settings
-from consolidator.store.calls import agent_locks, scopes
+from consolidator.store.calls import scopes
 from consolidator.store.facts import facts, revisions
 from consolidator.store.log import events
 from consolidator.store.memory import rederive
@@ -124,14 +130,7 @@ class Reprocessing:
         choice = self.choice
         arguments = {**choice.to_json(), "prompt": PROMPT_VERSION}  # another prompt has a draft of its own
         async with self.database.transaction() as conn:
-            chosen = await rederive.list_sessions(
-                conn,
-                session=choice.session,
-                agent=choice.agent,
-                since=choice.since,
-                until=choice.until,
-                include_learned=True,
-            )
+            chosen = await rederive.list_sessions(conn, **choice.bounds(), include_learned=True)
             draft = await revisions.open_draft(conn, model=self.model, choice=arguments, now=self.database.clock.now())
         ledger = Ledger(self.database, self.settings, "", self.stop, progress=self.progress)
         await resume_or_start_run(ledger, {**arguments, "model": self.model})
@@ -144,7 +143,7 @@ class Reprocessing:
         settings = self.settings.model_copy(update={"extract_model": self.model, "batch": False})
         async with open_model_calls(self.database, settings, ledger.run_id) as calls:
             assert calls is not None
-            reader = FactReader(calls, self.model, settings.chunk_tokens, draft)
+            reader = FactReader(calls, self.model, draft)
             await ledger.add_units("draft", session_ids)
             await ledger.run_phase(0, DraftReader(self.database, reader, ledger).run, no_events_left)
             return await ledger.finish({"revision": draft, "calls": await calls.report()})
@@ -165,7 +164,7 @@ async def compare_revision(database: Database, revision: int) -> dict[str, Any]:
         row = await revisions.get(conn, revision)
     async with database.transaction() as conn:
         agents = {*await revisions.list_agents(conn, revision), *await scopes.list_agents_with_news(conn)}
-        await agent_locks.lock_agents(conn, agents)
+        await scopes.lock_agents(conn, agents)
         before = await _list_believed(conn)
         await revisions.activate_candidates(conn, revision)
         for agent in sorted(agents.intersection(await scopes.list_agents_with_news(conn))):

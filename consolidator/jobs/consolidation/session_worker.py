@@ -13,8 +13,13 @@ from consolidator.errors import Interrupted
 from consolidator.jobs.consolidation import learning, session_window
 from consolidator.jobs.consolidation.learning import FoldStates, session_context
 from consolidator.jobs.consolidation.persistence import commit_windows, unpack_folds
-from consolidator.jobs.consolidation.safe_point import safe_point_finder
-from consolidator.jobs.consolidation.session_window import SessionWindow, WatermarkMoved, learn_windows, load_background
+from consolidator.jobs.consolidation.session_window import (
+    SessionWindow,
+    WatermarkMoved,
+    learn_windows,
+    load_background,
+    safe_point_finder,
+)
 from consolidator.jobs.gather import gather
 from consolidator.jobs.ledger import Unit, session_title
 from consolidator.jobs.model.extraction import FactReader

@@ -26,7 +26,7 @@ from consolidator.errors import ConsolidatorError, DatabaseError, Interrupted
 from consolidator.llm.redaction.redact import format_redacted_traceback
 from consolidator.process import owner_name
 from consolidator.settings import Settings
-from consolidator.store.nights import executors
+from consolidator.store.nights import runs
 
 log = logging.getLogger("consolidator.jobs")
 T = TypeVar("T")
@@ -105,14 +105,14 @@ class EngineProcess:
 
     async def _hold_lock(self) -> Connection:
         conn = await self.database.open_dedicated()
-        await executors.hold(conn, self.executor, lease_seconds=self.settings.lease_seconds)
+        await runs.hold(conn, self.executor, lease_seconds=self.settings.lease_seconds)
         return conn
 
     async def _take_over(self, conn: Connection) -> None:
         """Return the workflows of dead processes to their queues; their locks keep others from doing it, too."""
         pending = await DBOS.list_workflows_async(status="PENDING", load_input=False, load_output=False)
         for executor in {row.executor_id for row in pending if row.executor_id} - {self.executor}:
-            if not await executors.try_lock(conn, executor, lease_seconds=self.settings.lease_seconds):
+            if not await runs.try_lock(conn, executor, lease_seconds=self.settings.lease_seconds):
                 continue
             try:
                 for row in await DBOS.list_workflows_async(
@@ -121,7 +121,7 @@ class EngineProcess:
                     await DBOS.resume_workflow_async(row.workflow_id, queue_name=row.queue_name)
                     log.info("workflow %s is taken over from %s", row.workflow_id, executor)
             finally:
-                await executors.unlock(conn, executor)
+                await runs.unlock(conn, executor)
 
     async def finish(self) -> None:
         """Let the workflows of this process write down that they have ended."""

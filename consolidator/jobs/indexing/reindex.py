@@ -21,7 +21,7 @@ from consolidator.jobs.ledger import Ledger, Unit, manual_run, no_events_left, r
 from consolidator.memory.text.words import INDEX_VERSION
 from consolidator.models.run import RunRow
 from consolidator.settings import Settings
-from consolidator.store.calls import agent_locks
+from consolidator.store.calls import scopes
 from consolidator.store.nights import runs
 from consolidator.store.search import index
 
@@ -111,7 +111,7 @@ class Reindexing:
     async def _restore_facts(self, units: Sequence[Unit]) -> None:
         for unit in units:
             async with self.database.transaction() as conn:
-                await agent_locks.lock_agent(conn, unit.name)
+                await scopes.lock_agent(conn, unit.name)
                 await restore_facts(conn, unit.name)
                 await record_progress(conn, [unit], [unit.progress()])
 

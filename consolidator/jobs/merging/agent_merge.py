@@ -16,14 +16,14 @@ from consolidator.jobs.merging.reconciling import reconcile_agent
 from consolidator.jobs.merging.solution_merge import merge_solutions
 from consolidator.models.provenance import Cause, Provenance
 from consolidator.settings import Settings
-from consolidator.store.calls import agent_locks
+from consolidator.store.calls import scopes
 
 
 async def merge_agent(
     conn: Connection, agent: str, *, run_id: str | None, now: datetime, settings: Settings, cause: Cause = "run"
 ) -> Changes:
     """Publish what has news for an agent, in the caller's transaction."""
-    await agent_locks.lock_agent(conn, agent)
+    await scopes.lock_agent(conn, agent)
     changes = Changes()
     provenance = Provenance(run_id, cause, now)
     published = await merge_procedures(conn, agent, provenance, changes, min_support=settings.min_support)

@@ -29,7 +29,7 @@ from consolidator.memory.facts.decisions import (
 from consolidator.memory.facts.merge_question import MergeQuestion, read_decisions, split_questions
 from consolidator.memory.facts.reconcile import Scope
 from consolidator.memory.facts.triage import CandidateTriage, triage_candidates
-from consolidator.store.calls import agent_locks
+from consolidator.store.calls import scopes
 from consolidator.store.facts import facts
 from consolidator.store.memory import erasures
 from consolidator.store.search import index
@@ -69,7 +69,7 @@ class CandidateDecider:
             if not resolved:
                 return done
             async with self.database.transaction() as conn:
-                await agent_locks.lock_agent(conn, agent)
+                await scopes.lock_agent(conn, agent)
                 if await erasures.count_erasures(conn) != erasures_before:
                     continue  # the decisions may quote the erased session
                 saved = await _save_decisions(conn, candidates, resolved)

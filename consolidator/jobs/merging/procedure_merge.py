@@ -36,7 +36,7 @@ from consolidator.models.audience import ALL, OWNER, SHARED, audience_of_only, o
 from consolidator.models.digest import ScopeRow
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.provenance import Provenance
-from consolidator.store.calls import digests, procedures, scope_digests, scopes
+from consolidator.store.calls import digests, procedures, scopes
 
 VERSION = "latest-4"  # of how scopes are learned and published; an agent of another version is published again
 _MAX_QUOTED = 1000  # sessions whose quotes are kept in memory
@@ -55,7 +55,7 @@ async def merge_procedures(
     changed = await scopes.list_changed(conn, agent)
     if not changed:
         return []
-    people = await scope_digests.list_people(conn, agent, max(2, min_support))
+    people = await digests.list_people(conn, agent, max(2, min_support))
     form = encode_json([VERSION, LEARNING_VERSION, min_support, people if len(people) <= 1 else len(people)])
     is_republished = await scopes.get_form(conn, agent) != form
     news: dict[str, set[str]] = defaultdict(set)  # projects by person

@@ -1,7 +1,7 @@
 """Learns what is published of one scope, from its latest digests.
 
 A scope (an agent in one project or in all of them, of one person or of everybody) is learned from its latest sessions
-alone: `scope_digests.MAX_SESSIONS` at most, of one project `MAX_PROJECT_SESSIONS`, with at most `MAX_CALLS` calls. So
+alone: `digests.MAX_SESSIONS` at most, of one project `MAX_PROJECT_SESSIONS`, with at most `MAX_CALLS` calls. So
 what a merge costs, in time and memory, does not grow with the history. Which sessions these are is a function of the
 digests, so that the order of nights does not matter. Nothing is kept from night to night but a cache: the texts of
 recurring keys, which are costly to read from the digests, and the steps of what was selected.
@@ -25,8 +25,8 @@ from consolidator.memory.procedures.publication_rule import PublicationRule
 from consolidator.memory.procedures.publishing import PublishedScope, publish_scope
 from consolidator.models.audience import ALL
 from consolidator.models.digest import ScopeStateRow
-from consolidator.store.calls import digests, scope_digests, scopes
-from consolidator.store.calls.scope_digests import ScopeDigest
+from consolidator.store.calls import digests, scopes
+from consolidator.store.calls.digests import ScopeDigest
 
 ALL_PROJECTS = ""  # the scope of all that an agent does; of a digest: it belongs to no project
 _TERMS_BATCH = 200  # sessions whose terms are read at once
@@ -48,7 +48,7 @@ class Audience:
 
 async def load_digests(conn: Connection, agent: str, project: str, person: str | None) -> list[DigestArrays]:
     """Return the digests that a scope is learned from, the latest first."""
-    rows = await scope_digests.list_latest(conn, agent, None if project == ALL_PROJECTS else project, person)
+    rows = await digests.list_latest(conn, agent, None if project == ALL_PROJECTS else project, person)
     return list(map(_arrays, rows))
 
 

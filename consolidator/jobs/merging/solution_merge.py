@@ -20,7 +20,7 @@ from consolidator.memory.text.invisible import strip_invisible, strip_invisible_
 from consolidator.models.audience import ALL, OWNER, SHARED, audience_of_only, own_audience
 from consolidator.models.provenance import Provenance
 from consolidator.models.solution import SolutionRow
-from consolidator.store.calls import error_records, solutions
+from consolidator.store.calls import error_records
 from consolidator.store.calls.error_records import RecordSummary
 
 _RECORDS_AT_ONCE = 2000  # whole records in memory at once, as far as solutions do not cite more
@@ -94,11 +94,11 @@ async def _publish(
     cited = _parse_records(await error_records.get_each(conn, sorted(groups.cited_records())))
     published = await asyncio.to_thread(groups.build_solutions, cited)
     rows = [_solution_row(solution, provenance) for solution in published]
-    for row, outcome in zip(rows, await solutions.save_each(conn, rows), strict=True):
+    for row, outcome in zip(rows, await error_records.save_each(conn, rows), strict=True):
         if row.audience.startswith(ALL):
             changes.add("solutions", outcome)
     keep = [solution.id for solution in published]
-    deleted = await solutions.delete_others(conn, agent, fingerprints, keep=keep)
+    deleted = await error_records.delete_others(conn, agent, fingerprints, keep)
     changes.add("solutions", "retired", sum(audience.startswith(ALL) for audience in deleted))
 
 

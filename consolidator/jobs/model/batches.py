@@ -26,7 +26,7 @@ from consolidator.llm.redaction.redact import redact
 from consolidator.llm.tokens import count_tokens
 from consolidator.models.run import ModelBatchRow, ModelQuestionRow
 from consolidator.settings import Settings
-from consolidator.store.nights import model_batches, model_calls
+from consolidator.store.nights import model_calls
 from consolidator.store.nights.model_calls import CallUsage
 from consolidator.store.sessions import sessions
 
@@ -59,12 +59,12 @@ class ModelBatches:
 
         batch_id = str(ULID())
         async with self.database.transaction() as conn:
-            questions = await model_batches.lock_queued(conn, MAX_QUESTIONS)
+            questions = await model_calls.lock_queued(conn, MAX_QUESTIONS)
             if not questions:
                 return 0
             now = self.database.clock.now()
             keys = [question.key for question in questions]
-            await model_batches.save_batch(conn, batch_id, keys, now=now, due=now + SUBMISSION_TIMEOUT)
+            await model_calls.save_batch(conn, batch_id, keys, now=now, due=now + SUBMISSION_TIMEOUT)
         try:
             provider_id, status = await self._upload(questions)
         except (openai.APIError, ModelUnavailable, ResponseTooLarge) as error:
@@ -76,21 +76,21 @@ class ModelBatches:
             return 0
         async with self.database.transaction() as conn:
             due = now + COMPLETION_WINDOW
-            await model_batches.set_provider_id(conn, batch_id, provider_id, status=status, due=due)
+            await model_calls.set_provider_id(conn, batch_id, provider_id, status=status, due=due)
         log.info("batch %s: %d questions", provider_id, len(questions))
         return len(questions)
 
     async def collect(self) -> int:
         """Store the answers of finished batches, and give overdue ones up; return how many answers were stored."""
         async with self.database.connection() as conn:
-            batches = await model_batches.list_open(conn)
+            batches = await model_calls.list_open(conn)
         return sum([await self._collect_batch(batch) for batch in batches])
 
     async def _collect_batch(self, batch: ModelBatchRow) -> int:
         import openai
 
         is_overdue = self.database.clock.now() >= batch.due_at
-        if batch.status == model_batches.SUBMITTING:
+        if batch.status == model_calls.SUBMITTING:
             return await self._finish(batch.id, {}, "lost", may_be_charged=True) if is_overdue else 0
         try:
             remote = await self.client.get_client().batches.retrieve(batch.id)
@@ -127,9 +127,9 @@ class ModelBatches:
         """
         stored = 0
         async with self.database.transaction() as conn:
-            if not await model_batches.mark_collected(conn, batch_id, status=status, now=self.database.clock.now()):
+            if not await model_calls.mark_collected(conn, batch_id, status=status, now=self.database.clock.now()):
                 return 0
-            questions = await model_batches.list_unanswered(conn, batch_id)
+            questions = await model_calls.list_unanswered(conn, batch_id)
             session_ids = {question.session_id for question in questions if question.session_id is not None}
             # Lock the sessions before their calls, as an erasure does.
             existing = await sessions.lock_shared(conn, list(session_ids))
@@ -199,7 +199,7 @@ class ModelBatches:
                 session_id=question.session_id,
                 now=now,
             )
-        await model_batches.finish_question(conn, question.key, "answered")
+        await model_calls.finish_question(conn, question.key, "answered")
         return exists
 
     async def _fail_question(
@@ -218,7 +218,7 @@ class ModelBatches:
             await model_calls.release_call(
                 conn, question.call_id, outcome=outcome, now=now, may_be_charged=may_be_charged
             )
-        await model_batches.finish_question(conn, question.key, "failed")
+        await model_calls.finish_question(conn, question.key, "failed")
 
 
 def _count_question(body: Mapping[str, Any]) -> int:

@@ -28,7 +28,7 @@ from consolidator.llm.client import ModelClient, ModelReply, ModelRequest, creat
 from consolidator.llm.prices import calculate_cost
 from consolidator.llm.tokens import count_tokens
 from consolidator.settings import Settings
-from consolidator.store.nights import model_batches, model_calls
+from consolidator.store.nights import model_calls
 from consolidator.store.nights.model_calls import CallReserve, CallUsage
 from consolidator.store.sessions import sessions
 
@@ -37,6 +37,7 @@ T = TypeVar("T")
 # Awaited before each call, by whoever holds a rate over all processes.
 BEFORE_CALL: ContextVar[Callable[[], Awaitable[None]] | None] = ContextVar("before_call", default=None)
 MAX_ATTEMPTS = 4  # of one call
+CONCURRENCY = 4  # calls of one process at a time
 MAX_RETRY_WAIT = 60.0  # seconds between two attempts; a server that asks for more gets no more calls in the run
 MAX_FAILURES_IN_A_ROW = 5  # calls that find the server unavailable before the run stops calling it
 
@@ -86,7 +87,7 @@ class ModelCalls:
 
     def __post_init__(self) -> None:
         self.client = create_client(self.settings)
-        self._semaphore = asyncio.Semaphore(self.settings.model_concurrency)
+        self._semaphore = asyncio.Semaphore(CONCURRENCY)
 
     async def ask(self, request: ModelRequest, *, session: str | None = None) -> dict[str, Any]:
         """Return the JSON object that answers a question; raise a ModelError if there is none.
@@ -163,7 +164,7 @@ class ModelCalls:
         async with self.database.connection() as conn:
             totals = await model_calls.load_totals(conn, self.run_id)
             failures = await model_calls.count_failures(conn, self.run_id)
-            pending = await model_batches.count_pending(conn)
+            pending = await model_calls.count_pending(conn)
         report: dict[str, Any] = {
             "calls": totals.calls,
             "input_tokens": totals.input_tokens,
@@ -351,14 +352,14 @@ class ModelCalls:
     async def _queue_for_batch(self, request: ModelRequest, session: str | None) -> bool:
         """Queue a question for the next batch; return False if its batch has failed, so that it is asked directly."""
         async with self.database.connection() as conn:
-            status = await model_batches.get_question_status(conn, request.key)
+            status = await model_calls.get_question_status(conn, request.key)
         if status is not None:
             return status in ("queued", "submitted")
         call_id = await self.reserve(request, session)
         async with self.database.transaction() as conn:
             now = self.database.clock.now()
             exists = session is None or await sessions.lock_shared(conn, [session])
-            if not exists or not await model_batches.queue_question(
+            if not exists or not await model_calls.queue_question(
                 conn, request.key, self.client.build_body(request),
                 purpose=request.purpose, model=request.model, run_id=self.run_id, session_id=session, call_id=call_id,
                 now=now,

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from consolidator.database import Database
 from consolidator.errors import (
     AnswerPending,
     ModelError,
@@ -22,8 +24,9 @@ from consolidator.errors import (
     ModelUnavailable,
     OverBudget,
 )
+from consolidator.jobs.engine import hold_model_rate
 from consolidator.jobs.gather import gather
-from consolidator.jobs.model.calls import ModelCalls
+from consolidator.jobs.model.calls import ModelCalls, extraction_model
 from consolidator.llm.client import ModelRequest
 from consolidator.llm.redaction.redact import redact
 from consolidator.llm.tokens import count_tokens
@@ -33,7 +36,8 @@ from consolidator.memory.facts.model_extraction import FactExtractor, model_extr
 from consolidator.memory.facts.quote_repair import plan_repair
 from consolidator.memory.facts.transcript import TranscriptChunk, cut_chunks, lines_near_words, transcript_lines
 from consolidator.models.event import Event
-from consolidator.store.facts import relations
+from consolidator.settings import Settings
+from consolidator.store.facts import facts, revisions
 
 log = logging.getLogger("consolidator.jobs")
 BACKGROUND_EVENTS = 8  # events before the new ones that are read for context
@@ -78,16 +82,19 @@ def _cited_seqs(candidate: Candidate) -> list[int]:
     return [candidate.seq, *(seq for seq, _ in candidate.evidence)]
 
 
+CHUNK_TOKENS = 6000  # of a session read in one call
+
+
 @dataclass(slots=True)
 class FactReader:
     """Reads sessions for facts with one model in one run."""
 
     calls: ModelCalls
     model: str
-    chunk_tokens: int
     revision: int = 1
+    chunk_tokens: int = CHUNK_TOKENS
     bad_answers_in_a_row: int = 0
-    _hints: dict[relations.RelationScope, str] = field(default_factory=dict)  # by scope, as this run found them
+    _hints: dict[facts.RelationScope, str] = field(default_factory=dict)  # by scope, as this run found them
 
     async def read(self, session: SessionContext, events: Sequence[Event], before: Sequence[Event] = ()) -> ReadResult:
         """Read a session's next events; `before` are earlier events, shown to the model as context."""
@@ -124,10 +131,10 @@ class FactReader:
 
     async def load_hint(self, session: SessionContext) -> str:
         """Return the relation names in use where the session's facts belong, as the question says them."""
-        scope = relations.RelationScope(session.agent, session.project, session.peer)
+        scope = facts.RelationScope(session.agent, session.project, session.peer)
         if scope not in self._hints:
             async with self.calls.database.connection() as conn:
-                self._hints[scope] = relations_hint(await relations.list_in_use(conn, scope))
+                self._hints[scope] = relations_hint(await facts.list_in_use(conn, scope))
         return self._hints[scope]
 
     def build_request(self, chunk: TranscriptChunk, hint: str = "") -> ModelRequest:
@@ -197,3 +204,26 @@ class FactReader:
         if self.bad_answers_in_a_row >= MAX_BAD_ANSWERS_IN_A_ROW and self.calls.stop_reason is None:
             self.calls.stop_calls(f"{self.bad_answers_in_a_row} answers in a row were invalid, the last one: {error}")
         return self.calls.stop_reason is not None
+
+
+@asynccontextmanager
+async def open_model_calls(database: Database, settings: Settings, run_id: str) -> AsyncIterator[ModelCalls | None]:
+    """Yield the model calls of a run; None if no model is configured."""
+    if extraction_model(settings) is None:
+        yield None
+        return
+    calls = ModelCalls(database, settings, run_id)
+    try:
+        async with hold_model_rate(database, settings):
+            yield calls
+    finally:
+        await calls.close()
+
+
+async def create_fact_reader(settings: Settings, calls: ModelCalls | None) -> FactReader | None:
+    """Return a model that reads for facts of the current revision; None if no model is configured."""
+    model = extraction_model(settings)
+    if calls is None or model is None:
+        return None
+    async with calls.database.connection() as conn:
+        return FactReader(calls, model, await revisions.get_current(conn))

@@ -31,7 +31,7 @@ from consolidator.runtime.session.overrides import NO_OVERRIDES, Overrides
 from consolidator.runtime.session.safe_points import SafePoint, find_safe_point
 from consolidator.settings import Settings
 from consolidator.store.log import events
-from consolidator.store.log.hash_chain import hash_child_id, hash_session_id
+from consolidator.store.log.seals import hash_child_id, hash_session_id
 from consolidator.store.sessions import lineage as store
 from consolidator.store.sessions import seeds, sessions
 from consolidator.store.sessions.tasks import find_open_task

@@ -23,8 +23,8 @@ from consolidator.process import has_ended, machine_prefix
 from consolidator.runtime.turn.harness import MODEL_MISSING, TOOLS_MISSING, Harness
 from consolidator.runtime.turn.sub_agents import finish_abandoned
 from consolidator.runtime.turn.wake import wake_session
-from consolidator.store.turns import driving as store
-from consolidator.store.turns.driving import PENDING_CHANNEL, DueSession
+from consolidator.store.turns import lease as store
+from consolidator.store.turns.lease import PENDING_CHANNEL, DueSession
 
 log = logging.getLogger("consolidator.runtime")
 POLL_SECONDS = 2.0  # between two looks without a notification

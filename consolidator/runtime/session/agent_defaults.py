@@ -2,16 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from decimal import Decimal, InvalidOperation
+from string import Template
 from typing import Any
 
 from consolidator.context.strategies import find_strategy
 from consolidator.database.jsonb import escape
 from consolidator.errors import UsageError
 from consolidator.models.agent import AgentRow
-from consolidator.runtime.session.prompt_template import check_prompt, template_parameters
+
+MAX_PROMPT_CHARACTERS = 400_000  # of a template, and of what it is rendered to
+
+
+def template_parameters(template: str) -> Sequence[str]:
+    """Return the names of a template's parameters in their order. Raises UsageError for a malformed template."""
+    parsed = Template(template)
+    if not parsed.is_valid():
+        raise UsageError(
+            "the template has a $ that begins no name: write $name or ${name} for a parameter, and $$ for a dollar sign"
+        )
+    return parsed.get_identifiers()
+
+
+def render_template(template: str, parameters: Mapping[str, Any]) -> str:
+    """Return a template with its parameters filled in; values that are no text are written as JSON.
+
+    Raises UsageError that names every parameter that is missing, or that the template does not have.
+    """
+    names = template_parameters(template)
+    missing = [name for name in names if name not in parameters]
+    if missing:
+        raise UsageError(f"the template needs {', '.join(missing)}: give each as a parameter")
+    unknown = sorted(set(parameters) - set(names))
+    if unknown:
+        has = ", ".join(names) or "none"
+        raise UsageError(f"the template has no parameter {', '.join(unknown)}; it has: {has}")
+    rendered = Template(template).substitute({name: _as_text(value) for name, value in parameters.items()})
+    return check_prompt(rendered)
+
+
+def check_prompt(prompt: str) -> str:
+    """Return a system prompt or template. Raises UsageError for one that is too long."""
+    if len(prompt) > MAX_PROMPT_CHARACTERS:
+        raise UsageError(f"the system prompt has {len(prompt):,} characters, over {MAX_PROMPT_CHARACTERS:,}")
+    return prompt
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
 
 MAX_SECONDS = 3650 * 86_400  # of a time to live
 MAX_TOOLS, MAX_PARAMETERS = 500, 200

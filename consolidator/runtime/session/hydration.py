@@ -92,7 +92,7 @@ async def hydrate_session(
         open_calls=list(state.calls),
         answering=None if state.generation is None else state.generation.message_id,
         open_task=None if session.open_task is None else await tasks.get_open_task(conn, session.id),
-        scratchpad=await load_scratchpad(conn, session.id, view, limit=settings.scratchpad_max_chars),
+        scratchpad=await load_scratchpad(conn, session.id, view),
         children=await session_list.list_page(
             conn, SessionFilter(parent=session.id, hidden=True), order="created", limit=MAX_LISTED, now=now
         ),

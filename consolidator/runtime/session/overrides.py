@@ -9,8 +9,7 @@ from typing import Any
 
 from consolidator.errors import UsageError
 from consolidator.models.agent import NamedTemplate
-from consolidator.runtime.session.agent_defaults import check_values
-from consolidator.runtime.session.prompt_template import check_prompt, render_template
+from consolidator.runtime.session.agent_defaults import check_prompt, check_values, render_template
 
 _SIZES = ("budget", "last", "answer_tokens", "max_steps")
 _PATCHES = ("prepend", "append", "replace")

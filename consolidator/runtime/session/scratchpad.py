@@ -23,6 +23,7 @@ from consolidator.store.turns import context as store
 
 EditMode = Literal["replace", "append", "edit"]
 EDIT_MODES: tuple[EditMode, ...] = get_args(EditMode)
+MAX_CHARS = 8000  # of a scratchpad
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class Scratchpad:
     session_id: str
     text: str
     seq: int  # of the event that set it, its version; 0 where none did
-    limit: int  # characters that it may have
+    limit: int = MAX_CHARS  # characters that it may have
     set_at: datetime | None = None  # None where no event of the session's own log set it
 
 
@@ -80,7 +81,7 @@ class ChangeScratchpad:
     """A change of the scratchpad within its limit; with `expected_seq`, only of that version."""
 
     edit: ScratchpadEdit
-    limit: int
+    limit: int = MAX_CHARS
     expected_seq: int | None = None
 
     async def plan(self, conn: Connection, session: SessionRow, principal: str) -> PlannedChange:
@@ -120,17 +121,17 @@ class ChangeScratchpad:
             )
 
 
-async def read_scratchpad(database: Database, session_id: str, *, limit: int) -> Scratchpad:
+async def read_scratchpad(database: Database, session_id: str) -> Scratchpad:
     """Return a session's scratchpad. Raises NotFound."""
     async with database.connection() as conn:
-        return await load_scratchpad(conn, session_id, await store.load_view(conn, session_id), limit=limit)
+        return await load_scratchpad(conn, session_id, await store.load_view(conn, session_id))
 
 
-async def load_scratchpad(conn: Connection, session_id: str, view: store.SessionView, *, limit: int) -> Scratchpad:
+async def load_scratchpad(conn: Connection, session_id: str, view: store.SessionView) -> Scratchpad:
     """Return the scratchpad of a session's view, with the time at which it was set."""
     setter = await store.find_scratchpad_setter(conn, session_id, view.scratchpad_seq) if view.scratchpad_seq else None
     set_at = None if setter is None else setter.created_at
-    return Scratchpad(session_id, view.scratchpad or "", view.scratchpad_seq, limit, set_at)
+    return Scratchpad(session_id, view.scratchpad or "", view.scratchpad_seq, set_at=set_at)
 
 
 async def change_scratchpad(
@@ -138,7 +139,6 @@ async def change_scratchpad(
     session_id: str,
     edit: ScratchpadEdit,
     *,
-    limit: int,
     expected_seq: int | None = None,
     principal: str = Role.OPERATOR.value,
 ) -> Scratchpad:
@@ -146,8 +146,8 @@ async def change_scratchpad(
 
     Raises UsageError for a text beyond the limit and a place that is not there, and HeadConflict for another version.
     """
-    change = ChangeScratchpad(edit, limit, expected_seq)
+    change = ChangeScratchpad(edit, expected_seq=expected_seq)
     with boundary("commit scratchpad"):
         async with database.transaction() as conn:
             await apply_change(conn, session_id, change, principal=principal, now=database.clock.now())
-            return await load_scratchpad(conn, session_id, await store.load_view(conn, session_id), limit=limit)
+            return await load_scratchpad(conn, session_id, await store.load_view(conn, session_id))

@@ -15,9 +15,14 @@ from consolidator.errors import UsageError
 from consolidator.models.agent import AgentRow, NamedTemplate
 from consolidator.models.principal import check_name
 from consolidator.models.seed import Seed
-from consolidator.runtime.session.agent_defaults import MAX_SECONDS, check_values, parse_amount
+from consolidator.runtime.session.agent_defaults import (
+    MAX_SECONDS,
+    check_prompt,
+    check_values,
+    parse_amount,
+    render_template,
+)
 from consolidator.runtime.session.outcome import to_text
-from consolidator.runtime.session.prompt_template import check_prompt, render_template
 
 MAX_SEEDS, MAX_SEED_CHARACTERS = 1000, 1_000_000  # of a session, in all
 MAX_LABELS, MAX_LABEL_LENGTH = 50, 500

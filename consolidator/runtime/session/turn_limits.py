@@ -22,6 +22,9 @@ from consolidator.settings import Settings
 MAX_NAME_LENGTH = 64  # characters of a tool's name that are kept
 
 
+MAX_REPEATS = 30  # calls of a turn with equal arguments and result before it ends
+
+
 @dataclass(frozen=True, slots=True)
 class TurnLimits:
     """What a turn may use."""
@@ -40,7 +43,7 @@ def session_limits(settings: Settings, session: SessionRow, polled_tools: frozen
     """Return the limits of a session's turns: its own, or else those of the settings."""
     own = session.config.get("max_steps")
     steps = own if type(own) is int and own >= 1 else settings.turn_max_steps
-    return TurnLimits(steps, settings.turn_max_repeats, polled_tools)
+    return TurnLimits(steps, MAX_REPEATS, polled_tools)
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ They have no effect of their own: what they change of their session is logged to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Annotated, Literal, get_args
 
@@ -13,11 +13,10 @@ from pydantic import Field
 
 from consolidator.errors import ConsolidatorError, UsageError
 from consolidator.runtime.session.outcome import Outcome
-from consolidator.runtime.session.scratchpad import ChangeScratchpad, EditMode, ScratchpadEdit
+from consolidator.runtime.session.scratchpad import MAX_CHARS, ChangeScratchpad, EditMode, ScratchpadEdit
 from consolidator.runtime.session.spawn_request import SPAWN_TOOL, ResultMode, SpawnRequest
 from consolidator.runtime.session.tasks import FinishTask, StartTask, TaskOutcome
 from consolidator.runtime.tools.tool import CallContext, Tool, tool
-from consolidator.settings import Settings
 
 BuiltinGroup = Literal["tasks", "scratchpad", "sub_agents"]
 BUILTIN_GROUPS: tuple[BuiltinGroup, ...] = get_args(BuiltinGroup)
@@ -35,21 +34,20 @@ async def finish_task(outcome: TaskOutcome, note: str | None = None) -> Outcome:
     return Outcome(change=FinishTask(outcome, note))
 
 
-def _create_scratchpad_tool(settings: Settings) -> Tool:
-    limit = settings.scratchpad_max_chars
+async def update_scratchpad(
+    mode: EditMode,
+    text: str,
+    old: Annotated[str | None, Field(description="to edit: what the one place reads now")] = None,
+) -> Outcome:
+    """Change the scratchpad."""
+    return Outcome(change=ChangeScratchpad(ScratchpadEdit(mode, text, old)))
 
-    async def update_scratchpad(
-        mode: EditMode,
-        text: str,
-        old: Annotated[str | None, Field(description="to edit: what the one place reads now")] = None,
-    ) -> Outcome:
-        return Outcome(change=ChangeScratchpad(ScratchpadEdit(mode, text, old), limit))
 
-    return replace(
-        tool(idempotent=True)(update_scratchpad),
-        description="Keep notes for yourself, in Markdown, which you see at the end of every request: replace them, "
-        f"append to them, or edit one place. At most {limit:,} characters.",
-    )
+_UPDATE_SCRATCHPAD = replace(
+    tool(idempotent=True)(update_scratchpad),
+    description="Keep notes for yourself, in Markdown, which you see at the end of every request: replace them, "
+    f"append to them, or edit one place. At most {MAX_CHARS:,} characters.",
+)
 
 
 @tool(name=SPAWN_TOOL, idempotent=True, timeout=None)
@@ -73,18 +71,18 @@ async def spawn_agent(
     return Outcome.failed(f"The sub-agent failed: {result.reason}{said}")
 
 
-_CREATE: Mapping[str, Callable[[Settings], tuple[Tool, ...]]] = {
-    "tasks": lambda _: (start_task, finish_task),
-    "scratchpad": lambda settings: (_create_scratchpad_tool(settings),),
-    "sub_agents": lambda _: (spawn_agent,),
+_GROUPS: Mapping[str, tuple[Tool, ...]] = {
+    "tasks": (start_task, finish_task),
+    "scratchpad": (_UPDATE_SCRATCHPAD,),
+    "sub_agents": (spawn_agent,),
 }
 
 
-def builtin_tools(groups: Iterable[str], settings: Settings) -> list[Tool]:
+def builtin_tools(groups: Iterable[str]) -> list[Tool]:
     """Return the tools of some groups. Raises UsageError for a group that is none."""
     tools: list[Tool] = []
     for group in dict.fromkeys(groups):
-        if group not in _CREATE:
-            raise UsageError(f"{group!r} is no group of built-in tools: {', '.join(_CREATE)}")
-        tools += [replace(member, changes_session=group != "sub_agents") for member in _CREATE[group](settings)]
+        if group not in _GROUPS:
+            raise UsageError(f"{group!r} is no group of built-in tools: {', '.join(_GROUPS)}")
+        tools += [replace(member, changes_session=group != "sub_agents") for member in _GROUPS[group]]
     return tools

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from consolidator.errors import UsageError
+from consolidator.runtime.tools.tool import Tool
 
 MAX_BYTES = 1024 * 1024
 MAX_SERVERS = 64
@@ -79,3 +81,20 @@ def _parse_server(path: Path, name: str, entry: Any) -> McpServerConfig:
     if any("\0" in text for text in texts):
         raise UsageError(f"{where} holds a NUL character, which no program takes")
     return McpServerConfig(name, (command, *args), env, None if cwd is None else Path(cwd).expanduser())
+
+
+@asynccontextmanager
+async def start_mcp_servers(
+    commands: Sequence[str], configured: Sequence[McpServerConfig] = ()
+) -> AsyncIterator[list[Tool]]:
+    """Start MCP servers, yield the tools of all, and stop the servers. Raises UsageError where one does not start."""
+    tools: list[Tool] = []
+    async with AsyncExitStack() as stack:
+        if commands or configured:
+            from consolidator.runtime.tools.mcp_tools import mcp_tools
+
+            for command in commands:
+                tools += await stack.enter_async_context(mcp_tools(command))
+            for server in configured:
+                tools += await stack.enter_async_context(mcp_tools(server.command, env=server.env, cwd=server.cwd))
+        yield tools

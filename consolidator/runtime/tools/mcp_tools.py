@@ -24,7 +24,7 @@ from referencing import Registry
 from consolidator.errors import UsageError
 from consolidator.runtime.session.outcome import Outcome, truncate
 from consolidator.runtime.tools.arguments import BadArguments, BoundCall
-from consolidator.runtime.tools.mcp_process import START_TIMEOUT, McpServerProcess
+from consolidator.runtime.tools.mcp_stdio import START_TIMEOUT, McpServerProcess
 from consolidator.runtime.tools.tool import DEFAULT_RESULT_BYTES, DEFAULT_TIMEOUT, CallContext, Tool
 
 MAX_TOOLS = 500  # of one server

@@ -17,10 +17,27 @@ from consolidator.errors import UsageError
 from consolidator.runtime.session.outcome import Outcome, to_text, truncate
 from consolidator.runtime.tools import call_runner
 from consolidator.runtime.tools.arguments import BadArguments, BoundCall, inspect_parameters, parse_arguments
-from consolidator.runtime.tools.nesting import MAX_DEPTH, nesting_depth
 
 if TYPE_CHECKING:  # a file of tools must not load the database
     from consolidator.runtime.session.spawn_request import SpawnRequest, SpawnResult
+
+
+MAX_DEPTH = 100  # levels of a call's arguments, and of a tool's result
+
+
+def nesting_depth(value: Any, limit: int = MAX_DEPTH) -> int:
+    """Return how many levels of objects and lists a value has; at most `limit` + 1 are counted."""
+    depth, level = 0, [value]
+    while level and depth <= limit:
+        level = [
+            item
+            for container in level
+            if isinstance(container, (dict, list))
+            for item in (container.values() if isinstance(container, dict) else container)
+        ]
+        depth += 1 if level else 0
+    return depth
+
 
 DEFAULT_TIMEOUT = 60.0  # seconds
 DEFAULT_RESULT_BYTES = 32 * 1024  # of a result, shown to the model

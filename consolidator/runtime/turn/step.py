@@ -47,6 +47,7 @@ from consolidator.store.turns import turns
 from consolidator.store.turns.context import SessionView, found_view, view_query
 
 MAX_ATTEMPTS = 3  # to call the model within one step
+MAX_CALLS = 64  # of one answer that are run
 MAX_RETRY_WAIT = 20.0  # seconds between two attempts
 
 
@@ -214,7 +215,7 @@ class SessionStepper:
                 route = plan.route
             except (budget.BudgetStop, UsageError) as error:
                 return await self._end_turn_unasked(state, message, error)
-            answer = StreamedAnswer(max_calls=self.harness.settings.answer_max_calls)
+            answer = StreamedAnswer(max_calls=MAX_CALLS)
             try:
                 await self.lease.run_unless_steered(self._stream(plan, message, answer))
             except Steered:

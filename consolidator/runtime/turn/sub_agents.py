@@ -228,7 +228,7 @@ async def finish_abandoned(database: Database) -> None:
     last = ""
     while True:
         async with database.connection() as conn:
-            page = await store.list_abandoned(conn, after=last, limit=_ABANDONED_BATCH)
+            page = await store.list_abandoned(conn, last, _ABANDONED_BATCH)
         for child in page:
             if child.parent_ended:
                 await cancel_sub_agent(database, child.id, "its parent ended")

@@ -24,8 +24,7 @@ from consolidator.runtime.session.lease import Lease, Steered
 from consolidator.runtime.session.outcome import Outcome, truncate
 from consolidator.runtime.session.spawn_request import SpawnRequest, SpawnResult
 from consolidator.runtime.session.turn_limits import MAX_NAME_LENGTH, RepeatNotes, TurnLimits, TurnUse
-from consolidator.runtime.tools.nesting import MAX_DEPTH, nesting_depth
-from consolidator.runtime.tools.tool import CallContext, Toolbox
+from consolidator.runtime.tools.tool import MAX_DEPTH, CallContext, Toolbox, nesting_depth
 from consolidator.runtime.turn.generation import StreamedAnswer
 from consolidator.runtime.turn.harness import Harness
 from consolidator.store.log import events

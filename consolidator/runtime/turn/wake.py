@@ -32,7 +32,6 @@ from consolidator.runtime.turn.sub_agents import (
     run_sub_agent,
     was_called_by_agent,
 )
-from consolidator.store.turns import driving
 from consolidator.store.turns import lease as store
 from consolidator.telemetry import open_span
 
@@ -64,7 +63,7 @@ async def drive_session(harness: Harness, session_id: str) -> AsyncIterator[Sess
         error = lease.session.error
         if error is not None and waits_for_driver(error):
             async with harness.database.connection() as conn:
-                await driving.clear_missing(conn, session_id, error)
+                await store.clear_missing(conn, session_id, error)
         stepper = SessionStepper(harness, lease, partial(_spawn_for_call, harness, session_id))
         await stepper.deliver_backlog()
         yield stepper

@@ -1,16 +1,39 @@
-"""What model calls cost."""
+"""What model calls cost: tokens (cached ones also apart) and money, by turn, session, agent, strategy, day or model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 from consolidator.database import Database
+from consolidator.errors import UsageError
 from consolidator.llm.prices import calculate_cost
-from consolidator.runtime.session import cost
-from consolidator.runtime.session.cost import Cost
+from consolidator.store.turns import spend
+
+CostGrouping = Literal["turn", "session", "agent", "strategy", "day", "model", "purpose"]
+COST_GROUPINGS: tuple[CostGrouping, ...] = ("turn", "session", "agent", "strategy", "day", "model", "purpose")
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a group of calls cost."""
+
+    name: str
+    calls: int
+    input_tokens: int  # cached ones included
+    cached_tokens: int
+    output_tokens: int
+    cost: Decimal  # USD
+    set_aside: Decimal  # USD, for calls under way
+    unpriced: int  # calls of models whose price is unknown
+    cheap_share: float | None  # of the priced calls, those of a cheaper model than the session's; None without any
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the cost as JSON can hold it."""
+        return {**asdict(self), "cost": str(self.cost), "set_aside": str(self.set_aside)}
 
 
 async def load_costs(
@@ -22,10 +45,33 @@ async def load_costs(
     since: datetime | None = None,
     limit: int | None = None,
 ) -> tuple[list[Cost], Cost]:
-    """Return what model calls cost, summed by one of COST_GROUPINGS, and the sum of all."""
+    """Return the cost of each group, the most expensive first (turns and days in their order), and the total.
+
+    Raises UsageError for an unknown grouping.
+    """
+    if by not in COST_GROUPINGS:
+        raise UsageError(f"cannot group costs by {by!r}; choose one of: {', '.join(COST_GROUPINGS)}")
+    day = since.date() if since else None
+    filters = {"session": session_id, "agent": agent, "since": day, "turns": by == "turn"}
     async with database.connection() as conn:
-        day = since.date() if since else None
-        return await cost.load_costs(conn, by, session=session_id, agent=agent, since=day, limit=limit)
+        groups = await spend.sum_costs(conn, {**filters, "by": by, "limit": limit})
+        totals = await spend.sum_costs(conn, {**filters, "by": "all", "limit": None})
+    zero = Cost("all", 0, 0, 0, 0, Decimal(0), Decimal(0), 0, None)
+    return [_to_cost(group) for group in groups], _to_cost(totals[0]) if totals else zero
+
+
+def _to_cost(group: spend.CostSum) -> Cost:
+    return Cost(
+        name=group.name,
+        calls=group.calls,
+        input_tokens=group.input_tokens,
+        cached_tokens=group.cached_tokens,
+        output_tokens=group.output_tokens,
+        cost=group.cost,
+        set_aside=group.set_aside,
+        unpriced=group.unpriced,
+        cheap_share=group.cheap / group.priced if group.priced else None,
+    )
 
 
 def price_answer(model: Any, usage: Any) -> Decimal | None:

@@ -20,7 +20,7 @@ from consolidator.models.event import NewEvent, parse_timestamp
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, name_principal
 from consolidator.runtime.session.creation import parse_key
-from consolidator.service.sessions.people import may_speak_as
+from consolidator.service.sessions.access import may_speak_as
 from consolidator.service.viewer import Viewer
 from consolidator.store.log import events
 from consolidator.store.sessions import sessions

@@ -10,7 +10,7 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from consolidator.database import Database
@@ -22,7 +22,7 @@ from consolidator.memory.lessons import telling
 from consolidator.memory.lessons.harm import lesson_harm
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.telling import Told
-from consolidator.memory.recall.block import RecallItem, fact_item, lesson_item, quoted_item
+from consolidator.memory.recall.block import RecallItem, estimate_tokens, fact_item, lesson_item, quoted_item
 from consolidator.memory.recall.documents import RecalledFact
 from consolidator.memory.recall.injected_block import InjectedBlock, Section, render_injection
 from consolidator.memory.text.words import query_words
@@ -32,11 +32,16 @@ from consolidator.models.injection import Moment
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.solution import SolutionRow
 from consolidator.service.memory import prompt_brief
+from consolidator.service.memory.decision_log import CHANNEL
 from consolidator.service.memory.instruction_files import mark_contradictions
 from consolidator.service.memory.lessons import read_lesson
 from consolidator.service.memory.withheld import find_withheld_facts
+from consolidator.service.scope import narrow_scope
+from consolidator.service.viewer import OWNER as OWNER_VIEWER
+from consolidator.service.viewer import Viewer
 from consolidator.store.facts.visibility import find_facts_of_others
 from consolidator.store.memory import injections, lessons
+from consolidator.store.sessions import projects
 
 START_TOKENS, PROMPT_TOKENS, FAILURE_TOKENS = 600, 400, 150
 WISH_KINDS, OTHER_KINDS = ("constraint", "preference", "decision"), ("project", "environment")
@@ -302,3 +307,64 @@ def fix_item(row: SolutionRow) -> RecallItem:
 def _fact_item(fact: FactRow) -> RecallItem:
     recalled = RecalledFact(0, fact.id, fact.sentence, fact.trust, fact.valid_from, (), valid_to=fact.valid_to)
     return fact_item(recalled, 0.0)
+
+
+FORGETTABLE = ("fact", "lesson")  # kinds of lines that `forget` takes
+
+
+@dataclass(frozen=True, slots=True)
+class BriefLine:
+    """One line of a brief."""
+
+    kind: str  # fact | lesson | solution | episode
+    id: str  # of a fact, lesson or solution; of a turn its session and seq
+    line: str  # as an agent reads it
+    tokens: int  # about
+
+    @property
+    def is_forgettable(self) -> bool:
+        """Whether a person can have it forgotten by its id."""
+        return self.kind in FORGETTABLE
+
+
+@dataclass(frozen=True, slots=True)
+class BriefPreview:
+    """What an agent would be told at a moment."""
+
+    moment: Moment
+    project: str | None  # its path
+    agent: str | None  # as which the session was taken; None where nothing was recorded yet
+    text: str  # "" for nothing
+    tokens: int  # about
+    lines: tuple[BriefLine, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return asdict(self)
+
+
+async def preview_brief(
+    database: Database,
+    moment: Moment = "session_start",
+    scope: MemoryScope = MemoryScope(),
+    situation: Situation = Situation(),
+    *,
+    viewer: Viewer = OWNER_VIEWER,
+) -> BriefPreview:
+    """Return what the next session would be told, of the agent that worked last in the project if none is named.
+
+    Raises Forbidden for a narrowed viewer: a brief is made of what all of a person's agents did.
+    """
+    viewer.check_may("read")
+    viewer.check_unnarrowed()
+    async with database.connection() as conn:
+        scope = await narrow_scope(conn, viewer, scope)
+        agent = scope.agent or await projects.find_latest_agent(conn, scope.project, but_channel=CHANNEL)
+    told = await brief(database, moment, MemoryScope(agent, scope.project, scope.peer), situation)
+    items = () if told is None else told.items
+    lines = [
+        BriefLine(item.kind, item.citation.strip("[]").partition(":")[2], item.line, estimate_tokens(item.line + "\n"))
+        for item in items
+    ]
+    text, tokens = ("", 0) if told is None else (told.block.text, told.block.tokens)
+    return BriefPreview(moment, scope.project, agent, text, tokens, tuple(lines))

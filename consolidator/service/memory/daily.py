@@ -7,9 +7,8 @@ from datetime import datetime, timedelta
 
 from consolidator.database import Database
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.memory import daily, run_memory
-from consolidator.store.memory.daily import DayRow, RepeatedFailureRow
-from consolidator.store.memory.run_memory import KINDS, MemoryKind, RememberedRow
+from consolidator.store.memory import daily
+from consolidator.store.memory.daily import KINDS, DayRow, MemoryKind, RememberedRow, RepeatedFailureRow
 
 MAX_FAILURES = 20
 
@@ -38,8 +37,8 @@ async def load_days(database: Database, days: int, *, viewer: Viewer = OWNER) ->
     since = (now - timedelta(days=days - 1)).replace(hour=0, minute=0, second=0, microsecond=0)
     async with database.connection() as conn:
         return RecentDays(
-            await daily.list_days(conn, since=since, now=now),
-            await daily.list_repeated_failures(conn, since=since, limit=MAX_FAILURES),
+            await daily.list_days(conn, since, now),
+            await daily.list_repeated_failures(conn, since, MAX_FAILURES),
         )
 
 
@@ -55,6 +54,6 @@ async def load_run_memory(
     end = finished_at or database.clock.now()
     async with database.connection() as conn:
         found = {
-            kind: await run_memory.list_remembered(conn, kind, begin=started_at, end=end, limit=limit) for kind in KINDS
+            kind: await daily.list_remembered(conn, kind, begin=started_at, end=end, limit=limit) for kind in KINDS
         }
     return {kind: rows for kind, rows in found.items() if rows}

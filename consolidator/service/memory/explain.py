@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
 from consolidator.database import Connection, Database
 from consolidator.errors import NotFound
+from consolidator.llm.redaction.redact import redact
 from consolidator.memory.facts.corrections import is_correction
 from consolidator.memory.facts.steering import count_steers
 from consolidator.memory.procedures.digest import unpack_quotes
 from consolidator.memory.solutions.fix_harm import quote_harm
 from consolidator.memory.solutions.solution import count_support
 from consolidator.models.audience import describe_peer
-from consolidator.models.fact import UNKNOWN_START, CitedCandidateRow, FactRow
+from consolidator.models.fact import UNKNOWN_START, CitedCandidateRow, FactRow, FactVersionRow
 from consolidator.models.memory_filter import ALL_AGENTS
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
-from consolidator.models.supersession import FactVersionRow
 from consolidator.service.memory.ids import MEMORY, resolve_id
 from consolidator.service.memory.lessons import is_reached, read_lesson
 from consolidator.service.memory.withheld import find_withheld_facts
 from consolidator.service.scope import reaches_memory, sees_memory
+from consolidator.service.sessions.listing import read_titles
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.calls import digests
-from consolidator.store.facts import supersession
+from consolidator.store.facts import facts
 from consolidator.store.facts.visibility import find_reached_facts, find_reached_sessions
+from consolidator.store.log import events
+from consolidator.store.log.events import Span
 from consolidator.store.memory import lessons, lookup
 from consolidator.store.memory.lessons import LessonRow
 from consolidator.store.memory.lookup import SessionOriginRow
+from consolidator.store.sessions import sessions
 from consolidator.store.sessions import sessions as session_store
 
 Cut = TypeVar("Cut", FactRow, CitedCandidateRow)
@@ -163,7 +167,7 @@ async def _explain_fact(conn: Connection, fact: FactRow, scope: Viewer) -> dict[
         *_superseded(fact, history),
         *(
             f"not believed from {version.superseded_at:%Y-%m-%d %H:%M} to {version.until:%Y-%m-%d %H:%M}: {reason}"
-            for version in await supersession.load_versions(conn, [fact.id])
+            for version in await facts.load_versions(conn, [fact.id])
             if version.superseded_at is not None
             for reason in _superseded(version, history)
         ),
@@ -366,3 +370,65 @@ def _proof(
     origin, agent = (session.origin, session.agent) if session else (None, None)
     place = {"session_id": session_id, "origin": origin, "agent": agent, "seq": seq}
     return {**place, "quote": quote, "when": when, "log": log}
+
+
+AROUND = 240  # characters on each side
+MAX_TEXT = 100_000  # characters of an event's text in which a quote is looked for
+_TEXTS = ("text", "content", "message", "arguments")  # of an event's payload
+
+
+@dataclass(frozen=True, slots=True)
+class QuotedPlace:
+    """What stands around a quote in its event; "" where the quote is all that is said, or the log has it no more."""
+
+    title: str | None  # of the session, where the log has its first words
+    before: str
+    after: str
+
+
+async def find_places(
+    database: Database, evidence: Sequence[Mapping[str, Any]], *, read: int = 5, viewer: Viewer = OWNER
+) -> list[QuotedPlace]:
+    """Return the place of each quote of an explanation's evidence; of the first `read` ones with what is around them.
+
+    Raises Forbidden for a viewer who does not reach everything: others are told no more than the quotes.
+    """
+    viewer.check_may("read")
+    viewer.check_unnarrowed()
+    there = [proof for proof in evidence if proof["log"] == "there"]
+    wanted = [(str(proof["session_id"]), int(proof["seq"])) for proof in there[:read] if proof["quote"]]
+    async with database.connection() as conn:
+        titles = await read_titles(conn, sorted({str(proof["session_id"]) for proof in there}))
+        rows = await sessions.get_each(conn, sorted({session for session, _ in wanted}))
+        bounds = {row.id: row.ingest_bounds for row in rows}
+        spans = [Span(session, seq - 1, seq, bounds[session]) for session, seq in wanted]
+        read_events = await events.read_each(conn, spans, limit=1)
+    texts = {place: _text_of(found[0].data) for place, found in zip(wanted, read_events, strict=True) if found}
+    return [
+        QuotedPlace(
+            titles.get(str(proof["session_id"])),
+            *_cut_around(texts.get((str(proof["session_id"]), int(proof["seq"])), ""), str(proof["quote"] or "")),
+        )
+        for proof in evidence
+    ]
+
+
+def _text_of(data: Mapping[str, Any]) -> str:
+    """Return an event's text as memory reads it: without secrets."""
+    for name in _TEXTS:
+        if isinstance(text := data.get(name), str) and text:
+            return redact(text[:MAX_TEXT])
+    return ""
+
+
+def _cut_around(text: str, quote: str) -> tuple[str, str]:
+    """Return what stands before and after a quote in a text, cut at words; nothing where the text lacks it."""
+    begin, found, end = text.partition(quote)
+    if not quote or not found:
+        return "", ""
+    before, after = begin[-AROUND:], end[:AROUND]
+    if len(begin) > AROUND:
+        before = "…" + before.partition(" ")[2]
+    if len(end) > AROUND:
+        after = after.rpartition(" ")[0] + "…"
+    return before, after

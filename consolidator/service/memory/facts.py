@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -18,15 +18,15 @@ from consolidator.memory.facts.corrections import correction_id, is_correction
 from consolidator.memory.facts.reconcile import normalize_value
 from consolidator.memory.facts.relations import spellings_of
 from consolidator.memory.facts.remembered import FORGOTTEN, RESTORED
-from consolidator.models.fact import CandidateRow, CitedCandidateRow, FactRow
-from consolidator.models.memory_filter import FactFilter, MemoryFilter, MemoryScope
-from consolidator.models.page import Page
+from consolidator.models.fact import CandidateRow, ChainedFactRow, CitedCandidateRow, FactRow, FactVersionRow
+from consolidator.models.memory_filter import FactFilter, MemoryFilter, MemoryScope, Page
 from consolidator.models.provenance import Provenance
 from consolidator.service.memory.decision_log import MemoryOwner, log_decision
+from consolidator.service.memory.explain import find_scoped_facts
 from consolidator.service.memory.ids import resolve_id
 from consolidator.service.scope import narrow_scope, reaches_memory, sees_memory
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.calls import agent_locks
+from consolidator.store.calls import scopes
 from consolidator.store.facts import facts
 from consolidator.store.facts.facts import OwnedAttribute
 from consolidator.store.facts.visibility import find_reached_facts, find_reached_sessions
@@ -166,7 +166,7 @@ async def undo_change(database: Database, fact_id: str, *, viewer: Viewer = OWNE
             await _log_decision(conn, database, fact, RESTORED, viewer)
         corrections = _list_corrections(fact, history)
         for each in corrections:
-            await facts.supersede(conn, each.id, superseded_by=fact.id, now=now)
+            await facts.supersede(conn, each.id, fact.id, now)
         await reconcile_agent(conn, fact.agent, Provenance(None, "person", now), Changes())
         await index_facts(conn, fact.agent, [fact.id, *(each.id for each in corrections)])
         restored = await _lock_fact(conn, fact.id)
@@ -203,7 +203,7 @@ async def review_candidate(
         candidate = await facts.get_quarantined(conn, candidate_id)
         if candidate is None or not await _find_decidable(conn, [candidate], viewer):
             raise not_quarantined
-        await agent_locks.lock_agent(conn, candidate.agent)
+        await scopes.lock_agent(conn, candidate.agent)
         if not await facts.end_quarantine(conn, candidate_id, rejected=None if accept else REJECTED):
             raise not_quarantined
         await reconcile_agent(conn, candidate.agent, Provenance(None, "review", database.clock.now()), Changes())
@@ -213,7 +213,7 @@ async def review_candidate(
 async def reopen_review(database: Database, candidate_id: str, *, viewer: Viewer = OWNER) -> CandidateRow:
     """Take back that a person rejected a candidate: it waits for a word again. Raises NotFound if none has this id."""
     async with database.transaction() as conn:
-        candidate = await facts.reopen_review(conn, candidate_id, rejected=REJECTED)
+        candidate = await facts.reopen_review(conn, candidate_id, REJECTED)
         if candidate is None or not await _find_decidable(conn, [candidate], viewer):
             raise NotFound(f"nothing that a person rejected has the id {candidate_id!r}")
     return candidate
@@ -244,7 +244,7 @@ async def _find_decidable(conn: Connection, candidates: Sequence[CandidateRow], 
 async def _lock_fact(conn: Connection, fact_id: str, viewer: Viewer = OWNER) -> FactRow:
     """Lock a fact's agent and return the fact, which may have changed or gone while we waited."""
     fact = await _load_fact(conn, fact_id, viewer)
-    await agent_locks.lock_agent(conn, fact.agent)
+    await scopes.lock_agent(conn, fact.agent)
     return await _load_fact(conn, fact.id, viewer)
 
 
@@ -284,3 +284,42 @@ async def _log_decision(conn: Connection, database: Database, fact: FactRow, dec
     data = {key: value for key, value in _correction_values(fact).items() if key in ("subject", "predicate", "value")}
     data |= {"decision": decision, "fact_id": fact.id}
     await log_decision(conn, owner, data, now=database.clock.now(), viewer=viewer)
+
+
+MAX_CHAIN = 20  # facts of a chain to each side, and others of the attribute
+
+
+@dataclass(frozen=True, slots=True)
+class FactChain:
+    """A fact among those that took each other's place."""
+
+    facts: list[ChainedFactRow]  # in the order in which they became true
+    versions: dict[str, list[FactVersionRow]]  # by fact: what was believed of it before, in the order of time
+    others: list[FactRow]  # of the same attribute, believed no more and replaced by none of these, in the order of time
+    is_cut: bool  # there are more
+
+
+async def load_fact_chain(database: Database, fact: FactRow, *, viewer: Viewer = OWNER) -> FactChain:
+    """Return the chain of a fact that the viewer reaches, of what it may see, at most MAX_CHAIN facts to each side."""
+    scope = viewer.narrow()
+    async with database.connection() as conn:
+        chain = await facts.load_chain(conn, fact.id, MAX_CHAIN + 2)
+        history = await lookup.load_fact_history(conn, fact)
+        visible = await find_scoped_facts(conn, {each.id for each in chain} | {each.id for each in history}, scope)
+        chain = [each for each in chain if each.id in visible]
+        shown = _nearest(chain, fact.id)
+        versions = await facts.load_versions(conn, [each.id for each in shown])
+    linked = {each.id for each in chain}
+    others = [each for each in history if each.superseded_at and each.id in visible and each.id not in linked]
+    return FactChain(
+        shown,
+        {each.id: [version for version in versions if version.fact_id == each.id] for each in shown},
+        others[-MAX_CHAIN:],
+        is_cut=len(shown) < len(chain) or len(others) > MAX_CHAIN,
+    )
+
+
+def _nearest(chain: list[ChainedFactRow], fact_id: str) -> list[ChainedFactRow]:
+    """Return the facts of a chain that stand next to one in time."""
+    middle = next((number for number, each in enumerate(chain) if each.id == fact_id), 0)
+    return chain[max(0, middle - MAX_CHAIN) : middle + MAX_CHAIN + 1]

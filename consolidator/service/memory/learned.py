@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from consolidator.database import Database
+from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.memory.facts import cut_fact
 from consolidator.service.memory.rules import count_rules
@@ -51,3 +53,98 @@ async def load_learned(
     return replace(
         news, facts=[cut_fact(fact) for fact in news.facts], changed=[cut_fact(fact) for fact in news.changed]
     )
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedLine:
+    """One thing that was learned."""
+
+    text: str
+    sessions: int
+    owner: tuple[str | None, ...]  # its project, peer and agent: the first that is there names it best
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedSection:
+    """What was learned of one kind."""
+
+    kind: str
+    title: str
+    lines: list[LearnedLine]
+    more: int = 0  # how many the limit left out
+
+
+def list_sections(news: LearnedNews) -> list[LearnedSection]:
+    """Return what was learned by kind, without the kinds of which nothing was."""
+    lasting, once = _split_facts(news.facts)
+    failed_again = {row.id for row in news.failed_again}
+    left_out = news.more.get("facts", 0)
+    sections = [
+        LearnedSection(
+            "failed_again",
+            "Failed again, though a fix was known",
+            [
+                LearnedLine(
+                    f"{row.body['line']} (again {row.times} time{'' if row.times == 1 else 's'})",
+                    row.in_sessions,
+                    (row.project, row.agent),
+                    row.id,
+                )
+                for row in news.failed_again
+            ],
+            news.more.get("failed_again", 0),
+        ),
+        LearnedSection(
+            "lessons",
+            "How things are run here, what fails, and what then works",
+            [LearnedLine(row.line, row.body["sessions"], (row.project,), row.id) for row in news.lessons],
+            news.more.get("lessons", 0),
+        ),
+        LearnedSection("facts", "New facts", _fact_lines(lasting), 0 if once else left_out),
+        LearnedSection(
+            "changed",
+            "Changed facts",
+            [
+                LearnedLine(f"{fact.before} → {fact.sentence}", fact.sessions, _owner(fact), fact.id)
+                for fact in news.changed
+            ],
+            news.more.get("changed", 0),
+        ),
+        LearnedSection(
+            "solutions",
+            "New solutions: what failed, and what fixed it",
+            [
+                LearnedLine(row.body["line"], row.sessions, (row.project, row.agent), row.id)
+                for row in news.solutions
+                if row.id not in failed_again  # an error that another project met is a new solution, too
+            ],
+            news.more.get("solutions", 0),
+        ),
+        LearnedSection(
+            "procedures",
+            "New procedures: what is done again and again",
+            [LearnedLine(row.title, row.support, (row.project, row.agent), row.id) for row in news.procedures],
+            news.more.get("procedures", 0),
+        ),
+        LearnedSection("facts", "New facts, said in one session", _fact_lines(once), left_out if once else 0),
+    ]
+    return [section for section in sections if section.lines]
+
+
+def _split_facts(facts: Iterable[FactRow]) -> tuple[list[FactRow], list[FactRow]]:
+    """Return the facts that hold beyond the session they come from, and those that were said in one session."""
+    lasting: list[FactRow] = []
+    once: list[FactRow] = []
+    for fact in facts:
+        is_lasting = fact.sessions > 1 or fact.trust == "person" or fact.kind == "constraint"
+        (lasting if is_lasting else once).append(fact)
+    return lasting, once
+
+
+def _fact_lines(facts: Iterable[FactRow]) -> list[LearnedLine]:
+    return [LearnedLine(fact.sentence, fact.sessions, _owner(fact), fact.id) for fact in facts]
+
+
+def _owner(fact: FactRow) -> tuple[str | None, ...]:
+    return fact.project, fact.peer, fact.agent

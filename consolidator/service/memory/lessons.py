@@ -77,7 +77,7 @@ async def forget_lesson(database: Database, lesson_id: str, *, viewer: Viewer = 
         if row is None or not is_reached(row, viewer):
             raise NotFound(f"there is no lesson {lesson_id!r}")
         await lessons.lock_scopes(conn, [(row.person, row.project)])
-        await lessons.forget(conn, row.id, now=database.clock.now())
+        await lessons.forget(conn, row.id, database.clock.now())
     return row
 
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from math import sqrt
 
 from consolidator.database import Database
-from consolidator.models.memory_filter import ProcedureFilter
-from consolidator.models.page import Page
+from consolidator.models.memory_filter import Page, ProcedureFilter
 from consolidator.models.procedure import ProcedureRow
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer

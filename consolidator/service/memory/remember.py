@@ -26,7 +26,7 @@ from consolidator.service.memory.facts import forget_fact, list_facts
 from consolidator.service.memory.lessons import forget_lesson
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.calls import agent_locks
+from consolidator.store.calls import scopes
 from consolidator.store.facts import facts
 from consolidator.store.facts.facts import OwnedAttribute
 from consolidator.store.memory.lessons import LESSON_PREFIX
@@ -74,7 +74,7 @@ async def remember(
         raise UsageError("this tells whoever reads it to drop instructions: only a person may have that remembered")
     owner = await _find_owner(database, viewer, scope)
     async with database.transaction() as conn:
-        await agent_locks.lock_agent(conn, owner.memory)
+        await scopes.lock_agent(conn, owner.memory)
         now = database.clock.now()
         event = await log_decision(conn, owner, {"decision": STATED, "statement": words}, now=now, viewer=viewer)
         session = await sessions.get(conn, event.session_id)
@@ -153,7 +153,7 @@ async def _find_fact_id(database: Database, wanted: str, scope: MemoryScope, vie
     """Return the id of the one fact that a person means."""
     if _ID_PREFIX.fullmatch(wanted):
         async with database.connection() as conn:
-            ids = await facts.find_ids(conn, wanted, limit=2)
+            ids = await facts.find_ids(conn, wanted, 2)
         if len(ids) == 1:
             return ids[0]
         if ids:

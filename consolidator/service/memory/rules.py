@@ -28,13 +28,12 @@ from consolidator.memory.facts.remembered import (
     read_statement,
 )
 from consolidator.models.fact import FactRow
-from consolidator.models.memory_filter import MemoryScope
-from consolidator.models.page import Page
+from consolidator.models.memory_filter import MemoryScope, Page
 from consolidator.models.provenance import Provenance
 from consolidator.service.memory.decision_log import MemoryOwner, log_decision
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.calls import agent_locks
+from consolidator.store.calls import scopes
 from consolidator.store.facts import facts, rules
 from consolidator.store.facts.facts import OwnedAttribute
 from consolidator.store.facts.rules import AcceptedRow as AcceptedRow
@@ -113,7 +112,7 @@ async def accept_rule(
         raise UsageError(f"it holds a command that {harm}: what memory tells to no agent")
     decision = {"decision": STATED, "statement": rule, **_attribute(row)}
     async with database.transaction() as conn:
-        await agent_locks.lock_agent(conn, row.agent)
+        await scopes.lock_agent(conn, row.agent)
         now = database.clock.now()
         if is_widened:
             await _forget(conn, row, now, viewer)
@@ -140,7 +139,7 @@ async def dismiss_rule(database: Database, rule_id: str, *, viewer: Viewer = OWN
         row = await _find(conn, rule_id, viewer)
         proposal = await _propose(conn, row)
     async with database.transaction() as conn:
-        await agent_locks.lock_agent(conn, row.agent)
+        await scopes.lock_agent(conn, row.agent)
         now = database.clock.now()
         await _forget(conn, row, now, viewer)
         await reconcile_agent(conn, row.agent, Provenance(None, "person", now), Changes())

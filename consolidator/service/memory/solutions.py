@@ -12,8 +12,7 @@ from consolidator.memory.calls.symbols import tool_symbol
 from consolidator.memory.solutions.error_line import headline
 from consolidator.memory.solutions.fingerprint import fingerprint, signature
 from consolidator.memory.solutions.fix_suggestion import FailedCall, answer_line, concerns_error, suggest_fix
-from consolidator.models.memory_filter import SolutionFilter
-from consolidator.models.page import Page
+from consolidator.models.memory_filter import Page, SolutionFilter
 from consolidator.models.solution import SolutionRow
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer

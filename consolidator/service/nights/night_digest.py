@@ -8,19 +8,110 @@ backfills, from batches. No receiver's failure fails a night.
 from __future__ import annotations
 
 import logging
-from datetime import datetime
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, tzinfo
 from zoneinfo import ZoneInfo
 
 from consolidator.database import Database
 from consolidator.errors import DatabaseUnavailable, UsageError
-from consolidator.llm.redaction.redact import format_redacted_traceback
-from consolidator.service.memory.learned import load_learned
-from consolidator.service.memory.rules import list_rules
-from consolidator.service.nights.digest_text import MAX_LINES, NightDigest, compose_digest, count_waiting
+from consolidator.llm.redaction.redact import format_redacted_traceback, redact
+from consolidator.memory.text.invisible import strip_invisible
+from consolidator.models.audience import describe_peer
+from consolidator.service.memory.learned import LearnedSection, list_sections, load_learned
+from consolidator.service.memory.rules import RuleProposal, list_rules
 from consolidator.service.nights.receivers import send_each
 from consolidator.settings import Settings
 from consolidator.store.memory.learned import LearnedNews
 from consolidator.store.nights import night_digest
+
+MAX_LINES = 5  # of one kind
+MAX_CHARS = 200  # of what a log holds, on one line
+_MAX_READ = 2000  # characters of a text that are looked at
+_MAX_OWNER = 60
+_WAITING = {  # kinds of `WaitingCountsRow` in the order of a digest: what waits, and the command that shows it
+    "rules": ("rule", "that people repeat, to accept or dismiss", "consolidator rules"),
+    "calls": ("session", "with a call that waits", "consolidator session list --attention"),
+    "to_review": ("statement", "to accept or reject", "consolidator facts review"),
+    "flagged": ("fact", "kept beside similar ones", "consolidator facts --flagged"),
+    "dead_letters": ("event", "that could not be learned from", "consolidator retry"),
+}
+_MARKUP = str.maketrans({"<": "‹", ">": "›", "[": "(", "]": ")", "`": "'"})
+_CALLED = re.compile(r"(?<!\w)@(?=\w)")  # @everyone
+_SCHEME = re.compile(r"\b([a-z][a-z0-9+.-]*):(?=//)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class NightDigest:
+    """What is told after a night."""
+
+    title: str
+    body: str  # Markdown
+
+
+def compose_digest(
+    news: LearnedNews, rules: Sequence[RuleProposal], *, told_waiting: Mapping[str, int], now: datetime, zone: tzinfo
+) -> NightDigest | None:
+    """Return a digest of what is new, what failed again and what waits; None where nothing is new.
+
+    `told_waiting` is what waited when a digest was sent last: what waits is new only where it is more than that.
+    """
+    waiting = count_waiting(news)
+    sections = list_sections(news)
+    has_more_waiting = any(count > told_waiting.get(name, 0) for name, count in waiting.items())
+    if not sections and not has_more_waiting:
+        return None
+    failed = sum(len(section.lines) + section.more for section in sections if section.kind == "failed_again")
+    new = sum(len(section.lines) + section.more for section in sections) - failed
+    counts = ((new, "new"), (failed, "failed again"), (sum(waiting.values()), "waiting"))
+    title = f"What your agents learned by {now.astimezone(zone):%Y-%m-%d}: " + ", ".join(
+        f"{count} {what}" for count, what in counts if count
+    )
+    blocks = [[f"Since {news.since.astimezone(zone):%Y-%m-%d %H:%M %Z}."]]
+    failures = [section for section in sections if section.kind == "failed_again"]
+    others = [section for section in sections if section.kind != "failed_again"]
+    blocks += [_section_lines(section) for section in failures]
+    if waiting:
+        blocks.append(_waiting_lines(waiting, rules))
+    blocks += [_section_lines(section) for section in others]
+    return NightDigest(title, "\n\n".join("\n".join(lines) for lines in blocks) + "\n")
+
+
+def count_waiting(news: LearnedNews) -> dict[str, int]:
+    """Return how much waits for a person, by kind; without the kinds of which nothing does."""
+    return {} if news.waiting is None else {name: count for name, count in asdict(news.waiting).items() if count}
+
+
+def _section_lines(section: LearnedSection) -> list[str]:
+    lines = [f"**{section.title}**", ""]
+    for line in section.lines[:MAX_LINES]:
+        owner = describe_peer(next(filter(None, line.owner), ""))
+        sessions = f"{line.sessions} session{'' if line.sessions == 1 else 's'}"
+        if section.kind == "solutions":  # the line says it
+            sessions = ""
+        lines.append(f"- {_quote(line.text)} ({', '.join(filter(None, (sessions, _quote(owner, _MAX_OWNER))))})")
+    if more := max(0, len(section.lines) - MAX_LINES) + section.more:
+        lines.append(f"- and {more} more: `consolidator learned`")
+    return lines
+
+
+def _waiting_lines(waiting: Mapping[str, int], rules: Sequence[RuleProposal]) -> list[str]:
+    lines = ["**Waits for a word from you**", ""]
+    for name, (noun, what, command) in _WAITING.items():
+        if count := waiting.get(name):
+            lines.append(f"- {count} {noun}{'' if count == 1 else 's'} {what}: `{command}`")
+        if name == "rules":
+            lines += [f"- “{_quote(rule.rule)}” (asked in {rule.sessions} sessions)" for rule in rules[:MAX_LINES]]
+    return lines
+
+
+def _quote(text: str, width: int = MAX_CHARS) -> str:
+    """Return what a log holds as one line of plain text."""
+    line = " ".join(strip_invisible(redact(text[:_MAX_READ])).split())
+    line = line if len(line) <= width else f"{line[: width - 1]}…"
+    return _SCHEME.sub(r"\1 ", _CALLED.sub("＠", line.translate(_MARKUP)))
+
 
 log = logging.getLogger("consolidator.digest")
 

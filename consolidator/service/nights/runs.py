@@ -1,26 +1,37 @@
-"""Runs of jobs: start one now, list them, show one, learn again from its dead letters."""
+"""Runs of jobs: start one now, list them, show one, learn again from its dead letters or from chosen sessions."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import asdict
-from datetime import datetime, timedelta
+from dataclasses import asdict, replace
+from datetime import date, datetime, timedelta
 from functools import partial
 from typing import Any
 
 from consolidator.database import Database
 from consolidator.jobs.consolidation import dead_letters
-from consolidator.jobs.model.model_report import model_line as model_line
+from consolidator.jobs.consolidation.backfill import Backfill
+from consolidator.jobs.consolidation.revisions import Reprocessing
+from consolidator.jobs.consolidation.revisions import compare_revision as compare_revision
+from consolidator.jobs.consolidation.revisions import promote_revision as promote_revision
+from consolidator.jobs.consolidation.revisions import restore_revision as restore_revision
+from consolidator.jobs.cron import WallClockTrigger
+from consolidator.jobs.ledger import EXTRACTORS as EXTRACTORS
+from consolidator.jobs.ledger import SessionFilter as SessionFilter
 from consolidator.jobs.nightly import JOBS as JOBS
 from consolidator.jobs.nightly import Job as Job
 from consolidator.jobs.nightly import JobRunner
+from consolidator.jobs.nightly import model_line as model_line
 from consolidator.jobs.retention import prune
 from consolidator.jobs.scheduler import summarize as summarize
-from consolidator.models.page import Page
+from consolidator.models.memory_filter import Page
 from consolidator.service.memory.ids import resolve_id
 from consolidator.service.nights.night_digest import send_night_digest
+from consolidator.service.sessions.access import find_session_id
 from consolidator.settings import Settings
+from consolidator.store.facts import revisions
+from consolidator.store.facts.revisions import RevisionSummaryRow as RevisionSummaryRow
 from consolidator.store.nights import runs
 from consolidator.store.nights.runs import ListedRun as ListedRun
 
@@ -98,3 +109,54 @@ async def retry_dead_letters(
         async with database.connection() as conn:
             run_or_letter_id = await resolve_id(conn, run_or_letter_id, ("run", "dead_letter"))
     return await dead_letters.retry_dead_letters(database, settings, run_or_letter_id=run_or_letter_id, discard=discard)
+
+
+async def run_backfill(
+    database: Database,
+    settings: Settings,
+    session_filter: SessionFilter,
+    stop: asyncio.Event,
+    *,
+    model: str | None = None,
+    rehearse: bool = False,
+    started: Callable[[int], None] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> dict[str, Any]:
+    """Run a backfill and return its report; the filter may name its session by the beginning of its id.
+
+    With `model` the facts are read into a draft revision, which the report compares with what is believed. With
+    `rehearse` nothing is written.
+    """
+    if session_filter.session is not None:
+        session_id = await find_session_id(database, session_filter.session)
+        session_filter = replace(session_filter, session=session_id)
+    if model is not None:
+        return await Reprocessing(
+            database, settings, session_filter, model, stop, started=started, progress=progress
+        ).run()
+    backfill = Backfill(database, settings, session_filter, stop, started=started, progress=progress)
+    return await (backfill.rehearse() if rehearse else backfill.run())
+
+
+async def list_due_jobs(database: Database, settings: Settings) -> list[Job]:
+    """Return the jobs whose latest scheduled time has not been done, in the order of a night."""
+    runner = JobRunner(database, settings)
+    return [job for job in JOBS if await runner.due_at(job) is not None]
+
+
+def due_days(settings: Settings, first: date, last: date) -> set[date]:
+    """Return the days, the first and last among them, for which a consolidation is scheduled."""
+    trigger = WallClockTrigger(settings.consolidation_cron, settings.timezone)
+    return set(trigger.days_between(first, last))
+
+
+async def list_revisions(database: Database, *, limit: int = 20) -> list[RevisionSummaryRow]:
+    """Return revisions, the latest first."""
+    async with database.connection() as conn:
+        return await revisions.list_revisions(conn, limit)
+
+
+async def discard_revision(database: Database, revision: int) -> None:
+    """Discard a draft with all that it read; raise UsageError if the revision is not a draft."""
+    async with database.transaction() as conn:
+        await revisions.discard(conn, revision)

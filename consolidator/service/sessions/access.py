@@ -1,18 +1,25 @@
-"""The one way to a session for whoever is not the owner: what lies outside a credential's reach is not there."""
+"""Sessions within a viewer's reach, and who may speak in them."""
 
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import datetime
+from typing import Literal
 
 from consolidator.database import Connection, Database
-from consolidator.errors import NotFound, UsageError
+from consolidator.errors import Forbidden, NotFound, UsageError
 from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
-from consolidator.runtime.session.changes import check_driven_here
+from consolidator.models.session_key import is_group
+from consolidator.runtime.session.changes import check_driven_here, session_ended
+from consolidator.runtime.turn import sessions as runtime
+from consolidator.runtime.turn.sessions import MessageMode
 from consolidator.service.viewer import OWNER, Scope, Viewer
 from consolidator.store.facts.visibility import find_reached_sessions
 from consolidator.store.sessions import sessions
 from consolidator.store.sessions.lineage import load_lineage, read_lineage
+from consolidator.store.turns import lease
+from consolidator.store.turns.lease import AttentionRow
 
 
 async def get_session(conn: Connection, viewer: Viewer, session_id: str, scope: Scope) -> SessionRow:
@@ -97,3 +104,111 @@ async def find_session_id(database: Database, name: str) -> str:
     """Return the id of the session with an id, a foreign name, or the beginning of either; raise NotFound for none."""
     async with database.connection() as conn:
         return await sessions.find_session_id(conn, name)
+
+
+async def send_message(
+    database: Database,
+    session_id: str,
+    text: str,
+    *,
+    mode: MessageMode = "message",
+    speaker: str | None = None,
+    viewer: Viewer = OWNER,
+) -> int:
+    """Append a person's message, said by `user:NAME` of the credential, and return its seq; a driver answers it.
+
+    Raises Forbidden for a speaker whom the credential may not name, UsageError for a blank message, and SessionClosed.
+    """
+    if not may_speak_as(viewer, speaker):
+        raise Forbidden("this credential is for one peer, who is the speaker: leave speaker out")
+    session = await load_session(database, session_id, "write", viewer=viewer)
+    return await runtime.send_message(database, session.id, text, mode=mode, speaker=speaker, surface=viewer.name)
+
+
+def may_speak_as(viewer: Viewer, speaker: str | None) -> bool:
+    """Tell whether a speaker may be named: who speaks for one person names nobody else; a group has many speakers."""
+    return speaker is None or viewer.peer is None or is_group(viewer.peer) or speaker == viewer.peer
+
+
+async def stop_turn(database: Database, session_id: str, *, viewer: Viewer = OWNER) -> int | None:
+    """Ask that what is under way in a session ends, as `user:NAME` of the credential.
+
+    Returns the seq of that in the log; None where nothing is under way. Raises SessionClosed.
+    """
+    session = await load_session(database, session_id, "write", viewer=viewer)
+    return await runtime.stop_turn(database, session.id, surface=viewer.name)
+
+
+async def request_wake(database: Database, session_id: str, *, viewer: Viewer = OWNER) -> SessionRow:
+    """Have a driver look at a session, though nothing new was said, and return its row. Raises SessionClosed."""
+    async with database.transaction() as conn:
+        session = await get_session(conn, viewer, session_id, "write")
+        check_driven_here(session)
+        if not await lease.mark_pending(conn, session.id, now=database.clock.now()):
+            raise session_ended(session.id)
+        return await sessions.get(conn, session.id)
+
+
+async def list_attention(
+    database: Database, *, after: tuple[datetime, str] | None = None, limit: int = 50, viewer: Viewer = OWNER
+) -> list[AttentionRow]:
+    """Return the sessions within reach in which calls wait for a person, the latest first.
+
+    `after` is the last event's moment and the id of the session that a page ended with.
+    """
+    viewer.check_may("read")
+    async with database.connection() as conn:
+        return await lease.list_attention(
+            conn, agent=viewer.agent, project=viewer.project, peer=viewer.peer, after=after, limit=limit
+        )
+
+
+async def decide_approval(
+    database: Database,
+    call_id: str,
+    *,
+    allow: bool,
+    reason: str | None = None,
+    session_id: str | None = None,
+    viewer: Viewer = OWNER,
+) -> str:
+    """Allow or deny a call that waits for approval, and return its session's id.
+
+    Raises NotFound if none within reach waits for it, and UsageError if calls of several sessions have this id and
+    `session_id` names none of them.
+    """
+    found = await _find_session(database, call_id, session_id, viewer)
+    return await runtime.decide_approval(
+        database, call_id, allow=allow, reason=reason, surface=viewer.name, session_id=found
+    )
+
+
+async def resolve_call(
+    database: Database,
+    call_id: str,
+    outcome: Literal["ok", "failed"],
+    *,
+    session_id: str | None = None,
+    viewer: Viewer = OWNER,
+) -> str:
+    """Record how an uncertain call went, and return its session's id. Raises as `decide_approval` does."""
+    found = await _find_session(database, call_id, session_id, viewer)
+    return await runtime.resolve_call(database, call_id, outcome, surface=viewer.name, session_id=found)
+
+
+async def _find_session(database: Database, call_id: str, session_id: str | None, viewer: Viewer) -> str:
+    """Return the session within reach in which a call waits."""
+    viewer.check_may("write")
+    found = []
+    async with database.connection() as conn:
+        for each in await lease.find_waiting_sessions(conn, call_id):
+            if session_id in (None, each):
+                try:
+                    found.append((await get_session(conn, viewer, each, "write")).id)
+                except NotFound:
+                    continue
+    if not found:
+        raise runtime.no_waiting_call(call_id)
+    if len(found) > 1:
+        raise UsageError(f"calls of several sessions are called {call_id!r}: name the session, of {', '.join(found)}")
+    return found[0]

@@ -11,11 +11,10 @@ from consolidator.models.session import SessionFilter, SessionRow
 from consolidator.runtime.rerun import branches as runtime
 from consolidator.runtime.rerun.branches import BranchComparison, BranchRequest, branch_kind
 from consolidator.runtime.turn.harness import Harness
-from consolidator.service.sessions.access import find_session, get_session, load_session
+from consolidator.service.sessions.access import find_session, get_session, load_session, may_speak_as
 from consolidator.service.sessions.agents import pin_template
 from consolidator.service.sessions.children import check_tools
 from consolidator.service.sessions.listing import list_sessions
-from consolidator.service.sessions.people import may_speak_as
 from consolidator.service.viewer import OWNER, Scope, Viewer
 from consolidator.settings import Settings
 from consolidator.store.sessions import sessions

@@ -1,8 +1,9 @@
-"""What goes on from a session: checkpoints and what is restored from them, and forks. The original is untouched."""
+"""What goes on from a session: checkpoints and what is restored from them, forks, and sub-agents with a task."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -13,6 +14,10 @@ from consolidator.models.session import SessionRow
 from consolidator.runtime.lineage import checkpoints
 from consolidator.runtime.lineage.children import ChildRequest, create_child
 from consolidator.runtime.session.overrides import NO_OVERRIDES, Overrides
+from consolidator.runtime.session.spawn_request import SpawnRequest, SpawnResult
+from consolidator.runtime.turn.harness import Harness
+from consolidator.runtime.turn.sub_agents import create_sub_agent, is_unfinished, read_result
+from consolidator.runtime.turn.wake import spawn_sub_agent
 from consolidator.service.sessions.access import get_session, load_session
 from consolidator.service.sessions.agents import pin_template
 from consolidator.service.viewer import OWNER, Scope, Viewer
@@ -177,3 +182,47 @@ async def _get_checkpoint(conn: Connection, viewer: Viewer, checkpoint_id: str, 
     except NotFound:
         raise store.not_found(checkpoint_id) from None
     return checkpoint
+
+
+async def spawn(
+    harness: Harness, session_id: str, request: SpawnRequest, *, call_id: str, viewer: Viewer = OWNER
+) -> SpawnResult:
+    """Give a task to a sub-agent of a session, and return what came of it; a call's id has one sub-agent.
+
+    Raises Forbidden, NotFound, and UsageError for a session that may have none and for what none could run with.
+    """
+    session = await load_session(harness.database, session_id, "write", viewer=viewer)
+    return await spawn_sub_agent(harness, session.id, request, call_id=call_id)
+
+
+async def start_sub_agent(
+    database: Database,
+    harness: Harness,
+    session_id: str,
+    request: SpawnRequest,
+    *,
+    call_id: str,
+    viewer: Viewer = OWNER,
+) -> tuple[SessionRow, SpawnResult | None]:
+    """Create a sub-agent with its task, which a driver does from now on; a call's id has one.
+
+    Returns it, and what came of it: None while it is at work. `database` may be one open transaction. Raises as
+    `spawn` does.
+    """
+    session = await load_session(database, session_id, "write", viewer=viewer)
+    in_transaction = replace(harness, database=database)
+    child = await create_sub_agent(in_transaction, session.id, request, call_id=call_id, by="program")
+    return child, None if is_unfinished(child) else await read_result(database, child.id)
+
+
+async def read_sub_agent(
+    database: Database, session_id: str, *, viewer: Viewer = OWNER
+) -> tuple[SessionRow, SpawnResult | None]:
+    """Return a sub-agent, and what came of it; None while it is at work.
+
+    Raises Forbidden, NotFound, and UsageError for a session that is no sub-agent.
+    """
+    session = await load_session(database, session_id, "read", viewer=viewer)
+    if session.kind != "sub-agent" or session.trigger_id is None:
+        raise UsageError(f"session {session.id} is no sub-agent: only those have a result")
+    return session, None if is_unfinished(session) else await read_result(database, session.id)

@@ -179,7 +179,7 @@ async def _offered_tools(
     database: Database, settings: Settings, recorded: SessionRow, tools: Sequence[Tool] | None
 ) -> list[Tool]:
     """Return the tools of a rerun: those given, else stand-ins for the recorded ones, and our own as they were."""
-    own = {tool.name: tool for tool in builtin_tools(BUILTIN_GROUPS, settings)}
+    own = {tool.name: tool for tool in builtin_tools(BUILTIN_GROUPS)}
     if tools is not None:
         return list(tools)
     names = dict.fromkeys(str(name) for name in recorded.config.get("tools") or ())

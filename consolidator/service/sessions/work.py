@@ -10,7 +10,6 @@ from consolidator.runtime.session.scratchpad import Scratchpad, ScratchpadEdit
 from consolidator.runtime.session.tasks import TaskOutcome
 from consolidator.service.sessions.access import find_session, load_session
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.settings import Settings
 from consolidator.store.sessions import tasks as store
 from consolidator.store.sessions.tasks import TaskRow as TaskRow
 
@@ -54,18 +53,15 @@ async def _principal(database: Database, session_id: str, surface: str | None, v
     return name_principal(Role.USER, surface or viewer.name)
 
 
-async def read_scratchpad(
-    database: Database, settings: Settings, session: str, *, viewer: Viewer = OWNER
-) -> Scratchpad:
+async def read_scratchpad(database: Database, session: str, *, viewer: Viewer = OWNER) -> Scratchpad:
     """Return a session's scratchpad and its version; `session` is an id or the beginning of one."""
     async with database.connection() as conn:
         session_id = (await find_session(conn, viewer, session, "read")).id
-    return await runtime.read_scratchpad(database, session_id, limit=settings.scratchpad_max_chars)
+    return await runtime.read_scratchpad(database, session_id)
 
 
 async def change_scratchpad(
     database: Database,
-    settings: Settings,
     session_id: str,
     edit: ScratchpadEdit,
     *,
@@ -82,7 +78,6 @@ async def change_scratchpad(
         database,
         session_id,
         edit,
-        limit=settings.scratchpad_max_chars,
         expected_seq=expected_seq,
         principal=name_principal(Role.USER, surface or viewer.name),
     )

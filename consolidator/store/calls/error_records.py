@@ -1,4 +1,4 @@
-"""Failed calls of sessions, and which of them solutions already count."""
+"""Failed calls of sessions, which of them solutions already count, and the solutions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 from consolidator.database.jsonb import as_jsonb, escape
 from consolidator.database.partitions import Connection
 from consolidator.models.digest import ErrorRecordRow
-from consolidator.store.queries import Column, execute, execute_each, fetch_all, load, row_values
+from consolidator.models.solution import SolutionRow
+from consolidator.store.queries import Column, Outcome, execute, execute_each, fetch_all, load, row_values, upsert_each
 
 _SQL = load("calls/error_records")
 RecordKey = tuple[str, int]  # session and seq
@@ -120,3 +121,17 @@ async def delete_outdated_solutions(conn: Connection, agent: str, *, version: st
 
 
 list_outdated_sessions = Column[str, str, str](str, _SQL["outdated_sessions"], "agent version")
+
+
+async def save_each(conn: Connection, rows: Sequence[SolutionRow]) -> list[Outcome | None]:
+    """Publish solutions in one round trip; return what was done to each, None if it was published like this before."""
+    values = [
+        row_values(row)
+        | {name: escape(getattr(row, name)) for name in ("fingerprint", "tool", "headline", "search")}
+        | {"body": as_jsonb({**row.body, "withheld": row.withheld})}
+        for row in rows
+    ]
+    return await upsert_each(conn, _SQL["save_solution"], values)
+
+
+delete_others = Column[str, str, Sequence[str], Sequence[str]](str, _SQL["delete_others"], "agent fingerprints kept")

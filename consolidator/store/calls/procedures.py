@@ -10,9 +10,9 @@ from consolidator.database.jsonb import as_jsonb, escape
 from consolidator.database.partitions import Connection
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.provenance import Provenance
-from consolidator.store.calls.upserts import Outcome, upsert_each
 from consolidator.store.queries import (
     Column,
+    Outcome,
     Statement,
     execute,
     fetch_all,
@@ -20,6 +20,7 @@ from consolidator.store.queries import (
     fetch_value,
     load,
     row_values,
+    upsert_each,
 )
 
 _SQL = load("calls/procedures")

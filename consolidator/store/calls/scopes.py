@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from psycopg.rows import class_row
@@ -99,3 +99,21 @@ list_changed = Rows[ScopeRow, str](ScopeRow, _SQL["changed"])
 list_of_agent = Rows[ScopeRow, str](ScopeRow, _SQL["of_agent"])
 list_projects_of_person = Column[str, str, str](str, _SQL["projects_of_person"], "agent peer")
 save_form = Statement[str, str](_SQL["save_form"], "agent form")
+
+
+async def lock_agent(conn: Connection, agent: str) -> None:
+    """Keep other merges of this agent out until the transaction ends."""
+    await lock_agents(conn, [agent])
+
+
+async def lock_agents(conn: Connection, agents: Iterable[str]) -> None:
+    """Keep other merges of these agents out until the transaction ends; name all that the transaction will need."""
+    await execute_each(conn, _SQL["lock"], [{"agent": agent} for agent in sorted(agents)])
+
+
+async def lock_agents_shared(conn: Connection, agents: Iterable[str]) -> None:
+    """Keep merges of these agents out until the transaction ends, but not others that take this shared lock.
+
+    Take it before a session is locked: a rehearsal holds its agents for long, and appends to a session must not wait.
+    """
+    await execute_each(conn, _SQL["lock_shared"], [{"agent": agent} for agent in sorted(agents)])

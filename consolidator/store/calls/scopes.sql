@@ -69,3 +69,11 @@ delete from scope_state where agent = %(agent)s
 
 -- name: forget_audience
 delete from scope_state where agent = %(agent)s and audience = %(audience)s
+
+-- name: lock
+-- One merge of an agent at a time; the lock is held until the transaction ends.
+select pg_advisory_xact_lock(hashtextextended('consolidator.merge:' || %(agent)s, 0))
+
+-- name: lock_shared
+-- Any number of transactions may learn about an agent at once; none merges it meanwhile.
+select pg_advisory_xact_lock_shared(hashtextextended('consolidator.merge:' || %(agent)s, 0))

@@ -10,11 +10,20 @@ from typing import Any, NamedTuple
 
 from consolidator.database.jsonb import as_jsonb, escape
 from consolidator.database.partitions import Connection
-from consolidator.models.fact import CandidateRow, CitedCandidateRow, CorrectionRow, FactRow, SupersededReason
+from consolidator.models.fact import (
+    CandidateRow,
+    ChainedFactRow,
+    CitedCandidateRow,
+    CorrectionRow,
+    FactRow,
+    FactVersionRow,
+    SupersededReason,
+)
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.session import SessionRow
 from consolidator.models.steer import SteerOutcome
 from consolidator.store.queries import (
+    Column,
     FirstRow,
     Rows,
     Statement,
@@ -270,11 +279,6 @@ async def forget_fact(conn: Connection, values: Mapping[str, Any]) -> None:
     await execute(conn, _SQL["supersede"], values)
 
 
-async def supersede(conn: Connection, fact_id: str, *, superseded_by: str, now: datetime) -> None:
-    """Stop believing a fact since another one is believed in its place."""
-    await execute(conn, _SQL["supersede"], {"id": fact_id, "superseded_by": superseded_by, "now": now})
-
-
 async def save_tombstones(conn: Connection, forgotten: Sequence[tuple[CorrectionRow, Sequence[str]]]) -> None:
     """Add tombstones, each where there is no later one, and have the facts of their attributes made again.
 
@@ -329,11 +333,6 @@ async def load_fact_of(
     return await fetch_one(conn, FactRow, _SQL["fact_of"], values)
 
 
-async def find_ids(conn: Connection, prefix: str, *, limit: int) -> list[str]:
-    """Return the ids of facts that begin with some hexadecimal digits."""
-    return await fetch_column(conn, _SQL["ids_by_prefix"], {"prefix": prefix, "limit": limit})
-
-
 async def list_quarantined(
     conn: Connection, scope: MemoryScope, *, after: tuple[datetime, str] | None = None, limit: int = 50
 ) -> list[CitedCandidateRow]:
@@ -341,11 +340,6 @@ async def list_quarantined(
     at, last_id = after or (None, None)
     values = scope.values() | {"at": at, "last_id": last_id, "limit": limit}
     return await fetch_all(conn, CitedCandidateRow, _SQL["quarantined"], values)
-
-
-async def reopen_review(conn: Connection, candidate_id: str, *, rejected: str) -> CandidateRow | None:
-    """Put a candidate that was rejected for this reason back into quarantine; None where there is no such one."""
-    return await fetch_one(conn, CandidateRow, _SQL["reopen_review"], {"id": candidate_id, "rejected": rejected})
 
 
 async def end_quarantine(conn: Connection, candidate_id: str, *, rejected: str | None) -> bool:
@@ -358,3 +352,33 @@ load_undecided = Rows[LineageCandidateRow, str, int](LineageCandidateRow, _SQL["
 mark_reconciled = Statement[str, Sequence[str]](_SQL["mark_reconciled"], "agent ids")
 load_corrections = Rows[CorrectionRow, str](CorrectionRow, _SQL["corrections"])
 get_quarantined = FirstRow[CandidateRow, str](CandidateRow, _SQL["get_quarantined"])
+
+
+load_versions = Rows[FactVersionRow, Sequence[str]](FactVersionRow, _SQL["versions"])
+
+
+MAX_NAMES = 24
+MAX_READ = 2000  # candidates of one owner that are looked at
+
+
+class RelationScope(NamedTuple):
+    """Whose facts a session may add to: its agent's, its project's and its peer's."""
+
+    agent: str
+    project: str | None
+    peer: str | None
+
+
+async def list_in_use(conn: Connection, scope: RelationScope) -> list[str]:
+    """Return the names of relations of the facts that are believed in a scope, the most frequent ones, by name."""
+    owners = [("agent", ""), ("project", scope.project), ("peer", scope.peer)]
+    named = [(level, owner) for level, owner in owners if owner is not None]
+    values = {"levels": [level for level, _ in named], "owners": [owner for _, owner in named], "read": MAX_READ}
+    names = await fetch_column(conn, _SQL["in_use"], {**values, "agent": scope.agent, "limit": MAX_NAMES})
+    return sorted(names)
+
+
+supersede = Statement[str, str, datetime](_SQL["supersede"], "id superseded_by now")
+find_ids = Column[str, str, int](str, _SQL["ids_by_prefix"], "prefix limit")
+reopen_review = FirstRow[CandidateRow, str, str](CandidateRow, _SQL["reopen_review"], "id rejected")
+load_chain = Rows[ChainedFactRow, str, int](ChainedFactRow, _SQL["chain"], "id limit")

@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 from consolidator.database.partitions import Connection
 from consolidator.errors import NotFound, UsageError
 from consolidator.models.run import RevisionRow
-from consolidator.store.calls import agent_locks
+from consolidator.store.calls import scopes
 from consolidator.store.queries import Rows, Statement, Value, execute, fetch_column, fetch_one, fetch_value, load
 
 _SQL = load("facts/revisions")
@@ -79,7 +79,7 @@ async def promote(conn: Connection, revision: int, now: datetime) -> None:
     """Make a draft the current revision; raise UsageError if it is not a draft."""
     await execute(conn, _SQL["lock"])
     await _require_draft(conn, revision)
-    await agent_locks.lock_agents(conn, await list_agents(conn, revision))
+    await scopes.lock_agents(conn, await list_agents(conn, revision))
     await activate_candidates(conn, revision)
     await execute(conn, _SQL["replace_current"], {"status": "former"})
     await execute(conn, _SQL["set_current"], {"id": revision, "now": now})
@@ -111,7 +111,7 @@ async def restore(conn: Connection, *, since: datetime) -> int:
     promoted_at = (await get(conn, promoted)).promoted_at
     if promoted_at is not None and promoted_at < since:
         raise UsageError(f"what revision {promoted} replaced is past retention and deleted")
-    await agent_locks.lock_agents(conn, await list_agents(conn, promoted))
+    await scopes.lock_agents(conn, await list_agents(conn, promoted))
     await execute(conn, _SQL["deactivate"], {"id": promoted})
     await execute(conn, _SQL["reactivate_retired"], {"id": promoted})
     former = await fetch_value(conn, _SQL["latest_former"])

@@ -20,7 +20,7 @@ from consolidator.models.payload import EventType, check_payload
 from consolidator.models.principal import check_may_append
 from consolidator.store.log import blobs
 from consolidator.store.log.blobs import Blob
-from consolidator.store.log.hash_chain import canonical_json, hash_canonical, hash_content, hash_event
+from consolidator.store.log.seals import canonical_json, hash_canonical, hash_content, hash_event
 from consolidator.store.queries import (
     RowQuery,
     execute,

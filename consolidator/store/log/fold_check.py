@@ -18,7 +18,7 @@ from consolidator.models.lineage import Lineage
 from consolidator.models.open_task import follow_task
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
-from consolidator.store.log.hash_chain import canonical_json
+from consolidator.store.log.seals import canonical_json
 from consolidator.store.queries import fetch_column, fetch_one, load
 from consolidator.store.sessions import lineage as past
 from consolidator.store.sessions import sessions, tasks
@@ -141,9 +141,7 @@ async def _fold_task(conn: Connection, session: SessionRow, lineage: Lineage) ->
     open_task = None
     for part in lineage.slice(lineage.begins_after, session.head):
         after = part.after_seq
-        while moves := await tasks.read_task_events(
-            conn, part.session_id, after=after, upto=part.upto_seq, limit=_PAGE
-        ):
+        while moves := await tasks.read_task_events(conn, part.session_id, after, part.upto_seq, _PAGE):
             for move in moves:
                 open_task = follow_task(open_task, EventType(move.event_type), {"task_id": move.task_id})
             after = moves[-1].seq

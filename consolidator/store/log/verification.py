@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from consolidator.database.partitions import Connection
 from consolidator.database.schema import function_hashes
 from consolidator.store.log import seals
-from consolidator.store.log.hash_chain import hash_content, hash_event, hash_session_id
-from consolidator.store.log.seals import ChainedEvent, hash_root
+from consolidator.store.log.seals import ChainedEvent, hash_content, hash_event, hash_root, hash_session_id
 
 MAX_PROBLEMS = 20  # reported of each kind
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import fetch_all, fetch_value, load
+from consolidator.store.queries import Rows, fetch_all, fetch_value, load
 
 _SQL = load("memory/daily")
 
@@ -40,17 +40,34 @@ class RepeatedFailureRow:
     created_at: datetime
 
 
-async def list_days(conn: Connection, *, since: datetime, now: datetime) -> list[DayRow]:
-    """Return the days since a moment, the latest first."""
-    return await fetch_all(conn, DayRow, _SQL["by_day"], {"since": since, "now": now})
-
-
 async def find_first_fact(conn: Connection) -> datetime | None:
     """Return when memory came to believe its first fact; None before."""
     first: datetime | None = await fetch_value(conn, _SQL["first_fact"])
     return first
 
 
-async def list_repeated_failures(conn: Connection, *, since: datetime, limit: int) -> list[RepeatedFailureRow]:
-    """Return the errors that were met again since a moment though a fix was known, the latest first."""
-    return await fetch_all(conn, RepeatedFailureRow, _SQL["repeated_failures"], {"since": since, "limit": limit})
+MemoryKind = Literal["facts", "procedures", "solutions", "lessons"]
+KINDS: tuple[MemoryKind, ...] = ("facts", "procedures", "solutions", "lessons")
+
+
+@dataclass(frozen=True, slots=True)
+class RememberedRow:
+    """Something that came into memory."""
+
+    id: str
+    title: str
+    is_over: bool  # it holds no more
+    total: int  # how many of its kind came
+
+
+async def list_remembered(
+    conn: Connection, kind: MemoryKind, *, begin: datetime, end: datetime, limit: int
+) -> list[RememberedRow]:
+    """Return what of a kind came into memory in a span of time, the best first."""
+    return await fetch_all(conn, RememberedRow, _SQL[kind], {"begin": begin, "end": end, "limit": limit})
+
+
+list_days = Rows[DayRow, datetime, datetime](DayRow, _SQL["by_day"], "since now")
+list_repeated_failures = Rows[RepeatedFailureRow, datetime, int](
+    RepeatedFailureRow, _SQL["repeated_failures"], "since limit"
+)

@@ -30,3 +30,21 @@ select min(recorded_at) as first from fact
 -- Errors that were met again though a fix was known, the latest first; `fix` is what was told at the failed call.
 select id, session_id, agent, project, cited, fix, outcome, created_at from injection
 where moment = 'failure' and created_at >= %(since)s order by created_at desc, id desc limit %(limit)s
+
+-- name: facts
+-- Facts that came to be believed in a span of time, also those that were replaced since.
+select id, sentence as title, superseded_at is not null as is_over, count(*) over () as total from fact
+where recorded_at between %(begin)s and %(end)s order by sessions desc, recorded_at, id limit %(limit)s
+
+-- name: procedures
+select id, title, retired_at is not null as is_over, count(*) over () as total from procedure
+where learned_at between %(begin)s and %(end)s and worth > 0 order by worth desc, rank desc, id limit %(limit)s
+
+-- name: solutions
+select id, headline as title, retired_at is not null as is_over, count(*) over () as total from solution
+where learned_at between %(begin)s and %(end)s and jsonb_array_length(body -> 'fixes') > 0
+order by confirmed desc, sessions desc, occurrences desc, id limit %(limit)s
+
+-- name: lessons
+select id, line as title, retired_at is not null as is_over, count(*) over () as total from lesson
+where learned_at between %(begin)s and %(end)s and forgotten_at is null order by score desc, id limit %(limit)s

@@ -14,18 +14,18 @@ from psycopg.rows import class_row
 from consolidator.database.jsonb import as_jsonb, escape
 from consolidator.database.partitions import Connection
 from consolidator.models.provenance import Provenance
-from consolidator.store.calls.upserts import Outcome, upsert_each
 from consolidator.store.queries import (
     Column,
     FirstRow,
+    Outcome,
     Rows,
     Statement,
-    execute,
     execute_each,
     fetch_all,
     fetch_value,
     load,
     row_values,
+    upsert_each,
 )
 
 _SQL = load("memory/lessons")
@@ -129,12 +129,8 @@ async def list_lessons(
     return await fetch_all(conn, LessonRow, _SQL["listing"], values)
 
 
-async def forget(conn: Connection, lesson_id: str, *, now: datetime) -> None:
-    """Leave nothing of a lesson but a mark that it is not to be learned again."""
-    await execute(conn, _SQL["forget"], {"id": lesson_id, "now": now})
-
-
 list_warnings = Rows[LessonRow, str, int](LessonRow, _SQL["warnings"], "person limit")
 delete_retired = Statement[str, str](_SQL["delete_retired"], "person project")
 load_lesson = FirstRow[LessonRow, str, str](LessonRow, _SQL["by_id"], "id person")
 list_projects = Column[str, str](str, _SQL["projects"])
+forget = Statement[str, datetime](_SQL["forget"], "id now")

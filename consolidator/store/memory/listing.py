@@ -12,13 +12,11 @@ from sqlmodel import and_, col, or_, select
 from consolidator.database.partitions import Connection
 from consolidator.models.audience import ALL, audiences_for
 from consolidator.models.fact import CandidateTable, FactRow, FactTable
-from consolidator.models.memory_filter import FactFilter, MemoryScope, ProcedureFilter, SolutionFilter
-from consolidator.models.page import Page
+from consolidator.models.memory_filter import FactFilter, MemoryScope, Page, ProcedureFilter, SolutionFilter
 from consolidator.models.procedure import MIN_SUCCESS, ProcedureRow, ProcedureTable
 from consolidator.models.solution import SolutionRow, SolutionTable
 from consolidator.store.facts.visibility import fact_conditions
-from consolidator.store.keyset import SortKey, fetch_page
-from consolidator.store.select import in_memories
+from consolidator.store.keyset import SortKey, fetch_page, in_memories
 
 _VERSIONED = (
     "value",

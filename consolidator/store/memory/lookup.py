@@ -15,8 +15,8 @@ from consolidator.models.fact import CandidateRow, CandidateTable, CitedCandidat
 from consolidator.models.memory_filter import MemoryFilter, MemoryScope, SolutionFilter
 from consolidator.models.procedure import ProcedureRow, ToolProfileRow
 from consolidator.models.solution import SolutionRow
+from consolidator.store.keyset import fetch_selected, in_memories
 from consolidator.store.queries import FirstRow, Rows, fetch_all, fetch_one, load
-from consolidator.store.select import fetch_selected, in_memories
 
 _SQL = load("memory/lookup")
 MAX_FITTING_SOLUTIONS = 40  # solutions that may fit a request

@@ -1,10 +1,11 @@
-"""Deletes what was derived from sessions, so that it can be derived again."""
+"""Deletes what was derived from sessions, so that it can be derived again, and reads what is published, to compare."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from consolidator.database.partitions import Connection
 from consolidator.store.facts import steering
@@ -78,3 +79,20 @@ async def stamp_events(conn: Connection, session: str, *, seqs: Sequence[int], r
     """Stamp single events, whose dead letters the caller's transaction has settled and counted, as learned from."""
     values = {"run": run_id, "session": session, "seqs": list(seqs), "now": now}
     return int(await fetch_value(conn, _SQL["stamp"], values))
+
+
+KINDS = ("facts", "procedures", "solutions", "lessons")
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedItem:
+    """A fact, procedure, solution or lesson; two with the same id are equal if nothing that matters has changed."""
+
+    id: str
+    line: str  # for people
+    content: Any  # the rest of what is compared
+
+
+async def load_published(conn: Connection) -> dict[str, dict[str, PublishedItem]]:
+    """Return all that is published, by kind and id."""
+    return {kind: {item.id: item for item in await fetch_all(conn, PublishedItem, _SQL[kind])} for kind in KINDS}

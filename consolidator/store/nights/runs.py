@@ -167,12 +167,6 @@ async def _claim(conn: Connection, query: LiteralString, values: dict[str, Any],
     return sorted(claimed, key=lambda unit: unit.unit)
 
 
-async def release_others(conn: Connection, run_id: str, *, phase: int, names: Sequence[str], owner: str) -> None:
-    """Free the named units that any owner but this one holds: it commits no more of them."""
-    values = {"run": run_id, "phase": phase, "units": list(names), "owner": owner}
-    await execute(conn, _SQL["release_others"], values)
-
-
 async def renew_leases(conn: Connection, run_id: str, *, owner: str, now: datetime, until: datetime) -> None:
     """Renew an owner's leases in a run, and the run's heartbeat."""
     await execute(conn, _SQL["renew_leases"], {"run": run_id, "owner": owner, "until": until})
@@ -337,14 +331,6 @@ async def add_dead_letter(
     await execute(conn, _SQL["add_dead_letter"], values)
 
 
-async def settle_dead_letters(
-    conn: Connection, *, session: str, seqs: Sequence[int], settlement: str, now: datetime
-) -> None:
-    """Settle the open dead letters of a session's events."""
-    values = {"session": session, "seqs": list(seqs), "settlement": settlement, "now": now}
-    await execute(conn, _SQL["settle_dead_letters"], values)
-
-
 async def release_units(conn: Connection, run_id: str, *, owner: str, count_attempt: bool = True) -> int:
     """Free all units that an owner holds; return how many. `count_attempt` if it died while working on them."""
     values = {"run": run_id, "owner": owner, "count_attempt": count_attempt}
@@ -362,3 +348,25 @@ is_unfinished = Value[bool, str](bool, _SQL["is_unfinished"])
 find_last_ended = FirstRow[RunRow, str](RunRow, _SQL["last_ended"])
 unlock_job = Statement[str](_SQL["unlock_job"])
 list_holders = Rows[LeaseHolder, str](LeaseHolder, _SQL["list_holders"])
+
+
+async def hold(conn: Connection, executor: str, *, lease_seconds: int) -> None:
+    """Hold a process's lock as long as the connection lives, at most a lease longer than its machine."""
+    await execute(conn, _SQL["notice_dead_peers"], {"seconds": str(max(1, lease_seconds // 4))})
+    await execute(conn, _SQL["lock"], {"executor": executor})
+
+
+async def try_lock(conn: Connection, executor: str, *, lease_seconds: int) -> bool:
+    """Take the lock of a process that has ended; return whether it has, and nobody else sees to it.
+
+    One that has not said anything for a lease loses its lock, and is told so when it wakes.
+    """
+    await execute(conn, _SQL["end_silent"], {"executor": executor, "seconds": lease_seconds})
+    return bool(await fetch_value(conn, _SQL["try_lock"], {"executor": executor}))
+
+
+unlock = Statement[str](_SQL["unlock"])
+release_others = Statement[str, int, Sequence[str], str](_SQL["release_others"], "run phase units owner")
+settle_dead_letters = Statement[str, Sequence[int], str, datetime](
+    _SQL["settle_dead_letters"], "session seqs settlement now"
+)

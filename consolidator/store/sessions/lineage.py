@@ -105,14 +105,6 @@ def _to_range(row: _RangeRow) -> LineageRange:
     return replace(part, bounds=(row.created_at, row.last_event_at))
 
 
-async def set_past(conn: Connection, session_id: str, source_id: str, seq: int) -> None:
-    """Have an imported session read another one's past, up to an event of its log, before its own events, once.
-
-    Nothing for a source of another agent, person or project, or one that is not here.
-    """
-    await execute(conn, _SQL["set_past"], {"session": session_id, "source": source_id, "seq": seq})
-
-
 async def link_imported(conn: Connection, session_id: str, *, below: frozenset[str] = frozenset()) -> None:
     """Have an imported session, and imported children of it, read their parents' logs, where these are there by now.
 
@@ -274,14 +266,6 @@ async def find_named_branch(conn: Connection, parent_id: str, name: str) -> str 
     return found[0] if found else None
 
 
-async def list_abandoned(conn: Connection, *, after: str, limit: int) -> list[AbandonedChild]:
-    """Return sub-agents without an end in their parents' logs though they are done, or they or their parents ended.
-
-    They are in the order of their ids, those after one.
-    """
-    return await fetch_all(conn, AbandonedChild, _SQL["list_abandoned"], {"after": after, "limit": limit})
-
-
 def span_of(part: LineageRange) -> Span:
     """Return a part of a log as a span to read."""
     return Span(part.session_id, part.after_seq, part.upto_seq, part.bounds)
@@ -305,3 +289,5 @@ mark_committed = Statement[str, int](_SQL["mark_committed"], "session seq")
 list_unfinished = Rows[UnfinishedChild, str](UnfinishedChild, _SQL["list_unfinished"])
 list_unfinished_among = Column[str, Sequence[str]](str, _SQL["list_unfinished_among"])
 finish = Statement[str](_SQL["finish"])
+set_past = Statement[str, str, int](_SQL["set_past"], "session source seq")
+list_abandoned = Rows[AbandonedChild, str, int](AbandonedChild, _SQL["list_abandoned"], "after limit")

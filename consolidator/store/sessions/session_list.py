@@ -20,7 +20,7 @@ from consolidator.models.session import (
     SessionTable,
     StoredStatus,
 )
-from consolidator.store.select import fetch_selected
+from consolidator.store.keyset import fetch_selected
 
 
 def cursor_of(session: SessionRow, order: SessionOrder) -> SessionCursor:

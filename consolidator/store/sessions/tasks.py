@@ -10,7 +10,7 @@ from consolidator.database import Connection
 from consolidator.database.jsonb import escape, unescape
 from consolidator.models.lineage import Lineage
 from consolidator.models.session import SessionRow
-from consolidator.store.queries import fetch_all, fetch_column, fetch_one, load
+from consolidator.store.queries import Rows, fetch_all, fetch_column, fetch_one, load
 
 _SQL = load("sessions/tasks")
 
@@ -52,12 +52,6 @@ class TaskEvent:
     task_id: str | None
 
 
-async def read_task_events(conn: Connection, session_id: str, *, after: int, upto: int, limit: int) -> list[TaskEvent]:
-    """Return what opens and ends tasks in a part of a session's own log, in order."""
-    values = {"session": session_id, "after": after, "upto": upto, "limit": limit}
-    return await fetch_all(conn, TaskEvent, _SQL["read_task_events"], values)
-
-
 async def find_open_task(conn: Connection, session: SessionRow, lineage: Lineage, position: int) -> str | None:
     """Return the task that was open after an event of a session's past; `session` may be newer."""
     if position >= session.head and not session.is_driven_elsewhere:  # a foreign log's row has none
@@ -96,3 +90,6 @@ def _readable(row: TaskRow | None) -> TaskRow | None:
         return None
     note = None if row.note is None else unescape(row.note)
     return replace(row, id=unescape(row.id), title=unescape(row.title), note=note)
+
+
+read_task_events = Rows[TaskEvent, str, int, int, int](TaskEvent, _SQL["read_task_events"], "session after upto limit")

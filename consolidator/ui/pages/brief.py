@@ -7,7 +7,7 @@ from urllib.parse import quote
 from starlette.responses import Response
 
 from consolidator.models.memory_filter import MemoryScope
-from consolidator.service.memory.brief_preview import preview_brief
+from consolidator.service.memory.brief import preview_brief
 from consolidator.service.memory.lessons import list_lesson_projects
 from consolidator.service.memory.remember import forget
 from consolidator.ui.view import Entry, PageModule, PageRequest, redirect, route

@@ -12,9 +12,8 @@ from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import FactFilter
 from consolidator.service.memory import facts
 from consolidator.service.memory.daily import find_first_fact
-from consolidator.service.memory.explain import explain
-from consolidator.service.memory.fact_chain import load_fact_chain
-from consolidator.service.memory.quoted_places import find_places
+from consolidator.service.memory.explain import explain, find_places
+from consolidator.service.memory.facts import load_fact_chain
 from consolidator.ui import reviewing
 from consolidator.ui.fact_timeline import draw_timeline, list_rewordings
 from consolidator.ui.view import Entry, PageModule, PageRequest, make_filter, redirect, route

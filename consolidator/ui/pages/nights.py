@@ -14,8 +14,7 @@ from starlette.responses import Response
 
 from consolidator.service.memory.daily import load_run_memory
 from consolidator.service.nights import runs
-from consolidator.service.nights.due import due_days
-from consolidator.service.nights.runs import ListedRun
+from consolidator.service.nights.runs import ListedRun, due_days
 from consolidator.ui.guard import PageProblem
 from consolidator.ui.view import Entry, PageModule, PageRequest, redirect, route
 

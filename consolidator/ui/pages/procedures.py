@@ -10,9 +10,8 @@ from starlette.responses import PlainTextResponse, Response
 from consolidator.errors import NotFound
 from consolidator.models.memory_filter import ProcedureFilter
 from consolidator.models.procedure import ProcedureRow
-from consolidator.service.memory.explain import explain
+from consolidator.service.memory.explain import explain, find_places
 from consolidator.service.memory.procedures import PROCEDURE_POSITION, list_procedures, success_interval
-from consolidator.service.memory.quoted_places import find_places
 from consolidator.service.memory.skills import create_skill
 from consolidator.ui.view import Entry, PageModule, PageRequest, make_filter, route
 

@@ -15,7 +15,7 @@ from consolidator.runtime.turn.sessions import MessageMode
 from consolidator.service.agents.context import rebuild_context
 from consolidator.service.agents.costs import load_costs
 from consolidator.service.memory.recall import answer_query
-from consolidator.service.sessions import access, children, lifecycle, listing, people
+from consolidator.service.sessions import access, children, lifecycle, listing
 from consolidator.ui.conversation import fold_entries, list_texts, to_text
 from consolidator.ui.family import draw_family
 from consolidator.ui.live import stream_session
@@ -162,14 +162,14 @@ async def say(page: PageRequest) -> Response:
     if mode is None:
         raise UsageError("a message is one of: message, steer, follow_up")
     database, viewer = page.database, page.viewer
-    await people.send_message(database, session_id, form.get("text", ""), mode=mode, viewer=viewer)
+    await access.send_message(database, session_id, form.get("text", ""), mode=mode, viewer=viewer)
     return redirect(f"/sessions/{quote(session_id)}#end")
 
 
 async def stop(page: PageRequest) -> Response:
     """End what is under way in a session; it stays open."""
     session_id = page.path_params["session_id"]
-    await people.stop_turn(page.database, session_id, viewer=page.viewer)
+    await access.stop_turn(page.database, session_id, viewer=page.viewer)
     return redirect(f"/sessions/{quote(session_id)}#end")
 
 

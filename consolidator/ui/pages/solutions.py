@@ -11,8 +11,7 @@ from consolidator.errors import NotFound
 from consolidator.models.event import parse_timestamp
 from consolidator.models.memory_filter import SolutionFilter
 from consolidator.models.solution import SolutionRow
-from consolidator.service.memory.explain import explain
-from consolidator.service.memory.quoted_places import find_places
+from consolidator.service.memory.explain import explain, find_places
 from consolidator.service.memory.solutions import SOLUTION_POSITION, list_solutions
 from consolidator.ui.view import Entry, PageModule, PageRequest, make_filter, route
 

@@ -16,7 +16,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from consolidator.api.limits import PREVIEWS_EACH
+from consolidator.api.guard import PREVIEWS_EACH
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.acceptance.api.server import ApiServer, Json, serve
 from tests.databases import database_copy

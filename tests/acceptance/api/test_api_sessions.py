@@ -14,10 +14,10 @@ import httpx2
 import pytest
 
 from consolidator import Consolidator
-from consolidator.api import limits
+from consolidator.api import guard
 from consolidator.database import Database
 from consolidator.models.payload import EventType
-from consolidator.service.cursors import encode_cursor
+from consolidator.service.encoding import encode_cursor
 from consolidator.store.log import events
 from consolidator.store.turns import lease
 from consolidator.testing import ModelServer
@@ -351,7 +351,7 @@ def test_a_program_names_a_session_by_all_of_its_id(api: ApiServer, owner: httpx
 def test_bodies_and_types_are_bounded(owner: httpx2.Client) -> None:
     json_type = {"content-type": "application/json"}
     for content, headers, status, slug in (
-        (b'{"key": "' + b"x" * limits.BODY_BYTES + b'"}', json_type, 413, "too-large"),
+        (b'{"key": "' + b"x" * guard.BODY_BYTES + b'"}', json_type, 413, "too-large"),
         (b"key=main", {"content-type": "application/x-www-form-urlencoded"}, 415, "unsupported-media-type"),
         (b'{"key": "main"}', {"content-type": "text/plain"}, 415, "unsupported-media-type"),
         (b'{"key": ', json_type, 422, "invalid"),

@@ -34,7 +34,7 @@ WITHOUT_THE_KEY = {
         sessions/lineage.find_called sessions/lineage.find_named_branch
     """,
     "asked by a driver, a night or retention for sessions with work: a list by index on every machine": """
-        turns/driving.list_without_tools turns/driving.list_failing turns/lease.list_pending
+        turns/lease.list_without_tools turns/lease.list_failing turns/lease.list_pending
         turns/lease.find_waiting_sessions
         sessions/lineage.list_unfinished sessions/lineage.list_unfinished_steers
         sessions/lineage.list_abandoned sessions/sessions.list_due

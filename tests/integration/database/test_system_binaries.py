@@ -16,7 +16,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from consolidator.database.embedded import binaries, cluster, system_binaries
+from consolidator.database.embedded import binaries, cluster
 from consolidator.database.embedded.server import EmbeddedServer
 from consolidator.errors import DatabaseUnavailable, UsageError
 
@@ -71,7 +71,7 @@ async def execute(server: EmbeddedServer, query: str) -> list[tuple[Any, ...]]:
 def fake_programs(folder: Path, version: str) -> Path:
     """Make programs that only name a version."""
     folder.mkdir(parents=True)
-    for name in system_binaries.PROGRAMS:
+    for name in binaries.PROGRAMS:
         (folder / name).write_text(FAKE.format(version=version))
         (folder / name).chmod(0o755)
     return folder
@@ -127,40 +127,40 @@ async def test_programs_without_pgvector_serve_a_database_that_has_no_vectors(ho
 def test_programs_of_another_version_are_refused(version: str, reason: str, place: Path) -> None:
     folder = fake_programs(place / f"version-{version.split()[0] if version else 'none'}" / "bin", version)
     with pytest.raises(UsageError, match=f"CONSOLIDATOR_POSTGRES_BIN: .*{reason}"):
-        system_binaries.locate(folder)
+        binaries.locate_named(folder)
 
 
 @pytest.mark.parametrize("version", ["18.4", "18.6", "18.7 (Debian 18.7-1.pgdg12+1)", "18.11"])
 def test_the_same_or_a_newer_minor_version_is_taken(version: str, place: Path) -> None:
     folder = fake_programs(place / f"taken-{version.split()[0]}" / "bin", version)
-    assert system_binaries.locate(folder).program("initdb") == str(folder / "initdb")
+    assert binaries.locate_named(folder).program("initdb") == str(folder / "initdb")
 
 
 def test_what_is_no_folder_of_programs_is_named(place: Path) -> None:
     with pytest.raises(UsageError, match="not an absolute path"):
-        system_binaries.locate(Path("bin"))
+        binaries.locate_named(Path("bin"))
     with pytest.raises(UsageError, match="not a directory named bin"):
-        system_binaries.locate(place)
+        binaries.locate_named(place)
     with pytest.raises(UsageError, match="No such file"):
-        system_binaries.locate(place / "nowhere" / "bin")
+        binaries.locate_named(place / "nowhere" / "bin")
     incomplete = fake_programs(place / "incomplete" / "bin", "18.7")
     (incomplete / "pg_dump").unlink()
     with pytest.raises(UsageError, match=r"pg_dump cannot be read: No such file"):
-        system_binaries.locate(incomplete)
+        binaries.locate_named(incomplete)
     (incomplete / "pg_dump").mkdir()
     with pytest.raises(UsageError, match="pg_dump is not a program"):
-        system_binaries.locate(incomplete)
+        binaries.locate_named(incomplete)
 
 
 def test_a_program_that_cannot_be_run_is_named(place: Path) -> None:
     folder = fake_programs(place / "closed" / "bin", "18.7")
     (folder / "initdb").chmod(0o644)
     with pytest.raises(UsageError, match="initdb is not a program that this user can run"):
-        system_binaries.locate(folder)
+        binaries.locate_named(folder)
     broken = fake_programs(place / "broken" / "bin", "18.7")
     (broken / "postgres").write_text("#!/bin/sh\nexit 1\n")
     with pytest.raises(UsageError, match="postgres does not run"):
-        system_binaries.locate(broken)
+        binaries.locate_named(broken)
 
 
 @pytest.mark.parametrize("where", ["postgres", "..", "."])
@@ -168,7 +168,7 @@ def test_programs_that_another_user_could_replace_are_refused(where: str, place:
     folder = fake_programs(place / f"open-{'program' if where == 'postgres' else len(where)}" / "bin", "18.7")
     (folder / where).chmod(0o777)
     with pytest.raises(UsageError, match="another user of this machine could replace"):
-        system_binaries.locate(folder)
+        binaries.locate_named(folder)
 
 
 @pytest.mark.skipif(not ROOT, reason="only root's server runs as another account")
@@ -176,7 +176,7 @@ def test_programs_that_roots_server_could_not_reach_are_refused(place: Path) -> 
     folder = fake_programs(place / "private" / "bin", "18.7")
     folder.parent.chmod(0o700)
     with pytest.raises(UsageError, match="the server runs as another account, which cannot enter"):
-        system_binaries.locate(folder)
+        binaries.locate_named(folder)
 
 
 @pytest.mark.skipif(not ROOT, reason="needs root")
@@ -184,7 +184,7 @@ def test_programs_of_another_user_are_refused(place: Path) -> None:
     folder = fake_programs(place / "foreign" / "bin", "18.7")
     os.chown(folder / "initdb", 12345, 12345)
     with pytest.raises(UsageError, match="another user of this machine could replace"):
-        system_binaries.locate(folder)
+        binaries.locate_named(folder)
 
 
 OTHER_MAJORS = [path for path in DEBIAN.glob("*/bin") if path.parent.name != binaries.MAJOR]
@@ -193,7 +193,7 @@ OTHER_MAJORS = [path for path in DEBIAN.glob("*/bin") if path.parent.name != bin
 @pytest.mark.skipif(not OTHER_MAJORS, reason="no PostgreSQL of another major version is installed")
 def test_an_installed_postgresql_of_another_major_version_is_refused() -> None:
     with pytest.raises(UsageError, match=f"is of PostgreSQL {OTHER_MAJORS[0].parent.name}"):
-        system_binaries.locate(OTHER_MAJORS[0])
+        binaries.locate_named(OTHER_MAJORS[0])
 
 
 @pytest.mark.skipif(not (DEBIAN / binaries.MAJOR / "bin/postgres").exists(), reason="not installed")

@@ -21,7 +21,7 @@ from consolidator.database import Database
 from consolidator.database.partitions import Connection
 from consolidator.errors import HeadConflict
 from consolidator.jobs.consolidation.backfill import Backfill
-from consolidator.jobs.consolidation.manual_run import SessionFilter
+from consolidator.jobs.ledger import SessionFilter
 from consolidator.jobs.retention import BATCH, BLOB_GRACE, prune
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType

@@ -19,8 +19,8 @@ from consolidator.database import Database
 from consolidator.errors import NotFound
 from consolidator.jobs.consolidation import dead_letters, revisions
 from consolidator.jobs.consolidation.dead_letters import retry_dead_letters
-from consolidator.jobs.consolidation.manual_run import SessionFilter
 from consolidator.jobs.consolidation.revisions import Reprocessing
+from consolidator.jobs.ledger import SessionFilter
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.merging.deciding import CandidateDecider
 from consolidator.jobs.model import calls
@@ -32,7 +32,7 @@ from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory import facts
 from consolidator.settings import Settings
 from consolidator.store.calls import scopes
-from consolidator.store.nights import model_batches
+from consolidator.store.nights import model_calls
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.dumps import dump
 from tests.integration.log import claude_logs
@@ -231,7 +231,7 @@ async def test_a_batch_keeps_nothing_of_who_was_erased(
             erase_after(monkeypatch, calls.ModelCalls, "reserve", database, settings)
         await run_job(database, model_settings)
         if when == "collecting":
-            erase_after(monkeypatch, model_batches, "list_unanswered", database, settings)
+            erase_after(monkeypatch, model_calls, "list_unanswered", database, settings)
         await JobRunner(database, model_settings).collect_batches()
     await assert_forgotten(database, "theirs")
     assert await query_number(database, "select count(*) from fact") == (1 if when == "collecting" else 0)

@@ -24,7 +24,7 @@ from consolidator.service.sessions.children import fork_session, restore_checkpo
 from consolidator.service.sessions.reruns import rerun_session
 from consolidator.settings import Settings
 from consolidator.store.log import events, seals
-from consolidator.store.log.hash_chain import HASH_BYTES
+from consolidator.store.log.seals import HASH_BYTES
 from consolidator.store.sessions import sessions
 from consolidator.testing import ModelServer
 from tests.runtime import KEY, open_agent, send_and_collect

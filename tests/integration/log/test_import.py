@@ -25,8 +25,7 @@ from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.jobs.retention import prune
 from consolidator.models.audience import OWNER
 from consolidator.models.memory_filter import MemoryScope
-from consolidator.service.hooks.answers import answer_hook
-from consolidator.service.hooks.payload import parse_hook
+from consolidator.service.hooks.payload import answer_hook, parse_hook
 from consolidator.service.log import erasure
 from consolidator.service.memory.recall import recall
 from consolidator.settings import Settings

@@ -13,7 +13,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.database.partitions import Connection
 from consolidator.models.memory_filter import FactFilter, MemoryScope
-from consolidator.store import select
+from consolidator.store import keyset
 from consolidator.store.log import events
 from consolidator.store.memory import listing, rederive
 from consolidator.store.nights import runs
@@ -85,7 +85,7 @@ async def test_what_was_set_aside_is_unconsolidated_too_until_it_is_settled(
         assert await unlearned(conn, after=("a", 2), limit=1) == [("b", 1)]
         assert await unlearned(conn, after=("b", 1)) == [("b", 4)]
     async with database.transaction() as conn:
-        await runs.settle_dead_letters(conn, session="a", seqs=[2], settlement="retried", now=clock.now())
+        await runs.settle_dead_letters(conn, "a", [2], "retried", clock.now())
         await conn.execute(
             "insert into run (id, job, scheduled_at, started_at, heartbeat_at, owner) "
             "values ('r', 'retry', now(), now(), now(), 'test')"
@@ -248,7 +248,7 @@ async def test_facts_are_listed_in_the_order_of_an_index_as_they_were_at_a_time_
         (replace(page, valid_at=now), None),
         (replace(page, include_superseded=True), None),
     ):
-        with patch.object(select, "fetch_all", AsyncMock(return_value=[])) as fetch_all:
+        with patch.object(keyset, "fetch_all", AsyncMock(return_value=[])) as fetch_all:
             async with database.connection() as conn:
                 await listing.list_facts(conn, filters, unused_since=unused_since)
         query, values = fetch_all.await_args_list[0].args[2:]

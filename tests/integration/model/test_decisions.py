@@ -12,7 +12,7 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.jobs.consolidation.backfill import Backfill
-from consolidator.jobs.consolidation.manual_run import SessionFilter
+from consolidator.jobs.ledger import SessionFilter
 from consolidator.jobs.model import calls as calls_module
 from consolidator.memory.facts.reconcile import reconcile_candidates
 from consolidator.models.memory_filter import FactFilter

@@ -310,7 +310,7 @@ async def test_a_retry_after_a_crash_pays_nothing_twice(
         raise RuntimeError("the process dies here")
 
     async with ModelServer(oracle) as server:
-        model_settings = with_model(settings, server, max_attempts=9)
+        model_settings = with_model(settings, server)
         monkeypatch.setattr(session_worker, "commit_windows", dies)
         patched = {"count": 0}
 
@@ -349,7 +349,7 @@ async def test_no_chunk_is_asked_for_on_when_another_of_its_window_has_failed(
     parted = Parted()
     monkeypatch.setattr(FactReader, "split_chunks", lambda *_: ["other", "bad"])
     monkeypatch.setattr(FactReader, "_read_chunk", lambda _self, chunk, *_: parted.of(chunk))
-    reader = FactReader(ModelCalls(database, settings, "run-1"), "gpt-4o-mini", 1000)
+    reader = FactReader(ModelCalls(database, settings, "run-1"), "gpt-4o-mini", chunk_tokens=1000)
     with pytest.raises(KeyError):
         await reader.read(SessionContext("s1", "s1", "coder"), [])
     assert parted.ended == "other"
@@ -362,7 +362,7 @@ async def test_no_session_is_asked_for_on_when_another_of_its_lot_has_failed(
     for name in ("bad", "other"):
         await log_events(database, name, TALK)
     monkeypatch.setattr(SessionWorker, "_extract", lambda _self, _reader, window: parted.of(window.session.id))
-    reader = FactReader(ModelCalls(database, settings, "run-1"), "gpt-4o-mini", 1000)
+    reader = FactReader(ModelCalls(database, settings, "run-1"), "gpt-4o-mini", chunk_tokens=1000)
     work = SessionWorker(database, settings, bytes(16), asyncio.Event(), reader)
     with pytest.raises(KeyError):
         await work.run([Unit("run-1", "session", name, "me", 1) for name in ("bad", "other")])

@@ -116,14 +116,15 @@ async def check_recovery(database: Database, fresh: OpenDatabase, settings: Sett
 
 @pytest.mark.parametrize("kind", PERMANENT)
 def test_a_model_that_refuses_us_is_an_error_and_is_asked_no_more(
-    fresh: OpenDatabase, settings: Settings, kind: str
+    fresh: OpenDatabase, settings: Settings, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(calls_module, "CONCURRENCY", 1)
     reply, reason = PERMANENT[kind]
 
     async def play() -> None:
         async with fresh() as database, ModelServer(lambda _: reply()) as server:
             await log_days(database)
-            report = await run_job(database, with_model(settings, server, model_concurrency=1))
+            report = await run_job(database, with_model(settings, server))
             assert len(server.requests) == 1, "it is not asked again"
             await check_outage(database, report, reason)
             assert await read_memory(database) == await learn_without_outage(fresh, settings, model=False)

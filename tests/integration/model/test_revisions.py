@@ -14,8 +14,8 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import Interrupted, NotFound, UsageError
 from consolidator.jobs.consolidation import revisions
-from consolidator.jobs.consolidation.manual_run import SessionFilter
 from consolidator.jobs.consolidation.revisions import Reprocessing
+from consolidator.jobs.ledger import SessionFilter
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.model import calls as calls_module
 from consolidator.jobs.retention import prune
@@ -24,7 +24,7 @@ from consolidator.models.memory_filter import FactFilter
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory.facts import correct_fact, forget_fact
 from consolidator.settings import Settings
-from consolidator.store.calls import agent_locks
+from consolidator.store.calls import scopes
 from consolidator.store.facts import revisions as store
 from consolidator.store.memory import listing
 from consolidator.store.queries import execute
@@ -208,7 +208,7 @@ async def test_turning_to_a_revision_waits_for_a_merge_before_it_locks_anything_
         "restore": lambda: revisions.restore_revision(database, settings, asyncio.Event()),
     }
     async with database.transaction() as conn:
-        await agent_locks.lock_agent(conn, "coder")  # as a merge does, which then comes to its candidates, one by one
+        await scopes.lock_agent(conn, "coder")  # as a merge does, which then comes to its candidates, one by one
         await conn.execute("select from candidate order by ctid desc limit 1 for update")
         task = asyncio.create_task(turning[doing]())
         waiting = asyncio.create_task(wait_for_lock_waiters(database.dsn))

@@ -177,7 +177,7 @@ async def test_a_night_killed_in_between_pays_at_most_once_more(
             if place == "sent":
                 patch.setattr(ModelCalls, "_settle_shared", killed)
             elif place == "stored":
-                patch.setattr("consolidator.jobs.consolidation.read_ahead.record_progress", killed)
+                patch.setattr("consolidator.jobs.consolidation.late_extraction.record_progress", killed)
             else:
                 patch.setattr(session_worker, "commit_windows", killed)
             await run_until_killed(database, model_settings)

@@ -18,7 +18,7 @@ from consolidator.errors import Interrupted, NotFound, UsageError
 from consolidator.jobs.consolidation import revisions
 from consolidator.jobs.consolidation.backfill import Backfill
 from consolidator.jobs.consolidation.dead_letters import retry_dead_letters
-from consolidator.jobs.consolidation.manual_run import SessionFilter
+from consolidator.jobs.ledger import SessionFilter
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.retention import prune
 from consolidator.settings import Settings

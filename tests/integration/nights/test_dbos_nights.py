@@ -12,7 +12,7 @@ from consolidator.database import Database
 from consolidator.errors import DatabaseError, UsageError
 from consolidator.jobs import engine
 from consolidator.jobs.consolidation.backfill import Backfill
-from consolidator.jobs.consolidation.manual_run import SessionFilter
+from consolidator.jobs.ledger import SessionFilter
 from consolidator.jobs.nightly import JobRunner
 from consolidator.service.database import upgrade_engine
 from consolidator.settings import Settings

@@ -11,8 +11,7 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import RetentionHalted
-from consolidator.jobs.expiry import GRACE
-from consolidator.jobs.retention import prune
+from consolidator.jobs.retention import GRACE, prune
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
@@ -65,7 +64,7 @@ async def test_a_session_whose_time_is_over_is_ended_by_the_operator_and_nothing
 async def test_more_sessions_than_a_batch_are_ended(
     database: Database, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("consolidator.jobs.expiry.BATCH", 3)
+    monkeypatch.setattr("consolidator.jobs.retention.ENDED_BATCH", 3)
     names = [(await create(database)).id for _ in range(7)]
     clock.advance(2 * DAY)
     assert (await prune(database, older_than=MONTH)).expired == 7

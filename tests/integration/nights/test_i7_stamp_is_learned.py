@@ -13,7 +13,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Connection, Database
 from consolidator.jobs import ledger
 from consolidator.jobs.consolidation.dead_letters import retry_dead_letters
-from consolidator.jobs.ledger import Unit
+from consolidator.jobs.ledger import MAX_ATTEMPTS, Unit
 from consolidator.jobs.retention import prune
 from consolidator.memory.procedures.digest import Digest
 from consolidator.models.event import Event
@@ -92,7 +92,7 @@ async def test_a_unit_that_fails_commits_neither_stamp_nor_memory(
     stamped = await query_rows(database, "select distinct session_id from event where consolidated_at is not null")
     assert stamped == [{"session_id": "coder-01"}]
     (dead_unit,) = await query_rows(database, "select * from claim where status = 'dead'")
-    assert (dead_unit["unit"], dead_unit["attempts"]) == ("coder-00", settings.max_attempts)
+    assert (dead_unit["unit"], dead_unit["attempts"]) == ("coder-00", MAX_ATTEMPTS)
     assert "the last step fails" in dead_unit["error"]
     await assert_ledger_balances(database)
     await assert_invariants(database)

@@ -20,7 +20,7 @@ from consolidator.memory.procedures.digest import DIGEST_VERSION
 from consolidator.memory.procedures.key_counts import hash_key, hash_text
 from consolidator.models.digest import DigestRow
 from consolidator.settings import Settings
-from consolidator.store.calls import digests, scope_digests, scopes
+from consolidator.store.calls import digests, scopes
 from consolidator.store.sessions import sessions
 from tests.integration.conftest import OpenDatabase
 from tests.nights import query_rows
@@ -114,7 +114,7 @@ async def test_what_nights_publish_equals_what_is_published_anew(
 ) -> None:
     night_settings = Settings(home=tmp_path_factory.getbasetemp(), min_support=2)
     done: dict[str, list[str]] = {}
-    with mock.patch.object(scope_digests, "MAX_SESSIONS", size):
+    with mock.patch.object(digests, "MAX_SESSIONS", size):
         async with fresh() as database, database.transaction() as conn:
             for number, (step, session, more) in enumerate(steps):
                 if step in ("save", "replace"):
@@ -141,7 +141,7 @@ async def test_what_nights_publish_equals_what_is_published_anew(
 
 
 async def test_only_the_latest_sessions_of_a_scope_teach(database: Database, settings: Settings) -> None:
-    with mock.patch.object(scope_digests, "MAX_SESSIONS", 4):
+    with mock.patch.object(digests, "MAX_SESSIONS", 4):
         async with database.transaction() as conn:
             for number in range(4):
                 await save_digest(database, conn, f"old{number}", ["look", "book"], number)
@@ -168,14 +168,14 @@ async def test_sessions_are_read_until_they_have_calls_enough(database: Database
             await save_digest(database, conn, f"x{number}", ["look", "book"] * calls, number)
         read = []
         for most in (1, 6, 7, 206, 207):
-            with mock.patch.object(scope_digests, "MAX_CALLS", most):
-                latest = await scope_digests.list_latest(conn, "coder", None, None)
+            with mock.patch.object(digests, "MAX_CALLS", most):
+                latest = await digests.list_latest(conn, "coder", None, None)
                 read.append([digest.session_id for digest in latest])
     assert read == [["x3"], ["x3"], ["x3", "x2"], ["x3", "x2"], ["x3", "x2", "x1"]]
 
 
 async def test_a_person_is_learned_from_however_busy_others_are(database: Database, settings: Settings) -> None:
-    with mock.patch.object(scope_digests, "MAX_SESSIONS", 4):
+    with mock.patch.object(digests, "MAX_SESSIONS", 4):
         async with database.transaction() as conn:
             for number in range(3):
                 await save_digest(database, conn, f"a{number}", ["look", "book"], number, "ada")
@@ -188,7 +188,7 @@ async def test_a_person_is_learned_from_however_busy_others_are(database: Databa
 
 async def test_what_is_kept_of_a_scope_does_not_grow_with_its_history(database: Database, settings: Settings) -> None:
     sizes = []
-    with mock.patch.object(scope_digests, "MAX_SESSIONS", 3):
+    with mock.patch.object(digests, "MAX_SESSIONS", 3):
         for night in range(4):
             async with database.transaction() as conn:
                 for number in range(3):
@@ -210,7 +210,7 @@ async def test_two_projects_share_a_procedure_and_part_again(
         with mock.patch.dict(PROJECTS, {session: project}):
             await save_digest(database, conn, session, calls, number)
 
-    with mock.patch.object(scope_digests, "MAX_SESSIONS", 6):
+    with mock.patch.object(digests, "MAX_SESSIONS", 6):
         async with database.transaction() as conn:
             for number in range(3):
                 await add(f"a{number}", "shop", ["look", "book"], number)

@@ -16,7 +16,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import DatabaseUnavailable, DiskFull
 from consolidator.jobs import ledger as ledger_module
-from consolidator.jobs.ledger import Ledger, Unit, heartbeat, mark_interrupted, record_progress
+from consolidator.jobs.ledger import MAX_ATTEMPTS, Ledger, Unit, heartbeat, mark_interrupted, record_progress
 from consolidator.jobs.nightly import Job, JobRunner
 from consolidator.jobs.retention import RetentionReport
 from consolidator.models.run import UnitKind
@@ -199,7 +199,7 @@ async def test_a_unit_that_kills_whoever_works_on_it_is_claimed_alone_and_given_
     one_worker = settings.model_copy(update={"workers": 1})
     claim_sizes: list[int] = []
     ledger = await start_ledger(database, one_worker, *names, owner=dead_owner_name())
-    for _ in range(settings.max_attempts):
+    for _ in range(MAX_ATTEMPTS):
         while (units := await ledger._claim_units(0)) and units[0].name != "u0":
             async with database.transaction() as conn:
                 await record_progress(conn, units, [unit.progress() for unit in units])

@@ -12,7 +12,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.jobs.merging import procedure_merge, scope_learning
 from consolidator.settings import Settings
-from consolidator.store.calls import digests, error_records, scope_digests
+from consolidator.store.calls import digests, error_records
 from tests.integration.conftest import OpenDatabase
 from tests.nights import booking_events, query_rows, run_next_night, workday_events
 from tests.support import log_events, read_memory
@@ -28,7 +28,7 @@ class Reads:
     """Counts the digests and error records that a merge reads, and notes the scopes that it learns."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.digests = self._count_rows(monkeypatch, scope_digests, "list_latest")
+        self.digests = self._count_rows(monkeypatch, digests, "list_latest")
         self.texts = self._count_rows(monkeypatch, digests, "get_terms")
         self.error_records = [
             self._count_rows(monkeypatch, error_records, function) for function in ("list_of_fingerprints", "get_each")
@@ -92,7 +92,7 @@ async def test_a_night_with_one_new_session_learns_its_project_alone(
 async def test_a_night_reads_as_much_however_long_the_history_is(
     fresh: OpenDatabase, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scope_digests, "MAX_SESSIONS", 8)
+    monkeypatch.setattr(digests, "MAX_SESSIONS", 8)
     read = []
     for count in (8, 3 * HISTORY):
         async with fresh() as database:

@@ -19,8 +19,7 @@ from consolidator.errors import Interrupted
 from consolidator.jobs import ledger
 from consolidator.jobs.consolidation import session_window
 from consolidator.jobs.consolidation.backfill import Backfill
-from consolidator.jobs.consolidation.manual_run import SessionFilter
-from consolidator.jobs.ledger import LostClaim, Unit, record_progress
+from consolidator.jobs.ledger import LostClaim, SessionFilter, Unit, record_progress
 from consolidator.jobs.nightly import JobRunner
 from consolidator.settings import Settings
 from consolidator.store.nights import runs

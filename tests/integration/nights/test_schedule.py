@@ -21,6 +21,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import DatabaseUnavailable, UsageError
 from consolidator.jobs import scheduler
+from consolidator.jobs.ledger import MAX_ATTEMPTS
 from consolidator.jobs.nightly import JobRunner
 from consolidator.jobs.scheduler import Service
 from consolidator.settings import Settings
@@ -304,11 +305,11 @@ async def test_a_night_that_dies_of_a_bug_again_and_again_is_given_up_and_told_u
         assert (run["status"], run["deaths"]) == ("failed", 1)
         assert run["error"].startswith("KeyError")
         assert secret not in run["error"]
-        for _ in range(2 * settings.max_attempts):
+        for _ in range(2 * MAX_ATTEMPTS):
             await service.run_due_jobs()
         with pytest.raises(KeyError):
             await JobRunner(database, settings).run_now("import")  # by hand, and once
-    assert attempts == settings.max_attempts + 1
+    assert attempts == MAX_ATTEMPTS + 1
     assert list(service.failures) == ["import"]
     assert service.failures["import"].startswith("import: KeyError")
     assert secret not in service.failures["import"]

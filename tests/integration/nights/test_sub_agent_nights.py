@@ -10,7 +10,7 @@ from consolidator import tool
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.jobs.consolidation.backfill import Backfill
-from consolidator.jobs.consolidation.manual_run import SessionFilter
+from consolidator.jobs.ledger import SessionFilter
 from consolidator.jobs.retention import prune
 from consolidator.models.payload import EventType
 from consolidator.runtime.turn.sub_agents import list_unfinished

@@ -12,8 +12,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import NotFound
 from consolidator.jobs.consolidation.backfill import Backfill
-from consolidator.jobs.consolidation.manual_run import SessionFilter
-from consolidator.jobs.ledger import Ledger
+from consolidator.jobs.ledger import Ledger, SessionFilter
 from consolidator.jobs.nightly import JobRunner
 from consolidator.process import owner_name
 from consolidator.service.log import erasure

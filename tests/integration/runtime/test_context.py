@@ -323,12 +323,12 @@ async def test_notes_stay_at_the_end_however_much_comes_after_them(database: Dat
     calls = [event for n in range(30) for event in call_and_result(f"c{n}", "read", {"path": f"{n}"}, "ok")]
     await log_events(database, "one", [user_message("Go.")])
     for notes in ("first \x00 note", "be kind \x00"):
-        await change_scratchpad(database, "one", ScratchpadEdit("replace", notes), limit=100)
+        await change_scratchpad(database, "one", ScratchpadEdit("replace", notes))
     await log_events(database, "one", calls)
     for strategy in STRATEGIES:
         last = (await build_test_context(database, strategy=strategy, last=10)).messages[-1]
         assert last == {"role": "user", "content": "<working_memory>\nbe kind \x00\n</working_memory>"}
-    await change_scratchpad(database, "one", ScratchpadEdit("replace", ""), limit=100)
+    await change_scratchpad(database, "one", ScratchpadEdit("replace", ""))
     assert "working" not in str((await build_test_context(database, last=10)).messages)
 
 
@@ -348,7 +348,7 @@ async def test_the_summary_is_folded_in_steps_and_continues_where_it_ended(datab
     await log_events(database, "one", [user_message("Go."), *calls])
     async with database.connection() as conn:
         assert await advance_history(conn, "one", limit=20) == 41
-        assert await advance_history(conn, "one", limit=100) == 0
+        assert await advance_history(conn, "one") == 0
         assert await advance_history(conn, "one") == 0
     await log_events(database, "one", call_and_result("z", "write", {}, "ok"))
     await fold_past(database)

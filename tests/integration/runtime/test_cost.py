@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import date, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -13,7 +13,7 @@ from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.llm.prices import calculate_cost
 from consolidator.runtime.session.budget import Purpose, Usage, plan_reserve, reserve_spend, settle_spend
-from consolidator.runtime.session.cost import COST_GROUPINGS, Cost, load_costs
+from consolidator.service.agents.costs import COST_GROUPINGS, Cost, load_costs
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.sessions.reruns import rerun_session
 from consolidator.testing import ModelServer
@@ -44,8 +44,7 @@ async def spend(
 
 async def costs_by(database: Database, what: str, **more: object) -> dict[str, Cost]:
     """Return what calls cost, by name; all of them under "all"."""
-    async with database.connection() as conn:
-        costs, total = await load_costs(conn, what, **more)  # type: ignore[arg-type]
+    costs, total = await load_costs(database, what, **more)  # type: ignore[arg-type]
     return {**{cost.name: cost for cost in costs}, "all": total}
 
 
@@ -94,9 +93,9 @@ async def test_costs_are_summed_by_whatever_people_ask(billed_sessions: Database
 
 
 async def test_costs_can_be_asked_of_a_part(billed_sessions: Database) -> None:
-    assert set(await costs_by(billed_sessions, "session", session="one")) == {"one", "all"}
+    assert set(await costs_by(billed_sessions, "session", session_id="one")) == {"one", "all"}
     assert set(await costs_by(billed_sessions, "session", agent="clerk")) == {"two", "all"}
-    assert set(await costs_by(billed_sessions, "session", since=date(2026, 3, 3))) == {"two", "all"}
+    assert set(await costs_by(billed_sessions, "session", since=datetime(2026, 3, 3, tzinfo=UTC))) == {"two", "all"}
     assert (await costs_by(billed_sessions, "session", agent="nobody"))["all"].calls == 0
     with pytest.raises(UsageError, match="cannot group costs by"):
         await costs_by(billed_sessions, "weather")
@@ -133,14 +132,14 @@ async def test_a_sessions_costs_are_what_its_cap_counts_sub_agents_and_branches_
         await rerun_session(database, agent.harness.settings, session.id)
         row = await session.info()
         for what in COST_GROUPINGS:
-            costs = await costs_by(database, what, session=session.id)
+            costs = await costs_by(database, what, session_id=session.id)
             total = costs.pop("all")
             assert total.cost == row.cost == sum(cost.cost for cost in costs.values())
             assert (total.input_tokens, total.output_tokens) == (row.input_tokens, row.output_tokens)
-        assert set(await costs_by(database, "session", session=session.id)) == {session.id, *children, "all"}
+        assert set(await costs_by(database, "session", session_id=session.id)) == {session.id, *children, "all"}
         plan = await plan_erasure(database, session=children[0])
         await erase_sessions(database, agent.harness.settings, plan, reason="asked to")
-        assert (await costs_by(database, "model", session=session.id))["all"].cost == row.cost
+        assert (await costs_by(database, "model", session_id=session.id))["all"].cost == row.cost
     shown = json.loads(run_cli("cost", "--session", session.id, "--json", environment=environment).stdout)
     assert Decimal(shown["total"]["cost"]) == row.cost
     await assert_invariants(database)

@@ -363,7 +363,7 @@ async def test_a_step_that_ends_in_time_is_finished_and_the_next_one_is_anothers
 async def test_the_look_for_due_sessions_reads_the_index_of_pending_ones(database: Database) -> None:
     from psycopg.types.json import Jsonb
 
-    from consolidator.store.turns import driving
+    from consolidator.store.turns import lease
 
     async with database.owner_connection() as conn:
         await conn.execute(
@@ -375,5 +375,5 @@ async def test_the_look_for_due_sessions_reads_the_index_of_pending_ones(databas
             "now": database.clock.now(), "machine": "m/", "tools": Jsonb([]), "has_model": True, "excluded": [],
             "limit": 4,
         }  # fmt: skip
-        plan = await (await conn.execute("explain " + driving._SQL["list_due"], values)).fetchall()
+        plan = await (await conn.execute("explain " + lease._SQL["list_due"], values)).fetchall()
     assert any("session_pending" in line for (line,) in plan), plan

@@ -11,8 +11,7 @@ from mcp import StdioServerParameters
 
 from consolidator.errors import UsageError
 from consolidator.runtime.tools import mcp_stdio, mcp_tools
-from consolidator.runtime.tools.mcp_process import McpServerProcess
-from consolidator.runtime.tools.mcp_stdio import ServerOutput
+from consolidator.runtime.tools.mcp_stdio import McpServerProcess, ServerOutput
 from consolidator.runtime.tools.tool import CallContext, Toolbox
 
 CALL = CallContext("call-7", "session-1")

@@ -45,12 +45,12 @@ async def test_the_agent_keeps_notes_that_every_later_request_ends_with(database
         writes("append", "- send"),
         writes("edit", "- looked", "- look"),
         writes("edit", "x", "nowhere"),
-        writes("append", "y" * 200),
+        writes("append", "y" * 8000),
         "Done.",
     ]
     async with (
         ModelServer(answers=answers) as server,
-        open_agent(database, server, builtin=["scratchpad"], scratchpad_max_chars=100) as agent,
+        open_agent(database, server, builtin=["scratchpad"]) as agent,
     ):
         session = await agent.open(KEY)
         await send_and_collect(session, "plan it")
@@ -59,9 +59,9 @@ async def test_the_agent_keeps_notes_that_every_later_request_ends_with(database
     assert server.requests[-1]["messages"][-1]["content"] == f"<working_memory>\n{notes.text}\n</working_memory>"
     answered = await results(database, session.id)
     assert [status for status, _ in answered] == ["ok", "ok", "ok", "error", "error"]
-    assert answered[0][1] == "The scratchpad has 13 of 100 characters."
+    assert answered[0][1] == "The scratchpad has 13 of 8,000 characters."
     assert "'nowhere' is nowhere in the scratchpad" in answered[3][1]
-    assert "would have 223 characters, and may have 100" in answered[4][1]
+    assert "would have 8,023 characters, and may have 8,000" in answered[4][1]
     log = await read_log(database, session.id)
     assert [event.principal for event in log if event.data.get("decision") == "scratchpad_set"] == ["agent"] * 3
     assert notes.seq == max(event.seq for event in log if event.data.get("decision") == "scratchpad_set")
@@ -84,10 +84,7 @@ async def test_of_concurrent_additions_none_is_lost(database: Database, settings
     async with ModelServer() as server, open_agent(database, server) as agent:
         session = await agent.open(KEY)
         await asyncio.gather(
-            *(
-                change_scratchpad(database, settings, session.id, ScratchpadEdit("append", f"- {number}"))
-                for number in range(8)
-            )
+            *(change_scratchpad(database, session.id, ScratchpadEdit("append", f"- {number}")) for number in range(8))
         )
         notes = await session.scratchpad()
     assert sorted(notes.text.splitlines()) == [f"- {number}" for number in range(8)]
@@ -157,11 +154,11 @@ async def test_only_who_may_write_changes_it(database: Database, settings: Setti
         session = await agent.open(KEY)
         await session.set_scratchpad("ours")
     phone = Viewer("phone", frozenset({"read"}), peer="ines")
-    assert (await read_scratchpad(database, settings, session.id, viewer=phone)).text == "ours"
+    assert (await read_scratchpad(database, session.id, viewer=phone)).text == "ours"
     with pytest.raises(Forbidden):
-        await change_scratchpad(database, settings, session.id, ScratchpadEdit("replace", "x"), viewer=phone)
+        await change_scratchpad(database, session.id, ScratchpadEdit("replace", "x"), viewer=phone)
     with pytest.raises(NotFound):
-        await read_scratchpad(database, settings, session.id, viewer=Viewer("tv", frozenset({"read"}), peer="mara"))
+        await read_scratchpad(database, session.id, viewer=Viewer("tv", frozenset({"read"}), peer="mara"))
 
 
 async def test_an_ended_session_keeps_it_as_it_is(database: Database) -> None:

@@ -19,7 +19,7 @@ from consolidator.models.session import SessionRow
 from consolidator.runtime.session.spawn_request import SpawnRequest
 from consolidator.runtime.turn import sessions as people
 from consolidator.runtime.turn.sub_agents import list_unfinished
-from consolidator.service.sessions import spawning
+from consolidator.service.sessions import children
 from consolidator.service.viewer import Viewer
 from consolidator.store.sessions import sessions
 from consolidator.testing import ModelServer, ScriptedReply
@@ -184,11 +184,11 @@ async def test_a_credential_that_may_only_read_spawns_nothing(database: Database
         session, request = await agent.open(KEY), SpawnRequest(task="sing")
         reader = Viewer("reader", frozenset({"read"}))
         with pytest.raises(Forbidden):
-            await spawning.spawn(agent.harness, session.id, request, call_id="spawn_1", viewer=reader)
+            await children.spawn(agent.harness, session.id, request, call_id="spawn_1", viewer=reader)
         stranger = Viewer("stranger", frozenset({"read", "write"}), agent="other")
         with pytest.raises(NotFound):
-            await spawning.spawn(agent.harness, session.id, request, call_id="spawn_1", viewer=stranger)
-        result = await spawning.spawn(agent.harness, session.id, request, call_id="spawn_1")
+            await children.spawn(agent.harness, session.id, request, call_id="spawn_1", viewer=stranger)
+        result = await children.spawn(agent.harness, session.id, request, call_id="spawn_1")
         assert await list_unfinished(database, session.id) == []
     assert result.text == "done: sing"
 

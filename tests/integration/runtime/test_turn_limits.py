@@ -10,7 +10,7 @@ import pytest
 from consolidator import Outcome, tool
 from consolidator.database import Database
 from consolidator.runtime.session.turn_limits import call_key
-from consolidator.runtime.tools.nesting import nesting_depth
+from consolidator.runtime.tools.tool import nesting_depth
 from consolidator.runtime.turn import sessions
 from consolidator.service.sessions.agents import change_agent
 from consolidator.testing import ModelServer, ScriptedReply

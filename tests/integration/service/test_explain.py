@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from consolidator.database import Database
-from consolidator.service.memory import session_summary
+from consolidator.service.sessions import state
 from tests.support import log_events, tool_call
 
 
 async def test_a_summary_tells_of_all_that_came_since_the_last_night(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_summary, "EVENTS_PER_READ", 2)
+    monkeypatch.setattr(state, "EVENTS_PER_READ", 2)
     await log_events(database, "s", [tool_call(f"c{n}", "Bash", {"command": "ls"}) for n in range(5)])
-    assert (await session_summary.summarize_session(database, "s"))["state"]["tools"] == {"Bash": 5}
+    assert (await state.summarize_session(database, "s"))["state"]["tools"] == {"Bash": 5}

@@ -7,8 +7,7 @@ from datetime import timedelta
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.models.memory_filter import FactFilter, MemoryScope
-from consolidator.service.memory.fact_chain import load_fact_chain
-from consolidator.service.memory.facts import correct_fact, forget_fact, list_facts
+from consolidator.service.memory.facts import correct_fact, forget_fact, list_facts, load_fact_chain
 from consolidator.service.memory.remember import remember
 from consolidator.settings import Settings
 from tests.integration.service.test_corrections import learn_from, single_fact

@@ -14,8 +14,7 @@ from consolidator.database import Database
 from consolidator.memory.recall.block import estimate_tokens
 from consolidator.models.event import NewEvent
 from consolidator.models.memory_filter import MemoryScope
-from consolidator.service.hooks.answers import answer_hook
-from consolidator.service.hooks.payload import HookCall, parse_hook
+from consolidator.service.hooks.payload import HookCall, answer_hook, parse_hook
 from consolidator.service.memory.brief import FAILURE_TOKENS, PROMPT_TOKENS, START_TOKENS
 from consolidator.service.memory.remember import remember
 from consolidator.settings import Settings

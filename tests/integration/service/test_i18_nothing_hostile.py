@@ -14,7 +14,7 @@ from consolidator.errors import UsageError
 from consolidator.memory.calls.harm_rules import FOREIGN_SOURCE
 from consolidator.models.memory_filter import MemoryScope, ProcedureFilter, SolutionFilter
 from consolidator.service.encoding import encode_json
-from consolidator.service.hooks.answers import answer_hook
+from consolidator.service.hooks.payload import answer_hook
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.facts import list_facts
 from consolidator.service.memory.procedures import list_procedures

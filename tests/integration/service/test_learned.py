@@ -14,8 +14,7 @@ from consolidator.jobs.retention import prune
 from consolidator.mcp_server.texts import learned_lines
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.steer import SteerCounts
-from consolidator.service.memory.learned import load_learned
-from consolidator.service.memory.learned_sections import list_sections
+from consolidator.service.memory.learned import list_sections, load_learned
 from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
 from consolidator.store.memory.learned import KINDS, LearnedNews, NightSumsRow, WaitingCountsRow

@@ -12,9 +12,8 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import InvalidCursor
-from consolidator.models.memory_filter import FactFilter, ProcedureFilter, SolutionFilter
-from consolidator.models.page import Page
-from consolidator.service.cursors import decode_cursor, encode_cursor
+from consolidator.models.memory_filter import FactFilter, Page, ProcedureFilter, SolutionFilter
+from consolidator.service.encoding import decode_cursor, encode_cursor
 from consolidator.service.memory.facts import list_facts, list_quarantined
 from consolidator.service.memory.procedures import list_procedures
 from consolidator.service.memory.rules import RULE_POSITION, list_rules

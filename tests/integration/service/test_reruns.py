@@ -135,12 +135,12 @@ async def test_what_people_changed_between_messages_is_changed_again(
     async with ModelServer(answers=answer) as server, open_agent(database, server, builtin=["tasks"]) as agent:
         session = await agent.open(KEY, system="Be brief.")
         await send_and_collect(session, "one")
-        await change_scratchpad(database, session.id, ScratchpadEdit("replace", "first note"), limit=1000)
+        await change_scratchpad(database, session.id, ScratchpadEdit("replace", "first note"))
         await start_task(database, session.id, "Fix the build")
         assert "A" in await send_and_collect(session, "two")
-        await change_scratchpad(database, session.id, ScratchpadEdit("append", "second note"), limit=1000)
+        await change_scratchpad(database, session.id, ScratchpadEdit("append", "second note"))
         assert "AB" in await send_and_collect(session, "finish it")
-        await change_scratchpad(database, session.id, ScratchpadEdit("replace", ""), limit=1000)
+        await change_scratchpad(database, session.id, ScratchpadEdit("replace", ""))
         assert await send_and_collect(session, "four") == "I see ."
         fork = await session.fork()
         await send_and_collect(fork, "five")

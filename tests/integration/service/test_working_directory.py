@@ -10,10 +10,9 @@ import pytest
 from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import MemoryScope
-from consolidator.service.hooks.answers import answer_hook
-from consolidator.service.hooks.payload import parse_hook
-from consolidator.service.log.working_directory import find_named_project, find_project
+from consolidator.service.hooks.payload import answer_hook, parse_hook
 from consolidator.service.memory.remember import remember
+from consolidator.service.scope import find_named_project, find_project
 from tests.support import log_events, user_message
 
 

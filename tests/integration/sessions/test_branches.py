@@ -33,7 +33,7 @@ from consolidator.runtime.turn.wake import wake_all
 from consolidator.service.sessions.branches import list_branches
 from consolidator.settings import Settings
 from consolidator.store.sessions import lineage, sessions
-from consolidator.store.turns import driving
+from consolidator.store.turns import lease
 from consolidator.testing import ModelServer, ScriptedReply
 from consolidator.testing.kill_points import interrupt_at, record_boundaries
 from tests import nights
@@ -334,7 +334,7 @@ async def release_all(database: Database) -> None:
 async def list_due(database: Database, settings: Settings) -> list[str]:
     """Return the sessions that a driver of another machine would take."""
     async with database.connection() as conn:
-        due = await driving.list_due(
+        due = await lease.list_due(
             conn, now=database.clock.now(), machine="elsewhere", tools=[], has_model=settings.model is not None,
             excluded=[], limit=10,
         )  # fmt: skip

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 import consolidator
-from consolidator.api.advice import ROUTES, find_route, name_routes
-from consolidator.api.problems import describe
+from consolidator.api.problems import ROUTES, describe, find_route, name_routes
 from consolidator.errors import NotFound
 
 # What only the owner of the machine does, there; texts that no error of a request has are among them.

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consolidator.errors import InvalidCursor
-from consolidator.service.cursors import decode_cursor, encode_cursor
+from consolidator.service.encoding import decode_cursor, encode_cursor
 
 
 @given(st.text(), st.text(), st.integers(min_value=-(2**62), max_value=2**62))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from consolidator.api.limits import Places, RequestRates
+from consolidator.api.guard import Places, RequestRates
 
 
 def test_a_burst_is_let_through_and_then_the_rate() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consolidator.api.limits import WrongTokens
+from consolidator.api.guard import WrongTokens
 
 
 class Seconds:

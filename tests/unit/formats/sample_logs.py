@@ -118,14 +118,6 @@ SAMPLES: dict[str, tuple[str, bool, list[Any]]] = {
                 "summary": {"max_reward": 1}}},
         ],
     ),
-    "locomo": (
-        "l.json",
-        False,
-        [
-            {"conversation": {"speaker_a": "A", "speaker_b": "B", "session_1_date_time": "1:56 pm on 8 May, 2023",
-             "session_1": [{"speaker": "A", "dia_id": "D1:1", "text": "hello", "blip_caption": "a cat"}]}},
-        ],
-    ),
     "claw0": (
         "k.jsonl",
         True,

@@ -7,8 +7,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from consolidator.formats import locomo
-from consolidator.formats.registry import recognise_format
+import pytest
+
+from benchmarks.harness import locomo
+from consolidator.errors import UsageError
+from consolidator.formats.registry import get_format, recognise_format
 from consolidator.models.payload import EventType
 from tests.unit.formats.format_logs import read_text, select_events, select_problems, select_sessions
 
@@ -73,8 +76,10 @@ def test_what_is_no_turn_is_told(tmp_path: Path) -> None:
 def test_a_dialogue_is_recognised(tmp_path: Path) -> None:
     path = tmp_path / "talk.json"
     path.write_text(json.dumps(dialogue()))
-    assert recognise_format(path) is not None
-    assert getattr(recognise_format(path), "NAME", "") == "locomo"
+    assert locomo.recognises(path, path.read_bytes())
+    assert recognise_format(path) is None
+    with pytest.raises(UsageError, match="the benchmarks read it"):
+        get_format("locomo")
 
 
 def test_times_that_say_nothing_are_none() -> None:

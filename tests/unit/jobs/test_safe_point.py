@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from consolidator.jobs.consolidation.safe_point import find_safe_point, find_window_end
+from consolidator.jobs.consolidation.session_window import find_safe_point, find_window_end
 from consolidator.models.event import Event, NewEvent
 from consolidator.models.payload import EventType
 from tests.conftest import NOON

@@ -59,8 +59,6 @@ async def test_a_fetched_vocabulary_is_kept_where_it_is_looked_for(
     path = await fetch_vocabulary(Settings(home=tmp_path, tokenizer_url=f"{url}/right"))
     assert path.parent == tmp_path / "tokenizer"
     assert path.read_bytes() == CONTENT
-    elsewhere = Settings(home=tmp_path, tokenizer_url=f"{url}/right", tokenizer_dir=tmp_path / "other")
-    assert (await fetch_vocabulary(elsewhere)).parent == tmp_path / "other"
 
 
 @pytest.mark.parametrize(("page", "said"), [("/wrong", "sent 6 bytes that are not"), ("/none", "cannot be fetched")])

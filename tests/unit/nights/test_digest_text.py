@@ -10,7 +10,7 @@ from consolidator.models.fact import FactRow
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.steer import SteerCounts
 from consolidator.service.memory.rules import RuleProposal
-from consolidator.service.nights.digest_text import MAX_CHARS, MAX_LINES, NightDigest, compose_digest
+from consolidator.service.nights.night_digest import MAX_CHARS, MAX_LINES, NightDigest, compose_digest
 from consolidator.store.memory.learned import FailedAgainRow, LearnedNews, WaitingCountsRow
 from tests.conftest import NOON
 

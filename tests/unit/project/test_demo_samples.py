@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from consolidator.demo import logs
-from consolidator.demo.story import SECRET, story_start
+from consolidator.demo.story import story_start
 from consolidator.formats.base import ForeignEvent, ForeignSession, Problem, Skipped
 from consolidator.formats.registry import get_format, recognise_format
 from release.demo_logs import writer
@@ -17,6 +17,7 @@ from release.demo_logs.script import AGENTS, load_samples, parse_script
 
 START = datetime(2026, 2, 2, tzinfo=UTC)
 ALL = timedelta(days=28)
+SECRET = "fl_stg_T9x2LmQ8vR4nKc7WbZ1yHd63"  # typed by a person and used in commands of the samples
 
 
 def write_and_read_logs(folder: Path, until: timedelta = ALL) -> dict[str, str]:

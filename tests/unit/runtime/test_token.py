@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from consolidator.service.bearer import TOKEN_FILE, load_token
+from consolidator.service.credentials import TOKEN_FILE, load_token
 
 
 def test_a_token_is_made_once_and_is_the_owners_alone(tmp_path: Path) -> None:

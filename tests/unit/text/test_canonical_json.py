@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from consolidator.database.jsonb import dumps, dumps_canonical
 from consolidator.models.payload import EventType
-from consolidator.store.log.hash_chain import canonical_json, hash_canonical, hash_content
+from consolidator.store.log.seals import canonical_json, hash_canonical, hash_content
 
 _TEXTS = st.text(st.characters(exclude_categories=[]) | st.sampled_from("\x00\ud800\ue000\\/\"'é1eE+-"), max_size=8)
 _LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | _TEXTS | st.sampled_from([1e22, -0.0, 1e-7, 10**30])

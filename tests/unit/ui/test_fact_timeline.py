@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from consolidator.models.fact import UNKNOWN_START
-from consolidator.models.supersession import ChainedFactRow, FactVersionRow
+from consolidator.models.fact import UNKNOWN_START, ChainedFactRow, FactVersionRow
 from consolidator.ui.fact_timeline import LEFT, RIGHT, WIDTH, believed_spans, draw_timeline, list_rewordings
 from tests.conftest import NOON
 
