@@ -1,0 +1,159 @@
+"""Read Copilot CLI's sessions: one events.jsonl a session, events of {type, data, id, parentId, timestamp}.
+
+A person's word is the content of a user.message that names no other source: what skills, autopilot and other agents
+send says so (`source`, `isAutopilotContinuation`, `agentId`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from consolidator.formats.base import Item, Skipped
+from consolidator.formats.common.content import extract_text
+from consolidator.formats.common.drafts import (
+    Draft,
+    draft_answer,
+    draft_call,
+    draft_harness,
+    draft_result,
+    draft_thought,
+    draft_words,
+    text_of,
+)
+from consolidator.formats.common.jsonl import parse_head, read_objects
+from consolidator.formats.common.log_files import find_files
+from consolidator.formats.common.records import Conversation, RecordForm, kinds
+from consolidator.models.payload import EventType
+
+NAME = "copilot"
+_EVENTS = "events.jsonl"
+_SILENT = kinds("""
+    session.start session.resume session.idle session.title_changed session.info session.warning session.mode_changed
+    session.plan_changed session.workspace_file_changed session.handoff session.truncation session.shutdown
+    session.context_changed session.usage_info session.usage_checkpoint session.compaction_start session.task_complete
+    session.remote_steerable_changed session.tools_updated session.todos_changed session.permissions_changed
+    session.custom_notification session.skills_loaded session.background_tasks_changed session.mcp_servers_loaded
+    session.custom_agents_updated session.mcp_server_status_changed session.extensions_loaded assistant.turn_start
+    assistant.turn_end assistant.intent assistant.usage assistant.idle tool.execution_progress system.message
+    tool.execution_partial_result system.notification subagent.started subagent.completed subagent.failed
+    subagent.selected subagent.deselected skill.invoked hook.start hook.end permission.requested permission.completed
+    user_input.requested user_input.completed elicitation.requested elicitation.completed pending_messages.modified
+    session.auto_mode_resolved model.call_start model.call_finished model.call_failure session.managed_settings_resolved
+    exit_plan_mode.requested exit_plan_mode.completed command.queued command.execute command.completed
+    """)
+_FORM = RecordForm(NAME, silent=_SILENT)
+_EXIT = re.compile(r"\n?<(?:shell [^<>\n]{0,80} |command )?exited with exit code (-?\d{1,10})>\s*\Z")
+
+
+def files(path: Path) -> Iterator[Path]:
+    """Yield the sessions at or below `path`."""
+    yield from (file for file in find_files(path, _EVENTS) if file == path or file.name == _EVENTS)
+
+
+def recognises(path: Path, head: bytes) -> bool:
+    """Check the first lines for an event with data and a parent."""
+    return any(
+        isinstance(line.get("data"), dict) and "parentId" in line and "." in str(line.get("type"))
+        for line in parse_head(head)
+    )
+
+
+def read(path: Path, root: Path) -> Iterator[Item]:
+    """Read one session as a stream."""
+    yield from _FORM.read(read_objects(path), _Session(path).draft)
+
+
+class _Session:
+    """Drafts the events of one file; keeps the calls that were asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self._session = Conversation(path.parent.name if path.name == _EVENTS else path.stem)
+        self._tools: dict[str, str] = {}  # by id of a call
+        self._model: Any = None
+
+    def draft(self, event: dict[str, Any]) -> Iterator[Conversation | Draft | Skipped]:
+        """Yield what an event says."""
+        kind, data = text_of(event.get("type")), event.get("data")
+        data = data if isinstance(data, dict) else {}
+        agent_id = event.get("agentId")
+        if kind == "session.start":
+            context = data.get("context")
+            context = context if isinstance(context, dict) else {}
+            self._model = data.get("selectedModel")
+            self._session = Conversation(
+                extract_text(data.get("sessionId")) or self._session.origin,
+                cwd=context.get("cwd"),
+                time=data.get("startTime"),
+                model=self._model,
+                version=data.get("copilotVersion"),
+                branch=context.get("branch"),
+            )
+        elif kind == "session.model_change":
+            yield Skipped(kind)
+            if self._model not in (None, data.get("newModel")):
+                yield EventType.POLICY_DECISION, {"decision": "model_routed", "model": data.get("newModel")}
+            self._model = data.get("newModel")
+        origin = self._session.origin
+        is_sub = isinstance(agent_id, str) and agent_id != ""
+        yield (
+            Conversation(f"{origin}/{agent_id}", self._session.cwd, kind="sub-agent", parent=origin)
+            if is_sub
+            else (self._session)
+        )
+        if kind == "user.message":
+            yield Skipped(kind)
+            is_persons = not is_sub and data.get("source") in (None, "user") and isinstance(data.get("content"), str)
+            is_persons = is_persons and not data.get("isAutopilotContinuation")
+            yield from draft_words(data["content"]) if is_persons else draft_harness(data.get("content"))
+        elif kind.startswith(("assistant.", "tool.")):
+            yield from self._draft_work(kind, data)
+        elif kind == "session.error":
+            yield EventType.ERROR, {"message": extract_text(data.get("message"))}
+        elif kind == "abort":
+            yield EventType.POLICY_DECISION, {"decision": "turn_interrupted", "reason": data.get("reason")}
+        elif kind == "session.compaction_complete":
+            yield EventType.POLICY_DECISION, {"decision": "compaction", "summary": data.get("summaryContent")}
+
+    def _draft_work(self, kind: str, data: dict[str, Any]) -> Iterator[Draft | Skipped]:
+        if kind == "assistant.message":
+            yield Skipped(kind)
+            yield from draft_thought(data.get("reasoningText"), data.get("model"))
+            yield from draft_answer(data.get("content"), data.get("model"))
+            requests = data.get("toolRequests")
+            for request in requests if isinstance(requests, list) else ():
+                if isinstance(request, dict):
+                    yield self._call(request.get("toolCallId"), request.get("name"), request.get("arguments"))
+        elif kind == "assistant.reasoning":
+            yield Skipped(kind)
+            yield from draft_thought(data.get("content"))
+        elif kind in ("tool.execution_start", "tool.user_requested"):
+            yield Skipped(kind)
+            if text_of(data.get("toolCallId")) not in self._tools:
+                yield self._call(data.get("toolCallId"), data.get("toolName"), data.get("arguments"))
+        elif kind == "tool.execution_complete":
+            yield self._result(data)
+
+    def _call(self, call_id: Any, tool: Any, arguments: Any) -> Draft:
+        self._tools[text_of(call_id)] = text_of(tool)
+        return draft_call(call_id, tool, arguments)
+
+    def _result(self, data: dict[str, Any]) -> Draft:
+        result, error, shell = (data.get(name) for name in ("result", "error", "shellExecution"))
+        content = result.get("content") if isinstance(result, dict) else result
+        code = shell.get("exitCode") if isinstance(shell, dict) else None
+        text = extract_text(content)
+        if match := _EXIT.search(text):
+            text, code = text[: match.start()], int(match[1]) if code is None else code
+        message = error.get("message") if isinstance(error, dict) else error
+        is_denied = isinstance(error, dict) and error.get("code") in ("rejected", "denied")
+        return draft_result(
+            data.get("toolCallId"),
+            self._tools.get(text_of(data.get("toolCallId"))),
+            "\n".join(part for part in (text, extract_text(message)) if part),
+            failed=data.get("success") is False,
+            reason="rejected" if is_denied else None,
+            exit_code=code,
+        )
