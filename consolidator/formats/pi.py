@@ -14,8 +14,8 @@ from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemName, Problem, Skipped
+from consolidator.formats.common import drafts
 from consolidator.formats.common.content import extract_text, split_message
-from consolidator.formats.common.drafts import draft_words
 from consolidator.formats.common.fields import fit_payload, occurred_at_field
 from consolidator.formats.common.jsonl import parse_head, read_objects, read_typed
 from consolidator.formats.common.log_files import find_files
@@ -237,7 +237,7 @@ def _draft_message(message: Mapping[str, Any]) -> Drafts:
     role, text = message.get("role"), extract_text(message.get("content"))
     if role == "user":
         typed, other = split_message(message.get("content"))
-        yield from draft_words(typed, other, names=_WRAPPERS, only_before=True)
+        yield from drafts.words(typed, other, names=_WRAPPERS, only_before=True)
     elif role == "assistant":
         yield from _draft_answer(message)
     elif role == "toolResult":

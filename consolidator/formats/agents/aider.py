@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import Item, Skipped
-from consolidator.formats.common.drafts import Draft, draft_answer, draft_harness
+from consolidator.formats.common import drafts
 from consolidator.formats.common.log_files import find_files, open_log, read_whole
-from consolidator.formats.common.records import Conversation, RecordForm, Records
+from consolidator.formats.common.records import Conversation, RecordForm, Records, Statements
 from consolidator.models.payload import EventType
 
 NAME = "aider"
@@ -41,16 +41,16 @@ def read(path: Path, root: Path) -> Iterator[Item]:
     inputs = _read_inputs(path.with_name(_INPUTS))
     folder = path.resolve().parent
 
-    def draft(block: dict[str, Any]) -> Iterator[Conversation | Draft | Skipped]:
+    def draft(block: dict[str, Any]) -> Statements:
         yield Conversation(f"{folder.as_posix()}#{block['session']}", cwd=str(folder), time=block["time"])
         text = block["text"].strip("\n")
         if block["kind"] == "user":
             yield Skipped("user")
             is_persons = text.strip() in inputs and not text.startswith(("/", "!"))
-            yield from [(EventType.USER_MESSAGE, {"text": text})] if is_persons else draft_harness(text)
+            yield from [(EventType.USER_MESSAGE, {"text": text})] if is_persons else drafts.harness(text)
         elif block["kind"] == "answer":
             yield Skipped("blank")
-            yield from draft_answer(text)
+            yield from drafts.answer(text)
 
     yield from _FORM.read(_read_blocks(path), draft)
 

@@ -13,20 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import Item, Problem, Skipped
+from consolidator.formats.common import drafts
 from consolidator.formats.common.content import extract_text
-from consolidator.formats.common.drafts import (
-    Draft,
-    draft_answer,
-    draft_call,
-    draft_harness,
-    draft_result,
-    draft_thought,
-    split_output,
-    text_of,
-)
 from consolidator.formats.common.json_members import read_json, read_members, read_note
 from consolidator.formats.common.log_files import find_files
-from consolidator.formats.common.records import Conversation, RecordForm, Records
+from consolidator.formats.common.records import Conversation, RecordForm, Records, Statements
 from consolidator.models.payload import EventType
 
 NAME = "cline"
@@ -101,16 +92,17 @@ class _Task:
         self._has_elements = any("<user_input" in str(m.get("content")) for m in messages if isinstance(m, dict))
         yield from enumerate(messages, start=1)
 
-    def draft(self, message: dict[str, Any]) -> Iterator[Conversation | Draft | Skipped]:
+    def draft(self, message: dict[str, Any]) -> Statements:
         """Yield what a message says."""
         role, content = message.get("role"), message.get("content")
         if role not in ("user", "assistant"):
             return
         self._number += 1
-        blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
-        blocks = [block for block in blocks if isinstance(block, dict)]
+        blocks = drafts.objects_of(content if isinstance(content, list) else [{"type": "text", "text": content}])
         if self._session is None:
-            self._session = self._find_session(message, "\n".join(text_of(block.get("text")) for block in blocks))
+            self._session = self._find_session(
+                message, "\n".join(drafts.text_of(block.get("text")) for block in blocks)
+            )
         yield Skipped(str(role))
         yield self._session
         if role == "assistant":
@@ -119,42 +111,41 @@ class _Task:
         else:
             yield from self._draft_user(blocks, message)
 
-    def _draft_answer(self, block: dict[str, Any], message: dict[str, Any]) -> Iterator[Draft]:
-        info = message.get("modelInfo")
-        kind, model = block.get("type"), info.get("modelId") if isinstance(info, dict) else None
+    def _draft_answer(self, block: dict[str, Any], message: dict[str, Any]) -> drafts.Drafts:
+        kind, model = block.get("type"), drafts.object_of(message.get("modelInfo")).get("modelId")
         if kind == "tool_use":
-            self._tools[text_of(block.get("id"))] = text_of(block.get("name"))
-            self._open.append((text_of(block.get("id")), text_of(block.get("name"))))
-            yield draft_call(block.get("id"), block.get("name"), block.get("input"))
+            self._tools[drafts.text_of(block.get("id"))] = drafts.text_of(block.get("name"))
+            self._open.append((drafts.text_of(block.get("id")), drafts.text_of(block.get("name"))))
+            yield drafts.call(block.get("id"), block.get("name"), block.get("input"))
         elif kind in ("thinking", "reasoning"):
-            yield from draft_thought(block.get("thinking") or block.get("text"), model)
+            yield from drafts.thought(block.get("thinking") or block.get("text"), model)
         elif kind == "text":
-            text = text_of(block.get("text"))
+            text = drafts.text_of(block.get("text"))
             call = next(
                 (c for c in _XML_CALL.finditer(text) if c[1] not in ("environment_details", "task_progress")), None
             )
-            yield from draft_answer(text[: call.start()] if call else text, model)
+            yield from drafts.answer(text[: call.start()] if call else text, model)
             if call:
                 call_id = f"{self._number}/{len(self._open)}"
                 self._open.append((call_id, call[1]))
-                yield draft_call(call_id, call[1], dict(_XML_ARGUMENT.findall(call[2])))
+                yield drafts.call(call_id, call[1], dict(_XML_ARGUMENT.findall(call[2])))
 
-    def _draft_user(self, blocks: list[dict[str, Any]], message: dict[str, Any]) -> Iterator[Draft]:
+    def _draft_user(self, blocks: list[dict[str, Any]], message: dict[str, Any]) -> drafts.Drafts:
         results = [block for block in blocks if block.get("type") in ("tool_result", "tool-result")]
-        texts = [text_of(block.get("text")) for block in blocks if block.get("type") == "text"]
+        texts = [drafts.text_of(block.get("text")) for block in blocks if block.get("type") == "text"]
         for block in results:
-            call_id = text_of(block.get("tool_use_id") or block.get("toolUseId"))
+            call_id = drafts.text_of(block.get("tool_use_id") or block.get("toolUseId"))
             is_error = block.get("is_error") if isinstance(block.get("is_error"), bool) else None
             yield from self._draft_result(
                 call_id, self._tools.get(call_id), extract_text(block.get("content")), is_error
             )
         if results:
             self._open.clear()
-            yield from draft_harness("\n".join(texts))
+            yield from drafts.harness("\n".join(texts))
         elif texts and (header := _RESULT.match(texts[0])):
             # All that follows is the result: a file's text may hold whatever Cline writes, too.
             own = [text for text in texts[1:] if not text.startswith("<environment_details>")]
-            content = "\n".join(filter(None, (texts[0][header.end() :], *own)))
+            content = drafts.join(texts[0][header.end() :], *own)
             call_id, tool = self._open[0] if self._open else (f"{self._number}/result", header[1])
             self._open.clear()
             yield from self._draft_result(call_id, tool, content, None)
@@ -163,26 +154,26 @@ class _Task:
             for text in texts:
                 yield from self._draft_words(text, message)
 
-    def _draft_words(self, text: str, message: dict[str, Any]) -> Iterator[Draft]:
+    def _draft_words(self, text: str, message: dict[str, Any]) -> drafts.Drafts:
         """Yield a person's words, where a text of a message without results begins with the element for them."""
         words = _find_words(text) if self._is_lead and not message.get("metadata") else None
         if words is None and self._is_new and self._is_lead and not self._has_elements and not message.get("metadata"):
             words = (text, "") if not text.startswith(("[", "<", "The user ")) else None
         if words is None:
-            yield from draft_harness(text)
+            yield from drafts.harness(text)
             return
-        yield from draft_harness(words[1])
+        yield from drafts.harness(words[1])
         if words[0].strip():
             yield EventType.USER_MESSAGE, {"text": words[0].strip()}
 
-    def _draft_result(self, call_id: str, tool: str | None, content: str, is_error: bool | None) -> Iterator[Draft]:
+    def _draft_result(self, call_id: str, tool: str | None, content: str, is_error: bool | None) -> drafts.Drafts:
         words = _find_words(content) if tool in _ASKING and self._is_lead else None
         status = _STATUS.match(content)
-        output, code = split_output(content[status.end() :] if status else content)
+        output, code = drafts.split_output(content[status.end() :] if status else content)
         code = int(status[1]) if status and status[1] else code
         is_denied = _DENIED in content[:200]
         failed = True if is_denied or content.lstrip().startswith(_FAILURES) else is_error
-        yield draft_result(
+        yield drafts.result(
             call_id, tool, output, failed=failed, reason="rejected" if is_denied else None, exit_code=code
         )
         if words is not None and words[0].strip() and not words[1].strip():
@@ -194,7 +185,7 @@ class _Task:
         name = self._path.name.removesuffix(_MESSAGES) if self._is_new else folder.name or self._path.stem
         beside = [read_note(folder / "history_item.json"), read_note(folder / f"{name}.json")]
         history = read_note(folder.parent.parent / "state" / "taskHistory.json").get("items", [])
-        beside += [item for item in history if isinstance(item, dict) and item.get("id") == name]
+        beside += [item for item in drafts.objects_of(history) if item.get("id") == name]
         known = next((item for item in beside if item), {})
         told = _DIRECTORY.search(text)
         cwd = next((known[key] for key in ("cwd", "workspace", "cwdOnTaskInitialization") if known.get(key)), None)

@@ -12,20 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import Item, Skipped
+from consolidator.formats.common import drafts
 from consolidator.formats.common.content import extract_text
-from consolidator.formats.common.drafts import (
-    Draft,
-    draft_answer,
-    draft_call,
-    draft_harness,
-    draft_result,
-    draft_thought,
-    draft_words,
-    text_of,
-)
 from consolidator.formats.common.jsonl import parse_head, read_objects
 from consolidator.formats.common.log_files import find_files
-from consolidator.formats.common.records import Conversation, RecordForm, kinds
+from consolidator.formats.common.records import Conversation, RecordForm, Statements, kinds
 from consolidator.models.payload import EventType
 
 NAME = "copilot"
@@ -74,14 +65,12 @@ class _Session:
         self._tools: dict[str, str] = {}  # by id of a call
         self._model: Any = None
 
-    def draft(self, event: dict[str, Any]) -> Iterator[Conversation | Draft | Skipped]:
+    def draft(self, event: dict[str, Any]) -> Statements:
         """Yield what an event says."""
-        kind, data = text_of(event.get("type")), event.get("data")
-        data = data if isinstance(data, dict) else {}
+        kind, data = drafts.text_of(event.get("type")), drafts.object_of(event.get("data"))
         agent_id = event.get("agentId")
         if kind == "session.start":
-            context = data.get("context")
-            context = context if isinstance(context, dict) else {}
+            context = drafts.object_of(data.get("context"))
             self._model = data.get("selectedModel")
             self._session = Conversation(
                 extract_text(data.get("sessionId")) or self._session.origin,
@@ -105,9 +94,9 @@ class _Session:
         )
         if kind == "user.message":
             yield Skipped(kind)
-            is_persons = not is_sub and data.get("source") in (None, "user") and isinstance(data.get("content"), str)
+            is_persons = not is_sub and data.get("source") in (None, "user")
             is_persons = is_persons and not data.get("isAutopilotContinuation")
-            yield from draft_words(data["content"]) if is_persons else draft_harness(data.get("content"))
+            yield from drafts.message(data.get("content"), is_persons=is_persons)
         elif kind.startswith(("assistant.", "tool.")):
             yield from self._draft_work(kind, data)
         elif kind == "session.error":
@@ -117,41 +106,38 @@ class _Session:
         elif kind == "session.compaction_complete":
             yield EventType.POLICY_DECISION, {"decision": "compaction", "summary": data.get("summaryContent")}
 
-    def _draft_work(self, kind: str, data: dict[str, Any]) -> Iterator[Draft | Skipped]:
+    def _draft_work(self, kind: str, data: dict[str, Any]) -> Statements:
         if kind == "assistant.message":
             yield Skipped(kind)
-            yield from draft_thought(data.get("reasoningText"), data.get("model"))
-            yield from draft_answer(data.get("content"), data.get("model"))
-            requests = data.get("toolRequests")
-            for request in requests if isinstance(requests, list) else ():
-                if isinstance(request, dict):
-                    yield self._call(request.get("toolCallId"), request.get("name"), request.get("arguments"))
+            yield from drafts.thought(data.get("reasoningText"), data.get("model"))
+            yield from drafts.answer(data.get("content"), data.get("model"))
+            for request in drafts.objects_of(data.get("toolRequests")):
+                yield self._call(request.get("toolCallId"), request.get("name"), request.get("arguments"))
         elif kind == "assistant.reasoning":
             yield Skipped(kind)
-            yield from draft_thought(data.get("content"))
+            yield from drafts.thought(data.get("content"))
         elif kind in ("tool.execution_start", "tool.user_requested"):
             yield Skipped(kind)
-            if text_of(data.get("toolCallId")) not in self._tools:
+            if drafts.text_of(data.get("toolCallId")) not in self._tools:
                 yield self._call(data.get("toolCallId"), data.get("toolName"), data.get("arguments"))
         elif kind == "tool.execution_complete":
             yield self._result(data)
 
-    def _call(self, call_id: Any, tool: Any, arguments: Any) -> Draft:
-        self._tools[text_of(call_id)] = text_of(tool)
-        return draft_call(call_id, tool, arguments)
+    def _call(self, call_id: Any, tool: Any, arguments: Any) -> drafts.Draft:
+        self._tools[drafts.text_of(call_id)] = drafts.text_of(tool)
+        return drafts.call(call_id, tool, arguments)
 
-    def _result(self, data: dict[str, Any]) -> Draft:
-        result, error, shell = (data.get(name) for name in ("result", "error", "shellExecution"))
-        content = result.get("content") if isinstance(result, dict) else result
-        code = shell.get("exitCode") if isinstance(shell, dict) else None
-        text = extract_text(content)
+    def _result(self, data: dict[str, Any]) -> drafts.Draft:
+        result, error = data.get("result"), data.get("error")
+        code = drafts.object_of(data.get("shellExecution")).get("exitCode")
+        text = extract_text(result.get("content") if isinstance(result, dict) else result)
         if match := _EXIT.search(text):
             text, code = text[: match.start()], int(match[1]) if code is None else code
         message = error.get("message") if isinstance(error, dict) else error
-        is_denied = isinstance(error, dict) and error.get("code") in ("rejected", "denied")
-        return draft_result(
+        is_denied = drafts.object_of(error).get("code") in ("rejected", "denied")
+        return drafts.result(
             data.get("toolCallId"),
-            self._tools.get(text_of(data.get("toolCallId"))),
+            self._tools.get(drafts.text_of(data.get("toolCallId"))),
             "\n".join(part for part in (text, extract_text(message)) if part),
             failed=data.get("success") is False,
             reason="rejected" if is_denied else None,

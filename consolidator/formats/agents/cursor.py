@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import Item, Skipped
+from consolidator.formats.common import drafts
 from consolidator.formats.common.content import split_message
-from consolidator.formats.common.drafts import BLOCKS, Draft, draft_answer, draft_call, draft_harness, draft_words
 from consolidator.formats.common.json_members import read_note
 from consolidator.formats.common.jsonl import parse_head, read_objects
 from consolidator.formats.common.log_files import find_files
-from consolidator.formats.common.records import Conversation, RecordForm
+from consolidator.formats.common.records import Conversation, RecordForm, Statements
 
 NAME = "cursor"
 _FOLDER = "agent-transcripts"
@@ -59,11 +59,10 @@ def read(path: Path, root: Path) -> Iterator[Item]:
     )
     number = 0
 
-    def draft(line: dict[str, Any]) -> Iterator[Conversation | Draft | Skipped]:
+    def draft(line: dict[str, Any]) -> Statements:
         nonlocal number
         number += 1
-        message = line.get("message")
-        content = message.get("content") if isinstance(message, dict) else None
+        content = drafts.object_of(line.get("message")).get("content")
         if line.get("role") == "user":
             yield Skipped("user")
             yield session
@@ -74,29 +73,29 @@ def read(path: Path, root: Path) -> Iterator[Item]:
             for position, block in enumerate(content if isinstance(content, list) else [content]):
                 kind = block.get("type") if isinstance(block, dict) else "text"
                 if isinstance(block, dict) and kind == "tool_use":
-                    yield draft_call(block.get("id") or f"{number}/{position}", block.get("name"), block.get("input"))
+                    yield drafts.call(block.get("id") or f"{number}/{position}", block.get("name"), block.get("input"))
                 elif kind == "text":
-                    yield from draft_answer(block)
+                    yield from drafts.answer(block)
 
     yield from _FORM.read(read_objects(path), draft)
 
 
-def _draft_user(content: Any, *, is_sub: bool) -> Iterator[Draft]:
+def _draft_user(content: Any, *, is_sub: bool) -> drafts.Drafts:
     typed, other = split_message(content)
     query = _QUERY.search(typed)
     if is_sub or not typed.strip():
-        yield from draft_harness("\n".join(filter(None, (typed, other))))
+        yield from drafts.harness(drafts.join(typed, other))
     elif query:
         # Before it stands what was attached, and may hold the tag: in elements, the last of them closed.
         start = typed.rfind("<user_query>", 0, query.end(1))
         before, words = typed[:start].strip(), typed[start + len("<user_query>") : query.end(1)].strip()
         is_certain = not before or _CLOSING.search(before) is not None
         words, before = (words, before) if is_certain else ("", typed)
-        yield from draft_words(words, "\n".join(filter(None, (before, other))))
+        yield from drafts.words(words, drafts.join(before, other))
     elif _ELEMENT.match(typed) or "<user_query>" in typed:
-        yield from draft_harness(typed)
+        yield from drafts.harness(typed)
     else:
-        yield from draft_words(typed, other, names=BLOCKS)
+        yield from drafts.words(typed, other, names=drafts.BLOCKS)
 
 
 def _find_directory(path: Path) -> str | None:

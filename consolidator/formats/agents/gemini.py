@@ -14,12 +14,12 @@ from typing import Any
 
 from consolidator.formats.agents.google_parts import draft_parts, draft_response, split_prompt
 from consolidator.formats.base import Item, Problem, Skipped
+from consolidator.formats.common import drafts
 from consolidator.formats.common.content import extract_text
-from consolidator.formats.common.drafts import Draft, draft_call, draft_thought, draft_words
 from consolidator.formats.common.json_members import read_json, read_note
 from consolidator.formats.common.jsonl import read_objects
 from consolidator.formats.common.log_files import find_files, open_log
-from consolidator.formats.common.records import Conversation, RecordForm, Records
+from consolidator.formats.common.records import Conversation, RecordForm, Records, Statements
 from consolidator.models.payload import EventType
 
 NAME = "gemini"
@@ -114,49 +114,41 @@ def _replay(path: Path, header: dict[str, Any]) -> Records:
     yield from kept.values()
 
 
-def _draft(
-    record: dict[str, Any], conversation: Conversation, submitted: set[str] | None
-) -> Iterator[Conversation | Draft | Skipped]:
+def _draft(record: dict[str, Any], conversation: Conversation, submitted: set[str] | None) -> Statements:
     kind = record.get("type")
     if kind in ("user", "gemini", "model", "error"):
         yield conversation
     if kind == "user":
         yield from _draft_user(record, conversation, submitted)
     elif kind in ("gemini", "model"):
-        thoughts = record.get("thoughts")
-        for thought in thoughts if isinstance(thoughts, list) else ():
-            if isinstance(thought, dict):
-                text = "\n".join(extract_text(thought.get(name)) for name in ("subject", "description"))
-                yield from draft_thought(text.strip(), record.get("model"))
+        for thought in drafts.objects_of(record.get("thoughts")):
+            text = drafts.join(*(extract_text(thought.get(name)) for name in ("subject", "description")))
+            yield from drafts.thought(text, record.get("model"))
         usage = record.get("tokens")
         for event_type, values in draft_parts(record.get("content"), record.get("model")):
             yield event_type, {**values, "usage": usage} if event_type is EventType.ASSISTANT_RESPONSE else values
             usage = None if event_type is EventType.ASSISTANT_RESPONSE else usage
-        calls = record.get("toolCalls")
-        for call in calls if isinstance(calls, list) else ():
-            if isinstance(call, dict):
-                yield from _draft_call(call)
+        for call in drafts.objects_of(record.get("toolCalls")):
+            yield from _draft_call(call)
         yield Skipped("gemini")
     elif kind == "error":
         yield EventType.ERROR, {"message": extract_text(record.get("content"))}
 
 
-def _draft_user(
-    record: dict[str, Any], conversation: Conversation, submitted: set[str] | None
-) -> Iterator[Draft | Skipped]:
+def _draft_user(record: dict[str, Any], conversation: Conversation, submitted: set[str] | None) -> Statements:
     shown = record.get("displayContent")
     typed, other = split_prompt(record.get("content"))
     if shown is not None:
-        typed, other = split_prompt(shown)[0], "\n".join(filter(None, (typed, other)))
+        typed, other = split_prompt(shown)[0], drafts.join(typed, other)
     is_persons = conversation.kind == "root" and not typed.lstrip().startswith(_HARNESS_STARTS)
     if not is_persons or (submitted is not None and typed.strip() not in submitted):
-        typed, other = "", "\n".join(filter(None, (typed, other)))
+        typed, other = "", drafts.join(typed, other)
     yield Skipped("user")
-    yield from draft_words(typed, other)
+    yield from drafts.words(typed, other)
 
 
-def _draft_call(call: dict[str, Any]) -> Iterator[Draft]:
-    yield draft_call(call.get("id"), call.get("name"), call.get("args"))
+def _draft_call(call: dict[str, Any]) -> drafts.Drafts:
+    yield drafts.call(call.get("id"), call.get("name"), call.get("args"))
     result = call.get("result")
     parts = result if isinstance(result, list) else [result]
     status = call.get("status")
@@ -181,7 +173,7 @@ def _find_project(folder: Path, header: dict[str, Any]) -> str | None:
     except (OSError, ValueError):
         pass
     projects = read_note(folder.parent.parent / "projects.json").get("projects")
-    for path, name in projects.items() if isinstance(projects, dict) else ():
+    for path, name in drafts.object_of(projects).items():
         if name == folder.name or hashlib.sha256(path.encode("utf-8", "replace")).hexdigest() == header.get(
             "projectHash"
         ):
@@ -196,9 +188,7 @@ def _read_submitted(path: Path, session_id: str) -> set[str] | None:
     notes = read_note(path).get("items")
     texts = {
         note["message"].strip()
-        for note in (notes if isinstance(notes, list) else [])
-        if isinstance(note, dict)
-        and (note.get("sessionId"), note.get("type")) == (session_id, "user")
-        and isinstance(note.get("message"), str)
+        for note in drafts.objects_of(notes)
+        if (note.get("sessionId"), note.get("type")) == (session_id, "user") and isinstance(note.get("message"), str)
     }
     return texts or None

@@ -2,44 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
+from consolidator.formats.common import drafts
 from consolidator.formats.common.content import extract_text
-from consolidator.formats.common.drafts import (
-    Draft,
-    draft_answer,
-    draft_call,
-    draft_result,
-    draft_thought,
-    split_output,
-)
 
 _REFERENCED = "--- Content from referenced files ---"  # before the text of the files that a prompt names
 
 
-def draft_parts(parts: Any, model: Any = None) -> Iterator[Draft]:
+def draft_parts(parts: Any, model: Any = None) -> drafts.Drafts:
     """Yield what a model's message holds: answers, thoughts and calls, in order."""
     for part in parts if isinstance(parts, list) else [parts]:
         if isinstance(part, dict) and isinstance(part.get("functionCall"), dict):
             call = part["functionCall"]
-            yield draft_call(call.get("id"), call.get("name"), call.get("args"))
+            yield drafts.call(call.get("id"), call.get("name"), call.get("args"))
         elif isinstance(part, dict) and part.get("thought"):
-            yield from draft_thought(part.get("text"), model)
+            yield from drafts.thought(part.get("text"), model)
         elif isinstance(part, (str, dict)) and (text := _text(part)):
-            yield from draft_answer(text, model)
+            yield from drafts.answer(text, model)
 
 
-def draft_response(part: Any, *, status: Any = None, call_id: Any = None, tool: Any = None) -> Draft:
+def draft_response(part: Any, *, status: Any = None, call_id: Any = None, tool: Any = None) -> drafts.Draft:
     """Return the result that a part of the kind functionResponse holds; `status` is what the log says of the call."""
-    response = part.get("functionResponse") if isinstance(part, dict) else None
-    response = response if isinstance(response, dict) else {}
+    response = drafts.object_of(drafts.object_of(part).get("functionResponse"))
     answer = response.get("response")
     answer = answer if isinstance(answer, dict) else {"output": answer}
     content = answer.get("error") or answer.get("output") or answer.get("content")
-    text, code = split_output(extract_text(content))
+    text, code = drafts.split_output(extract_text(content))
     failed = {"error": True, "cancelled": True, "success": False, "ok": False}.get(str(status))
-    return draft_result(
+    return drafts.result(
         call_id or response.get("id"),
         tool or response.get("name"),
         text,

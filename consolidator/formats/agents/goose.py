@@ -11,22 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import Item, Problem, Skipped
+from consolidator.formats.common import drafts
 from consolidator.formats.common.content import extract_text
-from consolidator.formats.common.drafts import (
-    Draft,
-    draft_answer,
-    draft_call,
-    draft_harness,
-    draft_result,
-    draft_thought,
-    draft_words,
-    split_output,
-    text_of,
-)
 from consolidator.formats.common.json_parsing import parse_json
 from consolidator.formats.common.jsonl import parse_head, read_objects
 from consolidator.formats.common.log_files import find_files
-from consolidator.formats.common.records import Conversation, RecordForm, Records
+from consolidator.formats.common.records import Conversation, RecordForm, Records, Statements
 from consolidator.formats.common.sqlite_log import MAGIC, open_database, read_rows
 
 NAME = "goose"
@@ -64,7 +54,7 @@ def recognises(path: Path, head: bytes) -> bool:
 
 def read(path: Path, root: Path) -> Iterator[Item]:
     """Read a database, or one session of the older form."""
-    session = _Sessions(path)
+    session = _Sessions()
     if path.suffix != ".db":
         yield from _FORM.read(_read_lines(path), session.draft)
         return
@@ -100,16 +90,16 @@ def _parse_row(row: dict[str, Any]) -> dict[str, Any] | Problem:
 class _Sessions:
     """Drafts the messages of one file; keeps the names of the calls' tools."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self) -> None:
         self._tools: dict[str, str] = {}
         self._prompted: set[str] = set()  # sessions whose first prompt came
 
-    def draft(self, record: dict[str, Any]) -> Iterator[Conversation | Draft | Skipped]:
+    def draft(self, record: dict[str, Any]) -> Statements:
         """Yield what a message says."""
         kind = record.get("session_type")
         is_users = kind in (None, "user")
         yield Conversation(
-            text_of(record.get("session")),
+            drafts.text_of(record.get("session")),
             cwd=record.get("working_dir"),
             time=record.get("started"),
             kind="sub-agent" if kind == "sub_agent" else "root",
@@ -118,30 +108,28 @@ class _Sessions:
         if role not in ("user", "assistant"):
             return
         yield Skipped(str(role))
-        parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
-        is_visible = not isinstance(metadata, dict) or metadata.get("userVisible", True) is not False
+        parts = drafts.objects_of(content)
+        is_visible = drafts.object_of(metadata).get("userVisible", True) is not False
         has_result = any(part.get("type") == "toolResponse" for part in parts)
         is_persons = is_users and is_visible and not has_result and role == "user"
-        if is_persons and text_of(record.get("session")) not in self._prompted:
-            self._prompted.add(text_of(record.get("session")))
+        if is_persons and drafts.text_of(record.get("session")) not in self._prompted:
+            self._prompted.add(drafts.text_of(record.get("session")))
             is_persons = record.get("recipe") in (None, "", "null")
         for part in parts:
-            yield from self._draft_part(part, text_of(role), is_persons=is_persons)
+            yield from self._draft_part(part, drafts.text_of(role), is_persons=is_persons)
 
-    def _draft_part(self, part: dict[str, Any], role: str, *, is_persons: bool) -> Iterator[Draft | Skipped]:
+    def _draft_part(self, part: dict[str, Any], role: str, *, is_persons: bool) -> Statements:
         kind = part.get("type")
         if kind == "text" and role == "user":
-            yield from draft_words(text_of(part.get("text"))) if is_persons else draft_harness(part.get("text"))
+            yield from drafts.message(part.get("text"), is_persons=is_persons)
         elif kind == "text":
-            yield from draft_answer(part.get("text"))
+            yield from drafts.answer(part.get("text"))
         elif kind == "thinking":
-            yield from draft_thought(part.get("thinking"))
+            yield from drafts.thought(part.get("thinking"))
         elif kind in ("toolRequest", "frontendToolRequest"):
-            call = part.get("toolCall")
-            value = call.get("value") if isinstance(call, dict) else None
-            value = value if isinstance(value, dict) else {}
-            self._tools[text_of(part.get("id"))] = text_of(value.get("name"))
-            yield draft_call(part.get("id"), value.get("name"), value.get("arguments"))
+            value = drafts.object_of(drafts.object_of(part.get("toolCall")).get("value"))
+            self._tools[drafts.text_of(part.get("id"))] = drafts.text_of(value.get("name"))
+            yield drafts.call(part.get("id"), value.get("name"), value.get("arguments"))
         elif kind == "toolResponse":
             yield self._result(part)
         elif kind not in (
@@ -151,22 +139,20 @@ class _Sessions:
             "actionRequired",
             "systemNotification",
         ):
-            yield Skipped(f"type:part:{text_of(kind)[:60]}")
+            yield Skipped(f"type:part:{drafts.text_of(kind)[:60]}")
 
-    def _result(self, part: dict[str, Any]) -> Draft:
-        result = part.get("toolResult")
-        result = result if isinstance(result, dict) else {}
+    def _result(self, part: dict[str, Any]) -> drafts.Draft:
+        result = drafts.object_of(part.get("toolResult"))
         value = result.get("value")
         content = value.get("content") if isinstance(value, dict) else value
         shown = [block for block in content if _is_for_model(block)] if isinstance(content, list) else content
         failed = result.get("status") == "error" or (isinstance(value, dict) and value.get("isError") is True)
-        text, code = split_output("\n".join(filter(None, (extract_text(shown), extract_text(result.get("error"))))))
-        tool = self._tools.get(text_of(part.get("id")))
-        return draft_result(part.get("id"), tool, text, failed=failed or None, exit_code=code)
+        text, code = drafts.split_output(drafts.join(extract_text(shown), extract_text(result.get("error"))))
+        tool = self._tools.get(drafts.text_of(part.get("id")))
+        return drafts.result(part.get("id"), tool, text, failed=failed or None, exit_code=code)
 
 
 def _is_for_model(block: Any) -> bool:
     """Tell whether a block of a result is not only for the person, who gets the same in another form."""
-    annotations = block.get("annotations") if isinstance(block, dict) else None
-    audience = annotations.get("audience") if isinstance(annotations, dict) else None
+    audience = drafts.object_of(drafts.object_of(block).get("annotations")).get("audience")
     return not isinstance(audience, list) or "assistant" in audience

@@ -11,22 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import Item, Skipped
+from consolidator.formats.common import drafts
 from consolidator.formats.common.content import extract_text, split_message
-from consolidator.formats.common.drafts import (
-    Draft,
-    draft_answer,
-    draft_call,
-    draft_harness,
-    draft_result,
-    draft_thought,
-    draft_words,
-    split_output,
-    text_of,
-)
 from consolidator.formats.common.json_members import read_note
 from consolidator.formats.common.jsonl import parse_head, read_objects
 from consolidator.formats.common.log_files import find_files
-from consolidator.formats.common.records import Conversation, RecordForm, Records, kinds
+from consolidator.formats.common.records import Conversation, RecordForm, Records, Statements, kinds
 from consolidator.models.payload import EventType
 
 NAME = "kimi"
@@ -114,70 +104,67 @@ class _Agent:
         self._answer: list[str] = []
         self._tools: dict[str, str] = {}
 
-    def draft(self, record: dict[str, Any]) -> Iterator[Conversation | Draft | Skipped]:
+    def draft(self, record: dict[str, Any]) -> Statements:
         """Yield what a record says."""
         kind = record.get("type")
         if kind == "context.append_message":
             yield Skipped("context.append_message")
             yield self._session
             yield from self._close_answer()
-            message = record.get("message")
-            yield from self._draft_message(message if isinstance(message, dict) else {})
+            yield from self._draft_message(drafts.object_of(record.get("message")))
         elif kind == "context.append_loop_event":
             yield self._session
-            event = record.get("event")
-            yield from self._draft_event(event if isinstance(event, dict) else {})
+            yield from self._draft_event(drafts.object_of(record.get("event")))
         elif kind == "context.apply_compaction":
             yield self._session
             yield EventType.POLICY_DECISION, {"decision": "compaction", "summary": extract_text(record.get("summary"))}
 
-    def _draft_message(self, message: dict[str, Any]) -> Iterator[Draft]:
+    def _draft_message(self, message: dict[str, Any]) -> drafts.Drafts:
         content, role, origin = message.get("content"), message.get("role"), message.get("origin")
         if role == "assistant":
-            yield from draft_answer(content)
+            yield from drafts.answer(content)
         elif role == "tool":
             call_id = message.get("toolCallId")
             yield self._result(call_id, content, message.get("isError"))
         elif role == "user" and self._is_main and _is_prompt(message):
-            skills = origin.get("skillActivations") if isinstance(origin, dict) else None
+            count = len(drafts.objects_of(drafts.object_of(origin).get("skillActivations")))
             parts = content if isinstance(content, list) else [content]
-            count = len(skills) if isinstance(skills, list) else 0
             typed, other = split_message(parts[count:])
-            yield from draft_words(typed, "\n".join(filter(None, (extract_text(parts[:count]), other))))
+            yield from drafts.words(typed, drafts.join(extract_text(parts[:count]), other))
         elif role == "user":
-            is_summary = isinstance(origin, dict) and origin.get("kind") == "compaction_summary"
-            yield from draft_harness(content, "compaction" if is_summary else "harness")
+            is_summary = drafts.object_of(origin).get("kind") == "compaction_summary"
+            yield from drafts.harness(content, "compaction" if is_summary else "harness")
 
-    def _draft_event(self, event: dict[str, Any]) -> Iterator[Draft | Skipped]:
+    def _draft_event(self, event: dict[str, Any]) -> Statements:
         kind, part = event.get("type"), event.get("part")
         known = ("step.begin", "step.end", "content.part", "llm.request", "tool.call", "tool.result", "step.retrying")
-        yield Skipped(str(kind) if kind in known else f"type:loop:{text_of(kind)[:60]}")
+        yield Skipped(str(kind) if kind in known else f"type:loop:{drafts.text_of(kind)[:60]}")
         if kind == "content.part" and isinstance(part, dict):
             if part.get("type") == "text":
-                self._answer.append(text_of(part.get("text")))
+                self._answer.append(drafts.text_of(part.get("text")))
             elif part.get("type") == "think":
-                yield from draft_thought(part.get("think") or part.get("text"))
+                yield from drafts.thought(part.get("think") or part.get("text"))
             return
         if kind in ("step.end", "tool.call", "tool.result"):
             yield from self._close_answer()
         if kind == "step.begin":
             self._answer.clear()  # a step that was tried again
         elif kind == "tool.call":
-            self._tools[text_of(event.get("toolCallId"))] = text_of(event.get("name"))
-            yield draft_call(event.get("toolCallId"), event.get("name"), event.get("args"))
+            self._tools[drafts.text_of(event.get("toolCallId"))] = drafts.text_of(event.get("name"))
+            yield drafts.call(event.get("toolCallId"), event.get("name"), event.get("args"))
         elif kind == "tool.result":
             result = event.get("result")
             result = result if isinstance(result, dict) else {"output": result}
             yield self._result(event.get("toolCallId"), result.get("output"), result.get("isError"))
 
-    def _close_answer(self) -> Iterator[Draft]:
+    def _close_answer(self) -> drafts.Drafts:
         text = "".join(self._answer)
         self._answer.clear()
-        yield from draft_answer(text)
+        yield from drafts.answer(text)
 
-    def _result(self, call_id: Any, content: Any, is_error: Any) -> Draft:
-        text, code = split_output(extract_text(content))
-        tool = self._tools.get(text_of(call_id))
-        return draft_result(
+    def _result(self, call_id: Any, content: Any, is_error: Any) -> drafts.Draft:
+        text, code = drafts.split_output(extract_text(content))
+        tool = self._tools.get(drafts.text_of(call_id))
+        return drafts.result(
             call_id, tool, text, failed=is_error if isinstance(is_error, bool) else None, exit_code=code
         )

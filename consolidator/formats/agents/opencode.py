@@ -11,21 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import Item, Problem, Skipped
+from consolidator.formats.common import drafts
 from consolidator.formats.common.content import extract_text
-from consolidator.formats.common.drafts import (
-    Draft,
-    draft_answer,
-    draft_call,
-    draft_harness,
-    draft_result,
-    draft_thought,
-    draft_words,
-    text_of,
-)
 from consolidator.formats.common.json_members import read_json
 from consolidator.formats.common.json_parsing import parse_json
 from consolidator.formats.common.log_files import find_files
-from consolidator.formats.common.records import Conversation, RecordForm, Records, kinds
+from consolidator.formats.common.records import Conversation, RecordForm, Records, Statements, kinds
 from consolidator.formats.common.sqlite_log import MAGIC, open_database, read_rows
 from consolidator.models.payload import EventType
 
@@ -128,13 +119,13 @@ def _read_storage(path: Path) -> Records:
             yield number, {**row, **_part_fields(read_json(part_file, _MAX_PART), part_file.stem, time, data)}
 
 
-def _draft(record: dict[str, Any]) -> Iterator[Conversation | Draft | Skipped]:
+def _draft(record: dict[str, Any]) -> Statements:
     kind, data = record["kind"], record["data"]
     message = record.get("in")
-    data, message = (value if isinstance(value, dict) else {} for value in (data, message))
+    data, message = drafts.object_of(data), drafts.object_of(message)
     parent = record.get("parent")
     yield Conversation(
-        text_of(record.get("session")),
+        drafts.text_of(record.get("session")),
         cwd=record.get("directory"),
         time=record.get("created"),
         version=record.get("version"),
@@ -145,8 +136,7 @@ def _draft(record: dict[str, Any]) -> Iterator[Conversation | Draft | Skipped]:
         yield Skipped("reverted")
     elif kind == "message":
         if isinstance(error := data.get("error"), dict):
-            details = error.get("data")
-            text = details.get("message") if isinstance(details, dict) else None
+            text = drafts.object_of(error.get("data")).get("message")
             is_abort = error.get("name") == "MessageAbortedError"
             yield (
                 (EventType.POLICY_DECISION, {"decision": "turn_interrupted"})
@@ -157,7 +147,7 @@ def _draft(record: dict[str, Any]) -> Iterator[Conversation | Draft | Skipped]:
         yield from _draft_text(data, message, is_root=not parent)
     elif kind == "reasoning":
         yield Skipped("reasoning")
-        yield from draft_thought(data.get("text"), message.get("modelID"))
+        yield from drafts.thought(data.get("text"), message.get("modelID"))
     elif kind == "tool":
         yield from _draft_tool(data)
     elif kind == "compaction":
@@ -170,42 +160,41 @@ def _is_reverted(record: dict[str, Any]) -> bool:
     revert = _parse(revert) if isinstance(revert, str) else revert
     if not isinstance(revert, dict) or not isinstance(revert.get("messageID"), str):
         return False
-    message, part = text_of(record.get("message")), revert.get("partID")
+    message, part = drafts.text_of(record.get("message")), revert.get("partID")
     if message != revert["messageID"] or not isinstance(part, str):
         return message >= str(revert["messageID"])
-    return record["kind"] != "message" and text_of(record["id"]) >= part
+    return record["kind"] != "message" and drafts.text_of(record["id"]) >= part
 
 
-def _draft_text(part: dict[str, Any], message: dict[str, Any], *, is_root: bool) -> Iterator[Draft | Skipped]:
+def _draft_text(part: dict[str, Any], message: dict[str, Any], *, is_root: bool) -> Statements:
     yield Skipped("text")
     if message.get("role") == "user":
         is_persons = is_root and not part.get("synthetic") and not part.get("ignored")
-        yield from draft_words(text_of(part.get("text"))) if is_persons else draft_harness(part.get("text"))
+        yield from drafts.message(part.get("text"), is_persons=is_persons)
         return
     time = part.get("time")
     if isinstance(time, dict) and "end" not in time:
         yield Skipped("unfinished")  # it is still being written
     elif message.get("summary") is True:
-        yield from draft_harness(part.get("text"), "compaction")
+        yield from drafts.harness(part.get("text"), "compaction")
     elif message.get("role") == "assistant":
-        yield from draft_answer(part.get("text"), message.get("modelID"))
+        yield from drafts.answer(part.get("text"), message.get("modelID"))
 
 
-def _draft_tool(part: dict[str, Any]) -> Iterator[Draft | Skipped]:
-    state = part.get("state")
-    state = state if isinstance(state, dict) else {}
+def _draft_tool(part: dict[str, Any]) -> Statements:
+    state = drafts.object_of(part.get("state"))
     if state.get("status") not in ("completed", "error"):
         yield Skipped("unfinished")
         return
-    yield draft_call(part.get("callID"), part.get("tool"), state.get("input"))
-    metadata, error = state.get("metadata"), text_of(state.get("error"))
+    yield drafts.call(part.get("callID"), part.get("tool"), state.get("input"))
+    error = drafts.text_of(state.get("error"))
     reason = "rejected" if error.startswith("The user rejected") else None
     reason = "aborted" if error.startswith("Tool execution aborted") else reason
-    yield draft_result(
+    yield drafts.result(
         part.get("callID"),
         part.get("tool"),
         error or state.get("output"),
         failed=True if state.get("status") == "error" else False if part.get("tool") != "bash" else None,
         reason=reason,
-        exit_code=metadata.get("exit") if isinstance(metadata, dict) else None,
+        exit_code=drafts.object_of(state.get("metadata")).get("exit"),
     )

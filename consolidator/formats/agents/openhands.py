@@ -12,21 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import Item, Problem, Skipped
+from consolidator.formats.common import drafts
 from consolidator.formats.common.content import extract_text, split_message
-from consolidator.formats.common.drafts import (
-    Draft,
-    draft_answer,
-    draft_call,
-    draft_harness,
-    draft_result,
-    draft_thought,
-    draft_words,
-    text_of,
-)
 from consolidator.formats.common.json_members import read_json, read_note
 from consolidator.formats.common.jsonl import parse_head
 from consolidator.formats.common.log_files import find_files
-from consolidator.formats.common.records import Conversation, RecordForm, kinds
+from consolidator.formats.common.records import Conversation, RecordForm, Statements, kinds
 from consolidator.models.payload import EventType
 
 NAME = "openhands"
@@ -67,21 +58,21 @@ def read(path: Path, root: Path) -> Iterator[Item]:
     folder = path.parent.parent if path.parent.name == "events" else path.parent
     event = read_json(path, _MAX_FILE)
     first = isinstance(event, dict) and _number(path) <= 0
-    workspace = read_note(folder / "base_state.json").get("workspace")
+    workspace = drafts.object_of(read_note(folder / "base_state.json").get("workspace"))
     session = Conversation(
         folder.name,
-        cwd=workspace.get("working_dir") if isinstance(workspace, dict) else None,
+        cwd=workspace.get("working_dir"),
         time=event.get("timestamp") if first else None,
     )
 
-    def draft(record: dict[str, Any]) -> Iterator[Conversation | Draft | Skipped]:
+    def draft(record: dict[str, Any]) -> Statements:
         yield session
         yield from _draft_new(record) if "kind" in record else _draft_old(record)
 
     yield from _FORM.read([(1, event if isinstance(event, (dict, Problem)) else Problem("not an event"))], draft)
 
 
-def _draft_new(event: dict[str, Any]) -> Iterator[Draft | Skipped]:
+def _draft_new(event: dict[str, Any]) -> Statements:
     kind, tool, call_id = event.get("kind"), event.get("tool_name"), event.get("tool_call_id")
     if kind == "MessageEvent":
         yield Skipped("MessageEvent")
@@ -89,31 +80,28 @@ def _draft_new(event: dict[str, Any]) -> Iterator[Draft | Skipped]:
         content = message.get("content") if isinstance(message, dict) else message
         if event.get("source") == "user" and event.get("sender") is None:
             typed, other = split_message(content)
-            yield from draft_words(typed, "\n".join(filter(None, (other, extract_text(event.get("extended_content"))))))
+            yield from drafts.words(typed, drafts.join(other, extract_text(event.get("extended_content"))))
         elif event.get("source") == "agent":
-            yield from draft_answer(content)
+            yield from drafts.answer(content)
         else:
-            yield from draft_harness(content)
+            yield from drafts.harness(content)
     elif kind == "ActionEvent":
-        yield from draft_thought(event.get("reasoning_content"))
-        yield from draft_answer(event.get("thought"))
-        action = event.get("action")
-        arguments = (
-            {name: value for name, value in action.items() if name != "kind"} if isinstance(action, dict) else {}
-        )
-        yield draft_call(call_id, tool, arguments)
+        yield from drafts.thought(event.get("reasoning_content"))
+        yield from drafts.answer(event.get("thought"))
+        action = drafts.object_of(event.get("action"))
+        arguments = {name: value for name, value in action.items() if name != "kind"}
+        yield drafts.call(call_id, tool, arguments)
     elif kind == "ObservationEvent":
         value = event.get("observation")
         observation = value if isinstance(value, dict) else {"content": value}
         content = observation.get("content") or observation.get("output") or observation.get("error")
         failed = observation.get("is_error")
-        about = observation.get("metadata")
-        code = observation.get("exit_code", about.get("exit_code") if isinstance(about, dict) else None)
-        yield draft_result(call_id, tool, content, failed=failed if failed else None, exit_code=code)
+        code = observation.get("exit_code", drafts.object_of(observation.get("metadata")).get("exit_code"))
+        yield drafts.result(call_id, tool, content, failed=failed if failed else None, exit_code=code)
     elif kind in ("UserRejectObservation", "AgentErrorEvent"):
         content = event.get("rejection_reason") or event.get("error")
         reason = "rejected" if kind == "UserRejectObservation" else None
-        yield draft_result(call_id, tool, content, failed=True, reason=reason)
+        yield drafts.result(call_id, tool, content, failed=True, reason=reason)
     elif kind in ("Condensation", "CondensationSummaryEvent"):
         yield EventType.POLICY_DECISION, {"decision": "compaction", "summary": extract_text(event.get("summary"))}
     elif kind in ("PauseEvent", "InterruptEvent"):
@@ -122,20 +110,20 @@ def _draft_new(event: dict[str, Any]) -> Iterator[Draft | Skipped]:
         yield EventType.ERROR, {"message": extract_text(event.get("detail") or event.get("message"))}
 
 
-def _draft_old(event: dict[str, Any]) -> Iterator[Draft | Skipped]:
+def _draft_old(event: dict[str, Any]) -> Statements:
     action, observation = event.get("action"), event.get("observation")
-    arguments, extras, metadata = (event.get(name) for name in ("args", "extras", "tool_call_metadata"))
-    arguments, extras, metadata = (value if isinstance(value, dict) else {} for value in (arguments, extras, metadata))
+    arguments, extras, metadata = (
+        drafts.object_of(event.get(name)) for name in ("args", "extras", "tool_call_metadata")
+    )
     call_id = metadata.get("tool_call_id") or event.get("cause" if observation else "id")
     tool = metadata.get("function_name") or action or observation
     if action == "message":
         yield Skipped("message")
         content = arguments.get("content") or event.get("message")
-        yield from draft_words(text_of(content)) if event.get("source") == "user" else draft_answer(content)
+        yield from drafts.words(drafts.text_of(content)) if event.get("source") == "user" else drafts.answer(content)
     elif isinstance(action, str) and event.get("source") == "agent" and action not in _FORM.silent:
-        yield from draft_answer(arguments.get("thought"))
-        yield draft_call(call_id, tool, {name: value for name, value in arguments.items() if name != "thought"})
+        yield from drafts.answer(arguments.get("thought"))
+        yield drafts.call(call_id, tool, {name: value for name, value in arguments.items() if name != "thought"})
     elif isinstance(observation, str) and observation not in _FORM.silent:
-        about = extras.get("metadata")
-        code = about.get("exit_code") if isinstance(about, dict) else None
-        yield draft_result(call_id, tool, event.get("content"), failed=observation == "error" or None, exit_code=code)
+        code = drafts.object_of(extras.get("metadata")).get("exit_code")
+        yield drafts.result(call_id, tool, event.get("content"), failed=observation == "error" or None, exit_code=code)

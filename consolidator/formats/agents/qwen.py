@@ -13,11 +13,11 @@ from typing import Any
 
 from consolidator.formats.agents.google_parts import draft_parts, draft_response, split_prompt
 from consolidator.formats.base import Item, Skipped
+from consolidator.formats.common import drafts
 from consolidator.formats.common.content import extract_text
-from consolidator.formats.common.drafts import Draft, draft_harness, draft_words
 from consolidator.formats.common.jsonl import parse_head, read_objects
 from consolidator.formats.common.log_files import find_files
-from consolidator.formats.common.records import Conversation, RecordForm
+from consolidator.formats.common.records import Conversation, RecordForm, Statements
 from consolidator.models.payload import EventType
 
 NAME = "qwen"
@@ -56,11 +56,10 @@ class _Chat:
         self._path = path
         self._sessions: dict[str, Conversation] = {}
 
-    def draft(self, record: dict[str, Any]) -> Iterator[Conversation | Draft | Skipped]:
+    def draft(self, record: dict[str, Any]) -> Statements:
         """Yield what a record says."""
         kind, subtype = record.get("type"), record.get("subtype")
-        message = record.get("message")
-        parts = message.get("parts") if isinstance(message, dict) else None
+        parts = drafts.object_of(record.get("message")).get("parts")
         if kind not in _TYPES:
             return
         yield Skipped(f"{kind}:{subtype}" if isinstance(subtype, str) else str(kind))
@@ -72,26 +71,23 @@ class _Chat:
             for event_type, values in draft_parts(parts, record.get("model")):
                 yield event_type, {**values, "usage": usage} if event_type is EventType.ASSISTANT_RESPONSE else values
         elif kind == "tool_result":
-            result = record.get("toolCallResult")
-            result = result if isinstance(result, dict) else {}
-            responses = [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
-            for part in (part for part in responses if "functionResponse" in part):
+            result = drafts.object_of(record.get("toolCallResult"))
+            for part in (part for part in drafts.objects_of(parts) if "functionResponse" in part):
                 yield draft_response(part, status=result.get("status"), call_id=result.get("callId"))
         elif subtype == "chat_compression":
             yield EventType.POLICY_DECISION, {"decision": "compaction"}
 
-    def _draft_user(self, record: dict[str, Any], subtype: Any, parts: Any) -> Iterator[Draft]:
+    def _draft_user(self, record: dict[str, Any], subtype: Any, parts: Any) -> drafts.Drafts:
         is_persons = subtype in (None, _MID_TURN) and record.get("provenance") in (None, "real_user")
         is_persons = is_persons and not record.get("isSidechain") and not record.get("agentId")
         typed, other = split_prompt(parts)
-        payload = record.get("systemPayload")
-        shown = payload.get("displayText") if isinstance(payload, dict) else None
+        shown = drafts.object_of(record.get("systemPayload")).get("displayText")
         if isinstance(shown, str):
-            typed, other = shown, "\n".join(filter(None, (typed, other)))
+            typed, other = shown, drafts.join(typed, other)
         if not is_persons:
-            yield from draft_harness("\n".join(filter(None, (typed, other))))
+            yield from drafts.harness(drafts.join(typed, other))
             return
-        for event_type, values in draft_words(typed, other):
+        for event_type, values in drafts.words(typed, other):
             steers = subtype == _MID_TURN and "origin" not in values
             yield event_type, {**values, "mode": "steer"} if steers else values
 
@@ -100,8 +96,7 @@ class _Chat:
         agent_id = record.get("agentId")
         is_sub = record.get("isSidechain") is True and isinstance(agent_id, str)
         name = f"{origin}/{agent_id}" if is_sub else origin
-        fork = record.get("forkedFrom")
-        source = fork.get("sessionId") if isinstance(fork, dict) else None
+        source = drafts.object_of(record.get("forkedFrom")).get("sessionId")
         is_fork = isinstance(source, str) and source != origin and not is_sub
         first = self._sessions.setdefault(
             name,

@@ -12,6 +12,7 @@ from consolidator.formats.common.wrappers import MESSAGE_BLOCKS, unwrap
 from consolidator.models.payload import EventType
 
 Draft = tuple[EventType, dict[str, Any]]
+Drafts = Iterator[Draft]
 BLOCKS = (*MESSAGE_BLOCKS, "recalled-memory", "hook_context", "session_context")  # that agents and hooks put in
 # How the shell tools of Gemini CLI and its forks label what they tell: a head, the output, and lines at the end.
 _HEAD = re.compile(r"\A(?:Command: .*?\nDirectory: [^\n]*\n)?(?:Output|Stdout): ?", re.DOTALL)
@@ -23,42 +24,45 @@ _TOLD_CODE = re.compile(  # an exit code in a tool's own words, as the first or 
 )
 
 
-def draft_words(
-    typed: str, other: str = "", *, names: Collection[str] = BLOCKS, only_before: bool = False
-) -> Iterator[Draft]:
+def words(typed: str, other: str = "", *, names: Collection[str] = BLOCKS, only_before: bool = False) -> Drafts:
     """Yield what a person typed, and what a harness put around it or beside it."""
     unwrapped = unwrap(typed, names, only_before=only_before)
-    around = "\n".join(text for text in (unwrapped.around, other) if text.strip())
-    if around:
+    if around := join(unwrapped.around, other):
         yield EventType.USER_MESSAGE, {"text": around, "origin": "harness"}
     if unwrapped.words.strip():
         yield EventType.USER_MESSAGE, {"text": unwrapped.words}
 
 
-def draft_harness(text: Any, origin: str = "harness") -> Iterator[Draft]:
+def message(text: Any, other: str = "", *, is_persons: bool) -> Drafts:
+    """Yield a text in a person's role: a person's words, or what nobody typed."""
+    typed = text_of(text)
+    yield from words(typed, other) if is_persons else harness(join(typed, other))
+
+
+def harness(text: Any, origin: str = "harness") -> Drafts:
     """Yield a message in a person's role that nobody typed; nothing for an empty one."""
     if extract_text(text).strip():
         yield EventType.USER_MESSAGE, {"text": extract_text(text), "origin": origin}
 
 
-def draft_answer(text: Any, model: Any = None, usage: Any = None) -> Iterator[Draft]:
+def answer(text: Any, model: Any = None, usage: Any = None) -> Drafts:
     """Yield what the model answered; nothing for an empty text."""
     if extract_text(text).strip():
         yield EventType.ASSISTANT_RESPONSE, {"text": extract_text(text), "model": model, "usage": usage}
 
 
-def draft_thought(text: Any, model: Any = None) -> Iterator[Draft]:
+def thought(text: Any, model: Any = None) -> Drafts:
     """Yield what the model thought; nothing for an empty text."""
     if extract_text(text).strip():
         yield EventType.THINKING_START, {"text": extract_text(text), "model": model}
 
 
-def draft_call(call_id: Any, tool: Any, arguments: Any) -> Draft:
+def call(call_id: Any, tool: Any, arguments: Any) -> Draft:
     """Return a call."""
     return EventType.TOOL_CALL, {"call_id": text_of(call_id), "tool": text_of(tool), "arguments": arguments}
 
 
-def draft_result(
+def result(
     call_id: Any, tool: Any, content: Any, *, failed: bool | None, reason: str | None = None, exit_code: Any = None
 ) -> Draft:
     """Return a result; `failed` is what the log says, None where it does not tell: then the output decides."""
@@ -91,6 +95,21 @@ def split_output(text: str) -> tuple[str, int | None]:
     told = next((told for line in labelled if (told := _TOLD_CODE.fullmatch(line))), None)
     errors = [line for line in labelled if line.startswith("Error: ") and line != "Error: (none)"]
     return "\n".join(part for part in (output.strip("\n"), *errors) if part), int(told[1]) if told else None
+
+
+def object_of(value: Any) -> dict[str, Any]:
+    """Return a value that is an object; an empty one for any other."""
+    return value if isinstance(value, dict) else {}
+
+
+def objects_of(value: Any) -> list[dict[str, Any]]:
+    """Return the objects of a list; none for any other value."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def join(*texts: str) -> str:
+    """Return the texts that are not empty, one below the other."""
+    return "\n".join(text for text in texts if text.strip())
 
 
 def text_of(value: Any) -> str:

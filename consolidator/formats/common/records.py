@@ -39,6 +39,9 @@ class Conversation:
     copied_from: str | None = None  # the session whose records these repeat
 
 
+Statements = Iterator[Conversation | Draft | Skipped]  # what a record says
+
+
 @dataclass(frozen=True, slots=True)
 class RecordForm:
     """How the records of a format look: the fields, the first that is there counts."""
@@ -52,7 +55,7 @@ class RecordForm:
     def read(
         self,
         records: Records,
-        draft: Callable[[dict[str, Any]], Iterator[Conversation | Draft | Skipped]],
+        draft: Callable[[dict[str, Any]], Statements],
         first: Conversation | None = None,
     ) -> Iterator[Item]:
         """Yield the items of records; `first` is the session of what comes before one is named."""
@@ -76,9 +79,7 @@ class _Frame:
         self._started: set[str] = set()
         self._keys: dict[str, ItemKeys] = {}
 
-    def read_record(
-        self, record: dict[str, Any], drafts: Iterable[Conversation | Draft | Skipped], line: int | None
-    ) -> Iterator[Item]:
+    def read_record(self, record: dict[str, Any], drafts: Statements, line: int | None) -> Iterator[Item]:
         """Yield the items of one record."""
         time_field = occurred_at_field(_first(record, self._form.time))
         kind = str(_first(record, self._form.kind))
