@@ -65,7 +65,7 @@ _AGENTS: dict[str, tuple[_Root, ...]] = {
     ),
     "kimi": (_Root(".kimi-code", ("sessions",), (("KIMI_CODE_HOME", ""),)),),
     "openhands": (
-        _Root(".openhands", ("conversations", "sessions"), (("OPENHANDS_PERSISTENCE_DIR", ""),)),
+        _Root(".openhands", ("conversations",), (("OPENHANDS_PERSISTENCE_DIR", ""),)),
         _Root(".openhands/conversations", ("",), (("OPENHANDS_CONVERSATIONS_DIR", ""),)),
     ),
     "aider": (_Root(".aider.chat.history.md", ("",), (("AIDER_CHAT_HISTORY_FILE", ""),)),),

@@ -16,26 +16,12 @@ from consolidator.formats.common import drafts
 from consolidator.formats.common.content import extract_text
 from consolidator.formats.common.jsonl import parse_head, read_objects
 from consolidator.formats.common.log_files import find_files
-from consolidator.formats.common.records import Conversation, RecordForm, Statements, kinds
+from consolidator.formats.common.records import Conversation, RecordForm, Statements, silent_kinds
 from consolidator.models.payload import EventType
 
 NAME = "copilot"
 _EVENTS = "events.jsonl"
-_SILENT = kinds("""
-    session.start session.resume session.idle session.title_changed session.info session.warning session.mode_changed
-    session.plan_changed session.workspace_file_changed session.handoff session.truncation session.shutdown
-    session.context_changed session.usage_info session.usage_checkpoint session.compaction_start session.task_complete
-    session.remote_steerable_changed session.tools_updated session.todos_changed session.permissions_changed
-    session.custom_notification session.skills_loaded session.background_tasks_changed session.mcp_servers_loaded
-    session.custom_agents_updated session.mcp_server_status_changed session.extensions_loaded assistant.turn_start
-    assistant.turn_end assistant.intent assistant.usage assistant.idle tool.execution_progress system.message
-    tool.execution_partial_result system.notification subagent.started subagent.completed subagent.failed
-    subagent.selected subagent.deselected skill.invoked hook.start hook.end permission.requested permission.completed
-    user_input.requested user_input.completed elicitation.requested elicitation.completed pending_messages.modified
-    session.auto_mode_resolved model.call_start model.call_finished model.call_failure session.managed_settings_resolved
-    exit_plan_mode.requested exit_plan_mode.completed command.queued command.execute command.completed
-    """)
-_FORM = RecordForm(NAME, silent=_SILENT)
+_FORM = RecordForm(NAME, silent=silent_kinds(NAME))
 _EXIT = re.compile(r"\n?<(?:shell [^<>\n]{0,80} |command )?exited with exit code (-?\d{1,10})>\s*\Z")
 
 

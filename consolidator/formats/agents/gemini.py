@@ -19,11 +19,11 @@ from consolidator.formats.common.content import extract_text
 from consolidator.formats.common.json_members import read_json, read_note
 from consolidator.formats.common.jsonl import read_objects
 from consolidator.formats.common.log_files import find_files, open_log
-from consolidator.formats.common.records import Conversation, RecordForm, Records, Statements
+from consolidator.formats.common.records import Conversation, RecordForm, Records, Statements, silent_kinds
 from consolidator.models.payload import EventType
 
 NAME = "gemini"
-_FORM = RecordForm(NAME, silent=frozenset({"info", "warning"}))
+_FORM = RecordForm(NAME, silent=silent_kinds(NAME))
 _CHAT = re.compile(r"session-.*\.jsonl?|[^/]*\.jsonl")
 _HARNESS_STARTS = ("System: ", "Here is the user's editor context", "<state_snapshot>", "This is the Gemini CLI.")
 _MAX_FILE = 256 * 1024 * 1024  # bytes

@@ -16,19 +16,12 @@ from consolidator.formats.common.content import extract_text, split_message
 from consolidator.formats.common.json_members import read_note
 from consolidator.formats.common.jsonl import parse_head, read_objects
 from consolidator.formats.common.log_files import find_files
-from consolidator.formats.common.records import Conversation, RecordForm, Records, Statements, kinds
+from consolidator.formats.common.records import Conversation, RecordForm, Records, Statements, silent_kinds
 from consolidator.models.payload import EventType
 
 NAME = "kimi"
 _WIRE = "wire.jsonl"
-_SILENT = kinds("""
-    metadata config.update profile.bind turn.prompt usage.record llm.request llm.tools_snapshot token_counting.measured
-    context.update_token_count context.clear context.undo tools.update_store tools.set_active_tools permission.set_mode
-    permission.record_approval_result plan_mode.enter plan_mode.cancel plan_mode.exit swarm_mode.enter swarm_mode.exit
-    goal.create goal.update goal.clear full_compaction.begin full_compaction.complete full_compaction.cancel
-    micro_compaction.apply turn.steer turn.cancel
-    """)
-_FORM = RecordForm(NAME, id=("uuid",), time=("time", "created_at"), silent=_SILENT)
+_FORM = RecordForm(NAME, id=("uuid",), time=("time", "created_at"), silent=silent_kinds(NAME))
 
 
 def files(path: Path) -> Iterator[Path]:

@@ -16,13 +16,12 @@ from consolidator.formats.common.content import extract_text
 from consolidator.formats.common.json_members import read_json
 from consolidator.formats.common.json_parsing import parse_json
 from consolidator.formats.common.log_files import find_files
-from consolidator.formats.common.records import Conversation, RecordForm, Records, Statements, kinds
+from consolidator.formats.common.records import Conversation, RecordForm, Records, Statements, silent_kinds
 from consolidator.formats.common.sqlite_log import MAGIC, open_database, read_rows
 from consolidator.models.payload import EventType
 
 NAME = "opencode"
-_SILENT = kinds("message step-start step-finish snapshot patch agent retry file subtask")
-_FORM = RecordForm(NAME, kind=("kind",), time=("time",), silent=_SILENT)
+_FORM = RecordForm(NAME, kind=("kind",), time=("time",), silent=silent_kinds(NAME))
 _MAX_PART = 64 * 1024 * 1024  # bytes
 _COLUMNS = {
     "session": "session.id",

@@ -1,7 +1,7 @@
-"""Read OpenHands' conversations: a folder of events, one JSON file each, of the newer form (`kind`) or the older one.
+"""Read OpenHands' conversations: a folder of events, one JSON file each.
 
 A person's word is a message whose source is user and that no other agent sent (`sender`), without the texts that were
-put beside it (`extended_content`); in the older form an action `message` whose source is user.
+put beside it (`extended_content`).
 """
 
 from __future__ import annotations
@@ -15,27 +15,19 @@ from consolidator.formats.base import Item, Problem, Skipped
 from consolidator.formats.common import drafts
 from consolidator.formats.common.content import extract_text, split_message
 from consolidator.formats.common.json_members import read_json, read_note
-from consolidator.formats.common.jsonl import parse_head
 from consolidator.formats.common.log_files import find_files
-from consolidator.formats.common.records import Conversation, RecordForm, Statements, kinds
+from consolidator.formats.common.records import Conversation, RecordForm, Statements, silent_kinds
 from consolidator.models.payload import EventType
 
 NAME = "openhands"
-_FORM = RecordForm(
-    NAME,
-    kind=("kind", "action", "observation"),
-    silent=kinds("""
-        SystemPromptEvent ConversationStateUpdateEvent CondensationRequest TokenEvent LLMCompletionLogEvent
-        HookExecutionEvent StreamingDeltaEvent system agent_state_changed change_agent_state recall null
-        """),
-)
-_EVENT = re.compile(r"(?:event-)?(\d{1,12})(?:-.*)?\.json")
+_FORM = RecordForm(NAME, kind=("kind",), silent=silent_kinds(NAME))
+_EVENT = re.compile(r"event-(\d{1,12})(?:-.*)?\.json")
 _MAX_FILE = 64 * 1024 * 1024  # bytes
 
 
 def files(path: Path) -> Iterator[Path]:
     """Yield the events at or below `path`, each conversation's in order of their numbers."""
-    found = [file for file in find_files(path, ".json") if file == path or file.parent.name == "events"]
+    found = [file for file in find_files(path, ".json") if file == path or recognises(file, b"")]
     yield from sorted(found, key=lambda file: (file.parent, _number(file), file))
 
 
@@ -45,12 +37,8 @@ def _number(file: Path) -> int:
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Check for an event with a source, by its name or fields."""
-    if path.suffix != ".json" or _EVENT.fullmatch(path.name) is None or path.parent.name != "events":
-        return False
-    return (b'"source"' in head and any(field in head for field in (b'"kind"', b'"action"', b'"observation"'))) or any(
-        "source" in line for line in parse_head(head)
-    )
+    """Check for an event's name, in a folder of events."""
+    return path.parent.name == "events" and _EVENT.fullmatch(path.name) is not None
 
 
 def read(path: Path, root: Path) -> Iterator[Item]:
@@ -59,20 +47,17 @@ def read(path: Path, root: Path) -> Iterator[Item]:
     event = read_json(path, _MAX_FILE)
     first = isinstance(event, dict) and _number(path) <= 0
     workspace = drafts.object_of(read_note(folder / "base_state.json").get("workspace"))
-    session = Conversation(
-        folder.name,
-        cwd=workspace.get("working_dir"),
-        time=event.get("timestamp") if first else None,
-    )
+    time = event.get("timestamp") if first else None
+    session = Conversation(folder.name, cwd=workspace.get("working_dir"), time=time)
 
     def draft(record: dict[str, Any]) -> Statements:
         yield session
-        yield from _draft_new(record) if "kind" in record else _draft_old(record)
+        yield from _draft_event(record)
 
     yield from _FORM.read([(1, event if isinstance(event, (dict, Problem)) else Problem("not an event"))], draft)
 
 
-def _draft_new(event: dict[str, Any]) -> Statements:
+def _draft_event(event: dict[str, Any]) -> Statements:
     kind, tool, call_id = event.get("kind"), event.get("tool_name"), event.get("tool_call_id")
     if kind == "MessageEvent":
         yield Skipped("MessageEvent")
@@ -108,22 +93,3 @@ def _draft_new(event: dict[str, Any]) -> Statements:
         yield EventType.POLICY_DECISION, {"decision": "turn_interrupted"}
     elif kind in ("ConversationErrorEvent", "ErrorEvent"):
         yield EventType.ERROR, {"message": extract_text(event.get("detail") or event.get("message"))}
-
-
-def _draft_old(event: dict[str, Any]) -> Statements:
-    action, observation = event.get("action"), event.get("observation")
-    arguments, extras, metadata = (
-        drafts.object_of(event.get(name)) for name in ("args", "extras", "tool_call_metadata")
-    )
-    call_id = metadata.get("tool_call_id") or event.get("cause" if observation else "id")
-    tool = metadata.get("function_name") or action or observation
-    if action == "message":
-        yield Skipped("message")
-        content = arguments.get("content") or event.get("message")
-        yield from drafts.words(drafts.text_of(content)) if event.get("source") == "user" else drafts.answer(content)
-    elif isinstance(action, str) and event.get("source") == "agent" and action not in _FORM.silent:
-        yield from drafts.answer(arguments.get("thought"))
-        yield drafts.call(call_id, tool, {name: value for name, value in arguments.items() if name != "thought"})
-    elif isinstance(observation, str) and observation not in _FORM.silent:
-        code = drafts.object_of(extras.get("metadata")).get("exit_code")
-        yield drafts.result(call_id, tool, event.get("content"), failed=observation == "error" or None, exit_code=code)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem, Skipped
@@ -132,9 +133,10 @@ class _Frame:
             yield ForeignEvent(key, EventType.SESSION_START, data, line=line)
 
 
-def kinds(names: str) -> frozenset[str]:
-    """Return the kinds that a text names, separated by white space."""
-    return frozenset(names.split())
+def silent_kinds(name: str) -> frozenset[str]:
+    """Return the kinds of a format's records that are known to hold nothing for the log."""
+    text = (files("consolidator.formats.agents") / "silent_kinds.txt").read_text(encoding="utf-8")
+    return frozenset(text.partition(f"[{name}]\n")[2].partition("\n\n")[0].split())
 
 
 def _first(record: dict[str, Any], names: tuple[str, ...]) -> Any:

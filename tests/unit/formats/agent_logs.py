@@ -448,33 +448,6 @@ class OpenHands(AgentLog):
         return events
 
 
-class OpenHandsOld(OpenHands):
-    file = "sessions/s-openhands/events"
-    newer = ({"id": 900, "source": "agent", "observation": "null", "content": ""}, "null")
-
-    def _old(self, source: str, **fields: Any) -> dict[str, Any]:
-        return {"id": self.number(), "timestamp": self.time(), "source": source, **fields}
-
-    def prompt(self, text: str) -> Records:
-        return [self._old("user", action="message", args={"content": text}, message=text)]
-
-    def answer(self, text: str) -> Records:
-        return [self._old("agent", action="message", args={"content": text}, message=text)]
-
-    def call(self, command: str, output: str, failed: bool) -> Records:
-        named = {"tool_call_metadata": {"tool_call_id": f"c{self.number()}", "function_name": "execute_bash"}}
-        code = {"metadata": {"exit_code": 2 if failed else 0}}
-        return [
-            self._old("agent", action="run", args={"command": command, "thought": ""}, **named),
-            self._old("agent", observation="run", content=output, extras=code, cause=1, **named),
-        ]
-
-    def others(self, text: str) -> Iterator[Records]:
-        yield [self._old("environment", action="recall", args={"query": text})]
-        yield [self._old("user", action="change_agent_state", args={"agent_state": text})]
-        yield [self._old("agent", action="think", args={"thought": text})]
-
-
 class OpenClaw(AgentLog):
     name = "pi"
     file = "agents/main/sessions/s-claw.jsonl"
@@ -747,7 +720,7 @@ class ClaudeCode(AgentLog):
 LOGS: dict[str, type[AgentLog]] = {
     log.__name__: log
     for log in (
-        *(Gemini, GeminiObject, Qwen, Copilot, Kimi, Cline, ClineSession, Cursor, Aider, OpenHands, OpenHandsOld),
+        *(Gemini, GeminiObject, Qwen, Copilot, Kimi, Cline, ClineSession, Cursor, Aider, OpenHands),
         *(OpenClaw, OpenCode, OpenCodeFiles, Goose, GooseDatabase, Codex, ClaudeCode),
     )
 }
