@@ -14,12 +14,12 @@ from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemName, Problem, Skipped
+from consolidator.formats.common import drafts
 from consolidator.formats.common.content import extract_text, split_message
 from consolidator.formats.common.fields import fit_payload, occurred_at_field
 from consolidator.formats.common.jsonl import parse_head, read_objects, read_typed
 from consolidator.formats.common.log_files import find_files
 from consolidator.formats.common.project import derive_project
-from consolidator.formats.common.wrappers import unwrap
 from consolidator.models.payload import EventType
 
 NAME = "pi"
@@ -27,13 +27,17 @@ _ROLES = ("user", "assistant", "toolResult", "bashExecution", "custom", "hookMes
 _WRAPPERS = ("file", "skill")  # what pi puts before a person's words: files named at the start, and a skill's text
 _ABORTION = re.compile(r"(?:Command|Operation) aborted\s*\Z|\ASkipped due to queued user message")
 _TIMEOUT = re.compile(r"(?:Command|Operation) timed out after [\d.]+ seconds\s*\Z")
+_OPENCLAWS_WORDS = re.compile(  # OpenClaw's own, and those of people on a channel, who need not be the owner
+    r"\s*(?:System(?: \(untrusted\))?: |\[cron:|\[Subagent|Conversation info \(|Sender \(|Read HEARTBEAT\.md"
+    r"|A new session was started|\[(?!\w{3} \d{4}-)[A-Z][^\]\n]{0,200}\d{4}-\d\d-\d\d[^\]\n]{0,40}\])"
+)
 
 Drafts = Iterator[tuple[EventType, dict[str, Any]]]
 
 
 def files(path: Path) -> Iterator[Path]:
     """Yield the session files at or below `path`, sorted."""
-    yield from find_files(path, ".jsonl")
+    yield from (file for file in find_files(path, ".jsonl") if ".checkpoint." not in file.name)
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -62,6 +66,7 @@ class _PiReader:
         self._path = path
         self._header: dict[str, Any] = {}
         self._session_id = path.stem.rpartition("_")[2]
+        self._is_openclaws = path.parent.name == "sessions" and "agents" in path.parts[-4:-2]
         self._tree = _EntryTree()
         self._announced_origin: str | None = None
         self._started: set[str] = set()
@@ -105,6 +110,8 @@ class _PiReader:
         base, time_field = _make_key(line), occurred_at_field(line.get("timestamp"))
         for part, (event_type, draft_data) in enumerate(drafts):
             data = fit_payload(event_type, {**time_field, **draft_data})
+            if self._is_openclaws and event_type is EventType.USER_MESSAGE and _OPENCLAWS_WORDS.match(data["text"]):
+                data["origin"] = "harness"
             yield ForeignEvent(f"{base}/{part}", event_type, data, tool_name=data.get("tool"), line=number)
 
     def _note_last_item(self, line: Mapping[str, Any], key: str | None) -> None:
@@ -133,7 +140,7 @@ class _PiReader:
         cwd, model = self._header.get("cwd"), self._header.get("modelId")
         return ForeignSession(
             origin=origin,
-            agent=NAME,
+            agent="openclaw" if self._is_openclaws else NAME,
             channel="cli",
             project=derive_project(cwd if isinstance(cwd, str) else None),
             model=model if isinstance(model, str) else None,
@@ -229,7 +236,8 @@ _EVENTLESS_TYPES = ("message", "label", "session_info", "custom")
 def _draft_message(message: Mapping[str, Any]) -> Drafts:
     role, text = message.get("role"), extract_text(message.get("content"))
     if role == "user":
-        yield from _draft_user_message(message.get("content"))
+        typed, other = split_message(message.get("content"))
+        yield from drafts.words(typed, other, names=_WRAPPERS, only_before=True)
     elif role == "assistant":
         yield from _draft_answer(message)
     elif role == "toolResult":
@@ -241,17 +249,6 @@ def _draft_message(message: Mapping[str, Any]) -> Drafts:
         yield EventType.USER_MESSAGE, {"text": text, "origin": "harness"}
     elif role in ("branchSummary", "compactionSummary"):
         yield EventType.USER_MESSAGE, {"text": extract_text(message.get("summary")), "origin": "compaction"}
-
-
-def _draft_user_message(content: Any) -> Drafts:
-    """Yield what a person typed, and the files and skills that pi put before it."""
-    typed, other = split_message(content)
-    unwrapped = unwrap(typed, _WRAPPERS, only_before=True)
-    around = "\n".join(text for text in (unwrapped.around, other) if text.strip())
-    if around:
-        yield EventType.USER_MESSAGE, {"text": around, "origin": "harness"}
-    if unwrapped.words.strip():
-        yield EventType.USER_MESSAGE, {"text": unwrapped.words}
 
 
 def _draft_answer(message: Mapping[str, Any]) -> Drafts:

@@ -9,6 +9,7 @@ from typing import cast
 from consolidator.errors import UsageError
 from consolidator.formats import bundle, claw0, intercode, native, pi, swe_agent
 from consolidator.formats.agent_folders import log_folders
+from consolidator.formats.agents import aider, cline, copilot, cursor, gemini, goose, kimi, opencode, openhands, qwen
 from consolidator.formats.base import Format, Item
 from consolidator.formats.claude_code import reader as claude_code
 from consolidator.formats.codex import reader as codex
@@ -24,9 +25,19 @@ FORMATS: dict[str, Format] = {
     for module in (
         bundle,
         native,
+        gemini,
+        qwen,
+        opencode,
+        cline,
+        copilot,
+        goose,
+        kimi,
+        openhands,
+        aider,
         claude_code,
         codex,
         pi,
+        cursor,
         swe_agent,
         intercode,
         harness,
@@ -74,7 +85,7 @@ def read_log(log_format: Format, path: Path, root: Path) -> Iterator[Item]:
 
 def find_log_files(path: Path) -> Iterator[Path]:
     """Yield the log-like files at or below a path, sorted."""
-    yield from find_files(path, ".jsonl", ".json", ".traj")
+    yield from find_files(path, ".jsonl", ".json", ".traj", "opencode.db", "sessions.db", ".aider.chat.history.md")
 
 
 def find_local_logs(home: Path, environment: Mapping[str, str]) -> list[tuple[Format, Path]]:

@@ -20,7 +20,12 @@ DIRECTORY, SOCKET, LOCK = "hooks", "socket", "lock"
 IMPORTING_EVENTS = ("SessionEnd", "PreCompact")  # what a service that has to be started does before anything else
 # What the service is given of an environment that may hold the agent's credentials.
 _KEPT: tuple[str, ...] = ("HOME", "PATH", "LANG", "USER", "LOGNAME", "TMPDIR", "TZ")
-_KEPT += ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "PI_CODING_AGENT_DIR")  # where agents leave their logs
+_KEPT += (  # where agents leave their logs
+    *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "CURSOR_CONFIG_DIR", "PI_CODING_AGENT_DIR", "OPENCLAW_STATE_DIR"),
+    *("GEMINI_CLI_HOME", "QWEN_HOME", "QWEN_RUNTIME_DIR", "OPENCODE_CONFIG_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
+    *("CLINE_DATA_DIR", "CLINE_DIR", "APPDATA", "COPILOT_HOME", "GOOSE_PATH_ROOT", "KIMI_CODE_HOME"),
+    *("OPENHANDS_PERSISTENCE_DIR", "OPENHANDS_CONVERSATIONS_DIR", "AIDER_CHAT_HISTORY_FILE"),
+)
 _KEPT_PREFIXES = ("CONSOLIDATOR_", "XDG_", "LC_")
 
 

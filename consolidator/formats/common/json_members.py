@@ -166,6 +166,15 @@ def _read_members(window: _TextWindow) -> Iterator[tuple[int, str, Any]]:
         raise _DamagedJson("more text after the end of the JSON value")
 
 
+def read_note(path: Path, most: int = 16 * 1024 * 1024) -> dict[str, Any]:
+    """Return the object that a file beside a log is, an array as its `items`; an empty one where it cannot be read."""
+    try:
+        value = read_json(path, most)
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {"items": value} if isinstance(value, list) else {}
+
+
 def read_json(path: Path, most: int) -> Any:
     """Return the JSON value that a file is; a Problem where it is none, or has more than `most` bytes."""
     content = read_whole(path, most)

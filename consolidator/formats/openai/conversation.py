@@ -21,8 +21,7 @@ ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _NAME_KEYS = ("session_id", "conversation_id", "id")
 _TIME_KEYS = ("timestamp", "created", "created_at")
 CLINE_PROBLEM = (
-    "a task of Cline or Roo Code, which has no reader yet: results of tools stand in the person's role, so nothing of "
-    "it can be told to be a person's"
+    "a task of Cline or Roo Code, where results of tools stand in the person's role: import it with `--format cline`"
 )
 _CLINE_BLOCK = re.compile(r"(?:\A|\n)\s*<environment_details>.*</environment_details>\s*\Z", re.DOTALL)
 _FAILED = re.compile(

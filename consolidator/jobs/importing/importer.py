@@ -21,6 +21,7 @@ from consolidator.errors import ImportRefused, Interrupted, InvalidEvent
 from consolidator.formats import bundle, native
 from consolidator.formats.base import ForeignEvent, Format, Problem
 from consolidator.formats.common.log_files import is_below, open_log
+from consolidator.formats.common.sqlite_log import changes_beside
 from consolidator.formats.registry import recognise_format
 from consolidator.jobs.importing.bundle_import import check_bundle, import_bundle
 from consolidator.jobs.importing.intake import Intake
@@ -309,4 +310,5 @@ def _file_state(log_format: Format, path: Path) -> sources.SourceFile:
     """Return what shows whether a file has changed since it was read."""
     with open_log(path) as file:  # refuses what is no file
         stat = os.fstat(file.fileno())
-    return sources.SourceFile(log_format.NAME, str(path.resolve()), stat.st_size, stat.st_mtime_ns)
+    size, changed = changes_beside(path)  # of a database whose agent is running
+    return sources.SourceFile(log_format.NAME, str(path.resolve()), stat.st_size + size, max(stat.st_mtime_ns, changed))

@@ -139,7 +139,11 @@ def test_settings_of_a_configured_folder_and_of_a_project_are_found() -> None:
     assert CODEX.servers_file(home, configured, project) == project / ".codex/config.toml"
     assert log_folders("codex", home, {}, project) == [home / ".codex/sessions", home / ".codex/archived_sessions"]
     assert log_folders("codex", home, configured)[0] == Path("/etc/codex/sessions")
-    assert log_folders("pi", home, configured) == [home / ".pi/agent/sessions"]
+    assert log_folders("pi", home, configured) == [home / ".pi/agent/sessions", home / ".openclaw/agents"]
+    moved = {"GEMINI_CLI_HOME": "/g", "XDG_DATA_HOME": "/d", "CLINE_DIR": "/c"}
+    assert log_folders("gemini", home, moved) == [Path("/g/.gemini/tmp")]
+    assert log_folders("opencode", home, moved)[0] == Path("/d/opencode/opencode.db")
+    assert log_folders("cline", home, moved)[0] == Path("/c/data/sessions")
     assert log_folders("openai-messages", home, configured) == []
     assert CURSOR.hooks_file(home, {}, None) == home / ".cursor/hooks.json"
     assert CURSOR.servers_file(home, {}, project) == project / ".cursor/mcp.json"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typer.main import get_command
 from consolidator import errors
 from consolidator.cli.app import app
 from consolidator.cli.lazy_group import LazyGroup
+from consolidator.formats.agent_folders import VARIABLES, log_folders
 from consolidator.formats.registry import FORMATS
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role
@@ -80,6 +82,20 @@ def test_every_exit_code_is_in_the_table() -> None:
 
 def test_every_format_is_in_the_table() -> None:
     assert {row[0].strip("`") for row in table_rows(read_page("import.md"), "format")} == set(FORMATS)
+
+
+def test_the_index_of_agents_logs_is_as_the_page_and_the_code_have_it() -> None:
+    index = json.loads((DOCS / "formats.json").read_text())
+    page = read_page("formats.md")
+    agents = {name for name in FORMATS if log_folders(name, Path("~"), {})}
+    assert set(index) == agents == {row[1].strip("`") for row in table_rows(page, "agent")}
+    for name, entry in index.items():
+        places = [str(path) for path in log_folders(name, Path("~"), {})]
+        assert set(entry["places"]) == {place for place in places if "globalStorage" not in place}
+        for text in (*entry["places"], *entry["variables"]):
+            assert f"`{text}`" in page
+        assert set(entry["variables"]) <= set(VARIABLES)
+    assert {name for entry in index.values() for name in entry["variables"]} == set(VARIABLES) - {"OPENCODE_CONFIG_DIR"}
 
 
 def test_only_event_types_that_exist_are_named() -> None:

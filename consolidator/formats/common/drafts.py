@@ -1,0 +1,117 @@
+"""Drafts of events that readers of agents' logs share: a type and the payload's values, which nothing has checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from consolidator.formats.common.content import extract_text
+from consolidator.formats.common.outcome import is_failure, is_timeout
+from consolidator.formats.common.wrappers import MESSAGE_BLOCKS, unwrap
+from consolidator.models.payload import EventType
+
+Draft = tuple[EventType, dict[str, Any]]
+Drafts = Iterator[Draft]
+BLOCKS = (*MESSAGE_BLOCKS, "recalled-memory", "hook_context", "session_context")  # that agents and hooks put in
+# How the shell tools of Gemini CLI and its forks label what they tell: a head, the output, and lines at the end.
+_HEAD = re.compile(r"\A(?:Command: .*?\nDirectory: [^\n]*\n)?(?:Output|Stdout): ?", re.DOTALL)
+_TAIL = re.compile(r"(?:\n(?:Error|Exit Code|Signal|Background PIDs|Process Group PGID): ?[^\n]*)+\s*\Z")
+_EMPTY_LABEL = re.compile(r"^(?:Stderr: )?\((?:none|empty)\)$|^Stderr: ", re.MULTILINE)
+_TOLD_CODE = re.compile(  # an exit code in a tool's own words, as the first or last line
+    r"\W{0,3}(?:(?:Command|Process|Shell)\b.{0,300}?\W)?(?:failed with |exited with )?exit code:? (-?\d{1,10})\W{0,3}",
+    re.IGNORECASE,
+)
+
+
+def words(typed: str, other: str = "", *, names: Collection[str] = BLOCKS, only_before: bool = False) -> Drafts:
+    """Yield what a person typed, and what a harness put around it or beside it."""
+    unwrapped = unwrap(typed, names, only_before=only_before)
+    if around := join(unwrapped.around, other):
+        yield EventType.USER_MESSAGE, {"text": around, "origin": "harness"}
+    if unwrapped.words.strip():
+        yield EventType.USER_MESSAGE, {"text": unwrapped.words}
+
+
+def message(text: Any, other: str = "", *, is_persons: bool) -> Drafts:
+    """Yield a text in a person's role: a person's words, or what nobody typed."""
+    typed = text_of(text)
+    yield from words(typed, other) if is_persons else harness(join(typed, other))
+
+
+def harness(text: Any, origin: str = "harness") -> Drafts:
+    """Yield a message in a person's role that nobody typed; nothing for an empty one."""
+    if extract_text(text).strip():
+        yield EventType.USER_MESSAGE, {"text": extract_text(text), "origin": origin}
+
+
+def answer(text: Any, model: Any = None, usage: Any = None) -> Drafts:
+    """Yield what the model answered; nothing for an empty text."""
+    if extract_text(text).strip():
+        yield EventType.ASSISTANT_RESPONSE, {"text": extract_text(text), "model": model, "usage": usage}
+
+
+def thought(text: Any, model: Any = None) -> Drafts:
+    """Yield what the model thought; nothing for an empty text."""
+    if extract_text(text).strip():
+        yield EventType.THINKING_START, {"text": extract_text(text), "model": model}
+
+
+def call(call_id: Any, tool: Any, arguments: Any) -> Draft:
+    """Return a call."""
+    return EventType.TOOL_CALL, {"call_id": text_of(call_id), "tool": text_of(tool), "arguments": arguments}
+
+
+def result(
+    call_id: Any, tool: Any, content: Any, *, failed: bool | None, reason: str | None = None, exit_code: Any = None
+) -> Draft:
+    """Return a result; `failed` is what the log says, None where it does not tell: then the output decides."""
+    text = extract_text(content)
+    code = exit_code if isinstance(exit_code, int) and not isinstance(exit_code, bool) else None
+    is_error = failed or (code is not None and code != 0) or (failed is None and code is None and is_failure(text))
+    return EventType.TOOL_RESULT, {
+        "call_id": text_of(call_id),
+        "tool": tool if isinstance(tool, str) else None,
+        "status": "error" if is_error else "ok",
+        "reason": reason or ("timeout" if is_error and is_timeout(text) else None),
+        "content": text,
+        "exit_code": code,
+    }
+
+
+def split_output(text: str) -> tuple[str, int | None]:
+    """Return the output alone of a text in which a tool labels what it tells, and the exit code if it is told."""
+    head = _HEAD.match(text)
+    if head is None:
+        lines = text.strip("\n").split("\n")
+        for place in (-1, 0):
+            if told := _TOLD_CODE.fullmatch(lines[place]):
+                del lines[place]
+                return "\n".join(lines).strip("\n"), int(told[1])
+        return text, None
+    tail = _TAIL.search(text, head.end() - 1)
+    output = _EMPTY_LABEL.sub("", text[head.end() : tail.start() if tail else len(text)])
+    labelled = tail[0].split("\n") if tail else []
+    told = next((told for line in labelled if (told := _TOLD_CODE.fullmatch(line))), None)
+    errors = [line for line in labelled if line.startswith("Error: ") and line != "Error: (none)"]
+    return "\n".join(part for part in (output.strip("\n"), *errors) if part), int(told[1]) if told else None
+
+
+def object_of(value: Any) -> dict[str, Any]:
+    """Return a value that is an object; an empty one for any other."""
+    return value if isinstance(value, dict) else {}
+
+
+def objects_of(value: Any) -> list[dict[str, Any]]:
+    """Return the objects of a list; none for any other value."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def join(*texts: str) -> str:
+    """Return the texts that are not empty, one below the other."""
+    return "\n".join(text for text in texts if text.strip())
+
+
+def text_of(value: Any) -> str:
+    """Return a name or an id as a text; "" for none."""
+    return value if isinstance(value, str) else "" if value is None else str(value)

@@ -1,0 +1,72 @@
+"""One memory of a project from the logs of many agents, told to another by its real hook programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from consolidator.hooks.client import is_running, stop_service
+from tests.acceptance.claude_home import NO_UPSTREAM, ClaudeCode, wait_for
+from tests.support import run_cli
+from tests.unit.formats.agent_logs import AgentLog, Copilot, Gemini, Goose, Kimi, OpenCode, Qwen
+
+ERROR = NO_UPSTREAM.partition("\n")[2]
+FAILED = {"tool_name": "Bash", "tool_input": {"command": "git push"}, "tool_use_id": "call_1"}
+
+
+def pushed(log: AgentLog, branch: str) -> list[object]:
+    """Return records in which a push failed, and was mended."""
+    failed = log.call("git push", ERROR.format(branch).rstrip(), True)
+    return [
+        *log.prompt("Push the branch."),
+        *failed,
+        *log.call(f"git push --set-upstream origin {branch}", "ok", False),
+    ]
+
+
+@pytest.fixture
+def later(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """An environment whose clock is behind the logs'."""
+    return {**environment, "CONSOLIDATOR_CLOCK": "2026-08-02T12:00:00+00:00"}
+
+
+@pytest.fixture
+def home(later: Mapping[str, str], tmp_path: Path) -> Iterator[Path]:
+    """A home in which six agents left their logs: five of one project, one of another."""
+    gemini, opencode, qwen, goose, copilot, kimi = Gemini(), OpenCode(), Qwen(), Goose(), Copilot(), Kimi()
+    gemini.write(tmp_path / ".gemini", [*gemini.header(), *pushed(gemini, "price-list")])
+    opencode.write(tmp_path / ".local/share/opencode", pushed(opencode, "shopping-cart"))
+    copilot.write(tmp_path / ".copilot", [*copilot.header(), *pushed(copilot, "basket")])
+    qwen.write(tmp_path / ".qwen", qwen.prompt("From now on, always use tabs for indentation."))
+    words = goose.prompt("We use PostgreSQL for storage.")
+    goose.write(tmp_path / ".local/share/goose", [*goose.header(), *words])
+    path = kimi.write(tmp_path / ".kimi-code", [*kimi.header(), *kimi.prompt("From now on, never deploy on Fridays.")])
+    (path.parents[2] / "state.json").write_text(json.dumps({"workDir": "/work/bank"}))
+    (tmp_path / ".claude").mkdir()
+    run_cli("install", "claude-code", "--yes", environment=later)
+    yield tmp_path
+    folder = Path(later["CONSOLIDATOR_HOME"])
+    stop_service(folder)
+    wait_for(lambda: not is_running(folder))
+
+
+def test_a_fix_from_one_agent_is_told_to_another(home: Path, later: Mapping[str, str]) -> None:
+    report = json.loads(run_cli("import", "--json", environment=later).stdout)
+    assert (report["files"], report["problem_count"]) == (6, 0)
+    run_cli("run", "consolidation", environment=later)
+
+    shop = ClaudeCode(later, home)
+    brief = shop.run_until_answered("SessionStart", source="startup")
+    assert "tabs for indentation" in brief
+    assert "We use PostgreSQL for storage." in brief
+    assert "Fridays" not in brief
+    fix = shop.run_until_answered("PostToolUseFailure", **FAILED, error=NO_UPSTREAM.format("new-logo"))
+    assert "run `git push --set-upstream origin new-logo`" in fix
+
+    bank = ClaudeCode(later, home, session="bank", project="/work/bank")
+    brief = bank.run_until_answered("SessionStart", source="startup")
+    assert "Never deploy on Fridays." in brief
+    assert "tabs for indentation" not in brief

@@ -1,0 +1,61 @@
+"""Each agent's log through a whole import: found in its place by itself, read once, then its new part alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from consolidator.database import Database
+from consolidator.formats.agent_folders import log_folders
+from consolidator.formats.registry import FORMATS, find_local_logs
+from consolidator.jobs.importing.importer import import_sources
+from consolidator.jobs.importing.report import ImportReport
+from consolidator.jobs.importing.source_files import ImportSource
+from tests.support import assert_invariants
+from tests.unit.formats.agent_logs import LOGS, AgentLog, Records
+from tests.unit.formats.test_conformance import conversation
+
+ROOTS = {
+    "gemini": ".gemini",
+    "qwen": ".qwen",
+    "opencode": ".local/share/opencode",
+    "cline": ".cline/data",
+    "copilot": ".copilot",
+    "goose": ".local/share/goose",
+    "kimi": ".kimi-code",
+    "openhands": ".openhands",
+    "aider": ".",
+    "cursor": ".cursor",
+    "pi": ".openclaw",
+    "codex": ".codex",
+    "claude-code": ".claude",
+}
+
+
+async def import_home(database: Database, home: Path) -> ImportReport:
+    """Import what agents left in a home."""
+    found = [ImportSource(path, log_format) for log_format, path in find_local_logs(home, {})]
+    return await import_sources(database, found)
+
+
+@pytest.mark.parametrize("builder", LOGS)
+async def test_an_agents_log_is_found_and_imported_once(database: Database, tmp_path: Path, builder: str) -> None:
+    log: AgentLog = LOGS[builder]()
+    records: Records = conversation(log)
+    folder = tmp_path / ROOTS[log.name]
+    log.write(folder, records)
+    first = await import_home(database, tmp_path)
+    assert (first.problem_count, len(first.sessions)) == (0, 1)
+    second = await import_home(database, tmp_path)
+    assert (second.events, second.files) == (0, 0)
+    log.write(folder, [*records, *log.prompt("Now stop."), *log.answer("I stop.")])
+    third = await import_home(database, tmp_path)
+    assert 0 < third.events <= 3  # aider's last answer goes on
+    assert third.problem_count == 0
+    await assert_invariants(database)
+
+
+def test_each_agents_place_is_one_that_is_looked_in() -> None:
+    names = {name for name in FORMATS if log_folders(name, Path("/home"), {})}
+    assert set(ROOTS) == names == {log.name for log in LOGS.values()}
