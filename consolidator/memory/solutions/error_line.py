@@ -95,64 +95,21 @@ def find_error_line(text: str) -> ErrorLine:
     if position is None:
         position = _find_complaint(lines)
     line = lines[position]
+    parts = [line_kinds.strip_box(line.text)]
     following = lines[position + 1 :]
-    if _leads_on(line.text, following):
-        return ErrorLine(line.start, _join_reason(line.text.strip(), following))
-    text = line_kinds.strip_box(line.text)
-    if line_kinds.is_bare_exception(text) and position + 1 < len(lines):
-        message = lines[position + 1].text.strip()
-        if line_kinds.has_error_word(message) and not _is_skipped(message) and not line_kinds.is_exception(message):
-            text = f"{text}: {message}"
-    return ErrorLine(line.start, text)
-
-
-def _join_reason(announcement: str, following: list[ErrorLine]) -> str:
-    """Return an announcement with the lines that follow it, up to the first that announces nothing itself."""
-    parts = [announcement]
-    while following and len(parts) <= MAX_ANNOUNCEMENTS:
-        title = line_kinds.section_title(following[0].text) if len(parts) == 1 else None
-        if title:
-            parts.append(title)
-            following = _until_next_section(following[1:])
-            continue
-        position = _find_announced(following)
-        text = line_kinds.strip_box(following[position].text)
-        parts.append(text)
+    while len(parts) <= MAX_ANNOUNCEMENTS and following and _leads_on(parts[-1], following[0].text):
+        position = 0
+        if _is_skipped(following[0].text):
+            exception = _find_exception(following)
+            position = _find_complaint(following) if exception is None else exception
+        parts.append(line_kinds.strip_box(following[position].text))
         following = following[position + 1 :]
-        if line_kinds.is_failed_step(text):  # of a list of failed steps the first is told
-            others = (n for n, line in enumerate(following) if not line_kinds.is_failed_step(line.text))
-            following = following[next(others, len(following)) :]
-        if not _leads_on(text, following):
-            break
-    return " ".join(part for part in parts if part)
+    return ErrorLine(line.start, " ".join(part for part in parts if part))
 
 
-def _until_next_section(lines: list[ErrorLine]) -> list[ErrorLine]:
-    """Return the lines of the section that has just begun, at least one."""
-    end = next((n for n, line in enumerate(lines) if line_kinds.is_section(line.text)), len(lines))
-    return lines[: end or 1]
-
-
-def _find_announced(lines: list[ErrorLine]) -> int:
-    """Return the index of the line that an announcement before these lines is about."""
-    first = lines[0].text
-    if _is_skipped(first) or line_kinds.is_place(first) or line_kinds.is_title(first):
-        found = _find_exception(lines)
-        return _find_complaint(lines) if found is None else found
-    if line_kinds.is_path(first):  # the file that the reason is about, where a reason follows
-        more = (n for n, line in enumerate(lines) if not _is_skipped(line.text))
-        return next((n for n in more if line_kinds.has_error_form(lines[n].text)), 0)
-    return 0
-
-
-def _leads_on(text: str, following: list[ErrorLine]) -> bool:
-    """Whether the reason is yet to come after a line: it announces, or is the name of a failed step."""
-    if line_kinds.is_bare_label(text):
-        return True
-    if line_kinds.announces(text):
-        return not (following and line_kinds.is_frame(following[0].text))  # what is announced is code: it is said
-    has_more = following and not line_kinds.is_marked(following[0].text)
-    return bool(has_more and line_kinds.is_failed_step(text))
+def _leads_on(text: str, following: str) -> bool:
+    """Whether a line announces the reason; where code follows, it is the reason."""
+    return line_kinds.announces(text) and (line_kinds.is_bare_label(text) or not line_kinds.is_frame(following))
 
 
 def _is_skipped(line: str) -> bool:
@@ -236,9 +193,9 @@ def _find_complaint(lines: list[ErrorLine]) -> int:
     first = min((n for n in (next(announced, None), next(by_form, None)) if n is not None), default=None)
     if first is not None:
         return first
-    found = _find_placed_finding(lines)
-    if found is not None:
-        return found
+    placed = next((n for n in telling if line_kinds.is_placed_message(lines[n].text)), None)
+    if placed is not None:
+        return placed
     for group in (telling, candidates):
         by_word = next((n for n in group if line_kinds.has_error_word(lines[n].text)), None)
         if by_word is not None:
@@ -250,41 +207,4 @@ def _find_complaint(lines: list[ErrorLine]) -> int:
 
 
 def _announces_error(line: str) -> bool:
-    is_announcement = line_kinds.announces(line) and line_kinds.has_error_word(line)
-    return line_kinds.is_bare_label(line) or (is_announcement and not line_kinds.is_section(line))
-
-
-def _find_placed_finding(lines: list[ErrorLine]) -> int | None:
-    """Return the index of the first finding that has a place: on its line, or on a line of its own before or after."""
-    for n, line in enumerate(lines):
-        if line_kinds.is_placed_message(line.text) and not _is_skipped(line.text):
-            return n
-        if line_kinds.is_place(line.text):
-            before = n - 1
-            if line_kinds.is_pointing_place(line.text):
-                before = next((m for m in range(n - 1, -1, -1) if not line_kinds.is_echo(lines[m].text)), -1)
-            if before >= 0 and _is_finding(lines[before].text):
-                return _first_of_block(lines, before)
-            if not line_kinds.is_pointing_place(line.text) and n + 1 < len(lines) and _is_finding(lines[n + 1].text):
-                return n + 1
-    return None
-
-
-def _first_of_block(lines: list[ErrorLine], position: int) -> int:
-    """Return the index of the first of the lines above that begin with the same single letter."""
-    mark = lines[position].text.split()[0]
-    while len(mark) == 1 and mark.isalpha() and position and lines[position - 1].text.split()[:1] == [mark]:
-        position -= 1
-    return position
-
-
-def _is_finding(line: str) -> bool:
-    """Whether a line beside a place is a finding: a sentence, and no title, progress, notice or other place."""
-    text = line_kinds.strip_box(line)
-    return (
-        len(text.split()) > 2
-        and not _is_skipped(text)
-        and not line_kinds.is_place(text)
-        and not line_kinds.is_title(text)
-        and not line_kinds.is_section(text)
-    )
+    return line_kinds.is_bare_label(line) or (line_kinds.announces(line) and line_kinds.has_error_word(line))

@@ -1,4 +1,4 @@
-"""Tell what a line of an output is: a reason, an announcement of one, or progress, a notice, an echo, code, a place.
+"""Tell what a line of an output is: a reason, an announcement of one, or progress, a notice, an echo, code.
 
 Pure. Recognises forms that programs share, by the grammar of the line; no rule knows one program's sentence.
 """
@@ -77,20 +77,12 @@ _VAGUE = re.compile(
 )
 _BARE_LABEL = re.compile(r"^\W*(?:errors?|failed|failures?|fatal|fatal error|exception|problems?)\s*:\s*$", re.I)
 _ANNOUNCEMENT = re.compile(r":\s*$")
-_FAILED_STEP = re.compile(r"^\s*[✗✖×❌✘✕]\s*(?!errors?\b)[A-Za-z@][\w@./:-]*(?:\s+[\w@./:=-]+){0,3}\s*$", re.I)
-_MARKED = re.compile(r"^\s*[✗✖×❌✘✕✓✔√✅●○•*-]\s*\S")
-_SECTION = re.compile(r"^\W*\[[A-Z][A-Z0-9 _/-]{1,30}\]\W*$|^\W*[A-Z][A-Z0-9 _/-]{2,30}:\s*$")
-_TAG = re.compile(r"^\s*(\[[A-Z][A-Z0-9 _/-]{1,30}\]):?\s+(?=\S)")
-_PLACE = r"(?:[A-Za-z]:)?[\w@./\\+-]*[\w@+-]\.[A-Za-z]\w{0,7}(?:[:(]\d+(?:[:,]\d+)*\)?)"  # path, line and column
-_PLACE_ALONE = re.compile(rf"^[\W_]*(?:(?:at|in|from)\s+)?{_PLACE}(?::?\s*[\w/-]+)?(?:\s+#?\(\S+\))?[\W_]*$")
-_POINTING_PLACE = re.compile(rf"^[\s│┃|]*(?:-->|→|[└╰]─+)\s*{_PLACE}")
-_PLACED_MESSAGE = re.compile(rf"^[\W_]*{_PLACE}:?\s+(?:-\s+)?(?=\S+\s+\S)")
-_CODED_MESSAGE = re.compile(r"^\W*[A-Z]{1,5}\d{2,5}\b:?\s+(?=\S+\s+\S)")
-_PATH_ALONE = re.compile(r"^\s*(?:[A-Za-z]:)?[\w@.~+-]*(?:[/\\][\w@.+-]+)+/?\s*$")
-_NUMBERED_TITLE = re.compile(r"^\s*\d+\)\s")
+_PLACED_MESSAGE = re.compile(  # path, line and column, or the code of a rule, and a message
+    r"^[\W_]*(?:(?:[A-Za-z]:)?[\w@./\\+-]*[\w@+-]\.[A-Za-z]\w{0,7}[:(]\d+(?:[:,]\d+)*\)?:?\s+(?:-\s+)?"
+    r"|[A-Z]{1,5}\d{2,5}\b:?\s+)(?=(?:\S+\s+){2}\S)"
+)
 _PROGRAM_PREFIX = re.compile(r"(?:\S*(?:ba|z|da|k)?sh: (?:-c: )?(?:line )?(?:\d+: )?)?([a-z][\w.+-]*): \S")
 _SHELL_COMPLAINT = re.compile(r"\S*(?:ba|z|da|k)?sh: (?:-c: )?(?:line )?\d+: \S")
-_BARE_EXCEPTION = re.compile(r"\s*[\w.]*(?:Error|Exception|Failure)\s*$")
 _BOX = re.compile(r"^[\s│┃|╷╵╭╰─━]+")
 
 
@@ -113,11 +105,6 @@ def is_status(line: str) -> bool:
 def is_exception(line: str) -> bool:
     """Whether a line names an exception, as `ValueError: ...` does."""
     return _EXCEPTION.match(line) is not None
-
-
-def is_bare_exception(line: str) -> bool:
-    """Whether a line is nothing but the name of an exception."""
-    return _BARE_EXCEPTION.match(line) is not None
 
 
 def has_error_form(line: str) -> bool:
@@ -159,49 +146,6 @@ def is_bare_label(line: str) -> bool:
     return _BARE_LABEL.match(line) is not None
 
 
-def is_failed_step(line: str) -> bool:
-    """Whether a line is nothing but the mark of failure and a name, as "✗ mypy" is: the step's output follows."""
-    return _FAILED_STEP.match(line) is not None and len(line.split()) <= 4 and not _STRONG_WORD.search(line)
-
-
-def is_marked(line: str) -> bool:
-    """Whether a line begins with the mark of a list's item or a step's outcome."""
-    return _MARKED.match(line) is not None
-
-
-def is_section(line: str) -> bool:
-    """Whether a line is the title of a part of the output, such as "[LINT]"."""
-    return _SECTION.match(line) is not None
-
-
-def section_title(line: str) -> str | None:
-    """Return the title that a line is, or that a place begins with, as in "[TYPES] lib/a.ex:3:no_return"."""
-    if is_section(line):
-        return line.strip()
-    match = _TAG.match(line)
-    return match[1] if match and is_place(line[match.end() :]) else None
-
-
-def is_place(line: str) -> bool:
-    """Whether a line gives a file and line number alone: the finding is beside it."""
-    return (_PLACE_ALONE.match(line) or _POINTING_PLACE.match(line)) is not None
-
-
-def is_path(line: str) -> bool:
-    """Whether a line is nothing but a path."""
-    return _PATH_ALONE.match(line) is not None
-
-
-def is_pointing_place(line: str) -> bool:
-    """Whether a place is drawn with an arrow or a branch below its message, with the code in between."""
-    return _POINTING_PLACE.match(line) is not None
-
-
-def is_echo(line: str) -> bool:
-    """Whether a line repeats a command, code or a stack."""
-    return _ECHO.search(line) is not None
-
-
 def is_frame(line: str) -> bool:
     """Whether a line is one of a code frame or of a diff: it says nothing itself."""
     return _FRAME.search(line) is not None
@@ -209,12 +153,7 @@ def is_frame(line: str) -> bool:
 
 def is_placed_message(line: str) -> bool:
     """Whether a line is a finding of a compiler or linter: its place or its rule's code, and a message."""
-    return (_PLACED_MESSAGE.match(line) or _CODED_MESSAGE.match(line)) is not None and not is_place(line)
-
-
-def is_title(line: str) -> bool:
-    """Whether a line is a numbered title, such as that of a failed test."""
-    return _NUMBERED_TITLE.match(line) is not None
+    return _PLACED_MESSAGE.match(line) is not None
 
 
 def strip_box(line: str) -> str:

@@ -85,20 +85,6 @@ src/cart.ts(12,34): error TS2339: Property 'sum' does not exist on type 'Cart'.
 
 Command exited with code 2"""
 HOOK = "Pre-commit validation failed:\\n\\n[FORMAT] Code is not formatted.\\nRun 'fmt'.\n\nTotal errors: 11, Skipped: 0"
-LINT_HOOK = """Checks failed:\\n\\n[LINT]\\nChecking 114 source files (this might take a while) ...
-
-  Software Design
-┃
-┃  Nested modules could be aliased at the top.
-┃       lib/shop/cart.ex:110:10 #(Shop.Cart.total)
-
-Please report incorrect results: https://lint.example/issues"""
-TYPE_HOOK = """Checks failed:\\n\\n[TYPES]\\nFinding suitable tables
-Checking tables...
-Total errors: 2, Skipped: 0
-done in 0m12.82s
-lib/shop/cart.ex:120:18:pattern_match
-The pattern can never match the type."""
 
 CASES = [
     (
@@ -116,8 +102,6 @@ CASES = [
     ("sh:pytest", PYTEST, "E       AssertionError: assert 1 == 2"),
     ("sh:npm run check", TSC, "src/cart.ts(12,34): error TS2339"),
     ("sh:git commit", HOOK, "Pre-commit validation failed: [FORMAT] Code is not formatted."),
-    ("sh:git commit", LINT_HOOK, "Checks failed: [LINT] Nested modules could be aliased at the top."),
-    ("sh:git commit", TYPE_HOOK, "Checks failed: [TYPES] The pattern can never match the type."),
     (
         "sh:git add",
         "The following paths are ignored by one of your .gitignore files:\nout/css\nhint: Use -f",
@@ -144,19 +128,9 @@ CASES = [
     ),
     ("edit", "Your edit has new errors.\n\nERRORS:\n- F821 undefined name 'os'", "ERRORS: - F821 undefined name 'os'"),
     (
-        "sh:poetry",
-        "Installing dependencies\n\n  PackageNotFoundError\n\n  Package foo not found.",
-        "PackageNotFoundError: Package",
-    ),
-    (
         "sh:pytest",
         ">       assert f() == 2\nE       assert 1 == 2\nE        +  where 1 = f()\n\ntests/a.py:3: AssertionError",
         "E       assert 1 == 2",
-    ),
-    (
-        "sh:git commit",
-        "✖ lint --fix:\n\n/srv/a.js\n  1:1  error  Unexpected console statement  no-console",
-        "✖ lint --fix: 1:1  error  Unexpected",
     ),
     ("sh:apt", "Reading package lists...\nBuilding dependency tree...\nE: Unable to locate package foo", "E: Unable"),
     ("sh:foo", "\x1b[31mbash: line 3: foo: command not found\x1b[0m", "bash: line 3: foo: command not found"),
@@ -241,40 +215,11 @@ DIFFERENT = [
 
 ANNOUNCED = [
     (
-        "pre-push hook failed:\nESLint found problems:\n src/a.ts\n 3:5 error 'x' is never used",
-        "pre-push hook failed: ESLint found problems: 3:5 error 'x' is never used",
-    ),
-    (
-        "Pre-push checks failed:\n✗ mypy\nsrc/a.py:3: error: Missing return",
-        "Pre-push checks failed: ✗ mypy src/a.py:3: error: Missing return",
-    ),
-    (
-        "Pre-push checks failed:\n✗ mypy\n✗ eslint\nsrc/a.py:3: error: Missing return",
-        "Pre-push checks failed: ✗ mypy src/a.py:3: error: Missing return",
-    ),
-    ("Pre-push checks failed:\n✗ mypy\n✗ eslint", "Pre-push checks failed: ✗ mypy"),
-    (
-        "lint-staged could not complete because:\n✖ eslint --fix:\n\n/a/src/a.ts\n  3:5  error  Unexpected alert",
-        "lint-staged could not complete because: ✖ eslint --fix: 3:5  error  Unexpected alert",
-    ),
-    (
         "Publishing failed, see below:\nStep 3 says:\n disk quota exceeded",
         "Publishing failed, see below: Step 3 says: disk quota exceeded",
     ),
     ("Validation failed:\n  name:\n    must not be empty", "Validation failed: name: must not be empty"),
-    (
-        "Checks failed:\n[TYPES]\nlib/a.ex:12:no_return\nFunction foo/1 has no local return.",
-        "Checks failed: [TYPES] Function foo/1 has no local return.",
-    ),
-    (
-        "Checks failed:\n[TYPES] lib/a.ex:12:no_return\nFunction foo/1 has no local return.",
-        "Checks failed: [TYPES] Function foo/1 has no local return.",
-    ),
-    (
-        "Checks failed:\n[TYPES] Findings:\nlib/a.ex:12:call\nThe function call will not succeed.",
-        "Checks failed: [TYPES] Findings: The function call will not succeed.",
-    ),
-    ("✗ deploy\n  disk quota exceeded", "✗ deploy disk quota exceeded"),
+    ("Checks failed:\n[TYPES]\nlib/a.ex:12:no_return\nNo local return.", "Checks failed: [TYPES]"),
     ("a failed:\n" + "".join(f"{n}:\n" for n in "bcdefghij"), "a failed: b: c: d: e: f:"),
 ]
 
