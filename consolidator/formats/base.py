@@ -37,6 +37,7 @@ class ForeignSession:
     parent_call_id: str | None = None  # the parent's call that started a sub-agent, if the log has it
     key: str | None = None  # agent:channel:peer, if the log has one
     ended: bool = False
+    abandoned: bool = False  # a branch that the person went back from: what they said on it, they took back
     details: Mapping[str, Any] = field(default_factory=dict)  # other fields that an export must keep
 
 
@@ -59,8 +60,9 @@ class ForeignEvent:
 class Skipped:
     """A line that is understood but makes no event, counted by kind ("progress", "repeated")."""
 
-    kind: str
+    kind: str  # one of a newer version begins with "type:"
     line: int | None = None
+    shape: str | None = None  # of a kind that is not known: the names of its fields, and nothing that they hold
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,8 @@ def read_log(log_format: Format, path: Path, root: Path) -> Iterator[Item]:
 
 def find_log_files(path: Path) -> Iterator[Path]:
     """Yield the log-like files at or below a path, sorted."""
-    yield from find_files(path, ".jsonl", ".json", ".traj", "opencode.db", "sessions.db", ".aider.chat.history.md")
+    suffixes = (".jsonl", ".jsonl.zst", ".json", ".traj", "opencode.db", "sessions.db", ".aider.chat.history.md")
+    yield from find_files(path, *suffixes)
 
 
 def find_local_logs(home: Path, environment: Mapping[str, str]) -> list[tuple[Format, Path]]:

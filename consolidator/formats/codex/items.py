@@ -7,12 +7,14 @@ submitted in events of their own; where a rollout has these, only a text that on
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from consolidator.formats.common.content import answers_call, extract_text, has_result, is_media, split_message
-from consolidator.formats.common.json_parsing import parse_json
+from consolidator.formats.common.json_parsing import parse_json, parse_prefix
 from consolidator.markup import skip_blank
 from consolidator.models.payload import EventType
 
@@ -38,8 +40,14 @@ _ABORTED = re.compile(r"aborted(?: by user.*)?\s*\Z", re.DOTALL)
 _TIMED_OUT = re.compile(r"command timed out after ", re.IGNORECASE)
 _FAILED = re.compile(
     r"execution error:|failed to parse function arguments|unsupported (?:call|custom tool call)|exec_command failed"
-    r"|apply_patch verification failed|failed in sandbox|sandbox denied|tool call error|err: "
+    r"|apply_patch verification failed|failed in sandbox|sandbox denied|tool call error|err: |Mcp error: "
 )
+_SCRIPT_HEADER = re.compile(
+    r"Script (completed|failed|running|terminated)\b[^\n]*\n(?:.*?\n)??Output:\n?\s*", re.DOTALL
+)
+_SCRIPT_CALL = re.compile(r"\btools\.([A-Za-z]\w*)\(\s*")
+FAILED_SCRIPT = ("failed", "terminated")
+_FAILED_STATES = ("failed", "declined", "incomplete")
 _APPROVED_TOOLS: tuple[str, ...] = (
     "shell",
     "exec_command",
@@ -50,6 +58,8 @@ _APPROVED_TOOLS: tuple[str, ...] = (
 )
 _APPROVED_TOOLS += ("write_stdin", "apply_patch")
 CALL_TYPES = ("function_call", "custom_tool_call", "local_shell_call", "tool_search_call")
+# Items of the harness's own record that are calls; in code mode nothing else tells what a script called.
+ITEM_CALLS = ("CommandExecution", "FileChange", "McpToolCall", "DynamicToolCall", "CollabAgentToolCall", "WebSearch")
 OUTPUT_TYPES = ("function_call_output", "custom_tool_call_output", "tool_search_output")
 TYPED_KIND = "user.text"  # of a part that a person typed
 PROVIDER_CALL_TYPES = ("web_search_call", "image_generation_call")  # calls that the provider executes itself
@@ -167,6 +177,122 @@ def build_result(payload: Mapping[str, Any], tool: str | None) -> dict[str, Any]
         "exit_code": code,
         "header": header.strip() or None,
     }
+
+
+def is_script(payload: Mapping[str, Any]) -> bool:
+    """Tell whether a call only runs a script of code mode, or waits for one: what it calls are items of their own."""
+    if payload.get("type") == "custom_tool_call":
+        return payload.get("name") == "exec"
+    return payload.get("name") == "wait" and '"cell_id"' in str(payload.get("arguments"))
+
+
+def draft_script(call: Mapping[str, Any], payload: Mapping[str, Any]) -> Drafts:
+    """Yield a script that called nothing on record, as the one tool that it names where it names one."""
+    script = call["arguments"] if isinstance(call["arguments"], str) else ""
+    match = next(iter(starts), None) if len(starts := list(_SCRIPT_CALL.finditer(script))) == 1 else None
+    tool, arguments = (match[1], call["arguments"]) if match else (call["tool"], call["arguments"])
+    if match:
+        with suppress(ValueError):
+            arguments = parse_prefix(script, match.end())[0]
+    result = build_result(payload, tool)
+    header = _SCRIPT_HEADER.match(result["content"])
+    if header:
+        failed = {"status": "error"} if header[1] in FAILED_SCRIPT else {}
+        result |= {"content": result["content"][header.end() :].removeprefix("Script error:\n"), **failed}
+    yield EventType.TOOL_CALL, {**call, "tool": tool, "arguments": arguments}
+    yield EventType.TOOL_RESULT, result
+
+
+def script_state(payload: Mapping[str, Any]) -> str:
+    """Return how a script stands, by the header that Codex puts before its output; "" without one."""
+    header = _SCRIPT_HEADER.match(extract_text(payload.get("output")))
+    return "" if header is None else header[1]
+
+
+def draft_item_call(item: Mapping[str, Any]) -> Drafts:
+    """Yield a completed item's call and result, as they would stand in the log had the model called the tool itself."""
+    call_id, state = str(item.get("id") or ""), item.get("status")
+    if item.get("source") == "user_shell":  # a person ran it, not the agent
+        command = _read_command(item.get("command"))
+        fields = {"command": command, "output": _item_output(item), "exit_code": item.get("exit_code")}
+        yield EventType.POLICY_DECISION, {"decision": "command_run", **fields}
+        return
+    tool, arguments = _read_item(item)
+    code = item.get("exit_code")
+    code = code if isinstance(code, int) and not isinstance(code, bool) else None
+    content = _item_output(item)
+    result = item.get("result")
+    failed = state in _FAILED_STATES or code not in (None, 0) or item.get("success") is False or bool(item.get("error"))
+    failed = failed or (isinstance(result, Mapping) and any(result.get(key) for key in ("isError", "is_error", "Err")))
+    reason = "rejected" if state == "declined" else _classify_failure(content, code) if failed else None
+    yield EventType.TOOL_CALL, {"call_id": call_id, "tool": tool, "arguments": arguments}
+    status = "error" if failed else "ok"
+    data = {"call_id": call_id, "tool": tool, "status": status, "reason": reason, "content": content, "exit_code": code}
+    yield EventType.TOOL_RESULT, data
+    if state == "declined" and _DENIAL.fullmatch(content):
+        yield EventType.APPROVAL_DENIED, {"call_id": call_id, "tool": tool, "arguments": arguments}
+    if tool == "spawn_agent" and not failed:
+        threads = item.get("receiver_thread_ids")
+        child = threads[0] if isinstance(threads, list) and threads else item.get("receiver_thread_id")
+        if isinstance(child, str):
+            yield EventType.SUBAGENT_SPAWN, {"child": child, "call_id": call_id}
+
+
+def _read_item(item: Mapping[str, Any]) -> tuple[str, Any]:
+    """Return the tool and the arguments of a completed item."""
+    kind, name = item.get("type"), str(item.get("tool") or "")
+    if kind == "CommandExecution":
+        cwd = urlsplit(str(item.get("cwd") or ""))
+        place = unquote(cwd.path) if cwd.scheme == "file" else item.get("cwd")
+        tool = "write_stdin" if item.get("source") == "unified_exec_interaction" else "exec_command"
+        return tool, {"cmd": _read_command(item.get("command")), "workdir": place}
+    if kind == "FileChange":
+        return "apply_patch", _write_patch(item.get("changes"))
+    if kind == "McpToolCall":
+        return f"mcp__{item.get('server')}__{name}", item.get("arguments")
+    if kind == "WebSearch":
+        return "web_search", item.get("action") or {"query": item.get("query")}
+    if kind == "CollabAgentToolCall":
+        name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+        return name, {"message": item.get("prompt")}
+    return name, item.get("arguments")
+
+
+def _read_command(command: Any) -> str:
+    """Return a command as the model gave it: without the shell that it is handed to."""
+    if not isinstance(command, list):
+        return extract_text(command)
+    words = [str(word) for word in command]
+    return words[2] if len(words) == 3 and words[1] in ("-lc", "-c", "-Command") else shlex.join(words)
+
+
+def _write_patch(changes: Any) -> str:
+    """Return changed files as the patch that a model writes for them."""
+    lines = ["*** Begin Patch"]
+    for path, change in changes.items() if isinstance(changes, Mapping) else ():
+        kind = change.get("type") if isinstance(change, Mapping) else None
+        title = {"add": "Add", "delete": "Delete"}.get(str(kind), "Update")
+        lines.append(f"*** {title} File: {path}")
+        if kind == "add":
+            lines += [f"+{line}" for line in extract_text(change.get("content")).splitlines()]
+        elif kind == "update":
+            moved = change.get("move_path")
+            lines += [f"*** Move to: {moved}"] if moved else []
+            lines += extract_text(change.get("unified_diff")).splitlines()
+    return "\n".join([*lines, "*** End Patch"])
+
+
+def _item_output(item: Mapping[str, Any]) -> str:
+    """Return what a completed item's call gave."""
+    error = item.get("error")
+    if error:
+        return extract_text(error.get("message") if isinstance(error, Mapping) else error)
+    result = item.get("result")
+    result = result.get("Ok", result.get("Err", result)) if isinstance(result, Mapping) else result
+    for value in (item.get("aggregated_output"), result, item.get("content_items")):
+        if value not in (None, ""):
+            return extract_text(value.get("content", value) if isinstance(value, Mapping) else value)
+    return "\n".join(text for key in ("stdout", "stderr") if (text := extract_text(item.get(key))))
 
 
 def _classify_failure(body: str, code: int | None) -> str | None:

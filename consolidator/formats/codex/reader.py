@@ -18,10 +18,10 @@ from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKe
 from consolidator.formats.codex import items
 from consolidator.formats.codex.items import Drafts
 from consolidator.formats.common.content import extract_text, split_message
-from consolidator.formats.common.fields import fit_payload, occurred_at_field
+from consolidator.formats.common.fields import describe_shape, fit_payload, occurred_at_field
 from consolidator.formats.common.json_parsing import parse_json
 from consolidator.formats.common.jsonl import guard_line, parse_head, read_objects
-from consolidator.formats.common.log_files import find_files
+from consolidator.formats.common.log_files import PACKED, find_files
 from consolidator.formats.common.project import derive_project
 from consolidator.models.payload import EventType
 
@@ -36,7 +36,7 @@ _INDEX_FILES = ("history.jsonl", "session_index.jsonl")
 
 def files(path: Path) -> Iterator[Path]:
     """Yield the rollouts at or below `path`, oldest first: parents before their copies."""
-    yield from (file for file in find_files(path, ".jsonl") if file.name not in _INDEX_FILES)
+    yield from (file for file in find_files(path, ".jsonl", ".jsonl.zst") if file.name not in _INDEX_FILES)
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -63,10 +63,13 @@ class _CodexReader:
         self._keys: ItemKeys | None = None
         self._chain_digest = ""
         self._open_calls: dict[str, dict[str, Any]] = {}  # by call id
+        self._scripts: dict[str, int] = {}  # open scripts of code mode, by call id: how many items were done before
+        self._seen_calls: set[str] = set()  # ids: an item that repeats a call of the model's is not another one
+        self._item_calls = self._failed_items = 0
         self._model: str | None = None
         self._is_subagent = False
-        self._origin = path.stem[-36:]
-        kept = list(read_objects(path)) if path.stat().st_size <= _KEPT_BYTES else None
+        self._origin = path.name.removesuffix(".zst").removesuffix(".jsonl")[-36:]
+        kept = list(read_objects(path)) if _is_small(path) else None
         self._lines = read_objects(path) if kept is None else kept
         self._survey = _survey_lines(read_objects(path) if kept is None else kept)
 
@@ -95,8 +98,7 @@ class _CodexReader:
         base = self._next_key(kind, payload)
         drafts = list(self._draft_line(kind, payload, base))
         if not drafts:
-            skipped_kind = kind if kind in ("turn_context", "state") else f"{kind}:{payload.get('type')}"
-            yield Skipped(skipped_kind, number)
+            yield _skip_line(kind, payload, number)
             return
         time_field = occurred_at_field(timestamp)
         for part, (event_type, draft_data) in enumerate(drafts):
@@ -157,10 +159,14 @@ class _CodexReader:
         elif kind in items.CALL_TYPES:
             call = items.build_call(payload, items.get_tool_name(payload))
             self._open_calls[call["call_id"]] = call
-            yield EventType.TOOL_CALL, call
+            if items.is_script(payload):
+                self._scripts[call["call_id"]] = self._item_calls
+            else:
+                self._seen_calls.add(call["call_id"])
+                yield EventType.TOOL_CALL, call
         elif kind in items.OUTPUT_TYPES:
             yield from self._draft_output(payload)
-        elif kind in items.PROVIDER_CALL_TYPES:
+        elif kind in items.PROVIDER_CALL_TYPES and self._is_new_call(payload.get("id")):
             call = items.build_call(payload, items.get_tool_name(payload))
             call["call_id"] = call["call_id"] or base
             yield EventType.TOOL_CALL, call
@@ -169,7 +175,15 @@ class _CodexReader:
             yield EventType.TOOL_RESULT, {**result, "content": ""}
 
     def _draft_output(self, payload: Mapping[str, Any]) -> Drafts:
-        call = self._open_calls.pop(str(payload.get("call_id") or ""), {})
+        call_id = str(payload.get("call_id") or "")
+        call = self._open_calls.pop(call_id, {})
+        if (done_before := self._scripts.pop(call_id, None)) is not None:
+            state = items.script_state(payload)
+            failed = state in items.FAILED_SCRIPT and not self._failed_items  # by itself, not by what it called
+            self._failed_items = 0
+            if failed or (state != "running" and call["tool"] == "exec" and self._item_calls == done_before):
+                yield from items.draft_script(call, payload)
+            return
         result = items.build_result(payload, call.get("tool"))
         yield EventType.TOOL_RESULT, result
         if items.is_denial(payload, result["tool"]):
@@ -190,15 +204,75 @@ class _CodexReader:
         elif kind == "user_message" and not self._survey.has_user_messages:
             is_harness = self._is_subagent or self._survey.has_items or not _is_submission(payload)
             yield from items.draft_user_text(extract_text(payload.get("message")), is_harness)
-        elif kind == "item_completed" and not self._survey.has_user_messages:
-            for text in _submitted_texts(payload):
-                yield from items.draft_user_text(text, self._is_subagent)
+        elif kind == "item_completed":
+            yield from self._draft_completed(payload)
         elif kind == "agent_message" and not self._survey.has_answers:
             yield EventType.ASSISTANT_RESPONSE, {"text": extract_text(payload.get("message")), "model": self._model}
         elif kind in ("exec_approval_request", "apply_patch_approval_request"):
             tool = "apply_patch" if "patch" in kind else "shell"
             call = payload.get("call_id")
             yield EventType.APPROVAL_REQUESTED, {"call_id": call, "tool": tool, "reason": payload.get("reason")}
+
+    def _draft_completed(self, payload: Mapping[str, Any]) -> Drafts:
+        """Yield a completed item: a call, or what only it says."""
+        item = payload.get("item")
+        kind = item.get("type") if isinstance(item, Mapping) else None
+        if not isinstance(item, Mapping):
+            return
+        if kind == "UserMessage" and not self._survey.has_user_messages:
+            for text in _submitted_texts(payload):
+                yield from items.draft_user_text(text, self._is_subagent)
+        elif kind in items.ITEM_CALLS and self._is_new_call(item.get("id")):
+            drafts = list(items.draft_item_call(item))
+            self._item_calls += 1
+            self._failed_items += any(data.get("status") == "error" for _, data in drafts)
+            yield from drafts
+        elif kind in ("AgentMessage", "Plan") and not self._survey.has_answers:
+            text = extract_text(item.get("text") or item.get("content"))
+            if text.strip():
+                yield EventType.ASSISTANT_RESPONSE, {"text": text, "model": self._model}
+
+    def _is_new_call(self, call_id: object) -> bool:
+        """Note the id of a call; return whether it is the first of it, or has none."""
+        if not isinstance(call_id, str) or not call_id:
+            return True
+        is_new = call_id not in self._seen_calls
+        self._seen_calls.add(call_id)
+        return is_new
+
+
+# Lines that are known to hold nothing for the log; other kinds are counted as `type:...`, those of a newer version.
+_EVENTLESS = ("turn_context", "state", "world_state", "token_usage_record", "ghost_snapshot")
+_EVENTLESS_EVENTS = re.compile(
+    r"(?:token_count|user_message|item_completed|undo_completed|view_image_tool_call|\w+_review_mode|context_compacted"
+    r"|(?:task|turn|agent|thread|web_search|mcp_tool_call|patch_apply|exec_command|image_generation|collab|dynamic_tool)_\w+)"
+)
+_EVENTLESS_ITEMS = (*items.CALL_TYPES, *items.OUTPUT_TYPES, *items.PROVIDER_CALL_TYPES, "message", "ghost_snapshot")
+_KNOWN_ITEMS: tuple[str, ...] = (
+    *items.ITEM_CALLS,
+    "UserMessage",
+    "AgentMessage",
+    "Plan",
+    "Reasoning",
+    "ContextCompaction",
+)
+_KNOWN_ITEMS += ("ImageGeneration", "HookPrompt", "ImageView")
+
+
+def _skip_line(kind: str, payload: Mapping[str, Any], number: int) -> Skipped:
+    """Return what a line without events is counted as."""
+    detail = payload.get("type")
+    if kind in _EVENTLESS:
+        return Skipped(kind, number)
+    item = payload.get("item") if detail == "item_completed" else None
+    if isinstance(item, Mapping):
+        detail, is_known = f"{detail}/{item.get('type')}", item.get("type") in _KNOWN_ITEMS
+    else:
+        is_event = kind == "event_msg" and _EVENTLESS_EVENTS.fullmatch(str(detail)) is not None
+        is_known = is_event or (kind == "response_item" and detail in _EVENTLESS_ITEMS)
+    if is_known:
+        return Skipped(f"{kind}:{detail}", number)
+    return Skipped(f"type:{kind}:{detail}" if detail else f"type:{kind}", number, describe_shape(payload))
 
 
 def _unwrap_line(line: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:
@@ -258,6 +332,10 @@ def _survey_lines(lines: Iterable[_Line]) -> _Survey:
         drafts = items.draft_message(payload, False, survey.submitted)
         survey.has_user_messages = survey.has_user_messages or any(data.get("origin") == "user" for _, data in drafts)
     return survey
+
+
+def _is_small(path: Path) -> bool:
+    return path.suffix != PACKED and path.stat().st_size <= _KEPT_BYTES
 
 
 def _is_user_message(payload: Mapping[str, Any]) -> bool:

@@ -35,12 +35,17 @@ def is_accepted_plan(text: str) -> bool:
 
 
 def mark_agent_words(items: Iterator[Item]) -> Iterator[Item]:
-    """Yield items; what an agent wrote in a person's role gets the origin harness, an accepted plan its approval."""
+    """Yield items; what an agent wrote in a person's role gets the origin harness, an accepted plan its approval.
+
+    So does what a person said on a branch that they went back from: it is no word that stands.
+    """
     inputs: dict[str, _CallInputs] = {}  # by session; sub-agents and resumed sessions share their parent's
     current = _CallInputs()
+    is_abandoned = False
     plan: str | None = None  # the latest message that is one, by its key without the part: all of its parts are
     for item in items:
         if isinstance(item, ForeignSession):
+            is_abandoned = item.abandoned
             shared = inputs.get(item.parent_origin or "")
             current = inputs.setdefault(item.origin, shared or _CallInputs())
             if len(inputs) > _MAX_SESSIONS:
@@ -51,9 +56,9 @@ def mark_agent_words(items: Iterator[Item]) -> Iterator[Item]:
             text, message = str(item.data.get("text") or ""), item.key.rpartition("/")[0]
             is_plan = is_accepted_plan(text)
             plan = message if is_plan else plan
-            if message == plan or current.contain(text):
+            if is_abandoned or message == plan or current.contain(text):
                 yield replace(item, data={**item.data, "origin": "harness"})
-                if is_plan:
+                if is_plan and not is_abandoned:
                     key = f"{item.key}/accepted"
                     yield replace(item, key=key, type=EventType.APPROVAL_GRANTED, data=_approval(item))
                 continue

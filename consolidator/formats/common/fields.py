@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -28,6 +29,21 @@ def fit_payload(event_type: EventType, data: Mapping[str, Any]) -> dict[str, Any
     return fitted
 
 
+_FIELD_NAME = re.compile(r"[A-Za-z_]{1,32}")
+_SHAPE_FIELDS = 12
+
+
+def describe_shape(line: Mapping[str, Any]) -> str:
+    """Return the names of a line's fields and what kind of value each holds; nothing of what a line says.
+
+    A name that may be a value, such as a path, is left out; so is what is nested.
+    """
+    names = [name for name in sorted(line) if _FIELD_NAME.fullmatch(name)]
+    fields = [f"{name}:{_KINDS.get(type(line[name]), 'null')}" for name in names[:_SHAPE_FIELDS]]
+    return "{" + ",".join(fields) + (",..." if len(fields) < len(line) else "") + "}"
+
+
+_KINDS = {str: "text", bool: "bool", int: "number", float: "number", dict: "object", list: "list"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MIN_MILLISECONDS = 1e11  # as seconds it is the year 5138, as milliseconds 1973
 

@@ -9,14 +9,19 @@ import errno
 import io
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, cast
 
 MAX_FOLDERS = 100  # how deep folders are searched; deeper ones are reported
 MAX_HOLES = 64 * 1024 * 1024  # bytes without data that a file may have: a crash leaves some, no log has more
 _MAX_EXTENTS = 1000  # looked at in search of holes
 _BUFFER = 128 * 1024
+PACKED = ".zst"
+_PIECE = 256  # bytes that are unpacked at once; a block of four bytes may hold 128 KiB
+_WINDOW_BITS = 26  # 64 MiB, which unpacking may keep
+_MAX_RATIO = 1000  # of what a file holds to its size, beyond MAX_HOLES
 _LINK = "a symbolic link is not followed; name it to import what it leads to"
 _OTHER_KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 
@@ -93,7 +98,8 @@ def is_below(path: Path, root: Path) -> bool:
 def open_log(path: Path) -> io.BufferedReader:
     """Open a file to read it up to the size that it has now; a writer that appends without end does not hold a reader.
 
-    Raises OSError for whatever is no ordinary file: nothing of a link, pipe, socket or device is opened or read.
+    One that its agent compressed reads as what it holds. Raises OSError for whatever is no ordinary file: nothing of a
+    link, pipe, socket or device is opened or read.
     """
     _require_file(path, os.lstat(path).st_mode)
     flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -106,7 +112,8 @@ def open_log(path: Path) -> io.BufferedReader:
     except BaseException:
         os.close(descriptor)
         raise
-    return io.BufferedReader(_SizedFile(descriptor, state.st_size), _BUFFER)
+    file = _SizedFile(descriptor, state.st_size)
+    return io.BufferedReader(_UnpackedFile(file, state.st_size) if path.suffix == PACKED else file, _BUFFER)
 
 
 def read_whole(path: Path, most: int) -> bytes | None:
@@ -179,6 +186,83 @@ class _SizedFile(io.RawIOBase):
         if not self.closed:
             os.close(self._descriptor)
         super().close()
+
+
+class _UnpackedFile(io.RawIOBase):
+    """What a compressed file holds, unpacked in small pieces: none of them, nor all, may become what memory or time is
+    spent on without end.
+    """
+
+    def __init__(self, packed: _SizedFile, size: int) -> None:
+        self._packed = packed
+        self._left = MAX_HOLES + size * _MAX_RATIO
+        self._pieces = self._unpack()
+        self._piece = memoryview(b"")
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Unpack into a buffer; return the number of bytes, 0 at the end."""
+        while not self._piece:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._piece = memoryview(piece)
+        count = min(len(buffer), len(self._piece))
+        buffer[:count] = self._piece[:count]
+        self._piece = self._piece[count:]
+        return count
+
+    def _unpack(self) -> Iterator[bytes]:
+        packed = bytearray(_PIECE)
+        frame: _Frame | None = None
+        while count := self._packed.readinto(packed):
+            rest = bytes(packed[:count])
+            while rest:
+                frame = frame or _open_frame()
+                try:
+                    piece = frame.decompress(rest)
+                except Exception as error:
+                    raise OSError(errno.EINVAL, f"not compressed as its name says: {error}") from error
+                rest, frame = (frame.unused_data, None) if frame.eof else (b"", frame)
+                self._left -= len(piece)
+                if self._left < 0:
+                    raise OSError(errno.EINVAL, f"unpacks to more than {_MAX_RATIO} times its size, not a log")
+                yield piece
+        if frame is not None:
+            raise OSError(errno.EINVAL, "ends in the middle of what is compressed")
+
+    def fileno(self) -> int:
+        """Return the descriptor."""
+        return self._packed.fileno()
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        self._packed.close()
+        super().close()
+
+
+class _Frame(Protocol):
+    """One stream of compressed data."""
+
+    eof: bool
+    unused_data: bytes
+
+    def decompress(self, data: bytes) -> bytes:
+        """Return what some more of it unpacks to."""
+
+
+def _open_frame() -> _Frame:
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+
+        options = {zstd.DecompressionParameter.window_log_max: _WINDOW_BITS}
+        return cast(_Frame, zstd.ZstdDecompressor(options=options))
+    import zstandard
+
+    return cast(_Frame, zstandard.ZstdDecompressor(max_window_size=1 << _WINDOW_BITS).decompressobj())
 
 
 def path_exists(path: Path) -> bool:

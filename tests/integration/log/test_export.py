@@ -259,7 +259,7 @@ async def test_numbers_that_json_does_not_have_leave_as_words(
     assert await export_text(other) == text
 
 
-WHEN = "2026-01-02T03:04:05+00:00"
+WHEN = "2026-01-02T03:04:05Z"
 TRANSCRIPT = [
     {"type": "session", "id": "s1", "key": "main:chat:ann", "created": WHEN},
     {"type": "user", "content": "list the files", "ts": WHEN},
