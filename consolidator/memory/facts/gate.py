@@ -50,6 +50,9 @@ FOREIGN_NAME = "a name or address that others chose: only files and settings of 
 _KINDS_OF_THINGS = frozenset({"environment", "project"})
 _MAX_PREDICATE_WORDS = 5
 _DATE = re.compile(r"\b\d{4}(?:-\d\d){0,2}\b")
+_GERMAN_NOUN = re.compile(
+    r"\b((?:[Dd](?:er|ie|as|en|em|es)|[Ee]in\w{0,2}|[Ii]m|[Aa]m|[Zz]u[mr]|[Vv]om|[Bb]eim) )[A-Z](?=[a-zäöüß]+\b)"
+)
 _GLUE = content_words("the of in on at for with by from and or not no has have can runs run located found set")
 Proof = tuple[TranscriptLine, str]  # a line and the quote from it
 
@@ -206,13 +209,15 @@ def _objection_to_origin(fact: Mapping[str, Any], chunk: TranscriptChunk) -> str
     names and numbers count.
     """
     lines = (*chunk.context, *chunk.lines)
-    own = content_words(" ".join(map(_own_text, lines)))
+    own_text = " ".join(_own_text(line, str(fact["value"])) for line in lines)
+    own = content_words(own_text)
     others = content_words(" ".join(f"{_others_text(line)} {line.call or ''}" for line in lines))
+    spoken = set(re.findall(r"\w+", own_text.casefold()))
     for token in re.findall(r"\w+", f"{fact['value']} {fact['sentence']}"):  # "SendGrid", of which they say "sendgrid"
-        own |= content_words(token) if content_words(token.casefold()) & own else frozenset()
+        own |= content_words(token) if token.casefold() in spoken else frozenset()
     sentence = _DATE.sub(" ", str(fact["sentence"]))
     stated = content_words(_DATE.sub(" ", str(fact["value"])))
-    details = name_words(sentence) | content_words(" ".join(numbers(sentence)))
+    details = name_words(_GERMAN_NOUN.sub(r"\1", sentence)) | content_words(" ".join(numbers(sentence)))
     if any(not has_form(word, own) and word in others for word in stated | details):
         return OTHERS_WORDS
     everything = (stated | content_words(sentence)) - content_words(str(fact["subject"]))
@@ -224,10 +229,15 @@ def _others_text(line: TranscriptLine) -> str:
     return line.quoted if line.trust == "user" else line.text
 
 
-def _own_text(line: TranscriptLine) -> str:
-    """Return what a line's speaker says in it themselves."""
+def _own_text(line: TranscriptLine, value: str) -> str:
+    """Return what a line's speaker says in it themselves; of a choice that a value names, the question, too.
+
+    Who chooses among offered answers has read the question: it says what the choice is about.
+    """
     if line.trust != "user":
         return ""
+    if line.is_choice and any(has_form(word, content_words(line.unquoted or "")) for word in content_words(value)):
+        return line.text
     return f"{line.text if line.unquoted is None else line.unquoted} {line.speaker or ''}"
 
 

@@ -140,7 +140,8 @@ def _objection(
         return _objection_to_person(words, line, sentence, mentions, governing, position, session)
     if is_project(subject, session.project):
         return None
-    return _objection_to_named(subject, words, line, mentions, governing, position)
+    spoken = " ".join(f"{other.text} {other.speaker or ''}" for other in (*chunk.lines, *chunk.context))
+    return _objection_to_named(subject, words, line, mentions, governing, position, spoken)
 
 
 def is_speaker(subject: str, line: TranscriptLine, session: SessionContext) -> bool:
@@ -367,6 +368,7 @@ def _objection_to_named(
     mentions: Sequence[Mention],
     governing: Mention | None,
     position: int,
+    spoken: str = "",
 ) -> str | None:
     """Return why words are not about a third person or a thing of this name; None where they are."""
     named = [mention for mention in mentions if mention.word and mention.word in words]
@@ -385,11 +387,17 @@ def _objection_to_named(
     stated = content_words(subject)
     if stated & everything or has_thing_word(subject) or _is_alike(stated, everything):
         return None
-    return NOT_GROUNDED
+    # What has no name is described, in whatever language; a name that nobody said is another's.
+    names = [name.casefold() for name in re.findall(r"[\w@][\w./@+-]*", subject) if name != name.lower()]
+    return None if subject and all(_stands_in(name, spoken.casefold()) for name in names) else NOT_GROUNDED
 
 
 def _relatives_by_one_name(words: frozenset[str]) -> frozenset[str]:
     return frozenset(map(relative_name, words))
+
+
+def _stands_in(name: str, text: str) -> bool:
+    return re.search(rf"(?<![a-z0-9]){re.escape(name)}(?![a-z0-9])", text) is not None
 
 
 def _is_alike(words: frozenset[str], others: frozenset[str]) -> bool:

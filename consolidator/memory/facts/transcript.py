@@ -66,6 +66,11 @@ class TranscriptLine:
         return self.local or self.occurred_at
 
     @property
+    def is_choice(self) -> bool:
+        """Whether a person chose among answers that the agent offered."""
+        return self.source == "approval" and self.unquoted is not None
+
+    @property
     def citable(self) -> bool:
         """Whether a fact may rest on it."""
         return self.trust is not None
@@ -84,7 +89,7 @@ class TranscriptLine:
 
         A quote that also stands in the quoted part, or that crosses its border, is not the user's alone.
         """
-        if self.source == "approval" and self.unquoted is not None:  # who chooses an answer makes its words their own
+        if self.is_choice and self.unquoted is not None:  # who chooses an answer makes its words their own
             is_chosen = is_quote_in(self.unquoted, quote) or is_quote_in(quote, self.unquoted)
             return self.trust if self.trust and is_chosen else "tool"
         is_own = self.unquoted is None or is_quote_in(quote, self.unquoted)
