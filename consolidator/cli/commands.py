@@ -28,7 +28,7 @@ _Noun = dict[str, tuple[str, str]]
 _PANELS: dict[str, dict[str, tuple[str | _Noun, str]]] = {
     "Start here": {
         "demo": ("start.demo:demo_command", "watch four weeks of three agents become memory"),
-        "install": ("start.install:install_command", "memory in Claude Code, Codex or Cursor: hooks, MCP, history"),
+        "install": ("start.install:install_command", "memory in your coding agent: hooks, MCP, history"),
         "uninstall": ("start.install:uninstall_command", "take it out of a coding agent again"),
         "status": ("start.install:status_command", "where it is installed, and what agents were given"),
         "doctor": ("start.install:doctor_command", "check what install set up"),

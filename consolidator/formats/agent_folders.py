@@ -1,11 +1,13 @@
-"""Where coding agents keep their settings and logs on this machine: the one place that says so. Pure."""
+"""Where coding agents keep their settings and logs on this machine: agent_folders.json alone says so. Pure."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,48 +29,22 @@ class _Root:
 _EDITORS = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
 
 
-def _extension(name: str) -> tuple[_Root, ...]:
-    """Return the roots of an extension of VS Code and its forks."""
-    below = [f"{editor}/User/globalStorage/{name}" for editor in _EDITORS]
-    roots = [_Root(f".config/{path}", ("tasks",), (("XDG_CONFIG_HOME", path), ("APPDATA", path))) for path in below]
-    roots += [_Root(f"Library/Application Support/{path}", ("tasks",)) for path in below]
-    return (*roots, _Root(f".vscode-server/data/User/globalStorage/{name}", ("tasks",)))
+def _read_root(row: dict[str, Any]) -> Iterator[_Root]:
+    """Yield the root of a row; for an extension of VS Code those in each of its forks."""
+    if "extension" not in row:
+        yield _Root(row["folder"], tuple(row["logs"]), tuple(row.get("variables", {}).items()))
+        return
+    for editor in _EDITORS:
+        path = f"{editor}/User/globalStorage/{row['extension']}"
+        yield _Root(f".config/{path}", ("tasks",), (("XDG_CONFIG_HOME", path), ("APPDATA", path)))
+        yield _Root(f"Library/Application Support/{path}", ("tasks",))
+    yield _Root(f".vscode-server/data/User/globalStorage/{row['extension']}", ("tasks",))
 
 
 # By agent, which is the name of its logs' format, too; an agent's settings are in its first root.
-_AGENTS: dict[str, tuple[_Root, ...]] = {
-    "claude-code": (_Root(".claude", ("projects",), (("CLAUDE_CONFIG_DIR", ""),)),),
-    "codex": (_Root(".codex", ("sessions", "archived_sessions"), (("CODEX_HOME", ""),)),),
-    "cursor": (_Root(".cursor", ("projects",), (("CURSOR_CONFIG_DIR", ""),)),),
-    "pi": (
-        _Root(".pi/agent", ("sessions",), (("PI_CODING_AGENT_DIR", ""),)),
-        _Root(".openclaw", ("agents",), (("OPENCLAW_STATE_DIR", ""),)),
-    ),
-    "gemini": (_Root(".gemini", ("tmp",), (("GEMINI_CLI_HOME", ".gemini"),)),),
-    "qwen": (
-        _Root(".qwen", ("projects",), (("QWEN_HOME", ""),)),
-        _Root(".qwen", ("projects",), (("QWEN_RUNTIME_DIR", ""),)),
-    ),
-    "opencode": (
-        _Root(".config/opencode", (), (("OPENCODE_CONFIG_DIR", ""), ("XDG_CONFIG_HOME", "opencode"))),
-        _Root(".local/share/opencode", ("opencode.db", "storage/session"), (("XDG_DATA_HOME", "opencode"),)),
-    ),
-    "cline": (
-        _Root(".cline/data", ("sessions", "tasks"), (("CLINE_DATA_DIR", ""), ("CLINE_DIR", "data"))),
-        *_extension("saoudrizwan.claude-dev"),
-        *_extension("rooveterinaryinc.roo-cline"),
-    ),
-    "copilot": (_Root(".copilot", ("session-state",), (("COPILOT_HOME", ""),)),),
-    "goose": (
-        _Root(".local/share/goose", ("sessions",), (("GOOSE_PATH_ROOT", "data"), ("XDG_DATA_HOME", "goose"))),
-        _Root("Library/Application Support/Block/goose", ("sessions",)),
-    ),
-    "kimi": (_Root(".kimi-code", ("sessions",), (("KIMI_CODE_HOME", ""),)),),
-    "openhands": (
-        _Root(".openhands", ("conversations",), (("OPENHANDS_PERSISTENCE_DIR", ""),)),
-        _Root(".openhands/conversations", ("",), (("OPENHANDS_CONVERSATIONS_DIR", ""),)),
-    ),
-    "aider": (_Root(".aider.chat.history.md", ("",), (("AIDER_CHAT_HISTORY_FILE", ""),)),),
+_AGENTS: dict[str, list[_Root]] = {
+    agent: [root for row in rows for root in _read_root(row)]
+    for agent, rows in json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8")).items()
 }
 VARIABLES = tuple(dict.fromkeys(name for roots in _AGENTS.values() for root in roots for name, _ in root.variables))
 

@@ -269,13 +269,12 @@ def _draft_answer(message: Mapping[str, Any]) -> Drafts:
 
 def _draft_block(block: Mapping[str, Any], model: Any) -> Drafts:
     kind = block.get("type")
-    if kind == "text" and extract_text(block).strip():
-        yield EventType.ASSISTANT_RESPONSE, {"text": extract_text(block), "model": model}
+    if kind == "text":
+        yield from drafts.answer(block, model)
     elif kind == "thinking":
         yield EventType.THINKING_START, {"text": block.get("thinking"), "model": model}
     elif kind == "toolCall":
-        call = {"call_id": str(block.get("id") or ""), "tool": str(block.get("name") or "")}
-        yield EventType.TOOL_CALL, {**call, "arguments": block.get("arguments")}
+        yield drafts.call(block.get("id"), block.get("name"), block.get("arguments"))
 
 
 def _build_result(message: Mapping[str, Any], text: str) -> dict[str, Any]:

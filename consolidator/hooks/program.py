@@ -17,7 +17,7 @@ MAX_PAYLOAD = 4 << 20  # bytes; nothing is known about a larger one
 MAX_ANSWER = 64 << 10  # bytes
 MAX_HANDED_OVER = 60_000  # bytes that a pipe holds without a reader
 DIRECTORY, SOCKET, LOCK = "hooks", "socket", "lock"
-IMPORTING_EVENTS = ("SessionEnd", "PreCompact")  # what a service that has to be started does before anything else
+IMPORTING_EVENTS = ("SessionEnd", "PreCompact", "PreCompress")  # what a service that is started does first
 # What the service is given of an environment that may hold the agent's credentials.
 _KEPT: tuple[str, ...] = ("HOME", "PATH", "LANG", "USER", "LOGNAME", "TMPDIR", "TZ")
 _KEPT += (  # where agents leave their logs

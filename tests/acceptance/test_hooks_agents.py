@@ -70,3 +70,27 @@ def test_a_fix_from_one_agent_is_told_to_another(home: Path, later: Mapping[str,
     brief = bank.run_until_answered("SessionStart", source="startup")
     assert "Never deploy on Fridays." in brief
     assert "tabs for indentation" not in brief
+
+
+OTHERS = '{\n  "theme": "dark",\n  "hooks": {"SessionEnd": [{"hooks": [{"type": "command", "command": "true"}]}]}\n}\n'
+
+
+@pytest.mark.parametrize(("agent", "call"), [("gemini", "AfterTool"), ("qwen", "PostToolUse")])
+def test_agents_with_hooks_of_google_are_told_it_too(
+    home: Path, later: Mapping[str, str], agent: str, call: str
+) -> None:
+    file = home / f".{agent}" / "settings.json"
+    file.write_text(OTHERS)
+    run_cli("import", environment=later)
+    run_cli("install", agent, "--yes", environment=later)
+    assert "already" in run_cli("install", agent, "--yes", "--no-history", environment=later).stdout
+    client = ClaudeCode(later, home, settings=file)
+    assert "tabs for indentation" in client.run_until_answered("SessionStart", source="startup")
+    failed = {"tool_name": "run_shell_command", "tool_input": {"command": "git push"}}
+    told = f"Command: git push\nDirectory: (root)\nOutput: {ERROR.format('new-logo')}\nError: (none)\nExit Code: {{}}"
+    fix = client.run_until_answered(call, **failed, tool_response={"llmContent": told.format(128)})
+    assert "run `git push --set-upstream origin new-logo`" in fix
+    assert client.run(call, **failed, tool_response={"llmContent": told.format(0)}) == ""
+    assert "every project" in run_cli("status", environment=later).stdout
+    run_cli("uninstall", agent, "--yes", environment=later)
+    assert file.read_text() == OTHERS

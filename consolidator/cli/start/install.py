@@ -104,12 +104,8 @@ def _install_client(place: Place, settings: Settings, *, yes: bool, history: boo
         _apply(place, planned, settings)
     else:
         print_line("the settings hold all of it already")
-    if history and place.client.has_log_format:
+    if history:
         run_async(_learn_history(place))
-    elif history:
-        print_line(
-            f"{place.client.title}'s own sessions are not imported: the form of its transcripts is not documented"
-        )
     if place.client.advice:
         print_line(place.client.advice)
     print_line(f"installed; `consolidator status` shows what it did, `consolidator uninstall {name}` takes it back")

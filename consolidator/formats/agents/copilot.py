@@ -80,9 +80,8 @@ class _Session:
         )
         if kind == "user.message":
             yield Skipped(kind)
-            is_persons = not is_sub and data.get("source") in (None, "user")
-            is_persons = is_persons and not data.get("isAutopilotContinuation")
-            yield from drafts.message(data.get("content"), is_persons=is_persons)
+            is_anothers = is_sub or data.get("source") not in (None, "user") or data.get("isAutopilotContinuation")
+            yield from drafts.message(data.get("content"), is_persons=not is_anothers)
         elif kind.startswith(("assistant.", "tool.")):
             yield from self._draft_work(kind, data)
         elif kind == "session.error":

@@ -46,11 +46,8 @@ def recognises(path: Path, head: bytes) -> bool:
 def read(path: Path, root: Path) -> Iterator[Item]:
     """Read a chat as it stands after its last line."""
     header: dict[str, Any] = {}
-    if path.suffix == ".json":
-        value = read_json(path, _MAX_FILE)
-        records = list(_whole_file(value, header))
-    else:
-        records = list(_replay(path, header))
+    is_object = path.suffix == ".json"
+    records = list(_whole_file(read_json(path, _MAX_FILE), header) if is_object else _replay(path, header))
     session_id = str(header.get("sessionId") or path.stem)
     chats = next((folder for folder in path.parents if folder.name == "chats"), path.parent)
     is_sub = header.get("kind") == "subagent"

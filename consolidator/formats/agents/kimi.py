@@ -84,8 +84,7 @@ class _Agent:
 
     def __init__(self, path: Path) -> None:
         folder, agent = (path.parents[2], path.parent.name) if path.name == _WIRE else (path.parent, "main")
-        state = read_note(folder / "state.json")
-        self._is_main = agent == "main"
+        state, self._is_main = read_note(folder / "state.json"), agent == "main"
         session_id = folder.name if path.name == _WIRE else path.stem
         self._session = Conversation(
             session_id if self._is_main else f"{session_id}/{agent}",

@@ -45,9 +45,8 @@ def read(path: Path, root: Path) -> Iterator[Item]:
     """Read one event; its folder's name is its conversation's."""
     folder = path.parent.parent if path.parent.name == "events" else path.parent
     event = read_json(path, _MAX_FILE)
-    first = isinstance(event, dict) and _number(path) <= 0
     workspace = drafts.object_of(read_note(folder / "base_state.json").get("workspace"))
-    time = event.get("timestamp") if first else None
+    time = event.get("timestamp") if isinstance(event, dict) and _number(path) <= 0 else None
     session = Conversation(folder.name, cwd=workspace.get("working_dir"), time=time)
 
     def draft(record: dict[str, Any]) -> Statements:

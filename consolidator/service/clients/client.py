@@ -58,7 +58,7 @@ class Client:
     read_directory: Callable[[Payload, str], str | None]  # of a payload and the environment's project: where it happens
     render: Callable[[str, str], Mapping[str, Any]]  # an event and the text to add to the context -> what a hook prints
     session_fields: tuple[str, ...] = ("session_id",)
-    has_log_format: bool = True  # whether its sessions' logs can be imported
+    timeout: int = 2  # after which it ends a hook, in its unit; ours ends itself long before
     advice: str = ""  # what is left for a person to do after an installation
 
     def hook(self, event: str) -> Hook | None:

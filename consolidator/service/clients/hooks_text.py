@@ -14,7 +14,6 @@ from typing import Any
 from consolidator.service.clients import json_text
 from consolidator.service.clients.client import Client, Hook
 
-TIMEOUT_SECONDS = 2  # after which a client ends a hook; ours ends itself long before
 _PROGRAM, _WARNING = "program.py", "warn.py"  # of all hooks but those before a call, and of these
 _OURS = tuple(os.path.join(os.sep, "consolidator", "hooks", name) for name in (_PROGRAM, _WARNING))  # how paths end
 
@@ -63,7 +62,7 @@ def hook_command(hook: Hook, python: str, folder: Path, home: str, client: str) 
 def _entry(client: Client, hook: Hook, python: str, folder: Path, data_home: Path) -> dict[str, Any]:
     command = shlex.join(hook_command(hook, python, folder, str(data_home), client.name))
     kind = {"type": "command"} if client.groups_hooks else {}
-    return {**kind, "command": command, "timeout": TIMEOUT_SECONDS}
+    return {**kind, "command": command, "timeout": client.timeout}
 
 
 def _list_ours(client: Client, settings: Any) -> dict[str, list[tuple[tuple[json_text.Key, ...], Any]]]:

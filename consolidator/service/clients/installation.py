@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -109,16 +109,13 @@ def plan_install(place: Place, settings: Settings) -> list[FileChange]:
     default_home = Settings.model_fields["home"].get_default(call_default_factory=True)
     environment = {} if home == default_home else {"CONSOLIDATOR_HOME": str(home)}
     server = {"command": sys.executable, "args": SERVER_ARGUMENTS, "env": environment}
-    return [
-        _change(
-            place.settings, client.new_hooks_file, lambda text: add_hooks(client, text, sys.executable, PROGRAMS, home)
-        ),
-        _change(
-            place.servers,
-            "" if place.servers.suffix == ".toml" else "{}\n",
-            lambda text: client.servers.add(text, server, place.project),
-        ),
-    ]
+    hooks = _change(
+        place.settings, client.new_hooks_file, lambda text: add_hooks(client, text, sys.executable, PROGRAMS, home)
+    )
+    empty = "" if place.servers.suffix == ".toml" else "{}\n"
+    if place.servers == place.settings:  # one file has both
+        return [replace(hooks, after=client.servers.add(hooks.after or empty, server, place.project))]
+    return [hooks, _change(place.servers, empty, lambda text: client.servers.add(text, server, place.project))]
 
 
 def plan_uninstall(place: Place, settings: Settings) -> list[FileChange]:
@@ -129,6 +126,10 @@ def plan_uninstall(place: Place, settings: Settings) -> list[FileChange]:
         (place.settings, lambda text: remove_hooks(place.client, text)),
         (place.servers, lambda text: place.client.servers.remove(text, place.project)),
     ]
+    if place.servers == place.settings:
+        removals = [
+            (place.settings, lambda text: place.client.servers.remove(remove_hooks(place.client, text), place.project))
+        ]
     for path, remove in removals:
         before = changes.read_text(path)
         after = None if before is None else remove(before)
@@ -164,7 +165,7 @@ async def import_history(
     database: Database, place: Place, stop: asyncio.Event, progress: Callable[[int, int, str], None] | None = None
 ) -> ImportReport | None:
     """Import the sessions that a client has kept; None where it has kept none that can be read."""
-    folders = [folder for folder in place.logs if path_exists(folder)] if place.client.has_log_format else []
+    folders = [folder for folder in place.logs if path_exists(folder)]
     if not folders:
         return None
     sources = [ImportSource(folder, get_format(place.client.name)) for folder in folders]

@@ -10,6 +10,8 @@ from typing import Any
 from consolidator.errors import UsageError
 from consolidator.formats.agent_folders import agent_folder
 from consolidator.formats.codex.items import build_result
+from consolidator.formats.common.content import extract_text
+from consolidator.formats.common.drafts import split_output
 from consolidator.formats.common.json_parsing import parse_json
 from consolidator.memory.recall.query import looks_like_error
 from consolidator.service.clients.client import Client, Hook
@@ -63,6 +65,15 @@ def read_cursor_error(payload: Mapping[str, Any]) -> str:
     if not isinstance(output, Mapping) or output.get("exitCode") in (None, 0):
         return ""
     return str(output.get("output") or "")
+
+
+def read_gemini_error(payload: Mapping[str, Any]) -> str:
+    """Return the error of a call, or the output of a command whose exit code says that it failed."""
+    response = payload.get("tool_response")
+    response = response if isinstance(response, Mapping) else {"llmContent": response}
+    error = response.get("error")
+    text, code = split_output(extract_text(response.get("llmContent") or response.get("output")))
+    return extract_text(error.get("message", "") if isinstance(error, Mapping) else error) or (text if code else "")
 
 
 def read_working_directory(payload: Mapping[str, Any], _: str) -> str | None:
@@ -155,9 +166,37 @@ CURSOR = Client(
     read_directory=read_cursor_directory,
     render=render_context,
     session_fields=("session_id", "conversation_id"),
-    has_log_format=False,  # its transcripts are not documented, and tell neither times nor what calls answered
 )
-CLIENTS: dict[str, Client] = {client.name: client for client in (CLAUDE_CODE, CODEX, CURSOR)}
+
+
+def _googles(name: str, title: str, prompt: str, call: str, compaction: str) -> Client:
+    """Return Gemini CLI or a fork of it: hooks as Claude Code's, with milliseconds, beside the servers in one file."""
+
+    def find_file(home: Path, environment: Mapping[str, str], project: Path | None) -> Path:
+        folder = project / f".{name}" if project is not None else agent_folder(name, home, environment)
+        return folder / "settings.json"
+
+    imports = (Hook(compaction, "import"), Hook("SessionEnd", "import"))
+    failure = Hook(call, "failure", matcher="run_shell_command")
+    return Client(
+        name=name,
+        title=title,
+        hooks=(Hook("SessionStart", "session_start"), Hook(prompt, "prompt"), failure, *imports),
+        groups_hooks=True,
+        hooks_file=find_file,
+        servers_file=find_file,
+        servers=JsonServers(),
+        new_hooks_file="{}\n",
+        read_error=read_gemini_error,
+        read_directory=read_working_directory,
+        render=render_specific_output,
+        timeout=2000,
+    )
+
+
+GEMINI = _googles("gemini", "Gemini CLI", "BeforeAgent", "AfterTool", "PreCompress")
+QWEN = _googles("qwen", "Qwen Code", "UserPromptSubmit", "PostToolUse", "PreCompact")
+CLIENTS: dict[str, Client] = {client.name: client for client in (CLAUDE_CODE, CODEX, CURSOR, GEMINI, QWEN)}
 
 
 def get_client(name: str) -> Client:

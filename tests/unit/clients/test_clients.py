@@ -147,4 +147,4 @@ def test_settings_of_a_configured_folder_and_of_a_project_are_found() -> None:
     assert log_folders("openai-messages", home, configured) == []
     assert CURSOR.hooks_file(home, {}, None) == home / ".cursor/hooks.json"
     assert CURSOR.servers_file(home, {}, project) == project / ".cursor/mcp.json"
-    assert set(CLIENTS) == {"claude-code", "codex", "cursor"}
+    assert set(CLIENTS) == {"claude-code", "codex", "cursor", "gemini", "qwen"}
