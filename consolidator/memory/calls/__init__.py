@@ -5,7 +5,7 @@ the tables of `shell_programs`) -> `columns` and `command_templates` (arguments 
 `operation` (a call to its operation and operands; `tool_kinds` holds the tables). `directory`,
 `file_writes`, `installation`, `check_bypass` and `guards` say where a call runs, what it writes and
 installs, and which checks it
-skips. `argument_redaction`, `argument_summary` and `argument_diff` hide, shorten and compare arguments; `approvals`
+skips. `argument_redaction`, `argument_summary` and `argument_texts` hide, shorten and name arguments; `approvals`
 names what an approval is about.
 
 Everything is pure: no database, no network, no clock, no model. Nothing here counts, compares sessions or decides

@@ -11,15 +11,14 @@ from dataclasses import dataclass, field
 
 from consolidator.memory.calls.harm_rules import KNOWN_TOOLS
 from consolidator.memory.calls.installation import installed_packages
-from consolidator.memory.lessons.harm import name_harm, quote_reason
-from consolidator.memory.lessons.headlines import DECISIVE, is_lint_rule
+from consolidator.memory.lessons.harm import name_harm
+from consolidator.memory.lessons.headlines import is_lint_rule
 from consolidator.memory.lessons.history import (
     Cases,
     History,
     TracedSession,
     code,
     folder,
-    is_inside,
     most_common,
     segment_purpose,
 )
@@ -55,7 +54,6 @@ class _Command:
 
     worked: Cases = field(default_factory=Cases)
     failed: int = 0
-    lost: Cases = field(default_factory=Cases)  # failed as something was not there
     calls: Counter[str] = field(default_factory=Counter)  # as they ran
     prefixes: Counter[str] = field(default_factory=Counter)  # of these
     places: Counter[str] = field(default_factory=Counter)
@@ -86,7 +84,6 @@ def learn_commands(history: History) -> list[Lesson]:
     commands = _collect(history)
     return [
         *_purposes(commands),
-        *_homes(history, commands),
         *_first_runs(history),
         *_unmended(history),
         *_commit_checks(history),
@@ -116,8 +113,6 @@ def _collect(history: History) -> dict[str, _Command]:
                     command.seconds.append(call.seconds)
             elif TRANSPARENT_WRAPPERS.issuperset(segment.wrappers):
                 command.failed += 1
-                if any(DECISIVE.search(headline.text) for headline in history.reasons(call)):
-                    command.lost.add(session, call)
     return commands
 
 
@@ -154,36 +149,6 @@ def _purposes(commands: dict[str, _Command]) -> Iterator[Lesson]:
             else {},
             directory=home,
             seconds=seconds,
-        )
-
-
-def _homes(history: History, commands: dict[str, _Command]) -> Iterator[Lesson]:
-    """Yield the operations that work in one folder, and failed in another as something was not there."""
-    for operation, command in sorted(commands.items()):
-        home = command.home
-        lost = Cases(
-            [
-                (session, call)
-                for session, call in command.lost.members
-                if is_inside(place := session.relative(call.directory)) and place != home
-            ]
-        )
-        if home is None or len(command.worked) < MIN_HOME_USES or not lost:
-            continue
-        places = sorted({session.relative(call.directory) or "" for session, call in lost.members})
-        reason = quote_reason(history.reasons(lost.members[-1][1])[0].text, 60)
-        why = f" ({reason})" if reason else ""
-        yield lost.build_lesson(
-            "command",
-            f"folder of {operation}",
-            f"{code(operation)} works in {folder(home)}; in {', '.join(map(folder, places[:2]))} it failed{why}: "
-            "the shell keeps its directory between calls.",
-            1.5 * len(lost) + 2,
-            failures=len(lost),
-            successes=len(command.worked),
-            instead=operation,
-            match={"operation": operation, "home": home},
-            directory=home,
         )
 
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from consolidator.memory.calls.argument_diff import ArgumentChange
-
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
@@ -75,14 +73,14 @@ class ErrorRecord:
     resolver_symbol: str | None = None
     rule: str | None = None  # same-operation | substitution | installation | check | superseded
     resolving: str | None = None  # summary of what the resolver was given
-    fix: tuple[ArgumentChange, ...] = ()  # failing -> resolving; "directory" is where a shell call runs
+    change: str | None = None  # of the resolving call, against the failed one: none | spacing | other
     between: tuple[FixStep, ...] = ()  # successes in between, since the last attempt that failed alike
     tried: tuple[str, ...] = ()  # attempts in between that failed with the same error
     arguments: dict[str, str] = field(default_factory=dict)  # of the failed call, by key; a shell has "command" alone
     directory: str | None = None  # where the failed call says that it runs: a leading `cd`, or an argument; else None
     variables: tuple[ErrorVariable, ...] = ()  # of the headline, in its order
     resolver_arguments: dict[str, str] = field(default_factory=dict)  # as `arguments`; {} where nothing resolved it
-    resolver_directory: str | None = None
+    resolver_directory: str | None = None  # the failed call's where the resolving one says no other
     outcome: str | None = None  # worked | another error | rejected by the person; None where nothing resolved it
     cause: str | None = None  # gone | avoided (by another way) | unknown (a part succeeded, or the next error came)
     attempts: tuple[FailedAttempt, ...] = ()  # failed runs of the operation before the resolver, the last ones
@@ -93,7 +91,6 @@ class ErrorRecord:
             **_values(self),
             "arguments": dict(self.arguments),
             "resolver_arguments": dict(self.resolver_arguments),
-            "fix": [_values(change) for change in self.fix],
             "between": [step.to_json() for step in self.between],
             "tried": list(self.tried),
             "variables": [_values(variable) for variable in self.variables],
@@ -106,7 +103,6 @@ class ErrorRecord:
     def from_json(cls, data: Mapping[str, Any]) -> ErrorRecord:
         """Read what `to_json` returned."""
         tuples = {
-            "fix": tuple(ArgumentChange(**change) for change in data["fix"]),
             "between": tuple(FixStep(**step) for step in data["between"]),
             "tried": tuple(data["tried"]),
             "variables": tuple(ErrorVariable(**variable) for variable in data.get("variables", ())),
@@ -115,7 +111,8 @@ class ErrorRecord:
                 for attempt in data.get("attempts", ())
             ),
         }
-        return cls(**{**data, **tuples})
+        known = {name: data[name] for name in _field_names(ErrorRecord) if name in data}
+        return cls(**{**known, **tuples})
 
 
 @cache

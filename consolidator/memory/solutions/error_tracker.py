@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from consolidator.memory.calls.argument_diff import ArgumentChange, argument_texts, describe_edit, diff_arguments
 from consolidator.memory.calls.argument_redaction import argument_redactor, redact_arguments
 from consolidator.memory.calls.argument_summary import MAX_SUMMARY, shorten, summarize_arguments
+from consolidator.memory.calls.argument_texts import argument_texts, describe_edit
 from consolidator.memory.calls.call_pairing import CompletedCall
 from consolidator.memory.calls.directory import call_directory, is_other_directory
 from consolidator.memory.calls.guards import adds_bypass, switches_off_check
@@ -58,11 +58,13 @@ _REJECTS = re.compile(
     r"|why (?:did|would|are) you|(?:please )?(?:undo|revert|roll back)\b)",
     re.IGNORECASE,
 )
-_RESOLUTION = "resolver_index resolver_seq resolver_symbol rule resolving resolver_directory outcome cause noise_reason"
+_RESOLUTION = (
+    "resolver_index resolver_seq resolver_symbol rule resolving change resolver_directory outcome cause noise_reason"
+)
 _UNRESOLVED: dict[str, Any] = {
-    **dict.fromkeys(_RESOLUTION.split()),
+    **dict.fromkeys(("resolver_index", "resolver_seq", "resolver_symbol", "resolver_directory", "resolving")),
+    **dict.fromkeys(("rule", "change", "outcome", "cause", "noise_reason")),
     "status": "open",
-    "fix": (),
     "between": (),
     "resolver_arguments": {},
 }
@@ -284,7 +286,7 @@ class ErrorTracker:
         call = later.call
         arguments = redact_arguments(call.arguments, self.redact)
         texts = argument_texts(call.tool, arguments)
-        directory = call_directory(call.tool, arguments)
+        directory = _resolving_directory(error.record, call_directory(call.tool, arguments))
         between = error.record.between
         if not error.failed_differently or grade is ResolutionGrade.SUPERSEDED:
             between = self._steps_between(_last_try(error.record), call.index)
@@ -298,7 +300,7 @@ class ErrorTracker:
             noise_reason=None,
             rule=grade.rule,
             resolving=summarize_arguments(call.tool, arguments, MAX_FAILING),
-            fix=(*diff_arguments(error.argument_texts, texts), *_directory_change(error.record, directory)),
+            change=_compare(error.argument_texts, texts) if directory == error.record.directory else "other",
             between=between,
             resolver_arguments=_kept_arguments(texts),
             resolver_directory=directory,
@@ -385,20 +387,22 @@ def blamed_program(line: str) -> str | None:
     return missing_command(line) or program_prefix(line)
 
 
-def _directory_change(record: ErrorRecord, directory: str | None) -> tuple[ArgumentChange, ...]:
-    """Return the change of directory between two calls, where both say one, or the error is about the place.
+def _resolving_directory(record: ErrorRecord, directory: str | None) -> str | None:
+    """Return where a resolving call runs: in the failed one's directory, unless both say one, or the error is about it.
 
     A call that says no directory runs where the shell was left, so that alone is no difference.
     """
-    if not directory and record.directory and is_wrong_place(record.headline):
-        return (ArgumentChange("directory", record.directory, None),)
-    if not directory or directory == record.directory:
-        return ()
-    if not is_other_directory(record.directory, directory) and not (
-        record.directory is None and is_wrong_place(record.headline)
-    ):
-        return ()
-    return (ArgumentChange("directory", record.directory, directory),)
+    if is_wrong_place(record.headline) and (record.directory is None or directory is None):
+        return directory
+    return directory if is_other_directory(record.directory, directory) else record.directory
+
+
+def _compare(failing: Mapping[str, str], resolving: Mapping[str, str]) -> str:
+    """Return how two calls' `argument_texts` differ: not at all, in spacing alone, or otherwise."""
+    if failing == resolving:
+        return "none"
+    plain = ({key: text.split() for key, text in texts.items()} for texts in (failing, resolving))
+    return "spacing" if next(plain) == next(plain) else "other"
 
 
 def _kept_arguments(texts: Mapping[str, str]) -> dict[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from consolidator.memory.calls.argument_diff import ArgumentChange
 from consolidator.memory.calls.argument_summary import shorten
 from consolidator.memory.calls.symbols import is_edit, is_inspection, is_shell_symbol
 from consolidator.memory.calls.tool_kinds import READING_TOOLS, tool_base_name
@@ -13,9 +12,7 @@ from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
 MAX_STEPS = 4  # named in a description
 MAX_DETAILED = 2  # with up to so many steps, edits show their text; more text would hide the rest
 MAX_COMMAND = 160
-_TEXT_KEY = re.compile(
-    r"(?:old|new)_?(?:string|text|str|content)|search|replace\w*|content|file_text|patch|diff|input", re.I
-)
+MAX_CHANGES = 3  # of arguments
 _PARENT_FOLDERS = re.compile(
     r"(?<![\w:/.])(?:~|/[\w@.+-]+|[A-Za-z]:)?(?:[/\\][\w@.+-]+){2,}(?=[/\\][\w@.+-]+[/\\][\w@.+-]+)"
 )
@@ -31,43 +28,29 @@ def describe_fix(record: ErrorRecord) -> str:
     if record.rule in ("installation", "check"):
         return _describe_step(FixStep(record.resolver_symbol or "", resolving), detailed=False)
     steps, action = _describe_steps(record), _describe_action(record, resolving)
-    if not record.fix and not steps:
+    if record.change == "none" and not steps:
         return ""
     if record.rule == "superseded":
         action += " got past this error, to another"
-    elif not record.fix or _is_respaced(record):
+    elif record.change in ("none", "spacing"):
         action += " worked"
     return f"{steps}; then {action}" if steps else action
 
 
-def _is_respaced(record: ErrorRecord) -> bool:
-    """Whether the call that worked differed only in indentation or line breaks."""
-    return bool(record.fix) and all(change.is_whitespace_only for change in record.fix)
-
-
 def _describe_action(record: ErrorRecord, resolving: str) -> str:
-    if not record.fix:
-        return "the same call"
-    if _is_respaced(record):
-        return "the same call with other indentation or line breaks"
+    if record.change in ("none", "spacing"):
+        return "the same call" + " with other indentation or line breaks" * (record.change == "spacing")
     if is_shell_symbol(record.symbol):
-        directory = next((change.new for change in record.fix if change.key == "directory"), None)
-        prefix = "" if directory is None else f"cd {shorten_paths(directory)} && "
+        directory = record.resolver_directory
+        is_elsewhere = directory is not None and directory != record.directory
+        prefix = f"cd {shorten_paths(directory)} && " if directory is not None and is_elsewhere else ""
         return f"ran `{shorten(prefix + resolving, MAX_COMMAND)}`"
     if record.operation in ("read", "edit") and _short_path(record.failing) != _short_path(resolving):
         return f"{'read' if record.operation == 'read' else 'edited'} {resolving}"
-    texts = [change for change in record.fix if _TEXT_KEY.fullmatch(change.key)]
-    if record.operation == "edit" and texts:
-        old, new = texts[0].old or "", texts[0].new or ""
-        return f"corrected the edit: `{shorten(old, 80)}` → `{shorten(new, 80)}`"
-    return ", ".join(map(_describe_change, record.fix[:3]))
-
-
-def _describe_change(change: ArgumentChange) -> str:
-    old, new = (shorten_paths(shorten(side, 100)) if side is not None else None for side in (change.old, change.new))
-    if old is None:
-        return f"set {change.key} = {new}"
-    return f"left out {change.key} = {old}" if new is None else f"changed {change.key}: `{old}` → `{new}`"
+    given = {key: text for key, text in record.resolver_arguments.items() if record.arguments.get(key) != text}
+    changes = [f"set {key} = {shorten_paths(shorten(text, 100))}" for key, text in given.items()]
+    changes += [f"left out {key}" for key in record.arguments if key not in record.resolver_arguments]
+    return ", ".join(changes[:MAX_CHANGES])
 
 
 def _describe_steps(record: ErrorRecord) -> str:

@@ -15,8 +15,8 @@ from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
 from consolidator.memory.calls import tool_kinds
-from consolidator.memory.calls.argument_diff import argument_texts
-from consolidator.memory.calls.directory import call_directory, is_other_directory
+from consolidator.memory.calls.argument_texts import argument_texts
+from consolidator.memory.calls.directory import call_directory
 from consolidator.memory.calls.symbols import is_edit, is_inspection, is_shell_symbol
 from consolidator.memory.calls.tool_kinds import tool_base_name
 from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
@@ -196,7 +196,7 @@ def forms_of_record(record: ErrorRecord) -> list[FormOfCase]:
     if record.rule in ("installation", "check"):
         return _step_forms([FixStep(record.resolver_symbol or "", record.resolving or "")], failed, record)
     forms = _step_forms(record.between, failed, record)
-    worked = _worked_texts(record, failed)
+    worked = _worked_texts(record)
     if worked is not None and not any(is_edit(step.symbol) for step in record.between):
         changed = record.resolver_symbol or record.symbol
         is_same_tool = is_shell_symbol(changed) if is_shell_symbol(record.symbol) else changed == record.symbol
@@ -414,14 +414,7 @@ def _with_directory(texts: CallTexts, directory: str | None) -> dict[str, str]:
     return {**texts, DIRECTORY: directory} if directory and "command" in texts else dict(texts)
 
 
-def _worked_texts(record: ErrorRecord, failed: CallTexts) -> CallTexts | None:
+def _worked_texts(record: ErrorRecord) -> CallTexts | None:
     """Return what the call that worked was given; None where only the spacing differs, which forms do not keep."""
     texts = dict(record.resolver_arguments)
-    if not texts or any(change.is_whitespace_only for change in record.fix):
-        return None
-    directory = failed.get(DIRECTORY)
-    if any(change.key == DIRECTORY for change in record.fix) or is_other_directory(
-        directory, record.resolver_directory
-    ):
-        directory = record.resolver_directory
-    return _with_directory(texts, directory)
+    return _with_directory(texts, record.resolver_directory) if texts and record.change != "spacing" else None

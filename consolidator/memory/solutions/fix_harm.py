@@ -33,8 +33,6 @@ def _calls_of(record: ErrorRecord) -> Iterator[tuple[str, dict[str, str]]]:
     resolver = record.resolver_symbol or record.symbol
     yield resolver, dict(record.resolver_arguments)
     yield resolver, {"": record.resolving or ""}
-    for change in record.fix:
-        yield resolver, {"": change.new or ""}
     for step in record.between:
         yield step.symbol, {"": step.argument}
         if step.detail:

@@ -276,7 +276,6 @@ def _build_fix(counted: _CountedFix, records: Mapping[RecordKey, ErrorRecord]) -
     return Fix(
         description=form.describe(values) if form is not None and is_general and counted.confirmed else last_time,
         rule=example.rule or "",
-        changes=example.fix,
         steps=example.between,
         failing=example.failing,
         resolving=example.resolving or "",

@@ -30,7 +30,6 @@ def _share_fix(fix: Fix, headline: str) -> Fix:
     return replace(
         fix,
         description=FixForm.from_json(fix.form).describe(),
-        changes=(),
         steps=(),
         failing="",
         resolving="",

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from consolidator.memory.calls.argument_diff import ArgumentChange
 from consolidator.memory.solutions.error_records import FixStep
 from consolidator.models.audience import ALL
 
@@ -31,7 +30,6 @@ class Fix:
 
     description: str  # for people and agents
     rule: str  # same-operation | substitution | superseded
-    changes: tuple[ArgumentChange, ...]  # of the latest example: failing -> resolving
     steps: tuple[FixStep, ...]  # of the latest example
     failing: str  # of the latest example
     resolving: str  # of the latest example

@@ -71,7 +71,7 @@ async def test_an_error_that_changes_during_a_merge_is_news_for_the_next(
     await run_next_night(database, clock, settings)
     (stored,) = await query_rows(database, "select record from error_record")
     resolved = stored["record"]
-    still_open = {**resolved, **UNRESOLVED, "status": "open", "fix": [], "between": [], "tried": []}
+    still_open = {**resolved, **UNRESOLVED, "status": "open", "change": None, "between": [], "tried": []}
     read, resume, get_each = asyncio.Event(), asyncio.Event(), error_records.get_each
 
     async def get_each_later(*arguments: Any) -> Any:

@@ -19,7 +19,6 @@ from consolidator.formats import pi
 from consolidator.formats.base import ForeignEvent, ForeignSession
 from consolidator.formats.claude_code import reader as claude_code
 from consolidator.llm.redaction.redact import redact
-from consolidator.memory.calls.argument_diff import ArgumentChange
 from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
 from consolidator.memory.solutions.error_records import ErrorRecord, ErrorVariable, FixStep
 from consolidator.memory.solutions.error_tracker import WINDOW, ErrorTracker
@@ -75,7 +74,7 @@ def test_a_push_is_resolved_by_the_same_push_with_an_upstream() -> None:
     resolver = session.run_shell("git push --set-upstream origin x-1 2>&1")
     record = session[failing]
     assert (record.status, record.rule, record.resolver_index) == ("resolved", "same-operation", resolver)
-    assert record.fix == (ArgumentChange("command", None, "--set-upstream origin x-1"),)
+    assert (record.change, record.resolving) == ("other", "git push --set-upstream origin x-1")
     assert record.symbol == "sh:git push"
     assert record.quote.startswith("fatal: The current branch")
 
@@ -109,7 +108,7 @@ def test_any_other_tool_is_resolved_by_overlapping_arguments() -> None:
     assert session[failing].status == "open"
     resolver = session.call("book", {"user_id": "ann_12", "cash": 25})
     assert session[failing].resolver_index == resolver
-    assert session[failing].fix == (ArgumentChange("cash", "10", "25"),)
+    assert describe_fix(session[failing]).endswith("set cash = 25")
 
 
 def test_a_query_is_resolved_by_a_query_not_by_looking_around() -> None:
@@ -437,7 +436,7 @@ def test_a_record_says_what_both_calls_were_given_where_they_ran_and_which_value
     assert (record.arguments, record.directory) == ({"command": "npm test -- cart"}, "web")
     assert (record.resolver_arguments, record.resolver_directory) == (
         {"command": "npm test -- cart --fast"},
-        "/srv/web",
+        "web",
     )
     assert record.variables == (ErrorVariable("id", "a-b1"),)
 
@@ -469,14 +468,11 @@ def test_where_the_directories_differ_the_cd_is_the_fix() -> None:
     session = TrackedSession()
     unsaid = session.run_failing("npm test", 'npm error Missing script: "test"')
     session.run_shell("cd web && npm test")
-    assert session[unsaid].fix == (ArgumentChange("directory", None, "web"),)
+    assert session[unsaid].resolver_directory == "web"
     assert describe_fix(session[unsaid]) == "ran `cd web && npm test`"
     wrong = session.run_failing("cd /srv/docs && make site", "make: *** No rule to make target 'site'.  Stop.")
     resolver = session.run_shell("cd /srv/app && make site")
-    assert (session[wrong].resolver_index, session[wrong].fix) == (
-        resolver,
-        (ArgumentChange("directory", "/srv/docs", "/srv/app"),),
-    )
+    assert (session[wrong].resolver_index, session[wrong].resolver_directory) == (resolver, "/srv/app")
 
 
 def test_a_cd_to_where_the_shell_may_have_been_is_no_fix() -> None:
@@ -484,10 +480,10 @@ def test_a_cd_to_where_the_shell_may_have_been_is_no_fix() -> None:
     failing = session.run_failing("make", "a.c:1:2: error: expected ';'")
     session.call("Edit", {"file_path": "a.c", "old_string": "a", "new_string": "b"})
     session.run_shell("cd /srv/app && make")
-    assert session[failing].fix == ()
+    assert session[failing].change == "none"
     relative = session.run_failing("cd app && make", "a.c:1:2: error: expected ';'")
     session.run_shell("cd /srv/app && make")
-    assert session[relative].fix == ()
+    assert session[relative].change == "none"
 
 
 @pytest.mark.parametrize(
