@@ -12,7 +12,7 @@ from typing import Any
 from consolidator.context.strategies import find_strategy
 from consolidator.database.jsonb import escape
 from consolidator.errors import UsageError
-from consolidator.models.agent import AgentRow
+from consolidator.models.agent import AgentRow, NamedTemplate
 
 MAX_PROMPT_CHARACTERS = 400_000  # of a template, and of what it is rendered to
 
@@ -64,24 +64,32 @@ _COUNTS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentDefaults:
-    """The defaults of an agent's sessions; None leaves it to the settings. `AgentRow` says what each is.
-
-    Raises UsageError for a value that no session could run with.
-    """
+class ModelOptions:
+    """How a model is asked, in an agent's sessions, in one session or in a child; None leaves it to what is above."""
 
     model: str | None = None
-    system_prompt: str | None = None
-    template: str | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    tools: tuple[str, ...] | None = None
-    max_cost: Decimal | None = None
+    template: str | NamedTemplate | None = None  # of the system prompt
+    parameters: Mapping[str, Any] | None = None  # of the template
+    tools: Sequence[str] | None = None  # the only ones that may be used
+    max_cost: Decimal | None = None  # USD
     max_steps: int | None = None
     answer_tokens: int | None = None
     strategy: str | None = None
     budget: int | None = None
     last: int | None = None
     compaction_threshold: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentDefaults(ModelOptions):
+    """The defaults of an agent's sessions; None leaves it to the settings. `AgentRow` says what each is.
+
+    Raises UsageError for a value that no session could run with.
+    """
+
+    template: str | None = None
+    system_prompt: str | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
     session_ttl_seconds: int | None = None
     checkpoint_ttl_seconds: int | None = None
     retention_days: int | None = None

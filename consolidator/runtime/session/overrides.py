@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from decimal import Decimal
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from consolidator.errors import UsageError
 from consolidator.models.agent import NamedTemplate
-from consolidator.runtime.session.agent_defaults import check_prompt, check_values, render_template
+from consolidator.runtime.session.agent_defaults import ModelOptions, check_prompt, check_values, render_template
 
 _SIZES = ("budget", "last", "answer_tokens", "max_steps")
 _PATCHES = ("prepend", "append", "replace")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Overrides:
+class Overrides(ModelOptions):
     """What a child does differently from its parent; None is inherited.
 
     `template` is rendered with `parameters` into the system prompt. `prompt_patch` changes the inherited system prompt:
@@ -24,20 +23,9 @@ class Overrides:
     is given. `compaction_threshold` is the share of the budget above which the session is compacted.
     """
 
-    model: str | None = None
     system: str | None = None
-    template: str | NamedTemplate | None = None
-    parameters: Mapping[str, Any] | None = None
     pinned: NamedTemplate | None = None  # which agent's the template is, where it was named
     prompt_patch: Mapping[str, Any] | None = None
-    tools: Sequence[str] | None = None
-    strategy: str | None = None
-    budget: int | None = None
-    last: int | None = None
-    answer_tokens: int | None = None
-    max_steps: int | None = None
-    compaction_threshold: float | None = None
-    max_cost: Decimal | None = None
 
     def __post_init__(self) -> None:
         check_values(self)
@@ -50,7 +38,7 @@ class Overrides:
 
     def named(self) -> dict[str, Any]:
         """Return what is overridden, as JSON can hold it."""
-        values = {name: getattr(self, name) for name in self.__slots__}
+        values = {name: getattr(self, name) for name in OVERRIDABLE}
         plain: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
         if self.max_cost is not None:
             plain["max_cost"] = str(self.max_cost)
@@ -89,6 +77,7 @@ class Overrides:
         return changed
 
 
+OVERRIDABLE = tuple(option.name for option in fields(Overrides))
 NO_OVERRIDES = Overrides()
 
 

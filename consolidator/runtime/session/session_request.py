@@ -17,6 +17,7 @@ from consolidator.models.principal import check_name
 from consolidator.models.seed import Seed
 from consolidator.runtime.session.agent_defaults import (
     MAX_SECONDS,
+    ModelOptions,
     check_prompt,
     check_values,
     parse_amount,
@@ -35,26 +36,15 @@ _CONFIG = ("max_steps", "answer_tokens", "strategy", "budget", "last", "compacti
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionRequest:
+class SessionRequest(ModelOptions):
     """What a caller asks for of a session; None leaves it to the agent's defaults, and these to the settings.
 
     The last block belongs to a session's beginning: one that exists is not opened with other values of it. Raises
     UsageError for what no session could run with.
     """
 
-    model: str | None = None
     system: str | None = None  # the prompt as it is; else it is the agent's
-    template: str | NamedTemplate | None = None  # of the prompt, in place of the agent's
-    parameters: Mapping[str, Any] | None = None  # of the template
     pinned: NamedTemplate | None = None  # which agent's the template is, where it was named
-    tools: tuple[str, ...] | None = None  # the only ones that it may use
-    max_cost: Decimal | None = None  # USD
-    max_steps: int | None = None
-    answer_tokens: int | None = None
-    strategy: str | None = None
-    budget: int | None = None
-    last: int | None = None
-    compaction_threshold: float | None = None
     context_window: int | None = None  # of a model whose window is not known, in tokens
     session_ttl_seconds: int | None = None
     checkpoint_ttl_seconds: int | None = None

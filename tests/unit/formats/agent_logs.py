@@ -651,7 +651,10 @@ class GooseDatabase(Goose):
 class Codex(AgentLog):
     name = "codex"
     file = "sessions/2026/08/01/rollout-2026-08-01T10-00-00-00000000-0000-0000-0000-000000000001.jsonl"
-    newer = ({"timestamp": TIME.format(9), "type": "event_msg", "payload": {"type": "hologram"}}, "type:event_msg:hologram")
+    newer = (
+        {"timestamp": TIME.format(9), "type": "event_msg", "payload": {"type": "hologram"}},
+        "type:event_msg:hologram",
+    )
 
     def _line(self, kind: str, payload: dict[str, Any]) -> dict[str, Any]:
         return {"timestamp": self.time(), "type": kind, "payload": payload}

@@ -18,7 +18,7 @@ MAX_PARAMETERS = 8  # of a function; more are a value with a name
 LONG_FUNCTIONS = 16  # that take more parameters: most are commands, and the doors of the log and the context
 IMPORTS = {  # modules of ours that are loaded with one: what a change of any of them may break
     "consolidator.service.memory.recall": 140,
-    "consolidator.jobs.consolidation.pipeline": 250,
+    "consolidator.jobs.consolidation.pipeline": 235,
 }
 
 
