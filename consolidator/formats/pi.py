@@ -147,6 +147,7 @@ class _PiReader:
             kind="root" if parent is None else "fork",
             parent_origin=parent,
             follows=self._follows.get(origin),
+            abandoned=origin in self._parents,
         )
 
 

@@ -12,7 +12,7 @@ from consolidator.cli.common import open_configured, parse_path, run_async, stop
 from consolidator.cli.output import AsJson, pluralize, print_json, print_line, progress_bar, shorten
 from consolidator.errors import ImportRefused
 from consolidator.formats.registry import FORMATS
-from consolidator.service.nights.imports import ImportReport, import_logs, select_sources
+from consolidator.service.nights.imports import ImportReport, import_logs, inspect_sources, select_sources
 
 
 def import_command(
@@ -27,6 +27,9 @@ def import_command(
     person: Annotated[
         str | None, typer.Option("--from", metavar="NAME", help="Another person's logs: what they say stays theirs.")
     ] = None,
+    report_only: Annotated[
+        bool, typer.Option("--report", help="Write nothing; one line on what is not known, without contents.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Import session logs. Importing the same file twice adds nothing; one that has grown adds the new part.
@@ -36,6 +39,9 @@ def import_command(
     """
     log_format, files = _parse_arguments(paths or [], format_name)
     sources = select_sources(log_format, files)
+    if report_only:
+        print_line(inspect_sources(sources).describe_unknown())
+        return
 
     async def work() -> ImportReport:
         stop = stop_on_signals()
@@ -104,6 +110,9 @@ def _print_report(report: ImportReport) -> None:
         print_line(f"lines with nothing for the log: {kinds}", style="dim")
     for path in report.unrecognised[:10]:
         print_line(f"not a log of any known format: {path}", style="dim")
+    if report.unread:
+        kinds = ", ".join(f"{suffix} {count}" for suffix, count in report.unread.most_common(12))
+        print_line(f"files that are no logs: {kinds}", style="dim")
     for misread in report.misread[:10]:
         print_line(misread, style="yellow")
     for problem in report.problems if not report.damaged_bundles else ():

@@ -7,7 +7,8 @@ that cannot be read becomes a `Problem`; the lines after it are still read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import hashlib
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,8 @@ class _ClaudeCodeSession:
     arguments: dict[str, Any] = field(default_factory=dict)  # open calls: call id -> arguments, for a denial
     background_agents: dict[str, str] = field(default_factory=dict)  # running in the background: agent id -> call id
     permission_mode: str | None = None
+    message_id: str | None = None  # the last, whose blocks a later line may repeat as it grows
+    blocks: dict[str, object] = field(default_factory=dict)  # by hash: the line that had it first
     usage_message_id: str | None = None  # the last message whose usage was recorded
     denial_recorded: bool = False  # since the model's last message
     interrupted: bool = False  # by a person, who has said nothing since
@@ -110,6 +113,8 @@ class _ClaudeCodeReader:
         self._first_id: str | None = None  # the first sessionId of the file
         self._announced_origin: str | None = None
         self._model = _find_first_model(path)
+        self._tree = _MessageTree(path)
+        self._last_items: dict[str, ItemName] = {}  # by uuid of a line of a forked file: its last item, or one before
 
     def read_items(self) -> Iterator[Item]:
         """Yield the items of the file."""
@@ -124,9 +129,16 @@ class _ClaudeCodeReader:
             yield Problem(f"the {kind} line has no message", number)
             return
         session = self._get_session(line)
+        uuid = str(line.get("uuid"))
+        if uuid in self._tree.repeated:
+            yield Skipped("repeated message", number)
+            return
         if isinstance(line.get("permissionMode"), str):
             session.permission_mode = line["permissionMode"]
         drafts = list(_DRAFTERS[kind](line, session)) if kind in _DRAFTERS else []
+        before = self._last_items.get(str(line.get("parentUuid")))
+        if before is not None:
+            self._last_items[uuid] = before
         if not drafts:
             yield Skipped(_skipped_kind(line), number)
             return
@@ -141,6 +153,8 @@ class _ClaudeCodeReader:
             data = fit_payload(draft.type, {**time_field, **_mark_correction(draft, session)})
             key = f"{base}/{draft.part}"
             session.last_item = key, content
+            if self._tree.branches and not line.get("isSidechain"):
+                self._last_items[uuid] = session.last_item
             yield ForeignEvent(key, draft.type, data, None, data.get("tool"), number, content=content)
 
     def _get_session(self, line: Mapping[str, Any]) -> _ClaudeCodeSession:
@@ -152,6 +166,8 @@ class _ClaudeCodeReader:
         if line.get("isSidechain"):
             agent = line.get("agentId")
             origin += f"/agent-{agent}" if isinstance(agent, str) and agent else "/sidechain"
+        elif branch := self._tree.branches.get(str(line.get("uuid"))):
+            origin += f"/{branch}"
         if origin not in self._sessions:
             self._sessions[origin] = _ClaudeCodeSession(origin, ItemKeys(f"{NAME}/{origin}"))
         return self._sessions[origin]
@@ -184,7 +200,9 @@ class _ClaudeCodeReader:
         if self._announced_origin != session.origin:
             self._announced_origin = session.origin
             resumed = self._sessions.get(self._first_id or "")
-            if not session.started and resumed is not None and resumed is not session:
+            if session.origin.rpartition("/")[2] == line.get("uuid"):
+                session.follows = self._last_items.get(str(line.get("parentUuid")))
+            elif not session.started and resumed is not None and resumed is not session:
                 session.follows = resumed.last_item
             yield self._build_session(session, line)
         if not session.started:
@@ -198,7 +216,12 @@ class _ClaudeCodeReader:
         origin, fork = session.origin, line.get("forkedFrom")
         parent: str | None = None
         kind = "root"
-        if "/" in origin:
+        is_abandoned = origin.rpartition("/")[2] in self._tree.starts
+        if is_abandoned:
+            kind, parent = "fork", origin.rpartition("/")[0]
+            branch = self._tree.starts[origin.rpartition("/")[2]]
+            parent += f"/{branch}" if branch else ""
+        elif "/" in origin:
             kind, parent = "sub-agent", origin.partition("/")[0]
         elif isinstance(fork, Mapping) and isinstance(fork.get("sessionId"), str) and fork["sessionId"] != origin:
             kind, parent = "fork", fork["sessionId"]
@@ -213,8 +236,128 @@ class _ClaudeCodeReader:
             model=self._model,
             kind=kind,
             parent_origin=parent,
-            follows=session.follows if kind == "resume" else None,
+            follows=session.follows if kind == "resume" or is_abandoned else None,
+            abandoned=is_abandoned,
         )
+
+
+class _MessageTree:
+    """The lines of a file as a tree by `parentUuid`: which branches a person went back from, and what is repeated.
+
+    A branch begins with a prompt that the last line does not come from. Other lines beside that way, such as results
+    of parallel calls, belong to the branch that they hang on.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.branches: dict[str, str] = {}  # by uuid of an abandoned line: the prompt that its branch begins with
+        self.starts: dict[str, str | None] = {}  # by that prompt: the branch that it left; None for the session's own
+        self.repeated: set[str] = set()
+        self._parents: dict[str, str | None] = {}
+        self._continued: set[str] = set()  # abandoned lines that have a line after them
+        self._paths: dict[str, bytes] = {}  # by uuid: a digest of what was said up to it, in this order
+        if _is_linear(path):
+            return
+        prompts: set[str] = set()
+        roots: set[str] = set()  # that name no line before them
+        first_of: dict[tuple[bytes, str | None], str] = {}  # by path and session
+        copies: list[tuple[str, str]] = []
+        last: str | None = None
+        snapshot: tuple[str, Mapping[str, Any]] = ("", {})  # the latest message
+        for _, line in read_objects(path):
+            uuid = line.get("uuid") if isinstance(line, dict) else None
+            if not isinstance(uuid, str) or not isinstance(line, dict) or line.get("isSidechain"):
+                continue
+            if uuid in self._parents:
+                continue
+            parents = (line.get("parentUuid"), line.get("logicalParentUuid"))
+            known = (parent for parent in parents if isinstance(parent, str) and parent in self._parents)
+            self._parents[uuid] = next(known, last)
+            last = uuid
+            if parents[0] is None:
+                roots.add(uuid)
+            before = self._paths.get(str(parents[0]), b"" if parents[0] is None else str(parents[0]).encode())
+            body = line.get("message")
+            if not isinstance(body, Mapping) or line.get("type") not in ("user", "assistant"):
+                self._paths[uuid] = before
+                continue
+            said = hash_content([body.get("role"), body.get("content")])
+            path_digest = self._paths[uuid] = hashlib.blake2b(before + said.encode(), digest_size=16).digest()
+            if _is_prompt(line, body):
+                prompts.add(uuid)
+            if (message := body.get("id")) and message == snapshot[1].get("id") and _has_grown(snapshot[1], body):
+                self.repeated.add(snapshot[0])
+            snapshot = (uuid, body)
+            session = line.get("sessionId")
+            first = first_of.setdefault((path_digest, session if isinstance(session, str) else None), uuid)
+            if first != uuid:
+                copies.append((first, uuid))
+        self._find_branches(last, prompts)
+        followed = {self._parents[uuid] for _, uuid in copies if uuid not in roots}
+        copies = [(first, uuid) for first, uuid in copies if uuid not in roots or uuid in followed]  # the same twice
+        # Said again on another branch it is not a copy: the person went back, and said the same.
+        self.repeated.update(uuid for first, uuid in copies if self.branches.get(first) == self.branches.get(uuid))
+        self._parents.clear()
+        self._paths.clear()
+        self._continued.clear()
+
+    def _find_branches(self, last: str | None, prompts: Collection[str]) -> None:
+        active: set[str] = set()
+        while last is not None and last not in active:
+            active.add(last)
+            last = self._parents.get(last)
+        for uuid, parent in self._parents.items():  # parents before their children
+            branch = self.branches.get(parent) if parent is not None else None
+            if uuid in active:
+                continue
+            has_sibling = branch is not None and parent in self._continued
+            if uuid in prompts and (branch is None or has_sibling):
+                self.branches[uuid], self.starts[uuid] = uuid, branch
+            elif branch is not None:
+                self.branches[uuid] = branch
+            if branch is not None and parent is not None:
+                self._continued.add(parent)
+
+
+def _is_linear(path: Path) -> bool:
+    """Tell whether each line follows the one before it, or names none at all: then nothing need be kept of a file."""
+    last: str | None = None
+    message_id: object = None
+    for _, line in read_objects(path):
+        uuid = line.get("uuid") if isinstance(line, dict) else None
+        if not isinstance(uuid, str) or not isinstance(line, dict) or line.get("isSidechain"):
+            continue
+        if last is not None and line.get("parentUuid", last) != last:
+            return False
+        body = line.get("message")
+        last_id, message_id = message_id, body.get("id") if isinstance(body, Mapping) else None
+        if message_id is not None and message_id == last_id:
+            return False
+        last = uuid
+    return True
+
+
+def _has_grown(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Tell whether a message was logged again with the same blocks, of which a text goes on."""
+    old, new = before.get("content"), after.get("content")
+    if not isinstance(old, list) or not isinstance(new, list) or len(old) > len(new) or old == new[: len(old)]:
+        return False
+    return all(
+        one == other
+        or (
+            isinstance(one, Mapping)
+            and isinstance(other, Mapping)
+            and one.get("type") == other.get("type") == "text"
+            and extract_text(other).startswith(extract_text(one))
+        )
+        for one, other in zip(old, new, strict=False)
+    )
+
+
+def _is_prompt(line: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
+    """Tell whether a line is what a person sent, which they may go back from."""
+    typed, _ = split_message(body.get("content"))
+    text = typed.lstrip()
+    return bool(text) and not is_from_harness(line) and not text.startswith(("<", "[Request interrupted"))
 
 
 def _mark_correction(draft: EventDraft, session: _ClaudeCodeSession) -> dict[str, Any]:
@@ -347,14 +490,22 @@ def _draft_assistant_line(line: Mapping[str, Any], session: _ClaudeCodeSession) 
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     message_id = body.get("id")
     message_fields = {"message_id": message_id, "model": body.get("model")}
+    if message_id != session.message_id:
+        session.message_id, session.blocks = message_id, {}
     usage = None if message_id and message_id == session.usage_message_id else body.get("usage")
     for index, block in enumerate(blocks if isinstance(blocks, list) else ()):
-        if not isinstance(block, dict):
+        if not isinstance(block, dict) or (message_id and _is_repeated_block(block, line, session)):
             continue
         for draft in _draft_assistant_block(str(index), block, message_fields, session):
             if usage is not None:  # every line of a message repeats it; record it once
                 draft.data["usage"], usage, session.usage_message_id = usage, None, message_id
             yield draft
+
+
+def _is_repeated_block(block: Mapping[str, Any], line: Mapping[str, Any], session: _ClaudeCodeSession) -> bool:
+    """Note a block of the message that is being read; return whether an earlier line of the message has it."""
+    name = hash_content([block.get(key) for key in ("type", "id", "text", "thinking", "input", "content")])
+    return session.blocks.setdefault(name, line.get("uuid")) != line.get("uuid")
 
 
 def _draft_assistant_block(

@@ -49,6 +49,27 @@ def parse_prefix(text: str, start: int) -> tuple[Any, int]:
     return value, end
 
 
+def find_whole(text: str) -> int | None:
+    """Return where a whole object begins that was written right behind a torn one; None where there is none.
+
+    It begins where the torn one cannot go on. What a torn line holds may look like a line, too: there the torn one
+    can go on, so it is never taken for one.
+    """
+    try:
+        _DECODER.raw_decode(text)
+    except json.JSONDecodeError as error:
+        for start in range(max(error.pos - 2, 1), error.pos + 2):
+            if text.startswith('{"', start):
+                try:
+                    _DECODER.raw_decode(text, start)
+                except (ValueError, RecursionError):
+                    continue
+                return start
+    except (ValueError, RecursionError):
+        pass
+    return None
+
+
 def exceeds_max_depth(value: Any) -> bool:
     """Tell whether a value is nested deeper than MAX_DEPTH, without recursion."""
     level = [value] if isinstance(value, (dict, list)) else []

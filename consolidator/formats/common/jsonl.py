@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import Item, Problem, Skipped
-from consolidator.formats.common.json_parsing import parse_json
+from consolidator.formats.common.fields import describe_shape
+from consolidator.formats.common.json_parsing import find_whole, parse_json
 from consolidator.formats.common.log_files import open_log
 
 
@@ -52,13 +53,25 @@ def read_typed(path: Path, read_line: Callable[[dict[str, Any], int], Iterator[I
         elif not isinstance(line.get("type"), str):
             yield Problem("the line has no type", number)
         else:
-            yield from guard_line(read_line(line, number), number)
+            for item in guard_line(read_line(line, number), number):
+                if isinstance(item, Skipped) and item.kind.startswith("type:"):
+                    item = Skipped(item.kind, number, describe_shape(line))
+                yield item
 
 
 def read_values(path: Path) -> Iterator[tuple[int, Any]]:
     """Yield every line of a JSONL file with its number, from 1: any JSON value, a Skipped or a Problem."""
     for number, raw in _read_raw_lines(path):
-        yield number, Problem(f"longer than {MAX_LINE} bytes", number) if raw is None else _parse_line(raw, number)
+        if raw is None:
+            yield number, Problem(f"longer than {MAX_LINE} bytes", number)
+            continue
+        value = _parse_line(raw, number)
+        yield number, value
+        if isinstance(value, Problem):  # a line may be torn, and a whole one begin on it
+            text = raw.decode("utf-8", "replace")
+            start = find_whole(text.lstrip(" \t\x00"))
+            if start is not None:
+                yield number, _parse_line(text.lstrip(" \t\x00")[start:].encode("utf-8", "surrogatepass"), number)
 
 
 def _parse_line(raw: bytes, number: int) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -19,7 +20,7 @@ from typing import TypeVar, cast
 from consolidator.database import Database
 from consolidator.errors import ImportRefused, Interrupted, InvalidEvent
 from consolidator.formats import bundle, native
-from consolidator.formats.base import ForeignEvent, Format, Problem
+from consolidator.formats.base import ForeignEvent, Format, Problem, Skipped
 from consolidator.formats.common.log_files import is_below, open_log
 from consolidator.formats.common.sqlite_log import changes_beside
 from consolidator.formats.registry import recognise_format
@@ -36,6 +37,7 @@ from consolidator.jobs.importing.source_files import (
     read_items,
 )
 from consolidator.models.event import NewEvent
+from consolidator.models.payload import EventType
 from consolidator.store.log import events, sources
 
 T = TypeVar("T")
@@ -65,7 +67,7 @@ async def import_sources(
     Interrupted when `stop` is set; what was read until then is kept.
     """
     report = ImportReport(sources=[escape_unprintable(str(source.path)) for source in requested], person=person)
-    list_requested = partial(list_files, requested, report if lenient else None, with_sizes=progress is not None)
+    list_requested = partial(list_files, requested, report, lenient=lenient, with_sizes=progress is not None)
     files = await _run_unless_stopped(list_requested, stop)
     if strict:
         await asyncio.to_thread(_refuse_problems, files, stop)
@@ -111,6 +113,18 @@ async def _run_unless_stopped(work: Callable[[], T], stop: asyncio.Event | None)
         stopping.cancel()
 
 
+def inspect_sources(requested: list[ImportSource]) -> ImportReport:
+    """Read every file without writing, and return what is not known of them: for a report that a person may send."""
+    report = ImportReport(sources=[escape_unprintable(str(source.path)) for source in requested])
+    for file in list_files(requested, report):
+        report.files += 1
+        try:
+            _check_file(file, report, None)
+        except (UnreadableFile, ImportRefused) as error:
+            report.add_problem(file.path, Problem(str(error)))
+    return report
+
+
 def _refuse_problems(files: list[ImportFile], stop: asyncio.Event | None) -> None:
     """Read all files without writing; raise ImportRefused if a line is not understood."""
     report = ImportReport()
@@ -132,6 +146,7 @@ def _check_file(file: ImportFile, report: ImportReport, stop: asyncio.Event | No
     if log_format.NAME == bundle.NAME:
         check_bundle(file.path)
         return
+    version = ""
     for item in read_items(log_format, file):
         if stop is not None and stop.is_set():
             raise Interrupted("asked to stop while reading: nothing was written")
@@ -139,6 +154,10 @@ def _check_file(file: ImportFile, report: ImportReport, stop: asyncio.Event | No
             raise item
         if isinstance(item, Problem):
             report.add_problem(file.path, item)
+        elif isinstance(item, Skipped):
+            report.add_shape(log_format.NAME, version, item)
+        elif isinstance(item, ForeignEvent) and item.type is EventType.SESSION_START:
+            version = "".join(re.findall(r"[\w.+-]", str(item.data.get("version") or "")))[:20]
         elif isinstance(item, ForeignEvent) and (problem := _payload_problem(item)):
             report.add_problem(file.path, problem)
 

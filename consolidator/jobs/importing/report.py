@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from consolidator.formats.base import Problem
+from consolidator.formats.base import Problem, Skipped
 
 PROBLEMS_KEPT = 50
 REASON_LENGTH, KIND_LENGTH = 300, 60  # characters shown of a log's own words
+_KIND_PARTS = re.compile(r"[A-Za-z_:/-]+")
+_PACKED = (".zst", ".gz", ".xz", ".bz2", ".br", ".lz4", ".zip", ".tar", ".7z")
 MAX_KINDS = 100  # of skipped lines; further kinds are counted as "others"
 
 
@@ -53,6 +56,8 @@ class ImportReport:
     problems: list[str] = field(default_factory=list)
     bundles: list[dict[str, Any]] = field(default_factory=list)  # what became of each: session_id, origin, is_new ...
     damaged_bundles: list[str] = field(default_factory=list)  # why bundles were not imported
+    shapes: Counter[str] = field(default_factory=Counter)  # lines of unknown kinds, by format, version and fields
+    unread: Counter[str] = field(default_factory=Counter)  # files in the places that no reader reads, by suffix
     misread: list[str] = field(default_factory=list)  # files without events in the given format, and their likely one
 
     def add_problem(self, path: Path, problem: Problem) -> None:
@@ -67,10 +72,34 @@ class ImportReport:
         said = escape_unprintable(str(path))
         self.problems[since:] = [problem for problem in self.problems[since:] if not problem.startswith(f"{said}:")]
 
+    def add_unread(self, path: Path) -> None:
+        """Count a file that no reader reads; one that is compressed may be a log, and is named."""
+        suffix = path.suffix.lower()
+        self.unread[suffix if re.fullmatch(r"\.[a-z0-9]{1,8}", suffix) else "without suffix"] += 1
+        if suffix in _PACKED:
+            self.unrecognised.append(escape_unprintable(str(path)))
+
     def add_skipped(self, kind: str) -> None:
         """Count a line with nothing for the log."""
         kind = escape_unprintable(kind[:KIND_LENGTH])
         self.skipped[kind if kind in self.skipped or len(self.skipped) < MAX_KINDS else "others"] += 1
+
+    def add_shape(self, format_name: str, version: str, item: Skipped) -> None:
+        """Count a line of a kind that is not known, by the names of its fields."""
+        if item.shape is not None:
+            kind = "".join(_KIND_PARTS.findall(item.kind))[:KIND_LENGTH]
+            name = f"{format_name} {version}".strip() + f" {kind}{item.shape}"
+            self.shapes[name if name in self.shapes or len(self.shapes) < MAX_KINDS else "others"] += 1
+
+    def describe_unknown(self) -> str:
+        """Return one line that says which kinds of lines were not known, and nothing of what they hold."""
+        shapes = [f"{name} x{count}" for name, count in self.shapes.most_common()]
+        unread = [f"{suffix} x{count}" for suffix, count in self.unread.most_common()]
+        parts = [("unknown lines", shapes), ("files not read", unread)]
+        told = [f"{title}: {'; '.join(names)}" for title, names in parts if names]
+        return f"{self.files} files, {self.problem_count} lines not understood; " + (
+            "; ".join(told) or "nothing unknown"
+        )
 
     def add_batch(self, result: BatchResult) -> None:
         """Count what a committed transaction did."""
@@ -98,5 +127,6 @@ class ImportReport:
             "problems": self.problems,
             "bundles": self.bundles,
             "damaged_bundles": self.damaged_bundles,
+            "unread": dict(sorted(self.unread.items())),
             "mistaken": self.misread,
         }

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from consolidator.errors import NotFound
 from consolidator.formats.base import ForeignEvent, ForeignSession, Format, Item, Problem
-from consolidator.formats.common.log_files import path_exists
+from consolidator.formats.common.log_files import find_files, path_exists
 from consolidator.formats.registry import find_log_files, read_log
 from consolidator.jobs.importing.intake import BATCH_BYTES
 from consolidator.jobs.importing.report import ImportReport
@@ -49,23 +49,29 @@ class UnreadableFile(Exception):
 
 
 def list_files(
-    requested: list[ImportSource], lenient_report: ImportReport | None, *, with_sizes: bool
+    requested: list[ImportSource], report: ImportReport, *, lenient: bool = False, with_sizes: bool = False
 ) -> list[ImportFile]:
-    """Return the files of the sources.
+    """Return the files of the sources; the other files there are counted in the report.
 
     A path that does not exist becomes a problem of the report of a lenient import; else raises NotFound.
     """
     missing = [source for source in requested if not path_exists(source.path)]
     for source in missing:
-        if lenient_report is None:
+        if not lenient:
             raise NotFound(f"{source.path}: there is no such file or directory")
-        lenient_report.add_problem(source.path, Problem("there is no such file or directory"))
-    return [
+        report.add_problem(source.path, Problem("there is no such file or directory"))
+    files = [
         ImportFile(path, source.path, log_format, _size(path) if with_sizes else 0)
         for source in requested
         if source not in missing
         for path, log_format in source.files()
     ]
+    logs = {file.path for file in files}
+    for source in requested:
+        for path in find_files(source.path, ""):
+            if path not in logs:
+                report.add_unread(path)
+    return files
 
 
 def _size(path: Path) -> int:

@@ -71,11 +71,25 @@ def _check_settings(place: Place) -> list[Check]:
         hooks, servers = (changes.read_text(path) for path in (place.settings, place.servers))
         has_server = servers is not None and client.servers.has(servers, place.project)
         return [
+            *_check_retention(client.name, hooks),
             Check(f"{client.name}: hooks", has_hooks(client, hooks or "{}"), str(place.settings), advice),
             Check(f"{client.name}: MCP server", has_server, str(place.servers), advice),
         ]
     except UsageError as error:
         return [Check("settings", False, str(error), "put the file right, then run install again")]
+
+
+def _check_retention(name: str, text: str | None) -> list[Check]:
+    """Warn of an agent that deletes its logs sooner than a night that was missed is made up for."""
+    try:
+        settings = json.loads(text or "{}") if name == "claude-code" else {}
+    except ValueError:
+        return []
+    days = settings.get("cleanupPeriodDays") if isinstance(settings, dict) else None
+    if not isinstance(days, (int, float)) or days > NIGHT_AGE / timedelta(days=1):
+        return []
+    found = f"cleanupPeriodDays is {days}: logs may be deleted before they are imported"
+    return [Check(f"{name}: logs", False, found, "set it to 7 or more, or remove it")]
 
 
 def _check_program(place: Place, hook: Hook, home: Path | None) -> Check:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, cast
 
@@ -512,3 +513,93 @@ def test_real_sessions_leave_no_line_unexplained() -> None:
     assert "check again" in log.user_texts()
     assert "main was clean; fix the issues" in log.user_texts()
     assert not [words for words in log.user_texts() if words.lstrip().startswith("<")]
+
+
+def chained(uuid: str, parent: str | None, kind: str, content: Any, message_id: str | None = None) -> dict[str, Any]:
+    made = line(kind, content, uuid=uuid, parentUuid=parent)
+    if message_id:
+        made["message"]["id"] = message_id
+    return made
+
+
+def test_a_branch_that_a_person_went_back_from_is_a_fork_whose_words_do_not_stand(tmp_path: Path) -> None:
+    call = [{"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "make"}}]
+    result = [{"type": "tool_result", "tool_use_id": "t1", "content": "made"}]
+    log = read(
+        tmp_path,
+        chained("a", None, "user", "build it"),
+        chained("b", "a", "assistant", [{"type": "text", "text": "how?"}], "m1"),
+        chained("c", "b", "user", "from now on use make"),
+        chained("d", "c", "assistant", call, "m2"),
+        chained("e", "d", "user", result),
+        chained("f", "b", "user", "from now on use just"),
+        chained("g", "f", "assistant", [{"type": "text", "text": "fine"}], "m3"),
+    )
+    assert log.user_texts() == ["build it", "from now on use just"]
+    fork = log.sessions[f"{SESSION}/c"]
+    assert (fork.kind, fork.parent_origin, fork.abandoned) == ("fork", SESSION, True)
+    assert fork.follows == (log.by_session[SESSION][2].key, log.by_session[SESSION][2].content)
+    assert log.types(f"{SESSION}/c") == ["SessionStart", "UserMessage", "ToolCall", "ToolResult"]
+
+
+def test_results_of_parallel_calls_are_no_branch(tmp_path: Path) -> None:
+    calls = [{"type": "tool_use", "id": name, "name": "Bash", "input": {"command": name}} for name in ("x", "y")]
+    results = [[{"type": "tool_result", "tool_use_id": name, "content": name}] for name in ("x", "y")]
+    log = read(
+        tmp_path,
+        chained("a", None, "user", "go"),
+        chained("b", "a", "assistant", calls[:1], "m1"),
+        chained("c", "b", "assistant", calls[1:], "m1"),
+        chained("d", "b", "user", results[0]),
+        chained("e", "c", "user", results[1]),
+        chained("f", "e", "user", "thanks"),
+    )
+    assert list(log.sessions) == [SESSION]
+    assert results_follow_calls(log)
+
+
+def test_history_that_is_sent_again_under_new_ids_counts_once(tmp_path: Path) -> None:
+    said = [("user", "one"), ("assistant", [{"type": "text", "text": "1"}]), ("user", "two")]
+    lines = []
+    for turn, count in (("x", 2), ("y", 3)):
+        parent = None
+        for number, (kind, content) in enumerate(said[:count]):
+            lines.append(
+                chained(f"{turn}{number}", parent, kind, content, f"m-{turn}" if kind == "assistant" else None)
+            )
+            parent = f"{turn}{number}"
+    log = read(tmp_path, *lines)
+    assert log.types() == ["SessionStart", "UserMessage", "AssistantResponse", "UserMessage"]
+    assert log.skipped_kinds() == ["repeated message"] * 2
+
+
+def test_a_message_that_is_logged_as_it_grows_is_one_message(tmp_path: Path) -> None:
+    call = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}
+    texts = [{"type": "text", "text": text} for text in ("I lo", "I look.")]
+    log = read(
+        tmp_path,
+        chained("a", None, "user", "go"),
+        chained("b", "a", "assistant", texts[:1], "m1"),
+        chained("c", "a", "assistant", texts[1:], "m1"),
+        chained("d", "a", "assistant", [texts[1], call], "m1"),
+    )
+    assert log.types() == ["SessionStart", "UserMessage", "AssistantResponse", "ToolCall"]
+    assert log.only_payload(EventType.ASSISTANT_RESPONSE)["text"] == "I look."
+
+
+def test_a_torn_line_costs_no_whole_one_behind_it(tmp_path: Path) -> None:
+    whole, forged = json.dumps(line("user", "still here")), json.dumps(line("user", "forged"))
+    torn = json.dumps(line("assistant", [{"type": "text", "text": "torn"}]))
+    for cut in range(2, len(torn)):
+        log = read(tmp_path, torn[:cut] + whole)
+        assert len(log.problems) == 1
+        assert log.user_texts() in ([], ["still here"])
+    assert read(tmp_path, torn[:-30] + whole).user_texts() == ["still here"]
+    inside = json.dumps({**line("assistant", "x"), "input": 0})
+    assert read(tmp_path, inside.replace("0}", forged)).user_texts() == []
+
+
+def test_the_same_words_twice_are_two_messages(tmp_path: Path) -> None:
+    assert read(tmp_path, *[chained(name, None, "user", "again") for name in "abc"]).user_texts() == ["again"] * 3
+    without = [line("user", "again", uuid=name) for name in "abc"]
+    assert read(tmp_path, *without).user_texts() == ["again"] * 3
