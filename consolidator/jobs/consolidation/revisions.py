@@ -24,8 +24,7 @@ from consolidator.jobs.ledger import Ledger, Unit, manual_run, no_events_left, r
 from consolidator.jobs.merging.changes import Changes
 from consolidator.jobs.merging.deciding import CandidateDecider, decide_by_code
 from consolidator.jobs.merging.reconciling import reconcile_agent
-from consolidator.jobs.model.calls import extraction_model
-from consolidator.jobs.model.extraction import FactReader, ReadResult
+from consolidator.jobs.model.extraction import FactReader, ReadResult, fit_chunk
 from consolidator.memory.facts.extraction_prompt import PROMPT_VERSION
 from consolidator.memory.facts.fact_diff import BelievedFact, diff_facts
 from consolidator.models.event import Event
@@ -144,7 +143,7 @@ class Reprocessing:
         settings = self.settings.model_copy(update={"extract_model": self.model, "batch": False})
         async with open_model_calls(self.database, settings, ledger.run_id) as calls:
             assert calls is not None
-            reader = FactReader(calls, self.model, settings.chunk_tokens, draft)
+            reader = FactReader(calls, self.model, fit_chunk(calls.settings, self.model), draft)
             await ledger.add_units("draft", session_ids)
             await ledger.run_phase(0, DraftReader(self.database, reader, ledger).run, no_events_left)
             return await ledger.finish({"revision": draft, "calls": await calls.report()})
@@ -209,9 +208,7 @@ async def _merge_in_run(
 async def _merge(ledger: Ledger, arguments: dict[str, Any]) -> dict[str, Any]:
     settings = ledger.settings
     async with open_model_calls(ledger.database, settings, ledger.run_id) as calls:
-        await merge_agents(
-            ledger, CandidateDecider(ledger.database, calls, settings.model or extraction_model(settings))
-        )
+        await merge_agents(ledger, CandidateDecider(ledger.database, calls))
         report = await load_memory_report(ledger)
         if calls:
             report["model"] = await calls.report()

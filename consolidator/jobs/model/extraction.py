@@ -33,11 +33,13 @@ from consolidator.memory.facts.model_extraction import FactExtractor, model_extr
 from consolidator.memory.facts.quote_repair import plan_repair
 from consolidator.memory.facts.transcript import TranscriptChunk, cut_chunks, lines_near_words, transcript_lines
 from consolidator.models.event import Event
+from consolidator.settings import Settings
 from consolidator.store.facts import relations
 
 log = logging.getLogger("consolidator.jobs")
 BACKGROUND_EVENTS = 8  # events before the new ones that are read for context
 MAX_BAD_ANSWERS_IN_A_ROW = 12  # invalid answers without a valid one between them, before the model is to blame
+_MIN_CHUNK = 300  # tokens of a session in one question, however small the model's window is
 _MAX_QUOTED_ANSWER = 2000  # characters of an invalid answer that the model is shown again
 RETRY_LATER = (ModelUnavailable, OverBudget, AnswerPending)  # not the chunk's fault
 
@@ -76,6 +78,15 @@ class ReadResult:
 
 def _cited_seqs(candidate: Candidate) -> list[int]:
     return [candidate.seq, *(seq for seq, _ in candidate.evidence)]
+
+
+def fit_chunk(settings: Settings, model: str) -> int:
+    """Return how many tokens of a session one question holds: as many as fit the model's window beside an answer."""
+    window = settings.model_window
+    if window is None:
+        return settings.chunk_tokens
+    empty = ModelRequest("extract", model, SYSTEM, "", "facts", SCHEMA, MAX_TOKENS).tokens
+    return max(_MIN_CHUNK, min(settings.chunk_tokens, window - empty - min(MAX_TOKENS, window // 4)))
 
 
 @dataclass(slots=True)
