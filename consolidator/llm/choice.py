@@ -92,7 +92,9 @@ def choose_model(settings: Settings) -> ModelChoice:
     if (agent := split_agent_model(name)) is not None:
         return ModelChoice("configured", "/".join(agent), _find_program(agent[0]))
     if name is not None:
-        return ModelChoice("configured", name, _hide_login(settings.openai_base_url or OPENAI_URL), settings.model_window)
+        return ModelChoice(
+            "configured", name, _hide_login(settings.openai_base_url or OPENAI_URL), settings.model_window
+        )
     if not settings.find_model:
         return ModelChoice("none", None, "rules only")
     if (local := _choose_configured_server(settings) or _choose_local_server(settings)) is not None:
