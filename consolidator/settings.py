@@ -137,7 +137,7 @@ class Settings(BaseSettings):
     http_docs: bool = Field(
         default=False, description="serve a page at /v1/docs to try the API; it loads scripts from a CDN"
     )
-    model: str | None = Field(default=None, description="the language model to ask; none: rules only")
+    model: str | None = Field(default=None, description="the language model to ask; unset: see find_model")
     strong_model: str | None = Field(
         default=None, description="what `auto` chooses for people's turns; unset: CONSOLIDATOR_MODEL"
     )
@@ -145,7 +145,21 @@ class Settings(BaseSettings):
         default=None,
         description="what `auto` chooses for spawned work, summaries and nearly spent caps; unset: the extract model",
     )
-    extract_model: str | None = Field(default=None, description="a cheaper model that reads sessions for facts")
+    extract_model: str | None = Field(
+        default=None,
+        description="a cheaper model that reads sessions for facts, or an agent's command line: `claude-code/haiku`",
+    )
+    find_model: bool = Field(
+        default=True,
+        description="where no model is named, nights ask a local server's, or the coding agent that `install` may use",
+    )
+    model_window: int | None = Field(
+        default=None, ge=1024, description="tokens of a question and its answer; unset: what a local server says"
+    )
+    agent_max_calls: int = Field(default=100, ge=0, description="calls of a coding agent's command line in 24 hours")
+    agent_max_tokens: int = Field(
+        default=400_000, ge=0, description="tokens of a coding agent's command line in 24 hours, as it reports them"
+    )
     embed_model: str | None = Field(default=None, description="the embedding model for recall; none: text only")
     openai_base_url: str | None = Field(
         default=None,

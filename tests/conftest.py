@@ -100,6 +100,7 @@ def _no_ambient_settings() -> Iterator[None]:
             if name.startswith("CONSOLIDATOR_") and not name.startswith("CONSOLIDATOR_TEST_"):
                 patch.delenv(name)
         patch.setenv("HOME", home)
+        patch.setenv("CONSOLIDATOR_FIND_MODEL", "false")  # no server of the machine is asked
         patch.delenv("XDG_DATA_HOME", raising=False)
         patch.delenv("XDG_CONFIG_HOME", raising=False)
         yield

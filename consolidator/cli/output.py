@@ -138,16 +138,23 @@ def emit(
 
 def confirm(question: str, refusal: str) -> None:
     """Ask on stderr; raise Interrupted if the answer is no, and UsageError where nobody can answer."""
-    if not sys.stdin.isatty():
+    is_confirmed = ask(question)
+    if is_confirmed is None:
         raise UsageError("a person has to confirm this: run it on a terminal, or say --yes")
-    try:
-        with redirect_stdout(sys.stderr):  # typer's `err` prints the last character to stdout
-            is_confirmed = typer.confirm(question)
-    except typer.Abort:
-        print_note("")  # ends the question's line
-        is_confirmed = False
     if not is_confirmed:
         raise Interrupted(refusal)
+
+
+def ask(question: str) -> bool | None:
+    """Ask on stderr and return the answer, no unless a person says yes; None where nobody can answer."""
+    if not sys.stdin.isatty():
+        return None
+    try:
+        with redirect_stdout(sys.stderr):  # typer's `err` prints the last character to stdout
+            return typer.confirm(question)
+    except typer.Abort:
+        print_note("")  # ends the question's line
+        return False
 
 
 def sanitize(value: Any) -> str:

@@ -122,6 +122,7 @@ async def open_story(settings: Settings, now: datetime, *, keep: bool = True) ->
             "workers": 1,  # sessions this small are done before a second worker starts
             "timezone": "UTC",
             "digest_to": [],
+            "find_model": False,
             "import_cron": "45 2 * * *",
             "consolidation_cron": "0 3 * * *",
             "retention_cron": "30 3 * * *",

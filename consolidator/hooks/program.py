@@ -16,6 +16,7 @@ DEADLINE_SECONDS = 0.25  # of all the work here; the interpreter's start comes o
 MAX_PAYLOAD = 4 << 20  # bytes; nothing is known about a larger one
 MAX_ANSWER = 64 << 10  # bytes
 MAX_HANDED_OVER = 60_000  # bytes that a pipe holds without a reader
+MARKER = "CONSOLIDATOR_MODEL_CALL"  # in the environment of an agent that answers a night's question
 DIRECTORY, SOCKET, LOCK = "hooks", "socket", "lock"
 IMPORTING_EVENTS = ("SessionEnd", "PreCompact", "PreCompress")  # what a service that is started does first
 # What the service is given of an environment that may hold the agent's credentials.
@@ -31,6 +32,8 @@ _KEPT_PREFIXES = ("CONSOLIDATOR_", "XDG_", "LC_")
 
 def main(arguments: list[str]) -> None:
     """Answer one hook: `arguments` are the consolidator's home, the name of the event, and the agent's."""
+    if MARKER in os.environ:
+        return
     signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
     signal.setitimer(signal.ITIMER_REAL, DEADLINE_SECONDS)
     home, event, client = arguments if len(arguments) > 2 else (*arguments, "claude-code")  # an earlier version's hook

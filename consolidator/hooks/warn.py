@@ -16,6 +16,7 @@ import sys
 DEADLINE_SECONDS = 0.25
 MAX_PAYLOAD = 4 << 20  # bytes
 MAX_FILE = 64 << 10  # bytes of the warnings, and of what was said
+MARKER = "CONSOLIDATOR_MODEL_CALL"  # in the environment of an agent that answers a night's question
 DIRECTORY, WARNINGS, WARNED = "hooks", "warnings", "warned"
 HEADER = b"consolidator warnings 1"
 _BEFORE_COMMANDS: tuple[str, ...] = ("!", "{", "if", "then", "else", "elif", "while", "until", "do")
@@ -26,6 +27,8 @@ _NO_PLACE = "\0"  # a directory that is not known
 
 def main(arguments: list[str]) -> None:
     """Warn of one call: `arguments` are the consolidator's home, the name of the event, and the agent's."""
+    if MARKER in os.environ:
+        return
     signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
     signal.setitimer(signal.ITIMER_REAL, DEADLINE_SECONDS)
     home, event, client = arguments

@@ -25,7 +25,6 @@ from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.jobs.indexing.reindex import rebuild_outdated
 from consolidator.jobs.ledger import MAX_ATTEMPTS, ON_RUN, POLL_SECONDS, Ledger, heartbeat, mark_interrupted
 from consolidator.jobs.model.batches import open_batches
-from consolidator.jobs.model.calls import extraction_model
 from consolidator.jobs.retention import prune
 from consolidator.llm.redaction.redact import redact
 from consolidator.models.run import RunRow
@@ -78,7 +77,7 @@ class JobRunner:
 
     async def collect_batches(self) -> dict[str, Any] | None:
         """Collect the answers of batched model calls and learn from them; return None if there were none."""
-        if extraction_model(self.settings) is None:
+        if (self.settings.extract_model or self.settings.model) is None:
             return None
         async with open_batches(self.database, self.settings) as batches:
             if not await batches.collect():

@@ -4,3 +4,6 @@ Text flows out through `redaction`, so that no secret leaves the process, and an
 schema. This package keeps no state but a server's dialect: storing, retrying and budgets are the callers' (jobs/model
 for the nights, runtime for sessions).
 """
+
+MARKER = "CONSOLIDATOR_MODEL_CALL"  # in the environment of a coding agent that answers a question: our hooks are silent
+WORKING_FOLDER = "consolidator-model-call"  # its working directory, below the home: no log of it is imported

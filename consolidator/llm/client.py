@@ -9,10 +9,11 @@ import asyncio
 import hashlib
 import json
 import re
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from decimal import Decimal
 from email.utils import parsedate_to_datetime
 from itertools import chain
 from math import isfinite
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _MESSAGE_OVERHEAD = 16  # tokens of a message besides its text
+_MIN_ANSWER = 256  # tokens that an answer may have, however long the question is
 _MAX_ANSWER_LENGTH = 2_000_000  # characters of an answer that are read
 _PERMANENT = {
     401: "the key is not accepted: set OPENAI_API_KEY to a valid one",
@@ -80,7 +82,7 @@ _UNSENT_ERRORS = (
     "LocalProtocolError",
     "ProxyError",
 )
-_OPENAI_URL = "https://api.openai.com/v1"
+OPENAI_URL = "https://api.openai.com/v1"
 _NO_KEY = "none"  # local servers need no key, but the openai client does
 
 
@@ -141,6 +143,7 @@ class ModelReply:
     input_tokens: int
     cached_tokens: int
     output_tokens: int
+    cost: Decimal | None = None  # USD, where whoever answered reports it
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,21 +162,13 @@ class ModelClient:
     api_key: str | None
     timeout: float
     dialect: Dialect = field(default_factory=Dialect)
+    window: int | None = None  # tokens of a question and its answer together; None: not known
     _client: openai.AsyncOpenAI | None = field(default=None, repr=False)
     _closed: bool = field(default=False, repr=False)
 
     async def send(self, request: ModelRequest) -> ModelReply:
         """Send one question and return the reply; raise ModelUnavailable, ModelRefused or ModelTruncated."""
-        attributes = {**self.span_attributes("chat", request.model), "consolidator.purpose": request.purpose}
-        with open_span("model", f"chat {request.model}", attributes) as span:
-            reply = await self._send(request)
-            span.attributes |= {
-                "gen_ai.usage.input_tokens": reply.input_tokens,
-                "gen_ai.usage.cache_read.input_tokens": reply.cached_tokens,
-                "gen_ai.usage.output_tokens": reply.output_tokens,
-                "gen_ai.response.finish_reasons": [reply.finish_reason] if reply.finish_reason else [],
-            }
-            return reply
+        return await send_traced(request, self.span_attributes("chat", request.model), self._send)
 
     async def _send(self, request: ModelRequest) -> ModelReply:
         import openai
@@ -204,7 +199,7 @@ class ModelClient:
 
     def span_attributes(self, operation: str, model: str) -> dict[str, Any]:
         """Return what a span of a call says before its answer, as OpenTelemetry's conventions name it."""
-        address = urlsplit(self.base_url or _OPENAI_URL)
+        address = urlsplit(self.base_url or OPENAI_URL)
         return {
             "gen_ai.operation.name": operation,
             "gen_ai.provider.name": "openai",  # whose protocol it is
@@ -275,6 +270,11 @@ class ModelClient:
             )
         return self._client
 
+    def _fit_answer(self, request: ModelRequest) -> int:
+        """Return how many tokens an answer may have beside its question in the model's window."""
+        room = request.max_tokens if self.window is None else self.window - request.tokens
+        return min(request.max_tokens, max(_MIN_ANSWER, room))
+
     def build_body(self, request: ModelRequest) -> dict[str, Any]:
         """Return the request body of a question.
 
@@ -284,7 +284,7 @@ class ModelClient:
         body: dict[str, Any] = {
             "model": request.model,
             "messages": request.messages,
-            dialect.max_tokens_name: request.max_tokens,
+            dialect.max_tokens_name: self._fit_answer(request),
         }
         if dialect.takes_temperature:
             body["temperature"] = 0
@@ -302,12 +302,32 @@ class ModelClient:
         return body
 
 
+async def send_traced(
+    request: ModelRequest, attributes: Mapping[str, Any], send: Callable[[ModelRequest], Awaitable[ModelReply]]
+) -> ModelReply:
+    """Send a question within a span that says what it used."""
+    attributes = {**attributes, "consolidator.purpose": request.purpose}
+    with open_span("model", f"chat {request.model}", attributes) as span:
+        reply = await send(request)
+        span.attributes |= {
+            "gen_ai.usage.input_tokens": reply.input_tokens,
+            "gen_ai.usage.cache_read.input_tokens": reply.cached_tokens,
+            "gen_ai.usage.output_tokens": reply.output_tokens,
+            "gen_ai.response.finish_reasons": [reply.finish_reason] if reply.finish_reason else [],
+        }
+        return reply
+
+
 def create_client(settings: Settings) -> ModelClient:
     """Return a client of the configured server."""
     key, base_url = settings.openai_api_key, settings.openai_base_url
-    dialect = Dialect(takes_cache_key=urlsplit(base_url or _OPENAI_URL).hostname == urlsplit(_OPENAI_URL).hostname)
+    dialect = Dialect(takes_cache_key=urlsplit(base_url or OPENAI_URL).hostname == urlsplit(OPENAI_URL).hostname)
     return ModelClient(
-        base_url, key.get_secret_value() if key else None, timeout=settings.model_timeout_seconds, dialect=dialect
+        base_url,
+        key.get_secret_value() if key else None,
+        timeout=settings.model_timeout_seconds,
+        dialect=dialect,
+        window=settings.model_window,
     )
 
 

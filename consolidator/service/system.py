@@ -15,6 +15,7 @@ from pydantic import SecretStr
 from consolidator.config_file import config_path
 from consolidator.database import Database
 from consolidator.formats.registry import find_local_logs
+from consolidator.llm.choice import choose_model
 from consolidator.models.credential import CredentialRow
 from consolidator.service.clients.checks import Check, check_database
 from consolidator.service.credentials import list_credentials
@@ -85,7 +86,7 @@ async def load_system(database: Database, settings: Settings, *, viewer: Viewer 
     viewer.check_may("admin")
     described = await describe_database(database, settings)
     return SystemState(
-        checks=await check_database(database),
+        checks=await check_database(database, settings),
         state=await load_service_state(database, viewer=viewer),
         database={name: str(hide_secrets(value)) for name, value in described.items()},
         sources=await _list_sources(settings),
@@ -106,6 +107,11 @@ async def _list_sources(settings: Settings) -> list[LogSource]:
         return [LogSource(log_format, path) for log_format, _, path in named]
     found = await asyncio.to_thread(lambda: list(find_local_logs(Path.home(), os.environ)))
     return [LogSource(log_format.NAME, str(path)) for log_format, path in found]
+
+
+def describe_model(settings: Settings) -> str:
+    """Return which model nights ask, and why this one."""
+    return choose_model(settings).description
 
 
 def hide_secrets(value: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 from consolidator.cli.common import read_settings, run_async
 from consolidator.cli.output import AsJson, Table, emit, print_line
 from consolidator.config_file import config_path
-from consolidator.service.system import hide_secrets
+from consolidator.service.system import describe_model, hide_secrets
 from consolidator.service.tokenizer import fetch_vocabulary
 from consolidator.settings import list_settings
 
@@ -19,17 +19,18 @@ _TABLE = Table(
 
 def config_command(as_json: AsJson = False) -> None:
     """Show each setting with its value and where that comes from: a variable, a line of the file, or the default."""
-    read_settings()  # warns of names that are no settings
+    chosen = describe_model(read_settings())
     path = config_path()
 
     def encode(rows: list[Any]) -> dict[str, Any]:
         settings = {
             row.name: {"value": hide_secrets(row.value), "source": row.source, "place": row.place} for row in rows
         }
-        return {"file": str(path), "file_exists": path.exists(), "settings": settings}
+        return {"file": str(path), "file_exists": path.exists(), "model": chosen, "settings": settings}
 
     def show(rows: list[Any]) -> None:
         print_line(f"file: {path}{'' if path.exists() else ' (there is none)'}", style="bold")
+        print_line(f"model: {chosen}; `consolidator status` says what the last night asked of it")
         _TABLE.print(rows)
 
     emit(list_settings(), show, as_json=as_json, encode=encode)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from consolidator.cli.common import open_configured, run, run_async, stop_on_signals
 from consolidator.cli.output import (
     AsJson,
+    ask,
     confirm,
     pluralize,
     print_json,
@@ -32,14 +33,17 @@ from consolidator.service.clients.checks import (
     check_database,
     check_digest,
     check_engine,
+    check_model,
     check_serve,
     run_checks,
 )
+from consolidator.service.clients.client import Client
 from consolidator.service.clients.installation import (
     BACKUPS,
     Place,
     apply_changes,
     describe_install,
+    describe_model_question,
     find_installed_places,
     find_place,
     has_installed_hooks,
@@ -47,8 +51,9 @@ from consolidator.service.clients.installation import (
     learn_history,
     plan_install,
     plan_uninstall,
+    record_model_answer,
 )
-from consolidator.service.clients.registry import CLIENTS
+from consolidator.service.clients.registry import CLIENTS, get_client
 from consolidator.service.clients.rules_file import list_rule_files
 from consolidator.service.clients.user_service import (
     plan_removal,
@@ -57,6 +62,7 @@ from consolidator.service.clients.user_service import (
     start_commands,
     stop_commands,
 )
+from consolidator.service.database import Database
 from consolidator.service.hooks.usage import summarize_injections
 from consolidator.settings import Settings, load_settings
 
@@ -76,6 +82,9 @@ def install_command(
     project: Annotated[bool, _PROJECT] = False,
     yes: Annotated[bool, _YES] = False,
     history: Annotated[bool, typer.Option(help="Import earlier sessions and learn from them, by rules.")] = True,
+    model: Annotated[
+        bool | None, typer.Option(help="Let nights use this agent's own model; unset: a terminal is asked once.")
+    ] = None,
     service: Annotated[
         bool, typer.Option("--service", help="Run `consolidator serve` in your session, by systemd or launchd.")
     ] = False,
@@ -85,7 +94,9 @@ def install_command(
         raise UsageError(f"name a coding agent ({', '.join(CLIENTS)}), or say --service")
     settings = load_settings()
     if client is not None:
-        _install_client(find_place(client, Path.cwd() if project else None), settings, yes=yes, history=history)
+        place = find_place(client, Path.cwd() if project else None)
+        _install_client(place, settings, yes=yes, history=history)
+        _ask_for_model(place.client, settings, model)
     if service:
         change = plan_service(settings)
         if _confirm([change], "Write this service and start it?", is_agreed=yes):
@@ -109,6 +120,16 @@ def _install_client(place: Place, settings: Settings, *, yes: bool, history: boo
     if place.client.advice:
         print_line(place.client.advice)
     print_line(f"installed; `consolidator status` shows what it did, `consolidator uninstall {name}` takes it back")
+
+
+def _ask_for_model(client: Client, settings: Settings, answer: bool | None) -> None:
+    """Record whether nights may use a client's model: what an option says, else a person's answer; `--yes` is none."""
+    question = describe_model_question(client, settings)
+    if answer is None and question is not None:
+        answer = ask(question)
+    if answer is not None:
+        record_model_answer(client, settings, is_agreed=answer, now=Clock(settings.clock).now())
+        print_line(f"nights may{'' if answer else ' not'} use {client.title}'s model; `consolidator doctor` shows it")
 
 
 def uninstall_command(
@@ -136,6 +157,9 @@ def uninstall_command(
             if change.is_change:
                 _run_or_tell(stop_commands(change.path))
                 change.path.unlink()
+    if not project and not service:
+        for known in CLIENTS.values() if client is None else [get_client(client)]:
+            record_model_answer(known, settings, is_agreed=None, now=Clock(settings.clock).now())
     if client is None and not service:
         for path in list_rule_files(settings):
             print_note(f"rules that you accepted stay in {path}: `consolidator rules write {path} --remove`")
@@ -148,12 +172,13 @@ def status_command(as_json: AsJson = False) -> None:
     settings = load_settings()
     states = {client: describe_install(find_place(client, None)) for client in CLIENTS}
     here = {client: describe_install(find_place(client, Path.cwd())) for client in CLIENTS}
-    shown = run(lambda database, _: summarize_injections(database))
+    shown, model = run(lambda database, _: _load_status(database, settings))
     running = is_running(settings.home)
     if as_json:
         installed = {name: {"everywhere": asdict(states[name]), "here": asdict(here[name])} for name in CLIENTS}
         print_json(
             {"installed": installed, "service": running, "night_engine": settings.night_engine, "injections": shown}
+            | {"model": model.found}
         )
         return
     for name in CLIENTS:
@@ -162,6 +187,7 @@ def status_command(as_json: AsJson = False) -> None:
         if not (states[name].server or here[name].server):
             print_line(f"{name}: no MCP server registered")
     print_line(f"the hook service is {_describe_service(settings, is_running=running)}")
+    print_line(f"model: {model.found}")
     if settings.night_engine != "claims":
         print_line(f"nights are shared by {check_engine(settings).found}")
     for moment, words in _MOMENTS.items():
@@ -173,6 +199,10 @@ def status_command(as_json: AsJson = False) -> None:
         print_line(f"of these fixes {tried} were tried, and {fixes['worked']} of them worked")
     if not shown:
         print_line("no agent was shown anything yet")
+
+
+async def _load_status(database: Database, settings: Settings) -> tuple[dict[str, Any], Check]:
+    return await summarize_injections(database), await check_model(database, settings)
 
 
 def doctor_command(as_json: AsJson = False) -> None:
@@ -188,7 +218,7 @@ def doctor_command(as_json: AsJson = False) -> None:
         *check_digest(settings),
     ]
     try:
-        checks += run(lambda database, _: check_database(database))
+        checks += run(lambda database, _: check_database(database, settings))
     except ConsolidatorError as error:
         checks.append(Check("database", False, str(error), "put that right, then run doctor again"))
     if as_json:

@@ -51,7 +51,7 @@ async def _retry_letters(ledger: Ledger, run_or_letter_id: str | None, *, discar
     tried: set[str] = set()
     settled = 0
     async with open_model_calls(database, settings, ledger.run_id) as calls:
-        reader = await create_fact_reader(settings, calls)
+        reader = await create_fact_reader(calls)
         while letters := await _list_untried(database, run_or_letter_id, tried):
             settled += await _retry_session_letters(ledger, letters, None if discard else reader, discard=discard)
             tried |= {letter.id for letter in letters}

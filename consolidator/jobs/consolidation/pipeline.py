@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -20,8 +21,9 @@ from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.merging.deciding import CandidateDecider
 from consolidator.jobs.merging.warning_file import write_warnings
 from consolidator.jobs.model.batches import open_batches
-from consolidator.jobs.model.calls import ModelCalls, extraction_model
+from consolidator.jobs.model.calls import ModelCalls
 from consolidator.jobs.model.extraction import FactReader, create_fact_reader, open_model_calls
+from consolidator.llm.choice import ModelChoice, choose_model
 from consolidator.memory.solutions.fingerprint import VERSION
 from consolidator.settings import Settings
 from consolidator.store.calls import digests, scopes
@@ -57,6 +59,7 @@ class Night:
     ledger: Ledger
     calls: ModelCalls | None
     reader: FactReader | None
+    choice: ModelChoice
     salt: bytes
     only: list[str] | None = None
     started: Callable[[int], None] | None = None
@@ -64,7 +67,7 @@ class Night:
 
     async def begin(self) -> None:
         """Add the sessions that are due to the run, and settle what does not wait for a model any more."""
-        database, settings = self.ledger.database, self.ledger.settings
+        database = self.ledger.database
         due = self.only
         if due is None:
             async with database.connection() as conn:
@@ -73,8 +76,9 @@ class Night:
         await self.ledger.add_units("session", due, phase=SESSIONS)
         if self.started:
             self.started(len(due))
-        if extraction_model(settings):  # even if batches were switched off since: those submitted are paid for
-            async with open_batches(database, settings) as batches:
+        # Even if batches were switched off since: those submitted are paid for.
+        if self.choice.source == "configured" and not self.choice.is_agent:
+            async with open_batches(database, self.ledger.settings) as batches:
                 await batches.collect()
         if self.reader is None:
             await settle_waiting(database, self.ledger.run_id, self.only)
@@ -85,9 +89,9 @@ class Night:
         database, settings = ledger.database, ledger.settings
         phases = []
         worker = self.create_worker()
-        decider = CandidateDecider(database, self.calls, settings.model or extraction_model(settings))
+        decider = CandidateDecider(database, self.calls)
         if self.reader is not None:
-            if not settings.batch:  # in batches each question is about one session
+            if not self.reader.calls.settings.batch:  # in batches each question is about one session
                 ahead = ReadAhead(database, settings, ledger.stop, self.reader, self.only, ledger.titles)
                 phases.append(
                     Phase(READ_AHEAD, "read_ahead", partial(self._add_read_ahead, ahead), ahead.run, no_events_left)
@@ -110,8 +114,8 @@ class Night:
         database, settings = ledger.database, ledger.settings
         report = await load_memory_report(ledger)
         await write_warnings(database, settings.home)
-        if settings.batch and calls:
-            async with open_batches(database, settings) as batches:
+        if calls and calls.settings.batch:
+            async with open_batches(database, calls.settings) as batches:
                 await batches.submit()
                 calls.failure = calls.failure or batches.failure
         with open_span("phase", "phase embed"):
@@ -119,7 +123,8 @@ class Night:
         if embedded is not None:
             report["vectors"] = embedded
         report["seal"] = await _seal(ledger)
-        report["model"] = {"name": extraction_model(settings), **await calls.report()} if calls else "none: rules only"
+        chosen = self.choice.description
+        report["model"] = {"name": calls.model, "chosen": chosen, **await calls.report()} if calls else chosen
         failure = (calls.failure if calls else None) or await _find_outage(ledger)
         if failure is None:
             return await ledger.finish(report)
@@ -154,9 +159,10 @@ async def open_night(
     """Yield this replica's part in a run's night, with the model that it reads with, if one is configured."""
     async with ledger.database.connection() as conn:
         salt = await digests.load_salt(conn)
-    async with open_model_calls(ledger.database, ledger.settings, ledger.run_id) as calls:
-        reader = await create_fact_reader(ledger.settings, calls)
-        yield Night(ledger, calls, reader, salt, only, started)
+    choice = await asyncio.to_thread(choose_model, ledger.settings)
+    async with open_model_calls(ledger.database, ledger.settings, ledger.run_id, choice) as calls:
+        reader = await create_fact_reader(calls)
+        yield Night(ledger, calls, reader, choice, salt, only, started)
 
 
 async def consolidate(

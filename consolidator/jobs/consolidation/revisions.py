@@ -30,8 +30,7 @@ from consolidator.jobs.ledger import (
 from consolidator.jobs.merging.changes import Changes
 from consolidator.jobs.merging.deciding import CandidateDecider, decide_by_code
 from consolidator.jobs.merging.reconciling import reconcile_agent
-from consolidator.jobs.model.calls import extraction_model
-from consolidator.jobs.model.extraction import FactReader, ReadResult, open_model_calls
+from consolidator.jobs.model.extraction import FactReader, ReadResult, fit_chunk, open_model_calls
 from consolidator.memory.facts.extraction_prompt import PROMPT_VERSION
 from consolidator.memory.facts.fact_diff import BelievedFact, diff_facts
 from consolidator.models.event import Event
@@ -143,7 +142,7 @@ class Reprocessing:
         settings = self.settings.model_copy(update={"extract_model": self.model, "batch": False})
         async with open_model_calls(self.database, settings, ledger.run_id) as calls:
             assert calls is not None
-            reader = FactReader(calls, self.model, draft)
+            reader = FactReader(calls, self.model, draft, fit_chunk(calls.settings, self.model))
             await ledger.add_units("draft", session_ids)
             await ledger.run_phase(0, DraftReader(self.database, reader, ledger).run, no_events_left)
             return await ledger.finish({"revision": draft, "calls": await calls.report()})
@@ -208,9 +207,7 @@ async def _merge_in_run(
 async def _merge(ledger: Ledger, arguments: dict[str, Any]) -> dict[str, Any]:
     settings = ledger.settings
     async with open_model_calls(ledger.database, settings, ledger.run_id) as calls:
-        await merge_agents(
-            ledger, CandidateDecider(ledger.database, calls, settings.model or extraction_model(settings))
-        )
+        await merge_agents(ledger, CandidateDecider(ledger.database, calls))
         report = await load_memory_report(ledger)
         if calls:
             report["model"] = await calls.report()

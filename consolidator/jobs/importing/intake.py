@@ -27,6 +27,7 @@ from consolidator.errors import InvalidEvent
 from consolidator.formats import bundle, native
 from consolidator.formats.base import ForeignEvent, ForeignSession, Format, Item, Problem, Skipped
 from consolidator.jobs.importing.report import BatchResult, ImportReport
+from consolidator.llm import WORKING_FOLDER
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, find_role, may_append, name_principal, role_of
@@ -66,6 +67,7 @@ class _File:
     path: Path
     session: ForeignSession | None = None  # the one that the next events belong to
     sessions: dict[str, ForeignSession] = field(default_factory=dict)  # all of the file so far, by origin
+    is_own_question: bool = False  # whether the next events are those of an agent that a night asked
     copied: dict[str, uuid.UUID] = field(default_factory=dict)  # by origin: its last known item before its new ones
     events: int = 0  # that could be read
 
@@ -131,6 +133,11 @@ class Intake:
 
     async def add(self, item: Item) -> None:
         """Buffer the next item of the file, and flush a full buffer."""
+        if isinstance(item, ForeignSession):
+            self._file.is_own_question = WORKING_FOLDER in Path(item.project or "").parts
+        if self._file.is_own_question:
+            self._report.add_skipped("of a night's own question")
+            return
         if isinstance(item, ForeignSession):
             if (buffer := self._buffers.get(item.origin)) is not None and buffer.file is not self._file:
                 await self.flush()  # what another file says of the session comes first

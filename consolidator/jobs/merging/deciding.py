@@ -46,7 +46,6 @@ class CandidateDecider:
 
     database: Database
     calls: ModelCalls | None = None
-    model: str | None = None
     vectors: CandidateVectors | None = None
 
     async def decide_agent(self, agent: str) -> int:
@@ -109,10 +108,10 @@ class CandidateDecider:
 
     async def _ask_model(self, calls: ModelCalls, question: MergeQuestion) -> list[Decision]:
         """Ask a question, in halves if the whole gets no valid answer; decide nothing if the model is unavailable."""
-        assert self.model is not None
+        assert calls.merge_model is not None
         request = ModelRequest(
             PURPOSE,
-            self.model,
+            calls.merge_model,
             merge_question.SYSTEM,
             question.render(),
             "decisions",
@@ -125,13 +124,13 @@ class CandidateDecider:
             return []
         except ModelError as error:
             return await self._ask_halves(calls, question, error)
-        return read_decisions(question, answer, self.model)
+        return read_decisions(question, answer, calls.merge_model)
 
     async def _ask_halves(self, calls: ModelCalls, question: MergeQuestion, error: ModelError) -> list[Decision]:
         unclear = question.unclear
         if len(unclear) == 1:
             flag = f"no answer of the model: {error}"
-            return [keep_beside(unclear[0].candidate, flag, by=self.model or "")]
+            return [keep_beside(unclear[0].candidate, flag, by=calls.merge_model or "")]
         middle = len(unclear) // 2
         return [
             decision

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any, TypeVar
 
@@ -24,7 +25,9 @@ from ulid import ULID
 
 from consolidator.database import Database
 from consolidator.errors import AnswerPending, ModelError, ModelUnavailable, OverBudget
+from consolidator.llm.choice import ModelChoice
 from consolidator.llm.client import ModelClient, ModelReply, ModelRequest, create_client, parse_answer, parse_reply
+from consolidator.llm.commands import CommandClient
 from consolidator.llm.prices import calculate_cost
 from consolidator.llm.tokens import count_tokens
 from consolidator.settings import Settings
@@ -40,11 +43,6 @@ MAX_ATTEMPTS = 4  # of one call
 CONCURRENCY = 4  # calls of one process at a time
 MAX_RETRY_WAIT = 60.0  # seconds between two attempts; a server that asks for more gets no more calls in the run
 MAX_FAILURES_IN_A_ROW = 5  # calls that find the server unavailable before the run stops calling it
-
-
-def extraction_model(settings: Settings) -> str | None:
-    """Return the model that reads sessions for facts; None where none is configured."""
-    return settings.extract_model or settings.model
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +72,35 @@ class ModelCalls:
     database: Database
     settings: Settings
     run_id: str
+    choice: ModelChoice | None = None  # whose model is asked; None: that of the settings' server
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     stop_reason: str | None = None  # why no more calls are made in this run
     failure: str | None = None  # why `stop_reason` was set, if the model or its settings are at fault
     cap_reached: str | None = None  # why a call was not made: it would have exceeded a cap
     counts: Counter[str] = field(default_factory=Counter)
-    client: ModelClient = field(init=False)
+    client: ModelClient | CommandClient = field(init=False)
+    embedder: ModelClient = field(init=False)  # makes vectors, whatever answers questions
     _semaphore: asyncio.Semaphore = field(init=False)
     _answered_in_parts: set[str] = field(default_factory=set)  # keys whose answers this replica has just paid for
     _failures_in_a_row: int = 0
     _paused_until: float = 0.0  # monotonic time before which no call begins: a server asked for a pause
 
     def __post_init__(self) -> None:
-        self.client = create_client(self.settings)
+        self.client = self.embedder = create_client(self.settings)
+        if self.choice is not None:
+            self.settings = self.choice.apply(self.settings)
+            self.client = self.choice.create_client(self.settings)
         self._semaphore = asyncio.Semaphore(CONCURRENCY)
+
+    @property
+    def model(self) -> str | None:
+        """The model that reads sessions for facts."""
+        return self.settings.extract_model or self.settings.model
+
+    @property
+    def merge_model(self) -> str | None:
+        """The model that compares facts."""
+        return self.settings.model or self.settings.extract_model
 
     async def ask(self, request: ModelRequest, *, session: str | None = None) -> dict[str, Any]:
         """Return the JSON object that answers a question; raise a ModelError if there is none.
@@ -150,7 +163,7 @@ class ModelCalls:
         planned = PlannedCall("embed", model, key, input_tokens=sum(count_tokens(text) + 1 for text in texts))
 
         async def call(call_id: str) -> list[list[float]]:
-            result = await self.client.embed(model, texts)
+            result = await self.embedder.embed(model, texts)
             usage = _usage(model, input_tokens=result.tokens)
             async with self.database.transaction() as conn:
                 await model_calls.settle_call(conn, call_id, usage, now=self.database.clock.now())
@@ -187,8 +200,9 @@ class ModelCalls:
             log.error("this run makes no more model calls: %s", reason)
 
     async def close(self) -> None:
-        """Close the connections to the server."""
+        """Close the connections to the servers."""
         await self.client.close()
+        await self.embedder.close()
 
     async def _load_answer(self, request: ModelRequest) -> dict[str, Any] | None:
         """Return the stored answer to a question."""
@@ -250,6 +264,7 @@ class ModelCalls:
         if cost is not None and self.settings.batch and planned.purpose != "embed":
             cost /= 2
         max_tokens, max_cost = self.settings.night_max_tokens, self.settings.night_max_cost_usd
+        is_agent = self.choice is not None and self.choice.is_agent
         if max_cost is not None and cost is None:
             reason = f"the price of {planned.model} is unknown, so a cap in money cannot be held; cap tokens instead"
             self.stop_calls(reason)
@@ -259,6 +274,11 @@ class ModelCalls:
             str(ULID()), self.run_id, planned.session_id, planned.purpose, planned.model, planned.key, tokens, cost, now
         )
         async with self.database.transaction() as conn:
+            if is_agent:  # its account is a person's own: what all runs of a day ask of it counts
+                day = await model_calls.load_day(conn, planned.model, now - timedelta(days=1))
+                if day.calls >= self.settings.agent_max_calls or day.tokens + tokens > self.settings.agent_max_tokens:
+                    self.cap_reached = f"a day's cap is reached: {day.calls} calls, {day.tokens:,} tokens in 24 hours"
+                    raise OverBudget(self.cap_reached)
             if max_tokens is not None or max_cost is not None:  # without a cap nobody waits for the sum
                 spending = await model_calls.load_spending(conn, self.run_id)
                 is_over_tokens = max_tokens is not None and spending.tokens + tokens > max_tokens
@@ -359,6 +379,7 @@ class ModelCalls:
         async with self.database.transaction() as conn:
             now = self.database.clock.now()
             exists = session is None or await sessions.lock_shared(conn, [session])
+            assert isinstance(self.client, ModelClient)
             if not exists or not await model_calls.queue_question(
                 conn, request.key, self.client.build_body(request),
                 purpose=request.purpose, model=request.model, run_id=self.run_id, session_id=session, call_id=call_id,
@@ -379,10 +400,16 @@ def _reply_usage(reply: ModelReply) -> CallUsage:
         input_tokens=reply.input_tokens,
         cached_tokens=reply.cached_tokens,
         output_tokens=reply.output_tokens,
+        cost=reply.cost,
     )
 
 
-def _usage(model: str, *, input_tokens: int, cached_tokens: int = 0, output_tokens: int = 0) -> CallUsage:
-    """Return what an answered call used, with its cost."""
-    cost = calculate_cost(model, input_tokens=input_tokens, cached_tokens=cached_tokens, output_tokens=output_tokens)
+def _usage(
+    model: str, *, input_tokens: int, cached_tokens: int = 0, output_tokens: int = 0, cost: Decimal | None = None
+) -> CallUsage:
+    """Return what an answered call used, with its cost: what was reported, else by the model's price."""
+    if cost is None:
+        cost = calculate_cost(
+            model, input_tokens=input_tokens, cached_tokens=cached_tokens, output_tokens=output_tokens
+        )
     return CallUsage(input_tokens, cached_tokens, output_tokens, cost, "answered")

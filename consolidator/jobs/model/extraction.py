@@ -26,7 +26,8 @@ from consolidator.errors import (
 )
 from consolidator.jobs.engine import hold_model_rate
 from consolidator.jobs.gather import gather
-from consolidator.jobs.model.calls import ModelCalls, extraction_model
+from consolidator.jobs.model.calls import ModelCalls
+from consolidator.llm.choice import ModelChoice, choose_model
 from consolidator.llm.client import ModelRequest
 from consolidator.llm.redaction.redact import redact
 from consolidator.llm.tokens import count_tokens
@@ -42,6 +43,7 @@ from consolidator.store.facts import facts, revisions
 log = logging.getLogger("consolidator.jobs")
 BACKGROUND_EVENTS = 8  # events before the new ones that are read for context
 MAX_BAD_ANSWERS_IN_A_ROW = 12  # invalid answers without a valid one between them, before the model is to blame
+_MIN_CHUNK = 300  # tokens of a session in one question, however small the model's window is
 _MAX_QUOTED_ANSWER = 2000  # characters of an invalid answer that the model is shown again
 RETRY_LATER = (ModelUnavailable, OverBudget, AnswerPending)  # not the chunk's fault
 
@@ -83,6 +85,15 @@ def _cited_seqs(candidate: Candidate) -> list[int]:
 
 
 CHUNK_TOKENS = 6000  # of a session read in one call
+
+
+def fit_chunk(settings: Settings, model: str) -> int:
+    """Return how many tokens of a session one question holds: as many as fit the model's window beside an answer."""
+    window = settings.model_window
+    if window is None:
+        return CHUNK_TOKENS
+    empty = ModelRequest("extract", model, SYSTEM, "", "facts", SCHEMA, MAX_TOKENS).tokens
+    return max(_MIN_CHUNK, min(CHUNK_TOKENS, window - empty - min(MAX_TOKENS, window // 4)))
 
 
 @dataclass(slots=True)
@@ -207,12 +218,16 @@ class FactReader:
 
 
 @asynccontextmanager
-async def open_model_calls(database: Database, settings: Settings, run_id: str) -> AsyncIterator[ModelCalls | None]:
-    """Yield the model calls of a run; None if no model is configured."""
-    if extraction_model(settings) is None:
+async def open_model_calls(
+    database: Database, settings: Settings, run_id: str, choice: ModelChoice | None = None
+) -> AsyncIterator[ModelCalls | None]:
+    """Yield the model calls of a run, of the model that is chosen unless `choice` says which; None if there is none."""
+    if choice is None:
+        choice = await asyncio.to_thread(choose_model, settings)
+    if choice.name is None:
         yield None
         return
-    calls = ModelCalls(database, settings, run_id)
+    calls = ModelCalls(database, settings, run_id, choice=choice)
     try:
         async with hold_model_rate(database, settings):
             yield calls
@@ -220,10 +235,10 @@ async def open_model_calls(database: Database, settings: Settings, run_id: str) 
         await calls.close()
 
 
-async def create_fact_reader(settings: Settings, calls: ModelCalls | None) -> FactReader | None:
-    """Return a model that reads for facts of the current revision; None if no model is configured."""
-    model = extraction_model(settings)
-    if calls is None or model is None:
+async def create_fact_reader(calls: ModelCalls | None) -> FactReader | None:
+    """Return a model that reads for facts of the current revision; None if there is no model."""
+    if calls is None or calls.model is None:
         return None
     async with calls.database.connection() as conn:
-        return FactReader(calls, model, await revisions.get_current(conn))
+        revision = await revisions.get_current(conn)
+    return FactReader(calls, calls.model, revision, fit_chunk(calls.settings, calls.model))

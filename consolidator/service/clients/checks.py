@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -16,6 +18,8 @@ from pathlib import Path
 from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.jobs.engine import describe_engine
+from consolidator.jobs.nightly import model_line
+from consolidator.llm.choice import choose_model
 from consolidator.service.address import find_service, read_json
 from consolidator.service.clients import changes
 from consolidator.service.clients.client import Hook
@@ -126,8 +130,20 @@ def _check_program(place: Place, hook: Hook, home: Path | None) -> Check:
 NIGHT_AGE = timedelta(hours=36)  # of the last consolidation, after which something is wrong
 
 
-async def check_database(database: Database) -> list[Check]:
-    """Return what is checked of the database: that it answers, when it was learned last, and what was set aside."""
+async def check_model(database: Database, settings: Settings) -> Check:
+    """Say which model nights ask, why this one, and what the last night asked of it and paid."""
+    choice = await asyncio.to_thread(choose_model, settings)
+    async with database.connection() as conn:
+        last = await runs.find_last_ended(conn, "consolidation")
+    report = {} if last is None else last.report
+    used = None if isinstance(report.get("model"), str) else model_line(report)
+    found = choice.description if used is None else f"{choice.description}; last night {used}"
+    is_there = not choice.is_agent or shutil.which(choice.place) is not None
+    return Check("model", is_there, found, f"{choice.place} is no program: run `consolidator install` again")
+
+
+async def check_database(database: Database, settings: Settings) -> list[Check]:
+    """Return what is checked of a database: that it answers, its last night and model, and what was set aside."""
     async with database.connection() as conn:
         version = conn.info.server_version
         last = await runs.find_last_ended(conn, "consolidation")
@@ -142,6 +158,7 @@ async def check_database(database: Database) -> list[Check]:
         failed = "`consolidator runs` says why it failed"
         passed, todo = last.status == "done" and is_recent, failed if is_recent else advice
         checks.append(Check("last night", passed, found, todo, last.finished_at))
+    checks.append(await check_model(database, settings))
     found = f"{len(letters)} dead letters" if letters else "nothing was set aside"
     checks.append(Check("dead letters", not letters, found, "`consolidator runs` shows them; `retry` learns again"))
     return checks

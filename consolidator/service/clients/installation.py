@@ -20,6 +20,8 @@ from consolidator.formats.registry import get_format
 from consolidator.jobs.importing.report import ImportReport
 from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.jobs.nightly import JobRunner
+from consolidator.llm.choice import choose_model, load_permissions, save_permission
+from consolidator.llm.commands import AGENT_COMMANDS
 from consolidator.service.clients import changes
 from consolidator.service.clients.changes import FileChange
 from consolidator.service.clients.client import Client
@@ -181,8 +183,28 @@ async def learn_history(
     progress: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
     """Learn from what was imported by rules alone, without a single token of a model; return the run's report."""
-    without_model = settings.model_copy(update=dict.fromkeys(_MODELS))
+    without_model = settings.model_copy(update={**dict.fromkeys(_MODELS), "find_model": False})
     return await JobRunner(database, without_model, stop, started=started, progress=progress).run_now("consolidation")
+
+
+def describe_model_question(client: Client, settings: Settings) -> str | None:
+    """Return what to ask before nights use a client's model; None if that was answered, or nights have another one."""
+    if client.name not in AGENT_COMMANDS or client.name in load_permissions(settings.home):
+        return None
+    if not settings.find_model or choose_model(settings).name is not None:
+        return None
+    return (
+        f"Let the nights use your {client.title} to read what rules cannot? "
+        "About 3,000 tokens a session, only your own model sees them."
+    )
+
+
+def record_model_answer(client: Client, settings: Settings, *, is_agreed: bool | None, now: datetime) -> None:
+    """Record whether nights may use a client's model; None forgets it."""
+    if client.name in AGENT_COMMANDS:
+        save_permission(settings.home, client.name, is_agreed=is_agreed, now=now)
+    elif is_agreed is not None:
+        raise UsageError(f"nights cannot ask {client.title}: it has no command line for that")
 
 
 def _record(client: Client, settings: Settings) -> Path:

@@ -64,6 +64,14 @@ class RunSpending:
 
 
 @dataclass(frozen=True, slots=True)
+class DaySpending:
+    """What all runs have asked of a model in a day: calls that failed before they cost anything do not count."""
+
+    calls: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class CallTotals:
     """What the calls of a run used together."""
 
@@ -113,6 +121,14 @@ async def load_spending(conn: Connection, run_id: str) -> RunSpending:
     """Lock a run's budget until the transaction ends, and return what the run has spent or reserved."""
     await execute(conn, _SQL["lock_budget"], {"run": run_id})
     spending = await fetch_one(conn, RunSpending, _SQL["spending"], {"run": run_id})
+    assert spending is not None
+    return spending
+
+
+async def load_day(conn: Connection, model: str, since: datetime) -> DaySpending:
+    """Lock a model's budget until the transaction ends; return what all runs have spent or reserved since a time."""
+    await execute(conn, _SQL["lock_budget"], {"run": model})
+    spending = await fetch_one(conn, DaySpending, _SQL["day"], {"model": model, "since": since})
     assert spending is not None
     return spending
 

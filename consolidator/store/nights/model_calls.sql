@@ -23,6 +23,11 @@ select coalesce(sum(case when settled_at is null then reserved_tokens else input
        coalesce(sum(case when settled_at is null then reserved_cost else cost end), 0) as cost
 from model_call where run_id = %(run)s
 
+-- name: day
+select count(*) filter (where settled_at is null or input_tokens > 0) as calls,
+       coalesce(sum(case when settled_at is null then reserved_tokens else input_tokens + output_tokens end), 0)::bigint as tokens
+from model_call where model = %(model)s and created_at >= %(since)s
+
 -- name: reserve
 insert into model_call (id, run_id, session_id, purpose, model, key, reserved_tokens, reserved_cost, created_at)
 values (%(id)s, %(run_id)s, (select id from session where id = %(session_id)s), %(purpose)s, %(model)s, %(key)s,
