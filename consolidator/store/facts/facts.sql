@@ -51,7 +51,7 @@ update candidate set reconciled = true where agent = %(agent)s and id = any(%(id
 select c.*, s.root_id, false as is_additive, false as is_repetition, null::text as steer
 from candidate c join session s on s.id = c.session_id and not s.simulated
 where c.agent = %(agent)s and c.revision > 0 and c.operation is null and c.rejected is null and c.quarantined is null
-  and c.active
+  and c.active and c.kind <> 'observation'
 order by c.occurred_at, c.session_id, c.seq, c.id limit %(limit)s
 
 -- name: facts_by_attribute

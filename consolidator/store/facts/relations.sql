@@ -14,3 +14,14 @@ from (
     where c.predicate not in ('approval', 'steer')
 ) as relation
 group by relation.name order by count(*) desc, relation.name collate "C" limit %(limit)s
+
+-- name: observed
+-- The latest observations of a project, which a question may show as known; also those that only one session showed.
+select subject, predicate, value, sentence
+from (
+    select distinct on (subject, predicate, value) subject, predicate, value, sentence, occurred_at from candidate
+    where agent = %(agent)s and level = 'project' and owner = %(project)s and kind = 'observation'
+      and rejected is null and quarantined is null and active
+    order by subject, predicate, value, occurred_at desc
+) as observation
+order by occurred_at desc, sentence collate "C" limit %(limit)s
