@@ -291,7 +291,10 @@ class ModelClient:
         if dialect.takes_cache_key:
             body["prompt_cache_key"] = request.cache_key
         if dialect.json_mode == "schema":
-            schema = {"name": request.schema_name, "strict": True, "schema": request.schema}
+            strict = request.schema | {
+                "required": list(request.schema["properties"])
+            }  # a lenient reader may ask for less
+            schema = {"name": request.schema_name, "strict": True, "schema": strict}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         else:
             instruction = f"Answer with one JSON object of this schema and nothing else:\n{json.dumps(request.schema)}"

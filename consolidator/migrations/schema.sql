@@ -731,7 +731,8 @@ create table candidate (
     predicate text not null,
     value text not null,
     sentence text not null,
-    kind text not null,  -- preference | profile | environment | project | decision | constraint | relation
+    -- preference | profile | environment | project | decision | constraint | relation | observation
+    kind text not null,
     confidence text not null,  -- explicit | inferred
     trust text not null,  -- who said it: person | user | agent | tool
     id text primary key,
@@ -791,7 +792,8 @@ create table fact (
     predicate text not null,
     value text not null,
     sentence text not null,
-    kind text not null,  -- preference | profile | environment | project | decision | constraint | relation
+    -- preference | profile | environment | project | decision | constraint | relation | observation
+    kind text not null,
     confidence text not null,  -- explicit | inferred
     trust text not null,  -- who said it: person | user | agent | tool
     id text primary key,

@@ -32,10 +32,13 @@ from consolidator.llm.client import ModelRequest
 from consolidator.llm.redaction.redact import redact
 from consolidator.llm.tokens import count_tokens
 from consolidator.memory.facts.candidates import Candidate, RejectedCandidate, SessionContext
-from consolidator.memory.facts.extraction_prompt import MAX_TOKENS, SCHEMA, SYSTEM, relations_hint
+from consolidator.memory.facts.extraction_prompt import MAX_TOKENS, SCHEMA, SYSTEM, known_hint, relations_hint
 from consolidator.memory.facts.model_extraction import FactExtractor, model_extractor, read_facts
 from consolidator.memory.facts.quote_repair import plan_repair
 from consolidator.memory.facts.transcript import TranscriptChunk, cut_chunks, lines_near_words, transcript_lines
+from consolidator.memory.observations.origin import told_texts
+from consolidator.memory.observations.reading import KnownObservation, read_observations
+from consolidator.memory.text.similarity import content_words
 from consolidator.models.event import Event
 from consolidator.settings import Settings
 from consolidator.store.facts import facts, revisions
@@ -44,6 +47,7 @@ log = logging.getLogger("consolidator.jobs")
 BACKGROUND_EVENTS = 8  # events before the new ones that are read for context
 MAX_BAD_ANSWERS_IN_A_ROW = 12  # invalid answers without a valid one between them, before the model is to blame
 _MIN_CHUNK = 300  # tokens of a session in one question, however small the model's window is
+MAX_KNOWN = 10  # observations that a question shows: those that share most words with it
 _MAX_QUOTED_ANSWER = 2000  # characters of an invalid answer that the model is shown again
 RETRY_LATER = (ModelUnavailable, OverBudget, AnswerPending)  # not the chunk's fault
 
@@ -96,6 +100,24 @@ def fit_chunk(settings: Settings, model: str) -> int:
     return max(_MIN_CHUNK, min(CHUNK_TOKENS, window - empty - min(MAX_TOKENS, window // 4)))
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known where a session's facts belong."""
+
+    relations: str
+    observations: tuple[KnownObservation, ...]
+
+    def hint(self, text: str) -> str:
+        """Return what is said above a question: relation names, and the observations that share words with it."""
+        words = content_words(text)
+        shared = {item.name: len(words & content_words(item.sentence)) for item in self.observations}
+        near = sorted(
+            (item for item in self.observations if shared[item.name] > 1), key=lambda item: -shared[item.name]
+        )
+        known = known_hint({item.name: item.sentence for item in near[:MAX_KNOWN]})
+        return "\n\n".join(part for part in (self.relations, known) if part)
+
+
 @dataclass(slots=True)
 class FactReader:
     """Reads sessions for facts with one model in one run."""
@@ -116,8 +138,8 @@ class FactReader:
         if not transcript_chunks:
             return result
         source = FactExtractor(session, model_extractor(self.model), self.revision)
-        hint = await self.load_hint(session)
-        parts = await gather(*(self._read_chunk(chunk, source, hint) for chunk in transcript_chunks))
+        known = await self.load_known(session)
+        parts = await gather(*(self._read_chunk(chunk, source, known) for chunk in transcript_chunks))
         for part in parts:
             result.append(part)
         return result
@@ -134,37 +156,48 @@ class FactReader:
         chunks = cut_chunks(
             lines, transcript_lines(before, session, redact, zone), budget=self.chunk_tokens, count=count_tokens
         )
-        return [chunk for chunk in chunks if self._is_worth_asking(chunk)]
+        told = told_texts([*before, *events])
+        return [replace(chunk, told=told) for chunk in chunks if self._is_worth_asking(chunk)]
 
     def _is_worth_asking(self, chunk: TranscriptChunk) -> bool:
         """Tell whether a chunk may hold a fact: something that can be cited, and unless configured a person's word."""
         return chunk.has_persons_word or (chunk.is_citable and self.calls.settings.extract_tool_output)
 
-    async def load_hint(self, session: SessionContext) -> str:
-        """Return the relation names in use where the session's facts belong, as the question says them."""
+    async def load_known(self, session: SessionContext) -> Known:
+        """Return what is known where the session's facts belong: relation names in use, as this run found them first.
+
+        Observations are those that the sessions before it have shown, in this night, too.
+        """
         scope = facts.RelationScope(session.agent, session.project, session.peer)
-        if scope not in self._hints:
-            async with self.calls.database.connection() as conn:
+        async with self.calls.database.connection() as conn:
+            if scope not in self._hints:
                 self._hints[scope] = relations_hint(await facts.list_in_use(conn, scope))
-        return self._hints[scope]
+            rows = await facts.list_observed(conn, scope)
+        return Known(
+            self._hints[scope],
+            tuple(KnownObservation(row.subject, row.predicate, row.value, row.sentence) for row in rows),
+        )
 
     def build_request(self, chunk: TranscriptChunk, hint: str = "") -> ModelRequest:
         """Return the question about one chunk."""
         return ModelRequest("extract", self.model, SYSTEM, chunk.render(), "facts", SCHEMA, MAX_TOKENS, hint=hint)
 
-    async def _read_chunk(self, chunk: TranscriptChunk, source: FactExtractor, hint: str) -> ReadResult:
+    async def _read_chunk(self, chunk: TranscriptChunk, source: FactExtractor, known: Known) -> ReadResult:
         """Read one chunk, or as much of it as gets valid answers."""
-        request = self.build_request(chunk, hint)
+        request = self.build_request(chunk, known.hint(chunk.render()))
         try:
             answer = await self._ask(request, source.session.session_id)
         except RETRY_LATER:
             return ReadResult(stopped_before=chunk.lines[0].seq)
         except ModelError as error:
-            return await self._read_halves(chunk, source, error, hint)
+            return await self._read_halves(chunk, source, error, known)
         self.bad_answers_in_a_row = 0
         answer = await self._repair_quotes(chunk, answer, source)
-        proposals = read_facts(chunk, answer, source)
-        return ReadResult(proposals.candidates, proposals.rejected)
+        facts = read_facts(chunk, answer, source)
+        observed = read_observations(
+            chunk, answer, source.session, source.extractor, source.revision, known.observations
+        )
+        return ReadResult(facts.candidates + observed.candidates, facts.rejected + observed.rejected)
 
     async def _repair_quotes(
         self, chunk: TranscriptChunk, answer: dict[str, Any], source: FactExtractor
@@ -194,7 +227,7 @@ class FactReader:
             return await self.calls.ask(replace(request, turns=turns), session=session)
 
     async def _read_halves(
-        self, chunk: TranscriptChunk, source: FactExtractor, error: ModelError, hint: str
+        self, chunk: TranscriptChunk, source: FactExtractor, error: ModelError, known: Known
     ) -> ReadResult:
         """Read the halves of a chunk without a valid answer; set its event aside if it has only one."""
         assert isinstance(error, (ModelMalformed, ModelRefused, ModelTruncated))
@@ -206,7 +239,7 @@ class FactReader:
         result = ReadResult()
         for half in chunk.split():
             if self._is_worth_asking(half):
-                result.append(await self._read_chunk(half, source, hint))
+                result.append(await self._read_chunk(half, source, known))
         return result
 
     def _count_bad_answer(self, error: ModelError) -> bool:

@@ -15,7 +15,7 @@ from functools import partial
 from consolidator.errors import ModelError, ModelMalformed
 from consolidator.jobs.gather import gather
 from consolidator.jobs.model.calls import AnswerPart
-from consolidator.jobs.model.extraction import RETRY_LATER, FactReader
+from consolidator.jobs.model.extraction import RETRY_LATER, FactReader, Known
 from consolidator.llm.client import ModelRequest
 from consolidator.llm.redaction.redact import redact
 from consolidator.llm.tokens import count_tokens
@@ -62,8 +62,8 @@ class SharedReader:
         groups = pack_chunks(
             [chunk for key, chunk in chunks.items() if key in unanswered], budget=self.reader.chunk_tokens
         )
-        hint = await self.reader.load_hint(self._session)
-        await gather(*(self._ask_group(group, hint) for group in groups if len(group) > 1))
+        known = await self.reader.load_known(self._session)
+        await gather(*(self._ask_group(group, known) for group in groups if len(group) > 1))
 
     def _measure_chunks(
         self, session: SessionContext, events: Sequence[Event], before: Sequence[Event]
@@ -76,15 +76,15 @@ class SharedReader:
             for chunk in reader.split_chunks(session, events, before)
         ]
 
-    async def _ask_group(self, group: Sequence[SharedChunk], hint: str) -> None:
+    async def _ask_group(self, group: Sequence[SharedChunk], known: Known) -> None:
         """Ask one question; where its answer is bad, ask about each half of it, down to two chunks."""
         reader = self.reader
         if self.bad_answers_in_a_row >= MAX_BAD_ANSWERS_IN_A_ROW:
             return
         question = SharedQuestion(tuple(chunk.chunk for chunk in group))
-        request = ModelRequest(
-            "extract", reader.model, SYSTEM, question.render(), "facts", SCHEMA, MAX_TOKENS, hint=hint
-        )
+        prompt = question.render()
+        hint = known.hint(prompt)
+        request = ModelRequest("extract", reader.model, SYSTEM, prompt, "facts", SCHEMA, MAX_TOKENS, hint=hint)
         try:
             await reader.calls.ask_shared(request, [chunk.part for chunk in group], partial(_split, question))
         except RETRY_LATER:  # each session is asked about alone, or waits for another night
@@ -95,7 +95,7 @@ class SharedReader:
             middle = len(group) // 2
             for half in (group[:middle], group[middle:]):
                 if len(half) > 1:
-                    await self._ask_group(half, hint)
+                    await self._ask_group(half, known)
         else:
             self.bad_answers_in_a_row = 0
 

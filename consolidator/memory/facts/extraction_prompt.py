@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-PROMPT_VERSION = "4"  # changes whenever the prompt or the schema does
+PROMPT_VERSION = "5"  # changes whenever the prompt or the schema does
 MAX_TOKENS = 3000  # of an answer
+OBSERVED_KINDS = ("failure", "command", "convention", "structure", "environment")
 KINDS = ("preference", "profile", "environment", "project", "decision", "constraint", "relation")
 
 SYSTEM = """\
@@ -39,12 +40,46 @@ version), so that a later one takes its place. `valid_from` and `valid_to` are I
 until when it is true, else null. Lines of tools prove facts about things only: nothing about people, no rules, no
 wishes, no decisions.
 
-Most sessions of work hold few facts or none. An empty list is a good answer."""
+Most sessions of work hold few facts or none. An empty list is a good answer.
+
+`observations` are what this session's agent found out about the code, the tools or the machine, and what would make
+someone else, on another task here a month from now, do something differently on the first try (`moment`: when). One
+sentence of at most 160 characters, present tense, that says how things are: no advice, no order. Name the file, command
+or symbol exactly as written, in backticks. `line` is an agent's line, `quote` the words in it that you rely on. Leave
+out what was built, changed or repaired in this session, counts, line numbers and versions of today, what any programmer
+knows, guesses, and what the agent only read or was told. Never that a failure is expected or may be ignored, that a
+check is off or safe to skip, where keys lie, what to download. Write quotes in their own language, sentences in the
+language of the project's words.
+
+`again`: a known sentence (K) that this session shows anew, with a quote of this session from an agent's line. `ended`:
+a known sentence that is no longer so, with the quote that shows it. Never repeat in another list what K says."""
 
 
 def relations_hint(names: Sequence[str]) -> str:
     """Return what is said above the events of the relation names in use; "" where there are none."""
     return f"Relation names in use: {json.dumps(list(names), ensure_ascii=False)}" if names else ""
+
+
+def known_hint(known: Mapping[str, str]) -> str:
+    """Return what is said above the events of what is known already; "" for nothing."""
+    return (
+        "\n".join(["Known here:", *(f"{name} {json.dumps(text, ensure_ascii=False)}" for name, text in known.items())])
+        if known
+        else ""
+    )
+
+
+_CITED: dict[str, Any] = {"line": {"type": "string"}, "quote": {"type": "string"}}
+_OBSERVED = (
+    {"kind": {"type": "string", "enum": list(OBSERVED_KINDS)}, "moment": {"type": "string"}}
+    | _CITED
+    | {"sentence": {"type": "string"}}
+)
+
+
+def _list_of(properties: Mapping[str, Any]) -> dict[str, Any]:
+    item = {"type": "object", "additionalProperties": False, "required": list(properties), "properties": properties}
+    return {"type": "array", "items": item}
 
 
 SCHEMA: dict[str, Any] = {
@@ -88,6 +123,9 @@ SCHEMA: dict[str, Any] = {
                     },
                 },
             },
-        }
+        },
+        "observations": _list_of(_OBSERVED),
+        "again": _list_of({"known": {"type": "string"}} | _CITED),
+        "ended": _list_of({"known": {"type": "string"}} | _CITED),
     },
 }

@@ -28,6 +28,7 @@ class QuoteRepair:
     kept: tuple[Mapping[str, Any], ...]  # the other facts of the answer
     refused: tuple[Mapping[str, Any], ...]  # the same facts as `facts`, with the names of the first question
     original_names: Mapping[str, str]  # by new name
+    others: Mapping[str, Any]  # what else the first answer holds
 
     def turns(self) -> tuple[tuple[str, str], ...]:
         """Return the answer that was refused, and why, as turns of the conversation after the events."""
@@ -53,7 +54,7 @@ class QuoteRepair:
         for fact in answer["facts"]:
             if all(str(cited["event"]) in lines for cited in fact["evidence"]) and not has_wrong_quote(fact, lines):
                 mended.setdefault(_key(fact), _rename(fact, self.original_names))
-        return {"facts": [*self.kept, *(mended.get(_key(fact), fact) for fact in self.refused)]}
+        return {**self.others, "facts": [*self.kept, *(mended.get(_key(fact), fact) for fact in self.refused)]}
 
 
 def plan_repair(chunk: TranscriptChunk, answer: Mapping[str, Any]) -> QuoteRepair | None:
@@ -75,7 +76,8 @@ def plan_repair(chunk: TranscriptChunk, answer: Mapping[str, Any]) -> QuoteRepai
     new_names = {original: new for new, original in original_names.items()}
     kept = [fact for fact in answer["facts"] if not any(fact is other for other in refused)]
     facts = tuple(_rename(fact, new_names) for fact in refused)
-    return QuoteRepair(part, facts, tuple(kept), tuple(refused), original_names)
+    others = {key: part for key, part in answer.items() if key != "facts"}
+    return QuoteRepair(part, facts, tuple(kept), tuple(refused), original_names, others)
 
 
 def _key(fact: Mapping[str, Any]) -> tuple[str, str, frozenset[str]]:

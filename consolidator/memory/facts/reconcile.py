@@ -73,6 +73,8 @@ def reconcile_candidates(candidates: Iterable[Candidate]) -> list[Fact]:
             facts += _standing_approvals(ordered)
         elif ordered[0].predicate == "instruction":
             facts += _accepted_instructions(ordered)
+        elif ordered[0].kind == "observation":
+            facts += _observations(ordered)
         else:
             of_attribute = _facts_by_trust(_unify_orders(ordered))
             ended = _opposites(ordered) | drop_ended(ordered, endings[scope_of(ordered[0])])
@@ -292,6 +294,24 @@ def _accepted_instructions(ordered: Sequence[Candidate]) -> list[Fact]:
         group = [candidate for candidate in ordered if is_same_order(candidate.value, rule.value)]
         group = [replace(candidate, value=rule.value) for candidate in group]
         facts.append(_make_fact(group, sentence=rule.sentence))
+    return facts
+
+
+def _observations(ordered: Sequence[Candidate]) -> list[Fact]:
+    """Make a fact of each observation: explicit after two sessions on different days since it was last ended."""
+    by_value: dict[str, list[Candidate]] = defaultdict(list)
+    for candidate in ordered:
+        by_value[normalize_value(candidate.value)].append(candidate)
+    facts = []
+    for group in by_value.values():
+        ends = [position for position, candidate in enumerate(group) if _is_over(candidate)]
+        shown = group[ends[-1] + 1 if ends else 0 :]
+        is_proved = min(len({c.root_id for c in shown}), len({c.occurred_at.date() for c in shown})) >= 2
+        # It is counted what showed it; one that only ended it makes no fact.
+        if any(not _is_over(candidate) for candidate in group):
+            fact = _make_fact(group)
+            roots = {candidate.root_id for candidate in shown or group}
+            facts.append(replace(fact, confidence="explicit" if is_proved else "inferred", sessions=len(roots)))
     return facts
 
 

@@ -56,7 +56,22 @@ class SharedQuestion:
                 facts[named[0]] = None
             else:
                 part.append(_rename(fact))
-        return [None if part is None else {"facts": part} for part in facts]
+        others = [self._observed(answer, number) for number in range(len(self.chunks))]
+        return [None if part is None else {"facts": part} | more for part, more in zip(facts, others, strict=True)]
+
+    def _observed(self, answer: Mapping[str, Any], number: int) -> dict[str, Any]:
+        """Return the observations that cite lines of a chunk, and what the answer says of known ones by them."""
+        return {
+            key: part
+            for key in ("observations", "again", "ended")
+            if (
+                part := [
+                    {**item, "line": _own_name(str(item["line"]))}
+                    for item in answer.get(key, ())
+                    if self._chunk_of(str(item["line"])) == number
+                ]
+            )
+        }
 
     def _chunk_of(self, name: str) -> int | None:
         """Return which chunk an event's name is of, counted from 0; None where it is of none."""

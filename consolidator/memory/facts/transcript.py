@@ -36,6 +36,13 @@ CONTEXT_LINES = 4  # before a chunk, shown beside it
 LINES_BEFORE_WORD, LINES_AFTER_WORD = 3, 1  # of what surrounds a person's word: what it answers, and what came of it
 _GAP = " […] "  # stands for the omitted middle of a long text
 _LINE_OVERHEAD = 4  # tokens of a line beside what it shows
+# What an agent explains on the way is what it found out.
+_EXPLAINS = re.compile(
+    r"\b(?:because|turns? out|(?:root )?cause|requires?|only when|pre-existing|there(?: is|'s) no|is not installed"
+    r"|fails?"
+    r"|weil|Ursache|parce que|à cause)\b|ので|ため|因为|原因",
+    re.IGNORECASE,
+)
 _SPACES = re.compile(r"[^\S\n]+")
 _LINE_BREAKS = re.compile(r" ?\n[ \n]*")
 
@@ -124,6 +131,7 @@ class TranscriptChunk:
 
     lines: tuple[TranscriptLine, ...]
     context: tuple[TranscriptLine, ...] = ()
+    told: tuple[str, ...] = ()  # results of the session that hold others' words, folded
 
     def named_lines(self) -> dict[str, TranscriptLine]:
         """Return the lines to read, by the names they are shown with."""
@@ -150,7 +158,10 @@ class TranscriptChunk:
         """Return the two halves of a chunk of more than one line."""
         middle = len(self.lines) // 2
         first, second = self.lines[:middle], self.lines[middle:]
-        return [TranscriptChunk(first, self.context), TranscriptChunk(second, first[-CONTEXT_LINES:])]
+        return [
+            TranscriptChunk(first, self.context, self.told),
+            TranscriptChunk(second, first[-CONTEXT_LINES:], self.told),
+        ]
 
 
 def transcript_lines(
@@ -166,11 +177,13 @@ def transcript_lines(
 
 
 def lines_near_words(lines: Sequence[TranscriptLine]) -> list[TranscriptLine]:
-    """Return the lines in which somebody says something, each with a few around it: few of a coding session."""
+    """Return the lines in which somebody says something, each with a few around it, and what the agent explains."""
     near: set[int] = set()
     for position, line in enumerate(lines):
         if line.is_said:
             near.update(range(position - LINES_BEFORE_WORD, position + LINES_AFTER_WORD + 1))
+        elif line.source == "agent" and _EXPLAINS.search(line.text):
+            near.add(position)
     return [line for position, line in enumerate(lines) if position in near]
 
 

@@ -56,7 +56,10 @@ class RecallItem:
 def fact_item(fact: RecalledFact, score: float) -> RecallItem:
     """Return the item of a fact: plain where a person said it, else quoted."""
     text = _one_line(fact.sentence)
-    if fact.trust not in ("user", "person"):
+    if fact.observed:
+        label = "found out by an agent" + (", one session, unproved" if fact.observed == 1 else "")
+        text = f"{label}: {_quoted(fact.sentence)}"
+    elif fact.trust not in ("user", "person"):
         text = f"told by {'a tool' if fact.trust == 'tool' else 'an agent'}: {_quoted(fact.sentence)}"
     citation = f"[fact:{fact.id}]"
     data = {"id": fact.id, "text": fact.sentence, "trust": fact.trust, "at": fact.valid_from.isoformat()}

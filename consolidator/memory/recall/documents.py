@@ -37,6 +37,7 @@ class RecalledFact:
     steers_succeeded: int = 0  # steers that said it, after which the task succeeded
     steers_failed: int = 0
     searched: str = ""  # the text that is indexed: the sentence, its predicate and kind
+    observed: int = 0  # of an observation: by how many sessions it was shown since it was last said to be over
     says_since: bool = True  # whether its words say since when it is true; else `valid_from` is when it was said
 
 

@@ -20,6 +20,7 @@ from consolidator.memory.recall.postings import FACT, TURN
 from consolidator.memory.recall.query import looks_like_error, looks_like_question, query_coverage
 from consolidator.memory.recall.relevance import MIN_DOCUMENTS, PromptWords, drop_narration, has_answer, subject_words
 from consolidator.memory.text.words import query_words, split_words, word_key
+from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import MemoryScope, SolutionFilter
 from consolidator.models.procedure import MIN_SUCCESS
 from consolidator.models.session import SessionRow
@@ -164,10 +165,16 @@ async def _list_few_facts(database: Database, scope: MemoryScope) -> list[Recall
     if len(rows) > MAX_FEW_FACTS:
         return []
     rows = [row for row in rows if row.id in seen]
-    facts = [
-        RecalledFact(0, row.id, row.sentence, row.trust, row.valid_from, (), valid_to=row.valid_to) for row in rows
-    ]
-    return [fact_item(fact, 0.0) for fact in facts]
+    return [listed_fact_item(row) for row in rows]
+
+
+def listed_fact_item(row: FactRow) -> RecallItem:
+    """Return the line of a fact that no search found."""
+    observed = row.sessions if row.kind == "observation" else 0
+    recalled = RecalledFact(
+        0, row.id, row.sentence, row.trust, row.valid_from, (), valid_to=row.valid_to, observed=observed
+    )
+    return fact_item(recalled, 0.0)
 
 
 def _solution_item(row: SolutionRow) -> RecallItem:
@@ -387,5 +394,6 @@ def _recalled_fact(row: index.ProvenFactRow) -> RecalledFact:
         steers_succeeded=row.steers_succeeded,
         steers_failed=row.steers_failed,
         searched=row.searched,
+        observed=row.sessions if row.kind == "observation" else 0,
         says_since=row.says_since,
     )

@@ -358,6 +358,7 @@ load_versions = Rows[FactVersionRow, Sequence[str]](FactVersionRow, _SQL["versio
 
 
 MAX_NAMES = 24
+MAX_OBSERVATIONS = 200  # of a project, the latest, of which a question shows some
 MAX_READ = 2000  # candidates of one owner that are looked at
 
 
@@ -367,6 +368,22 @@ class RelationScope(NamedTuple):
     agent: str
     project: str | None
     peer: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ObservationRow:
+    """What an agent found out, by what tells it from another observation."""
+
+    subject: str
+    predicate: str
+    value: str
+    sentence: str
+
+
+async def list_observed(conn: Connection, scope: RelationScope) -> list[ObservationRow]:
+    """Return the latest observations of a scope's project; none without a project."""
+    values = {"agent": scope.agent, "project": scope.project, "limit": MAX_OBSERVATIONS}
+    return await fetch_all(conn, ObservationRow, _SQL["observed"], values) if scope.project else []
 
 
 async def list_in_use(conn: Connection, scope: RelationScope) -> list[str]:

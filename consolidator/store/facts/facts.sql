@@ -51,7 +51,7 @@ update candidate set reconciled = true where agent = %(agent)s and id = any(%(id
 select c.*, s.root_id, false as is_additive, false as is_repetition, null::text as steer
 from candidate c join session s on s.id = c.session_id and not s.simulated
 where c.agent = %(agent)s and c.revision > 0 and c.operation is null and c.rejected is null and c.quarantined is null
-  and c.active
+  and c.active and c.kind <> 'observation'
 order by c.occurred_at, c.session_id, c.seq, c.id limit %(limit)s
 
 -- name: facts_by_attribute
@@ -319,3 +319,14 @@ from (
     where c.predicate not in ('approval', 'steer')
 ) as relation
 group by relation.name order by count(*) desc, relation.name collate "C" limit %(limit)s
+
+-- name: observed
+-- The latest observations of a project, which a question may show as known; also those that only one session showed.
+select subject, predicate, value, sentence
+from (
+    select distinct on (subject, predicate, value) subject, predicate, value, sentence, occurred_at from candidate
+    where agent = %(agent)s and level = 'project' and owner = %(project)s and kind = 'observation'
+      and rejected is null and quarantined is null and active
+    order by subject, predicate, value, occurred_at desc
+) as observation
+order by occurred_at desc, sentence collate "C" limit %(limit)s

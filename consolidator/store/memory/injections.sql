@@ -31,6 +31,7 @@ from injection where created_at >= %(since)s group by moment order by moment
 
 -- name: standing_facts
 -- What people decided for one project, and what holds for its agent or its owner wherever; by support, from the index.
+-- Of observations those that two sessions showed.
 (select * from fact
  where agent = any(%(agents)s) and coalesce(project, '') = %(project)s and superseded_at is null and trust in ('person', 'user')
    and kind = any(%(kinds)s) and flagged is null and coalesce(peer, '') = '' and (valid_to is null or valid_to > %(now)s)
@@ -40,6 +41,11 @@ union all
  where agent = any(%(agents)s) and coalesce(project, '') = '' and superseded_at is null and trust in ('person', 'user')
    and kind = any(%(kinds)s) and flagged is null and coalesce(peer, '') = '' and (valid_to is null or valid_to > %(now)s)
  order by sessions desc limit %(limit)s)
+union all
+(select * from fact
+ where agent = any(%(agents)s) and project = %(project)s and superseded_at is null and kind = 'observation'
+   and kind = any(%(kinds)s) and confidence = 'explicit' and flagged is null and (valid_to is null or valid_to > %(now)s)
+ order by sessions desc, id limit %(limit)s)
 
 -- name: confirmed_fixes
 select * from solution

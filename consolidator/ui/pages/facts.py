@@ -19,7 +19,7 @@ from consolidator.ui.fact_timeline import draw_timeline, list_rewordings
 from consolidator.ui.view import Entry, PageModule, PageRequest, make_filter, redirect, route
 
 FILTERS = ("query", "agent", "project", "peer", "kind", "trust", "as_of", "valid_at", "include_superseded", "flagged")
-KINDS = ("preference", "profile", "environment", "project", "decision", "constraint", "relation")
+KINDS = ("preference", "profile", "environment", "project", "decision", "constraint", "relation", "observation")
 QUOTES = 100  # of one fact on its page
 STATEMENTS = 5  # that are shown of those that wait; the page Attention has all
 TRUST = ("person", "user", "agent", "tool")
