@@ -50,7 +50,7 @@ def run_checks(settings: Settings, places: Sequence[Place], *, asks_service: boo
     """
     checks = [_check_directory(settings)]
     if not places:
-        advice = "run `consolidator install claude-code`, or codex, or cursor"
+        advice = "run `consolidator install claude-code`, or codex, cursor, gemini, qwen"
         checks.append(Check("coding agents", False, "memory is installed in none", advice))
     for place in places:
         checks += _check_settings(place)
