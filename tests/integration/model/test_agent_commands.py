@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
@@ -24,7 +25,7 @@ from consolidator.llm.commands import AGENT_COMMANDS, CommandClient
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer
 from tests.conftest import NOON
-from tests.nights import all_learned, query_rows, stated_fact
+from tests.nights import all_learned, query_number, query_rows, stated_fact
 from tests.oracle import oracle
 from tests.support import PATIENCE, log_events, run_job, user_message
 
@@ -150,6 +151,36 @@ async def test_a_night_whose_agent_is_not_logged_in_waits_and_learns_by_rules(
     assert (await run_job(database, settings.model_copy(update=FIND)))["status"] == "done"
     assert await all_learned(database)
     assert {"sentence": "The user lives in Bern."} in await query_rows(database, BELIEVED)
+
+
+@pytest.mark.parametrize("cap", [{"agent_max_calls": 1}, {"agent_max_tokens": 9_000}])
+async def test_a_days_budget_of_an_agent_holds_over_its_nights(
+    database: Database,
+    clock: FrozenClock,
+    settings: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    cap: Any,
+) -> None:
+    answer = json.dumps(CLAUDE | {"usage": {"input_tokens": 5000, "output_tokens": 9}})
+    allow_agent(tmp_path, "claude-code", answer, settings, monkeypatch, code=READ)
+    settings = settings.model_copy(update=FIND | cap)
+    calls = "select count(*) from model_call"
+    for hours, expected, stopped in ((1, 1, False), (1, 1, True), (24, 2, False)):
+        clock.advance(timedelta(hours=hours))
+        await log_events(database, f"talk {clock.now()}", [user_message(f"Bern {hours} is mine.")], peer="mara")
+        clock.advance(timedelta(hours=1))
+        report = await run_job(database, settings)
+        assert await query_number(database, calls) == expected, report
+        assert ("a day's cap is reached" in report["model"].get("stopped", "")) is stopped
+
+
+async def test_an_agent_is_asked_one_question_at_a_time(tmp_path: Path) -> None:
+    alone = "os.close(os.open(os.environ['HOME'] + '/busy', os.O_CREAT | os.O_EXCL))"
+    code = f"{alone}\ntime.sleep(0.1)\nos.remove(os.environ['HOME'] + '/busy')"
+    client = make_client(tmp_path, "codex", write_program(tmp_path, ANSWERS["codex"], code=code))
+    replies = await asyncio.gather(*(client.send(make_request("codex")) for _ in range(4)))
+    assert [reply.text for reply in replies] == ['{"facts": []}'] * 4
 
 
 async def test_a_night_asks_a_local_server_that_it_finds(
