@@ -281,10 +281,9 @@ class CommandClient:
             reason = f"{command.title} gave no answer within {self.timeout:g} s"
             raise ModelUnavailable(reason, may_be_charged=True) from error
         finally:
-            if process.returncode is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                await process.wait()
+            with suppress(ProcessLookupError, PermissionError):  # its children may outlive it
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
 
     def _scrub(self, command: AgentCommand) -> dict[str, str]:
         """Return the environment of the program: what it needs to run and to log in, and our marker."""

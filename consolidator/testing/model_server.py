@@ -132,6 +132,7 @@ class ModelServer:
         self.port = self._socket.getsockname()[1]
         routes = [
             Route("/v1/chat/completions", self._complete, methods=["POST"]),
+            Route("/v1/models", self._list_models),
             Route("/v1/embeddings", self._embed, methods=["POST"]),
             Route("/v1/files", self._upload, methods=["POST"]),
             Route("/v1/files/{name}/content", self._download),
@@ -230,6 +231,9 @@ class ModelServer:
             "id": name, "object": "file", "bytes": size, "created_at": 0, "filename": "batch.jsonl",
             "purpose": "batch", "status": "processed",
         }  # fmt: skip
+
+    async def _list_models(self, request: Request) -> Response:
+        return JSONResponse({"object": "list", "data": [{"id": "stand-in", "object": "model"}]})
 
     async def _download(self, request: Request) -> Response:
         text = self.files.get(request.path_params["name"])

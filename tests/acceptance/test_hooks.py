@@ -16,6 +16,7 @@ import pytest
 from consolidator.hooks import program, warn
 from consolidator.hooks.client import is_running, stop_service
 from consolidator.jobs.merging import warning_file
+from consolidator.llm import MARKER
 from consolidator.memory.lessons.lesson import Lesson
 from tests.acceptance.claude_home import NO_UPSTREAM, PROJECT, ClaudeCode, ClaudeSession, push_session, wait_for
 from tests.support import run_cli
@@ -123,6 +124,8 @@ def test_a_session_is_imported_as_it_ends_where_no_service_runs_and_before_compa
 
 def test_the_private_socket_is_its_owners_alone(claude: ClaudeCode) -> None:
     claude.run_until_answered("SessionStart", source="resume")
+    asked = ClaudeCode({**claude.environment, MARKER: "1"}, claude.home, "asked")  # by a night, as its model
+    assert asked.run("SessionStart", source="resume") == ""
     directory = Path(claude.environment["CONSOLIDATOR_HOME"]) / program.DIRECTORY
     assert directory.stat().st_mode & 0o777 == 0o700
     assert (directory / program.SOCKET).stat().st_mode & 0o777 == 0o600
@@ -146,6 +149,8 @@ def test_a_call_that_never_worked_is_warned_of_before_it_runs(
     file = directory / warn.WARNINGS
     file.touch(mode=0o600)
     file.write_text(warning_file.render_warnings([("l_1", PROJECT, lesson)]))
+    asked = ClaudeCode({**claude.environment, MARKER: "1"}, claude.home, "asked")  # by a night, as its model
+    assert asked.run("PreToolUse", **run) == ""
     warned = claude.run("PreToolUse", **run)
     assert warned.splitlines()[-2] == f"- {line} [l_1]"
     assert warned.startswith("<recalled-memory>")

@@ -20,6 +20,7 @@ from consolidator.service.clients.rules_file import plan_rules, write_rules
 from consolidator.settings import Settings
 from tests.acceptance.claude_home import PROJECT, ClaudeCode, push_session, wait_for
 from tests.acceptance.codex_home import codex_push_session
+from tests.acceptance.terminal import Terminal
 from tests.conftest import NOON
 from tests.nights import start_cli
 from tests.support import PATIENCE, free_port, run_cli
@@ -205,3 +206,42 @@ def test_doctor_says_what_is_missing_and_what_to_do(environment: Mapping[str, st
     assert not is_running(Path(environment["CONSOLIDATOR_HOME"]))  # a check starts nothing
     run_cli("uninstall", "--yes", environment=environment)
     assert "no client is installed" in run_cli("status", environment=environment).stdout.replace("\n", " ")
+
+
+def test_nights_use_an_agent_after_a_persons_yes_alone(environment: Mapping[str, str], tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "claude"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    environment = {**environment, "PATH": f"{program.parent}{os.pathsep}{environment['PATH']}"}
+    install = ("install", "claude-code", "--yes", "--no-history")
+    record = Path(environment["CONSOLIDATOR_HOME"]) / "install" / "model.json"
+
+    def read_model() -> str:
+        shown = json.loads(run_cli("status", "--json", environment=environment).stdout)["model"]
+        checks = json.loads(run_cli("doctor", "--json", environment=environment, code=None).stdout)
+        assert find_check(checks, "model") == shown
+        assert shown[:20] in run_cli("config", environment=environment).stdout
+        return str(shown)
+
+    run_cli(*install, environment=environment)  # nobody is there to be asked
+    assert not record.exists()
+    assert read_model().startswith("none: ")
+    for answer, typed in (("yes", "y"), ("no", "")):
+        with Terminal(*install, environment=environment) as terminal:
+            terminal.wait_for("Let the nights use your Claude Code")
+            terminal.type_line(typed)
+            assert terminal.wait_for_exit() == 0
+        assert json.loads(record.read_text())["claude-code"]["is_agreed"] is (answer == "yes")
+        with Terminal(*install, environment=environment) as terminal:  # it is asked once
+            assert terminal.wait_for_exit() == 0
+        run_cli("uninstall", "claude-code", "--yes", environment=environment)
+        assert "claude-code" not in json.loads(record.read_text())
+    run_cli(*install, "--model", environment=environment)
+    assert read_model() == f"claude-code/haiku by {program} (as you allowed at `install`)"
+    run_cli(*install, "--no-model", environment=environment)
+    assert read_model().startswith("none: ")
+    assert (
+        "cursor"
+        in run_cli("install", "cursor", *install[2:], "--model", environment=environment, code=2).stderr.lower()
+    )

@@ -23,6 +23,7 @@ from consolidator.errors import ImportRefused, Interrupted, NotFound
 from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.jobs.retention import prune
+from consolidator.llm import WORKING_FOLDER
 from consolidator.models.audience import OWNER
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.hooks.payload import answer_hook, parse_hook
@@ -48,6 +49,14 @@ async def test_the_same_file_twice_adds_nothing(database: Database, tmp_path: Pa
     assert (first.files, first.events, len(first.sessions)) == (1, 4, 1)
     assert (second.files, second.unchanged, second.events) == (0, 1, 0)
     assert await read_texts(database) == {"s": expected_texts(3)}
+
+
+async def test_what_a_night_asked_an_agent_is_no_evidence(database: Database, tmp_path: Path) -> None:
+    write_log(tmp_path / "a.jsonl", user_lines(2, "own", cwd=f"/home/mara/.consolidator/{WORKING_FOLDER}"))
+    write_log(tmp_path / "b.jsonl", user_lines(2, "talk"))
+    report = await import_logs(database, tmp_path)
+    assert report.skipped["of a night's own question"] > 0
+    assert await read_texts(database) == {"talk": expected_texts(2, "talk")}
 
 
 async def test_a_file_that_was_only_touched_adds_nothing(database: Database, tmp_path: Path) -> None:

@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
+from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
 from consolidator.errors import ModelUnavailable
 from consolidator.llm import MARKER, WORKING_FOLDER
+from consolidator.llm import choice as choice_module
 from consolidator.llm.choice import choose_model, pick_model, save_permission
 from consolidator.llm.client import ModelRequest, parse_reply
-from consolidator.llm.commands import CommandClient
+from consolidator.llm.commands import AGENT_COMMANDS, CommandClient
 from consolidator.settings import Settings
+from consolidator.testing import ModelServer
 from tests.conftest import NOON
+from tests.nights import all_learned, query_number, query_rows, stated_fact
+from tests.oracle import oracle
+from tests.support import PATIENCE, log_events, run_job, user_message
 
+FIND = {"find_model": True, "model_timeout_seconds": 30}
+BELIEVED = "select sentence from fact where superseded_at is null order by sentence"
+# What a program answers to a night: what the lines that it reads state.
+READ = f"""
+sys.path.insert(0, {str(Path(__file__).parents[3])!r})
+from tests.oracle import oracle
+answer = oracle({{"messages": [{{}}, {{"content": seen[1]}}]}}).text
+output = output.replace(json.dumps('{{"facts": []}}'), json.dumps(answer))
+"""
 SCHEMA = {"type": "object", "properties": {"facts": {"type": "array"}}, "required": ["facts"]}
 CLAUDE = {"type": "result", "subtype": "success", "is_error": False, "stop_reason": "end_turn", "total_cost_usd": 0.001}
 CLAUDE |= {
@@ -42,16 +63,22 @@ OUTAGES = {
 }
 
 
-def write_program(folder: Path, output: str, *, code: str = "", status: int = 0) -> str:
+def write_program(folder: Path, output: str, *, code: str = "", status: int = 0, name: str = "program") -> str:
     """Write a program that notes how it was run and prints what an agent's command line would."""
-    path = folder / "program"
-    seen = "[sys.argv[1:], sys.stdin.read(), os.getcwd(), dict(os.environ)]"
-    note = f"json.dump({seen}, open(os.environ['HOME'] + '/seen', 'w'))"
+    path = folder / name
+    note = "seen = [sys.argv[1:], sys.stdin.read(), os.getcwd(), dict(os.environ)]"
+    note += "\njson.dump(seen, open(os.environ['HOME'] + '/seen', 'w'))"
     path.write_text(
-        f"#!{sys.executable}\nimport json, os, sys, time\n{note}\n{code}\nprint({output!r})\nsys.exit({status})\n"
+        f"#!{sys.executable}\nimport json, os, sys, time\n{note}\noutput = {output!r}\n{code}\nprint(output)\n"
+        f"sys.exit({status})\n"
     )
     path.chmod(0o755)
     return str(path)
+
+
+async def log_talk(database: Database, clock: FrozenClock) -> None:
+    await log_events(database, "talk", [user_message("Bern is where my desk stands.")], peer="mara")
+    clock.advance(timedelta(hours=1))
 
 
 def make_client(folder: Path, agent: str, program: str, timeout: float = 30) -> CommandClient:
@@ -59,8 +86,116 @@ def make_client(folder: Path, agent: str, program: str, timeout: float = 30) -> 
     return CommandClient(agent, program, folder, timeout, environment)
 
 
+def is_alive_in(process: psutil.Process, group: int) -> bool:
+    with suppress(psutil.Error, OSError):
+        return os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
 def make_request(agent: str) -> ModelRequest:
     return ModelRequest("extract", f"{agent}/default", "Find facts.", "e1 user: tea", "facts", SCHEMA, 200)
+
+
+def allow_agent(
+    folder: Path, agent: str, output: str, settings: Settings, monkeypatch: pytest.MonkeyPatch, **how: Any
+) -> None:
+    """Let nights ask a program in place of an agent, on a machine without a local server."""
+    name = AGENT_COMMANDS[agent].program
+    program = write_program(folder, output, name=name, **how)
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+    monkeypatch.setattr(choice_module, "_table", lambda: {"server": []})
+    save_permission(settings.home, agent, is_agreed=True, now=NOON)
+    assert choose_model(settings.model_copy(update=FIND)).place == program
+
+
+@pytest.mark.parametrize("agent", ANSWERS)
+async def test_a_night_with_an_agent_believes_what_the_person_said(
+    database: Database,
+    clock: FrozenClock,
+    settings: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    agent: str,
+) -> None:
+    allow_agent(tmp_path, agent, ANSWERS[agent], settings, monkeypatch, code=READ)
+    await log_talk(database, clock)
+    report = await run_job(database, settings.model_copy(update=FIND))
+    assert report["model"]["calls"] == 1, report
+    assert report["model"]["name"].startswith(f"{agent}/")
+    assert await query_rows(database, BELIEVED) == [{"sentence": "The user lives in Bern."}]
+
+
+@pytest.mark.parametrize("agent", OUTAGES)
+async def test_a_night_whose_agent_is_not_logged_in_waits_and_learns_by_rules(
+    database: Database,
+    clock: FrozenClock,
+    settings: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    agent: str,
+) -> None:
+    output, reason = OUTAGES[agent]
+    allow_agent(tmp_path, agent, json.dumps(output), settings, monkeypatch, status=1)
+    await log_events(database, "rule", stated_fact(), peer="mara")
+    await log_talk(database, clock)
+    report = await run_job(database, settings.model_copy(update=FIND))
+    assert report["status"] == "failed"
+    assert reason in report["error"]
+    assert "\n" not in report["error"]
+    assert report["deferred"] == report["seen"] > 0
+    assert await query_rows(database, "select * from dead_letter") == []
+    assert len(await query_rows(database, BELIEVED)) == 1  # by rules
+    allow_agent(tmp_path, agent, ANSWERS[agent], settings, monkeypatch, code=READ)
+    clock.advance(timedelta(days=1))
+    assert (await run_job(database, settings.model_copy(update=FIND)))["status"] == "done"
+    assert await all_learned(database)
+    assert {"sentence": "The user lives in Bern."} in await query_rows(database, BELIEVED)
+
+
+@pytest.mark.parametrize("cap", [{"agent_max_calls": 1}, {"agent_max_tokens": 9_000}])
+async def test_a_days_budget_of_an_agent_holds_over_its_nights(
+    database: Database,
+    clock: FrozenClock,
+    settings: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    cap: Any,
+) -> None:
+    answer = json.dumps(CLAUDE | {"usage": {"input_tokens": 5000, "output_tokens": 9}})
+    allow_agent(tmp_path, "claude-code", answer, settings, monkeypatch, code=READ)
+    settings = settings.model_copy(update=FIND | cap)
+    calls = "select count(*) from model_call"
+    for hours, expected, stopped in ((1, 1, False), (1, 1, True), (24, 2, False)):
+        clock.advance(timedelta(hours=hours))
+        await log_events(database, f"talk {clock.now()}", [user_message(f"Bern {hours} is mine.")], peer="mara")
+        clock.advance(timedelta(hours=1))
+        report = await run_job(database, settings)
+        assert await query_number(database, calls) == expected, report
+        assert ("a day's cap is reached" in report["model"].get("stopped", "")) is stopped
+
+
+async def test_an_agent_is_asked_one_question_at_a_time(tmp_path: Path) -> None:
+    alone = "os.close(os.open(os.environ['HOME'] + '/busy', os.O_CREAT | os.O_EXCL))"
+    code = f"{alone}\ntime.sleep(0.1)\nos.remove(os.environ['HOME'] + '/busy')"
+    client = make_client(tmp_path, "codex", write_program(tmp_path, ANSWERS["codex"], code=code))
+    replies = await asyncio.gather(*(client.send(make_request("codex")) for _ in range(4)))
+    assert [reply.text for reply in replies] == ['{"facts": []}'] * 4
+
+
+async def test_a_night_asks_a_local_server_that_it_finds(
+    database: Database, clock: FrozenClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = {**choice_module._table()["models"]}
+    await log_talk(database, clock)
+    async with ModelServer(oracle) as server:
+        port = int(server.url.rpartition(":")[2].partition("/")[0])
+        table = {"server": [{"name": "ours", "port": port, "window": 4096}], "models": models}
+        monkeypatch.setattr(choice_module, "_table", lambda: table)
+        report = await run_job(database, settings.model_copy(update=FIND))
+    assert report["model"]["calls"] == 1, report
+    assert "found by itself" in report["model"]["chosen"]
+    assert await query_rows(database, BELIEVED) == [{"sentence": "The user lives in Bern."}]
 
 
 @pytest.mark.parametrize("agent", ANSWERS)
@@ -87,9 +222,14 @@ async def test_a_missing_login_or_quota_is_an_outage(tmp_path: Path, agent: str)
 
 
 async def test_an_agent_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
-    program = write_program(tmp_path, "", code="os.fork(); time.sleep(600)")
-    with pytest.raises(ModelUnavailable, match="no answer within"):
-        await make_client(tmp_path, "codex", program, timeout=1).send(make_request("codex"))
+    note = "open(os.environ['HOME'] + '/group', 'w').write(str(os.getpid()))"
+    for leader in ("time.sleep(600)", "os.kill(os.getpid(), 9)"):  # the second leaves a child that holds the pipes
+        program = write_program(tmp_path, "", code=f"{note}\nif os.fork():\n    {leader}\ntime.sleep(3600)")
+        with pytest.raises(ModelUnavailable, match="no answer within"):
+            await make_client(tmp_path, "codex", program, timeout=2).send(make_request("codex"))
+        group = int((tmp_path / "group").read_text())
+        left = [process for process in psutil.process_iter() if is_alive_in(process, group)]
+        assert psutil.wait_procs(left, timeout=PATIENCE)[1] == []  # none would end by itself
 
 
 def test_an_agent_is_asked_only_with_a_yes(settings: Settings) -> None:
