@@ -14,8 +14,7 @@ from consolidator.database import Database
 from consolidator.memory.facts.candidates import Candidate, SessionContext
 from consolidator.memory.facts.reconcile import reconcile_candidates
 from consolidator.memory.facts.transcript import TranscriptChunk, transcript_lines
-from consolidator.memory.observations.origin import told_texts
-from consolidator.memory.observations.reading import KnownObservation, read_observations
+from consolidator.memory.observations import KnownObservation, read_observations, told_texts
 from consolidator.models.event import Event, NewEvent
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.payload import EventType
