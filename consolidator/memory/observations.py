@@ -279,8 +279,8 @@ def _reject(
         seq=line.seq,
         predicate=item.predicate,
         reason=reason,
-        quote=item.sentence[:400],
+        quote=redact(item.sentence)[:400],
         extractor=extractor,
-        subject=item.subject[:80],
+        subject=redact(item.subject)[:80],
         occurred_at=line.occurred_at,
     )
