@@ -36,15 +36,15 @@ from consolidator.memory.facts.extraction_prompt import MAX_TOKENS, SCHEMA, SYST
 from consolidator.memory.facts.model_extraction import FactExtractor, model_extractor, read_facts
 from consolidator.memory.facts.quote_repair import plan_repair
 from consolidator.memory.facts.transcript import TranscriptChunk, cut_chunks, lines_near_words, transcript_lines
-from consolidator.memory.observations.origin import told_texts
-from consolidator.memory.observations.reading import KnownObservation, read_observations
+from consolidator.memory.observations import KnownObservation, read_observations, told_texts
 from consolidator.memory.text.similarity import content_words
 from consolidator.models.event import Event
 from consolidator.settings import Settings
 from consolidator.store.facts import facts, revisions
 
 log = logging.getLogger("consolidator.jobs")
-BACKGROUND_EVENTS = 8  # events before the new ones that are read for context
+BACKGROUND_EVENTS = 400  # events before the new ones, of which what others told the agent is kept in mind
+SHOWN_BEFORE = 8  # of them, which are read for context
 MAX_BAD_ANSWERS_IN_A_ROW = 12  # invalid answers without a valid one between them, before the model is to blame
 _MIN_CHUNK = 300  # tokens of a session in one question, however small the model's window is
 MAX_KNOWN = 10  # observations that a question shows: those that share most words with it
@@ -153,9 +153,8 @@ class FactReader:
         lines = transcript_lines(events, session, redact, zone)
         if not self.calls.settings.extract_tool_output:
             lines = lines_near_words(lines)
-        chunks = cut_chunks(
-            lines, transcript_lines(before, session, redact, zone), budget=self.chunk_tokens, count=count_tokens
-        )
+        context = transcript_lines(before[-SHOWN_BEFORE:], session, redact, zone)
+        chunks = cut_chunks(lines, context, budget=self.chunk_tokens, count=count_tokens)
         told = told_texts([*before, *events])
         return [replace(chunk, told=told) for chunk in chunks if self._is_worth_asking(chunk)]
 

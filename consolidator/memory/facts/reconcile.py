@@ -65,6 +65,8 @@ def reconcile_candidates(candidates: Iterable[Candidate]) -> list[Fact]:
             continue
         if candidate.predicate == "approval":  # each operation is approved or denied on its own
             attribute = (*attribute[:2], normalize_value(f"approval {_operation_of(candidate)}"))
+        elif candidate.kind == "observation":  # whatever else is said by the same name
+            attribute = (*attribute[:2], f"observation {attribute[2]}")
         groups[attribute].append(candidate)
     facts: list[Fact] = []
     for group in groups.values():
@@ -74,7 +76,7 @@ def reconcile_candidates(candidates: Iterable[Candidate]) -> list[Fact]:
         elif ordered[0].predicate == "instruction":
             facts += _accepted_instructions(ordered)
         elif ordered[0].kind == "observation":
-            facts += _observations(ordered)
+            facts += _observations(ordered, drop_ended(ordered, endings[scope_of(ordered[0])]))
         else:
             of_attribute = _facts_by_trust(_unify_orders(ordered))
             ended = _opposites(ordered) | drop_ended(ordered, endings[scope_of(ordered[0])])
@@ -297,19 +299,22 @@ def _accepted_instructions(ordered: Sequence[Candidate]) -> list[Fact]:
     return facts
 
 
-def _observations(ordered: Sequence[Candidate]) -> list[Fact]:
-    """Make a fact of each observation: explicit after two sessions on different days since it was last ended."""
+def _observations(ordered: Sequence[Candidate], ended: Mapping[str, Candidate]) -> list[Fact]:
+    """Make a fact of each observation: explicit after two sessions on different days since it was last ended.
+
+    `ended` are those that a person's words took back, by id.
+    """
     by_value: dict[str, list[Candidate]] = defaultdict(list)
     for candidate in ordered:
         by_value[normalize_value(candidate.value)].append(candidate)
     facts = []
     for group in by_value.values():
         ends = [position for position, candidate in enumerate(group) if _is_over(candidate)]
-        shown = group[ends[-1] + 1 if ends else 0 :]
+        shown = [each for each in group[ends[-1] + 1 if ends else 0 :] if each.id not in ended]
         is_proved = min(len({c.root_id for c in shown}), len({c.occurred_at.date() for c in shown})) >= 2
         # It is counted what showed it; one that only ended it makes no fact.
         if any(not _is_over(candidate) for candidate in group):
-            fact = _make_fact(group)
+            fact = _end(_make_fact(group), ended)
             roots = {candidate.root_id for candidate in shown or group}
             facts.append(replace(fact, confidence="explicit" if is_proved else "inferred", sessions=len(roots)))
     return facts

@@ -131,7 +131,7 @@ class TranscriptChunk:
 
     lines: tuple[TranscriptLine, ...]
     context: tuple[TranscriptLine, ...] = ()
-    told: tuple[str, ...] = ()  # results of the session that hold others' words, folded
+    told: tuple[tuple[int, str], ...] = ()  # others' words that the session held, folded, by seq
 
     def named_lines(self) -> dict[str, TranscriptLine]:
         """Return the lines to read, by the names they are shown with."""

@@ -170,7 +170,7 @@ async def _list_few_facts(database: Database, scope: MemoryScope) -> list[Recall
 
 def listed_fact_item(row: FactRow) -> RecallItem:
     """Return the line of a fact that no search found."""
-    observed = row.sessions if row.kind == "observation" else 0
+    observed = row.sessions if row.kind == "observation" and row.trust == "agent" else 0
     recalled = RecalledFact(
         0, row.id, row.sentence, row.trust, row.valid_from, (), valid_to=row.valid_to, observed=observed
     )
@@ -394,6 +394,6 @@ def _recalled_fact(row: index.ProvenFactRow) -> RecalledFact:
         steers_succeeded=row.steers_succeeded,
         steers_failed=row.steers_failed,
         searched=row.searched,
-        observed=row.sessions if row.kind == "observation" else 0,
+        observed=row.sessions if row.kind == "observation" and row.trust == "agent" else 0,
         says_since=row.says_since,
     )

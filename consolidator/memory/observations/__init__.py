@@ -1,1 +1,0 @@
-"""Observations: what agents found out about the code, the tools or the machine, and when it is believed."""
