@@ -165,7 +165,8 @@ class _EntryTree:
         entry_id, parent = line.get("id"), line.get("parentId")
         if not isinstance(entry_id, str):
             return False
-        self._parent[entry_id] = parent if isinstance(parent, str) and parent != entry_id else None
+        known = parent if parent in self._parent else self._last  # a parent whose line was torn breaks no branch off
+        self._parent[entry_id] = known if isinstance(parent, str) and parent != entry_id else None
         self._last = entry_id
         return True
 
