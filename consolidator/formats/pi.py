@@ -165,7 +165,9 @@ class _EntryTree:
         entry_id, parent = line.get("id"), line.get("parentId")
         if not isinstance(entry_id, str):
             return False
-        self._parent[entry_id] = parent if isinstance(parent, str) and parent != entry_id else None
+        is_named = isinstance(parent, str) and parent != entry_id
+        # A parent whose line was torn makes no branch of what stands before.
+        self._parent[entry_id] = (parent if parent in self._parent else self._last) if is_named else None
         self._last = entry_id
         return True
 

@@ -16,6 +16,7 @@ from consolidator.service.hooks.usage import judge_fixes
 
 MAX_WAITING = 64  # sessions; the nights import what comes on top
 IMPORT_SECONDS = 600
+MAX_OBJECT = 16 * 1024 * 1024  # bytes of a log that is one JSON object, and is read whole each time
 log = logging.getLogger("consolidator.hooks")
 
 
@@ -44,7 +45,8 @@ class TranscriptImports:
             status = path.stat()
         except OSError:
             return
-        if path.is_absolute() and path.suffix == ".jsonl" and path.is_file() and status.st_uid == os.geteuid():
+        is_log = path.suffix == ".jsonl" or (path.suffix == ".json" and status.st_size <= MAX_OBJECT)
+        if is_log and path.is_absolute() and path.is_file() and status.st_uid == os.geteuid():
             self._waiting[call.session_id] = (call.agent, path)
             self._changed.set()
 

@@ -11,7 +11,7 @@ import pytest
 from consolidator.hooks.client import is_running, stop_service
 from tests.acceptance.claude_home import NO_UPSTREAM, ClaudeCode, wait_for
 from tests.support import run_cli
-from tests.unit.formats.agent_logs import AgentLog, Copilot, Gemini, Goose, Kimi, OpenCode, Qwen
+from tests.unit.formats.agent_logs import AgentLog, Copilot, Gemini, GeminiObject, Goose, Kimi, OpenCode, Qwen
 
 ERROR = NO_UPSTREAM.partition("\n")[2]
 FAILED = {"tool_name": "Bash", "tool_input": {"command": "git push"}, "tool_use_id": "call_1"}
@@ -73,6 +73,17 @@ def test_a_fix_from_one_agent_is_told_to_another(home: Path, later: Mapping[str,
 
 
 OTHERS = '{\n  "theme": "dark",\n  "hooks": {"SessionEnd": [{"hooks": [{"type": "command", "command": "true"}]}]}\n}\n'
+
+
+def test_a_chat_that_is_one_object_is_imported_as_its_agent_ends(home: Path, later: Mapping[str, str]) -> None:
+    (file := home / ".gemini" / "settings.json").write_text("{}")
+    run_cli("install", "gemini", "--yes", environment=later)
+    log = GeminiObject()
+    header = {**log.header()[0], "sessionId": "s-ended"}
+    ended = log.write(home / ".gemini", [header, *log.prompt("From now on, never push on Mondays.")])
+    client = ClaudeCode(later, home, settings=file)
+    assert client.run("SessionEnd", reason="exit", transcript_path=str(ended)) == ""
+    assert wait_for(lambda: "Mondays" in run_cli("sessions", environment=later).stdout)
 
 
 @pytest.mark.parametrize(("agent", "call"), [("gemini", "AfterTool"), ("qwen", "PostToolUse")])

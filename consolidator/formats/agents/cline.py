@@ -18,7 +18,6 @@ from consolidator.formats.common.content import extract_text
 from consolidator.formats.common.json_members import read_json, read_members, read_note
 from consolidator.formats.common.log_files import find_files
 from consolidator.formats.common.records import Conversation, RecordForm, Records, Statements
-from consolidator.models.payload import EventType
 
 NAME = "cline"
 _TASK, _MESSAGES = "api_conversation_history.json", ".messages.json"
@@ -30,8 +29,11 @@ _FIXED = (  # what Cline puts before a person's words
     r"|New (?:instructions|message)[^<]{0,200}|<mode_notice>[^<]{0,200}</mode_notice>\s*)?"
 )
 _WORDS = re.compile(rf'\s*{_FIXED}<(task|feedback|answer|user_message|user_input)(?: mode="[a-z]+")?>', re.DOTALL)
+_WORDS_END = re.compile(r"</(?:task|feedback|answer|user_message|user_input)>")
 _FILES = ("<file_content", "<folder_content", "<url_content", "<workspace_diagnostics", "<terminal_output", "<git_")
-_RESULT = re.compile(r"\A\[(\w{1,60})(?: for [^\n]*)?\] Result:\s*")
+_RESULT = re.compile(r"\A\[([\w.-]{1,200})(?: for (?:[^\n]*|.*?))?\] Result:\s*", re.DOTALL)
+_RESUMED = "[TASK RESUMPTION]"
+_BLOCKS = (*drafts.BLOCKS, "explicit_instructions")
 _STATUS = re.compile(
     r"\ACommand (?:executed|execution)[^\n]*?(?:exit code:? (-?\d{1,10})\.?)?\s*\n(?:Output:\s*\n)?", re.IGNORECASE
 )
@@ -146,13 +148,15 @@ class _Task:
             # All that follows is the result: a file's text may hold whatever Cline writes, too.
             own = [text for text in texts[1:] if not text.startswith("<environment_details>")]
             content = drafts.join(texts[0][header.end() :], *own)
-            call_id, tool = self._open[0] if self._open else (f"{self._number}/result", header[1])
+            call_id = self._open[0][0] if self._open else f"{self._number}/result"
             self._open.clear()
-            yield from self._draft_result(call_id, tool, content, None)
+            yield from self._draft_result(call_id, header[1], content, None)
         else:
             self._open.clear()
-            for text in texts:
-                yield from self._draft_words(text, message)
+            # What follows a text of Cline's own may be a result of a form that is not known.
+            place = 1 if texts and texts[0].startswith(_RESUMED) else 0
+            for number, text in enumerate(texts):
+                yield from self._draft_words(text, message) if number == place else drafts.harness(text)
 
     def _draft_words(self, text: str, message: dict[str, Any]) -> drafts.Drafts:
         """Yield a person's words, where a text of a message without results begins with the element for them."""
@@ -162,9 +166,7 @@ class _Task:
         if words is None:
             yield from drafts.harness(text)
             return
-        yield from drafts.harness(words[1])
-        if words[0].strip():
-            yield EventType.USER_MESSAGE, {"text": words[0].strip()}
+        yield from drafts.words(words[0].strip(), words[1], names=_BLOCKS)
 
     def _draft_result(self, call_id: str, tool: str | None, content: str, is_error: bool | None) -> drafts.Drafts:
         words = _find_words(content) if tool in _ASKING and self._is_lead else None
@@ -176,8 +178,9 @@ class _Task:
         yield drafts.result(
             call_id, tool, output, failed=failed, reason="rejected" if is_denied else None, exit_code=code
         )
-        if words is not None and words[0].strip() and not words[1].strip():
-            yield EventType.USER_MESSAGE, {"text": words[0].strip()}
+        # An element that closes twice: what the agent asked stands before the answer, and may imitate one.
+        if words is not None and not words[1].strip() and not _WORDS_END.search(words[0]):
+            yield from drafts.words(words[0].strip(), names=_BLOCKS)
 
     def _find_session(self, message: dict[str, Any], text: str) -> Conversation:
         """Return the session, named by its folder; its directory is told beside it, or in its first message."""

@@ -80,7 +80,8 @@ class _Session:
         )
         if kind == "user.message":
             yield Skipped(kind)
-            is_anothers = is_sub or data.get("source") not in (None, "user") or data.get("isAutopilotContinuation")
+            is_anothers = data.get("source") not in (None, "user") or data.get("isAutopilotContinuation")
+            is_anothers = is_anothers or agent_id or data.get("agentId") or data.get("parentToolCallId")
             yield from drafts.message(data.get("content"), is_persons=not is_anothers)
         elif kind.startswith(("assistant.", "tool.")):
             yield from self._draft_work(kind, data)

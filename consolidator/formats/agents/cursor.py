@@ -1,7 +1,7 @@
 """Read the transcripts of Cursor's agent: projects/<project>/agent-transcripts/**/*.jsonl.
 
 They hold no times, no ids and no results: calls stay without answers, so that facts and commands are learned, and no
-solutions. A person's word is the last <user_query> of a user's text, or a text without any element of Cursor's.
+solutions. A person's word is the last <user_query> of a user's text, or a text in which no line begins an element.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FOLDER = "agent-transcripts"
 _FORM = RecordForm(NAME, kind=("type", "role"), silent=frozenset({"turn_ended", "system"}))
 _QUERY = re.compile(r"<user_query>(.*)</user_query>\s*\Z", re.DOTALL)
 _CLOSING = re.compile(r"</[a-z_]{3,40}>\Z")
-_ELEMENT = re.compile(r"\s*<[a-z_]{3,40}[\s>]")
+_ELEMENT = re.compile(r"^\s*<[A-Za-z][\w.:-]*[\s>]", re.MULTILINE)
 _MAX_DEPTH = 12  # folders of a path that is looked for
 
 
@@ -92,7 +92,7 @@ def _draft_user(content: Any, *, is_sub: bool) -> drafts.Drafts:
         is_certain = not before or _CLOSING.search(before) is not None
         words, before = (words, before) if is_certain else ("", typed)
         yield from drafts.words(words, drafts.join(before, other))
-    elif _ELEMENT.match(typed) or "<user_query>" in typed:
+    elif _ELEMENT.search(typed) or "<user_query>" in typed:
         yield from drafts.harness(typed)
     else:
         yield from drafts.words(typed, other, names=drafts.BLOCKS)

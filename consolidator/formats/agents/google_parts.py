@@ -54,5 +54,5 @@ def split_prompt(content: Any) -> tuple[str, str]:
 
 def _text(part: Any) -> str:
     if isinstance(part, dict):
-        return extract_text(part["text"]) if "text" in part else ""
+        return extract_text(part["text"]) if "text" in part and not part.get("thought") else ""
     return part if isinstance(part, str) else ""

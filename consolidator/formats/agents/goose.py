@@ -109,9 +109,9 @@ class _Sessions:
             return
         yield Skipped(str(role))
         parts = drafts.objects_of(content)
-        is_visible = drafts.object_of(metadata).get("userVisible", True) is not False
+        seen = metadata.get("userVisible", True) if isinstance(metadata, dict) else metadata is None
         has_result = any(part.get("type") == "toolResponse" for part in parts)
-        is_persons = is_users and is_visible and not has_result and role == "user"
+        is_persons = is_users and seen is True and not has_result and role == "user"
         if is_persons and drafts.text_of(record.get("session")) not in self._prompted:
             self._prompted.add(drafts.text_of(record.get("session")))
             is_persons = record.get("recipe") in (None, "", "null")

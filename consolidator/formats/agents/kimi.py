@@ -66,9 +66,10 @@ def _find_undone(path: Path) -> set[int]:
             lines, turns = [], []
         elif line.get("type") == "context.undo":
             count = line.get("count", 1)
-            if isinstance(count, int) and 0 < count <= len(turns):
-                undone.update(lines[turns[-count] :])
-                del lines[turns[-count] :], turns[-count:]
+            if isinstance(count, int) and count > 0 and turns:
+                start = turns[-min(count, len(turns))]
+                undone.update(lines[start:])
+                del lines[start:], turns[-count:]
     return undone
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from consolidator.formats.base import Item, Problem, Skipped
 from consolidator.formats.common import drafts
-from consolidator.formats.common.content import extract_text, split_message
+from consolidator.formats.common.content import answers_call, extract_text, split_message
 from consolidator.formats.common.json_members import read_json, read_note
 from consolidator.formats.common.log_files import find_files
 from consolidator.formats.common.records import Conversation, RecordForm, Statements, silent_kinds
@@ -62,7 +62,9 @@ def _draft_event(event: dict[str, Any]) -> Statements:
         yield Skipped("MessageEvent")
         message = event.get("llm_message")
         content = message.get("content") if isinstance(message, dict) else message
-        if event.get("source") == "user" and event.get("sender") is None:
+        fields = drafts.object_of(message)
+        is_users = fields.get("role", "user") == "user" and not answers_call(fields)
+        if event.get("source") == "user" and event.get("sender") is None and is_users:
             typed, other = split_message(content)
             yield from drafts.words(typed, drafts.join(other, extract_text(event.get("extended_content"))))
         elif event.get("source") == "agent":

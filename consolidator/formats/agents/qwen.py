@@ -80,6 +80,7 @@ class _Chat:
     def _draft_user(self, record: dict[str, Any], subtype: Any, parts: Any) -> drafts.Drafts:
         is_persons = subtype in (None, _MID_TURN) and record.get("provenance") in (None, "real_user")
         is_persons = is_persons and not record.get("isSidechain") and not record.get("agentId")
+        is_persons = is_persons and drafts.object_of(record.get("message")).get("role", "user") == "user"
         typed, other = split_prompt(parts)
         shown = drafts.object_of(record.get("systemPayload")).get("displayText")
         if isinstance(shown, str):

@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from consolidator.formats.common.content import answers_call, extract_text, has_result, is_media, split_message
 from consolidator.formats.common.json_parsing import parse_json, parse_prefix
+from consolidator.formats.common.wrappers import is_one_element
 from consolidator.markup import skip_blank
 from consolidator.models.payload import EventType
 
@@ -28,7 +29,6 @@ _CODEX_CONTEXT = re.compile(
     r"|apps_instructions|plugins_instructions|codex_internal_context|memory_context|image|/image)\b"
     r"|# AGENTS\.md instructions|Warning: apply_patch was requested via|Another language model started to solve)"
 )
-_ELEMENT_START = re.compile(r"<([A-Za-z][\w.:-]{0,80})[\s>]")
 _SHELL_COMMAND = re.compile(r"\s*<user_shell_command>\s*(?:<command>\s*(.*?)\s*</command>)?", re.DOTALL)
 _EDITOR_REQUEST = re.compile(r"^## My request for Codex:", re.MULTILINE)  # an editor's open files stand before it
 _EDITOR_STARTS = ("# Context from my IDE setup:", "# Files mentioned by the user:")
@@ -105,7 +105,7 @@ def draft_user_text(text: str, in_subagent: bool) -> Drafts:
         return
     if shell_command := _SHELL_COMMAND.match(text):
         yield EventType.POLICY_DECISION, {"decision": "command_run", "command": shell_command[1], "output": text}
-    elif in_subagent or _CODEX_CONTEXT.match(text, start) or _is_one_element(text[start:].rstrip()):
+    elif in_subagent or _CODEX_CONTEXT.match(text, start) or is_one_element(text):
         yield EventType.USER_MESSAGE, {"text": text, "origin": "harness"}
     elif text.startswith(_EDITOR_STARTS, start):
         # What the editor shows stands before the request and may hold the same heading: the last one is the editor's.
@@ -119,12 +119,6 @@ def draft_user_text(text: str, in_subagent: bool) -> Drafts:
             yield EventType.USER_MESSAGE, {"text": request, "origin": "user"}
     else:
         yield EventType.USER_MESSAGE, {"text": text, "origin": "user"}
-
-
-def _is_one_element(text: str) -> bool:
-    """Tell whether a text is one element, as all context is that Codex adds, under names that change."""
-    name = _ELEMENT_START.match(text)
-    return name is not None and text.endswith(f"</{name[1]}>")
 
 
 def is_denial(payload: Mapping[str, Any], tool: object) -> bool:

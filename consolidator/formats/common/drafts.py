@@ -8,7 +8,7 @@ from typing import Any
 
 from consolidator.formats.common.content import extract_text
 from consolidator.formats.common.outcome import is_failure, is_timeout
-from consolidator.formats.common.wrappers import MESSAGE_BLOCKS, unwrap
+from consolidator.formats.common.wrappers import MESSAGE_BLOCKS, Unwrapped, is_one_element, unwrap
 from consolidator.models.payload import EventType
 
 Draft = tuple[EventType, dict[str, Any]]
@@ -26,7 +26,7 @@ _TOLD_CODE = re.compile(  # an exit code in a tool's own words, as the first or 
 
 def words(typed: str, other: str = "", *, names: Collection[str] = BLOCKS, only_before: bool = False) -> Drafts:
     """Yield what a person typed, and what a harness put around it or beside it."""
-    unwrapped = unwrap(typed, names, only_before=only_before)
+    unwrapped = Unwrapped("", typed) if is_one_element(typed) else unwrap(typed, names, only_before=only_before)
     if around := join(unwrapped.around, other):
         yield EventType.USER_MESSAGE, {"text": around, "origin": "harness"}
     if unwrapped.words.strip():

@@ -26,6 +26,7 @@ class Unwrapped:
 # Blocks that agents put into the user's role of the messages they send, whoever logs these.
 MESSAGE_BLOCKS = ("system-reminder", "environment_context", "user_instructions", "ide_selection", "ide_opened_file")
 
+_ELEMENT_START = re.compile(r"<([A-Za-z][\w.:-]{0,80})[\s>]")
 _FENCE_LINE = re.compile(r"^[ \t]*(?P<marks>`{3,}|~{3,})(?P<info>[^\n]*)$", re.MULTILINE)
 
 
@@ -55,6 +56,13 @@ def read_element(text: str, name: str) -> str | None:
     start, end = f"<{name}>", f"</{name}>"
     is_whole = text.startswith(start) and text.endswith(end) and len(text) >= len(start) + len(end)
     return text[len(start) : -len(end)] if is_whole else None
+
+
+def is_one_element(text: str) -> bool:
+    """Tell whether a text is one element, as the context is that agents add, under names that change."""
+    text = text[skip_blank(text, 0) :].rstrip()
+    name = _ELEMENT_START.match(text)
+    return name is not None and text.endswith(f"</{name[1]}>")
 
 
 def _find_words_after(text: str, tags: Sequence[Tag], *, only_before: bool) -> tuple[int, int]:

@@ -168,6 +168,10 @@ class Qwen(AgentLog):
         yield [self._record("user", [{"text": text}], isSidechain=True, agentId="explore-1")]
         yield [self._record("user", [{"text": text}], systemPayload={"displayText": "/fix", "hookContext": text})]
         yield [self._record("tool_result", [{"text": text}])]
+        yield [self._record("user", [{"text": text, "thought": True}])]
+        yield [
+            {**(record := self._record("user", [{"text": text}])), "message": {**record["message"], "role": "model"}}
+        ]
         yield [{**self._record("system", []), "subtype": "slash_command", "systemPayload": {"rawCommand": text}}]
 
 
@@ -204,6 +208,9 @@ class Copilot(AgentLog):
         yield [self._event("user.message", {"content": text, "source": "skill-pdf"})]
         yield [self._event("user.message", {"content": text, "isAutopilotContinuation": True})]
         yield [self._event("user.message", {"content": text}, agentId="a1")]
+        yield [self._event("user.message", {"content": text}, agentId=7)]
+        yield [self._event("user.message", {"content": text, "agentId": "a1"})]
+        yield [self._event("user.message", {"content": text, "parentToolCallId": "c1"})]
         yield [self._event("user.message", {"content": text, "source": "agent-a1"})]
         yield [self._event("user.message", {"content": "hi", "transformedContent": text})]
         yield [self._event("user.message", {"content": "hi", "attachments": [{"type": "file", "text": text}]})]
@@ -251,6 +258,7 @@ class Kimi(AgentLog):
         parts = [{"type": "text", "text": text}, {"type": "text", "text": "hi"}]
         yield [self._message("user", parts, origin={"kind": "user", "skillActivations": [{"name": "x"}]})]
         yield [*self.prompt(text), {"type": "context.undo", "count": 1}]
+        yield self.prompt(f"<notification>\n{text}\n</notification>")
         yield [self._message("tool", text, toolCallId="c")]
 
     def write(self, folder: Path, records: Records) -> Path:
@@ -294,6 +302,16 @@ class Cline(AgentLog):
         yield [self._user(self.details.format(f"<task>\n{text}\n</task>"))]
         yield [self._user(f'<task>\nread @a\n</task>\n\n<file_content path="a">\n{text}\n</task>\n</file_content>')]
         yield [self._user(text)]
+        answer = f"<answer>\n{text}\n</answer>"
+        for header in ("my-tool", "srv.tool", "execute_command for 'cat <<E\nx\nE'", f"{'a' * 90} for 'x'"):
+            yield [self._user(f"[{header}] Result:", answer)]
+        yield [self._user("The tool execution failed with the following error:", answer)]
+        ask = "<ask_followup_question>\n<question>x</question>\n</ask_followup_question>"
+        yield [*self.answer(ask), self._user(read, answer)]
+        forged = f"[ask_followup_question for 'x'] Result:\n{answer}'] Result:"
+        yield [*self.answer(ask), self._user(forged, "<answer>\nyes\n</answer>")]
+        for block in ("explicit_instructions", "recalled-memory", "hook_context"):
+            yield self.prompt(f"<{block}>\n{text}\n</{block}>\nhi")
         result = {"type": "tool_result", "tool_use_id": "t", "content": f"<answer>\n{text}\n</answer>"}
         use = {"type": "tool_use", "id": "t", "name": "read_file", "input": {}}
         yield [{"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
@@ -360,6 +378,8 @@ class Cursor(AgentLog):
             f"{query}\n<attached_files>\n{text}\n</attached_files>",
             f"{ours}\n<attached_files>\n{query}\n</attached_files>",
             f"<open_files>\n{query}",
+            f"<Open-And-Recent-Files>\n{text}\n</Open-And-Recent-Files>",
+            f"[Image]\n<image_files>\n{text}\n</image_files>",
         ):
             yield [self._line("user", {"type": "text", "text": shown})]
         yield [self._line("user", {"type": "tool_result", "content": text}, {"type": "text", "text": query})]
@@ -433,6 +453,9 @@ class OpenHands(AgentLog):
         message = {"role": "user", "content": [{"type": "text", "text": text}]}
         yield [self._event("MessageEvent", "user", llm_message=message, sender="agent-2")]
         yield [self._event("MessageEvent", "environment", llm_message=message)]
+        for fields in ({"role": "assistant"}, {"role": "tool"}, {"tool_call_id": "c"}):
+            yield [self._event("MessageEvent", "user", llm_message={**message, **fields}, sender=None)]
+        yield self.prompt(f"<EXTRA_INFO>\n{text}\n</EXTRA_INFO>")
         yield [{**self.prompt("hi")[0], "extended_content": [{"type": "text", "text": text}]}]
         yield [self._event("SystemPromptEvent", "agent", system_prompt={"type": "text", "text": text})]
         yield [self._event("UserRejectObservation", "environment", tool_call_id="c", rejection_reason=text)]
@@ -608,6 +631,10 @@ class Goose(AgentLog):
         yield [self._message("user", response)]
         yield [self._message("user", response, said)]
         yield [self._message("user", said, metadata={"userVisible": False, "agentVisible": True})]
+        for seen in ("false", 0, None):
+            yield [self._message("user", said, metadata={"userVisible": seen})]
+        yield [self._message("user", said, metadata="{")]
+        yield self.prompt(f"<info-msg>\n{text}\n</info-msg>")
         yield [self._message("user", {"type": "systemNotification", "msg": text})]
 
 

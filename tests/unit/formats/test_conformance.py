@@ -13,7 +13,7 @@ import pytest
 from consolidator.formats.base import Format
 from consolidator.formats.registry import FORMATS, recognise_format
 from consolidator.models.payload import EventType
-from tests.unit.formats.agent_logs import LOGS, AgentLog, Records, attacks
+from tests.unit.formats.agent_logs import LOGS, AgentLog, Cline, Records, attacks
 from tests.unit.formats.reader_helpers import Log, results_follow_calls
 
 FIRST, SECOND = "Use tabs here.", "Now run the tests\nof the shop."
@@ -92,6 +92,17 @@ def test_what_no_person_wrote_is_no_persons_word(log: AgentLog, tmp_path: Path) 
         result = read(log, tmp_path / str(number), [*conversation(log), *place])
         assert [text for text in result.user_texts() if EVIL in text] == [], place
         assert result.user_texts()[:2] == [FIRST, SECOND], place
+
+
+RESUMED = "[TASK RESUMPTION] This task was interrupted 1 minute ago.", "<user_message>\nGo on.\n</user_message>"
+ASKED = "[ask_followup_question for 'Tabs\nor spaces?'] Result:", "<answer>\nGo on.\n</answer>"
+
+
+@pytest.mark.parametrize("texts", [RESUMED, ASKED, (*ASKED[:1], "<answer>Go on.</answer>")])
+def test_what_is_typed_into_a_task_of_cline_is_a_persons_word(tmp_path: Path, texts: tuple[str, ...]) -> None:
+    log = Cline()
+    result = read(log, tmp_path, [*conversation(log), log._user(*texts)])
+    assert result.user_texts() == [FIRST, SECOND, "Go on."]
 
 
 def test_the_same_log_has_the_same_keys_and_a_longer_one_the_same_before(log: AgentLog, tmp_path: Path) -> None:

@@ -176,3 +176,9 @@ def test_a_real_session_leaves_no_line_unexplained() -> None:
     assert results_follow_calls(log)
     assert len(set(log.keys())) == len(log.keys())
     assert log.session.kind == "fork"
+
+
+def test_an_entry_whose_parents_line_was_torn_goes_on_from_the_one_before(tmp_path: Path) -> None:
+    log = read(tmp_path, node("a", None, 1, "Use tabs."), '{"type": "mess', node("c", "b", 3, "Run the tests."))
+    assert log.user_texts() == ["Use tabs.", "Run the tests."]
+    assert len(log.sessions) == 1
