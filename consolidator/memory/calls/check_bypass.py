@@ -48,40 +48,25 @@ _ANYWHERE = re.compile(  # settings that are words, or parts of words, of many p
     rf"|(?:sslverify|strict-ssl|verify[_-]ssl|gpgsign|core\.hooksPath)={_OFF}|core\.hooksPath=(?:/dev/null|\s*$)",
     re.IGNORECASE,
 )
-# name of the command: the letters of options that get round a check, those of options that take a value
-_LETTERS = {
-    "git commit": ("n", "mFCctSu"),
-    "git am": ("n", "pCS"),
-    "git push": ("f", "o"),
-    "git add": ("f", ""),
-    "git rm": ("f", ""),
-    "git mv": ("f", ""),
-    "git checkout": ("f", "bB"),
-    "git switch": ("f", "cC"),
-    "git clean": ("f", "e"),
-    "git branch": ("Df", "u"),
-    "git tag": ("f", "mFu"),
-    "git fetch": ("f", "jo"),
-    "git pull": ("f", "josX"),
-    "git worktree remove": ("f", ""),
-    "npm install": ("f", "w"),
-    "npm i": ("f", "w"),
-    "npm ci": ("f", "w"),
-    "npm publish": ("f", "w"),
-    "curl": ("k", "oXdHuAbceFTmwxrCDEKPQUYyzt"),
-    "make": ("i", "CfjIoWlO"),
-}
-_LETTER_MEANINGS = {"n": "--no-verify", "f": "--force", "D": "--force", "k": "--insecure", "i": "--ignore-errors"}
-_OPTIONS_BY_PROGRAM = {
-    "mvn": word_set("-fn"),
-    "gradle": word_set("-x --exclude-task"),
-    "gradlew": word_set("-x --exclude-task"),
-    "gh": word_set("--admin"),
-    "pip": word_set("--trusted-host"),
-    "cargo": word_set("-A --allow"),
-    "rustc": word_set("-A --allow"),
-    "pytest": word_set("--deselect --ignore --ignore-glob"),
-}
+# The letter of an option by its meaning: commands, the letters that mean it, and those before it that take a value.
+_LETTERS = [
+    (meaning, re.compile(rf"(?:{commands}) (?:.* )?-[^-\W\d_{valued}]*?[{letters}]"))
+    for meaning, commands, letters, valued in (
+        ("--no-verify", "git commit", "n", "mFCctSu"),
+        ("--no-verify", "git am", "n", "pCS"),
+        ("--force", "git (?:push|add|rm|mv|clean|fetch|pull|worktree remove)", "f", "oejsX"),
+        ("--force", "git (?:checkout|switch|branch|tag)", "f", "bBcCmFu"),
+        ("--force", "git branch", "D", "u"),
+        ("--force", "npm (?:install|i|ci|publish)", "f", "w"),
+        ("--insecure", "curl", "k", "oXdHuAbceFTmwxrCDEKPQUYyzt"),
+        ("--ignore-errors", "make", "i", "CfjIoWlO"),
+    )
+]
+_OF_PROGRAM = re.compile(  # a program, and one of its options
+    r"mvn -fn|gradlew? (?:-x|--exclude-task)|gh --admin|pip --trusted-host|(?:cargo|rustc) (?:-A|--allow)"
+    r"|pytest (?:--deselect|--ignore(?:-glob)?)"
+    r"|(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+|javac) (?:-Wno-[\w=-]+|-fpermissive|-w|-Xlint:none)"
+)
 _CHECKERS = tool_kinds.CHECKING_PROGRAMS - {"pytest", "jest", "vitest", "mocha", "rspec", "tox", "nox"} | word_set(
     """
     pylint stylelint tslint rubocop golangci-lint shellcheck hadolint yamllint ansible-lint markdownlint commitlint
@@ -91,9 +76,11 @@ _CHECKERS = tool_kinds.CHECKING_PROGRAMS - {"pytest", "jest", "vitest", "mocha",
 _CHECKER_OPTION = re.compile(
     r"--(?:(?:extend-)?ignore[\w-]*|per-file-ignores|disable[\w-]*|exclude[\w-]*|extend-exclude|skip[\w-]*|isolated)|-d"
 )
-_COMPILERS = word_set("gcc g++ cc c++ clang clang++ javac")
-_COMPILER_OPTION = re.compile(r"-Wno-[\w=-]+|-fpermissive|-w|-Xlint:none")
 _QUIET_PROGRAMS = word_set("echo printf cat grep egrep fgrep rg ag ack man info which sort head tail less awk jq ls wc")
+_TAKES_MESSAGE = re.compile(  # a command and its option; "-m" means something else to some
+    r".* --(?:message|title|body)"
+    r"|(?!(?:git (?:am|push|add|rm|mv|checkout|switch|clean|branch|fetch|pull|worktree)|npm|make)\b).* -[a-zA-Z]*m"
+)
 _SUCCEEDING = frozenset({"true", ":"})
 
 _SETTING_NAME = re.compile(  # of an environment variable
@@ -136,6 +123,14 @@ _SUPPRESSION = re.compile(
     r"|# ?type: ?ignore|# ?nosec\b|//\s*nolint|@SuppressWarnings"
 )
 
+_CHANGES = re.compile(  # a command that changes a setting; hooks stay on at a relative path of a telling name
+    r"(?:git|npm|pnpm|yarn) (?=(?:.* )?config(?: |$))(?:.*unset.* core\.hookspath(?: |$)|(?:.* )?core\.hookspath"
+    r" (?!(?!/|[^ ]*(?:\bno|empty|null|disabled))[^ ]*(?:hook|husky))"
+    rf"|(?!.* core\.hookspath(?: |$)).*\b(?:sslverify|strict-ssl|gpgsign)[= ]{_OFF}(?:\s|$))"
+    r"|(?:setenforce|ufw|csrutil) (?:.* )?(?:0|disable|permissive)(?: |$)"
+    r"|(?:systemctl|service) (?=(?:.* )?(?:stop|disable|mask)(?: |$))(?:.* )?(?:firewalld|apparmor|auditd|ufw)"
+)
+
 
 def bypasses(line: str) -> frozenset[str]:
     """Return the ways in which a command line gets round checks, each by a name that its spellings share."""
@@ -163,20 +158,22 @@ def _bypasses(command: Command) -> Iterator[str]:
     if command.program in _QUIET_PROGRAMS:
         return
     options, values = _options(command)
-    by_program = _OPTIONS_BY_PROGRAM.get(command.program, frozenset())
     for word, value in zip(options, values, strict=True):
         name = word.split("=", 1)[0]
         valued = word if "=" in word else f"{word}={value}"
         if _HARMLESS_VALUE.fullmatch(valued) or _HARMLESS_VALUE.fullmatch(word):
             continue
         is_off = "=" in word and _OFF_VALUE.fullmatch(word.split("=", 1)[1]) is not None
-        if (_LONG_OPTION.fullmatch(name) and not is_off) or _VALUED_OPTION.fullmatch(valued) or name in by_program:
+        if (_LONG_OPTION.fullmatch(name) and not is_off) or _VALUED_OPTION.fullmatch(valued):
             yield name.lower() if name.startswith("--") else name
-        elif command.program in _CHECKERS and (_CHECKER_OPTION.fullmatch(name)):
+        elif command.program in _CHECKERS and _CHECKER_OPTION.fullmatch(name):
             yield name
-        elif command.program in _COMPILERS and _COMPILER_OPTION.fullmatch(word):
-            yield word
-    yield from _letters(command)
+        elif match := _OF_PROGRAM.fullmatch(f"{command.program} {name}") or _OF_PROGRAM.fullmatch(
+            f"{command.program} {word}"
+        ):
+            yield match[0].split()[1]
+    text = " ".join((command.name, *(word for word in _plain_words(command) if " " not in word)))
+    yield from (meaning for meaning, pattern in _LETTERS if pattern.match(text.partition(" -- ")[0]))
     if command.name == "git push" and any(word.startswith("+") for word in command.operands):
         yield "--force"
 
@@ -190,42 +187,10 @@ def _options(command: Command) -> tuple[list[str], list[str]]:
 
 def _plain_words(command: Command) -> list[str]:
     """Return a command's words without the messages that it is given, and for git up to "--"."""
-    kept: list[str] = []
-    _, with_value = _letters_of(command) or ("", "m")
-    is_message = False
-    for word in command.words:
-        if is_message:
-            is_message = False
-            continue
-        if word == "--" and command.program == "git":
-            break
-        kept.append(word)
-        cluster = re.fullmatch(r"-[A-Za-z]+", word)
-        at = next((n for n, letter in enumerate(word) if letter in with_value), 0) if cluster else 0
-        is_message = word in ("--message", "--title", "--body") or (at > 0 and at == len(word) - 1 and word[at] == "m")
-    return kept
-
-
-def _letters_of(command: Command) -> tuple[str, str] | None:
-    return _LETTERS.get(command.name) or _LETTERS.get(command.program)
-
-
-def _letters(command: Command) -> Iterator[str]:
-    """Yield the bypasses among single letters, also where several are written as one word: `-anm`."""
-    letters = _letters_of(command)
-    if letters is None:
-        return
-    counted, with_value = letters
-    for word in _plain_words(command):
-        if word == "--":
-            return
-        if not word.startswith("-") or word.startswith("--"):
-            continue
-        for letter in word[1:]:
-            if letter in counted:
-                yield _LETTER_MEANINGS[letter]
-            if letter in with_value or not letter.isalpha():
-                break
+    words = list(command.words)
+    if command.program == "git" and "--" in words:
+        words = words[: words.index("--")]
+    return [word for before, word in pairwise(["", *words]) if not _TAKES_MESSAGE.fullmatch(f"{command.name} {before}")]
 
 
 def _telling_words(command: Command) -> Sequence[str]:
@@ -305,19 +270,4 @@ def _removes_checker(command: Command) -> bool:
 
 def _changes_setting(command: Command) -> bool:
     """Whether a command changes a setting that later calls are checked by."""
-    words = [word.lower() for word in command.words]
-    if command.program in ("git", "npm", "pnpm", "yarn") and "config" in words:
-        text = " ".join(words)
-        if "core.hookspath" in words:
-            value = words[words.index("core.hookspath") + 1 :]
-            return "unset" in text or (bool(value) and not _enables_hooks(value[0]))
-        return re.search(rf"\b(?:sslverify|strict-ssl|gpgsign)[= ]{_OFF}(?:\s|$)", text) is not None
-    if command.program in ("setenforce", "ufw", "csrutil"):
-        return bool({"0", "disable", "permissive"}.intersection(words))
-    is_service = command.program in ("systemctl", "service") and {"stop", "disable", "mask"}.intersection(words)
-    return bool(is_service) and any(re.match(r"firewalld|apparmor|auditd|ufw", word) for word in words)
-
-
-def _enables_hooks(path: str) -> bool:
-    """Whether a path of hooks is the project's: relative, and of a telling name."""
-    return "hook" in path or "husky" in path if not re.search(r"^/|\bno|empty|null|disabled", path) else False
+    return _CHANGES.match(" ".join((command.program, *command.words)).lower()) is not None

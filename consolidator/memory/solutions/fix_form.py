@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
 from consolidator.memory.calls import tool_kinds
@@ -28,7 +27,6 @@ MAX_STEPS = 5  # before the call that worked, the last ones that acted
 MAX_TEXT = 500  # characters; a text of that length may be cut
 _CASE_MARK = re.compile(r"[\d/_@.#~]|[a-z][A-Z]")
 _CASE_VALUE = re.compile(r"\w*\d{2,}\w*|.*@.*|\w+#\w+")
-_TOKEN = re.compile(r"\s+|[\w./@#~-]+|.")
 _PLAIN_VALUE = re.compile(r"[\w./][\w./@:#=,%-]*")  # no option, variable, home, pattern, nor a mark of a shell
 _FILE_ENDING = re.compile(r"\.[A-Za-z]\w*")
 CallTexts = Mapping[str, str]  # a call's arguments, by key
@@ -36,32 +34,32 @@ Words = tuple[str, ...]
 
 
 class Slot(NamedTuple):
-    """Where a piece of the call comes from."""
+    """Where a word of the call comes from."""
 
     source: str  # call | error
     key: str  # of the failed call's argument; of the error the kind of value
-    start: int  # the first word of the argument; the position of the value among those of the headline
-    end: int | None = None  # after the last word; None: up to the end
+    number: int  # of the word in the argument, or of the value among those of the headline
     before: str = ""  # what stands before it in its word, and after it
     after: str = ""
 
     @property
     def label(self) -> str:
         """The slot for people."""
-        named = "…" if self.key == "command" else f"{self.key} of the failed call"
-        named = f"{self.key} in the error" if self.source == "error" else named
-        return f"{self.before}⟨{named}⟩{self.after}"
+        named = f"{self.key} in the error" if self.source == "error" else f"{self.key} of the failed call"
+        return f"{self.before}⟨{'…' if named == 'command of the failed call' else named}⟩{self.after}"
+
+
+Parts = tuple[str | Slot, ...]  # a string is a constant word
 
 
 @dataclass(frozen=True, slots=True)
 class FixForm:
-    """A call that resolves an error."""
+    """A call that resolves an error: the arguments that it changes, or a command to run first."""
 
     kind: str  # call: instead of the failed call | step: first, then the failed call again
-    tool: str | None  # None: the tool that failed
-    texts: Mapping[str, tuple[str | Slot, ...]]  # by key; a string is a constant word
-    dropped: Mapping[str, tuple[str | Slot, ...]]  # words of the failed call that it leaves out: each case has them
-    left_out: Words = ()  # arguments of the failed call
+    tool: str | None  # of a step; None: a shell, or the tool that failed
+    texts: Mapping[str, Parts]  # by key; under "" the one argument of another tool
+    failed: Mapping[str, Parts]  # what the failed call has in their place, and in the arguments that are left out
 
     @property
     def key(self) -> str:
@@ -83,48 +81,30 @@ class FixForm:
     ) -> dict[str, str] | None:
         """Return the call's arguments for an error and the failed call's arguments; None where a slot stays open.
 
-        `known` are the values that each slot had in the cases.
+        `known` are the values that each slot had in the cases. What the failed call has must be what it had there.
         """
-        arguments = dict(failed or {}) if self.kind == "call" and self.tool is None else {}
         values = _error_values(masked_values(headline))
-        dropped = {
-            key: {values.get(part) if isinstance(part, Slot) else part for part in parts}
-            for key, parts in self.dropped.items()
-        }
-        if failed is not None and any(not of <= set(split_words(failed.get(key, ""))) for key, of in dropped.items()):
-            return None
-        if failed is None and self.kind == "call" and self.tool is None and "command" not in self.texts:
+        if failed is None and self.kind == "call" and "command" not in self.texts:
             return None  # what it keeps of the failed call is not known
-        if failed is not None and not self._has_known_operands(failed, known):
-            return None
+        for key, parts in self.failed.items():
+            words = tuple(part if isinstance(part, str) else _read(part, values, failed) for part in parts)
+            if failed is not None and (key not in failed or split_words(failed[key]) != words):
+                return None
+        arguments = dict(failed or {}) if self.kind == "call" else {}
         pieces = iter([_fill(slot, headline, values, failed, at) for slot, at in self._with_known(known)])
         for key, parts in sorted(self.texts.items()):
             filled = [part if isinstance(part, str) else next(pieces) for part in parts]
-            text = _glue(failed, key).join(piece for piece in filled if piece is not None)
-            if None in filled or dropped.get(key, set()) & set(split_words(text)) - set(parts) - set(filled):
+            if None in filled:
                 return None
-            arguments[key] = text
-        return {key: text for key, text in arguments.items() if key not in self.left_out}
+            arguments[key] = " ".join(piece for piece in filled if piece is not None)
+        return {key: text for key, text in arguments.items() if key in self.texts or key not in self.failed}
 
-    def _has_known_operands(self, failed: CallTexts, known: Sequence[Sequence[str]]) -> bool:
-        """Whether a command that gets operands after its own has those of the cases: new ones could contradict them."""
-        parts = self.texts.get("command", ())
-        at = next((n for n, part in enumerate(parts) if isinstance(part, Slot) and part.source == "call"), None)
-        if self.kind == "step" or at is None or all(str(part).startswith("-") for part in parts[at + 1 :]):
-            return True
-        of_slot = dict(self._with_known(known))
-        slot = parts[at]
-        return not isinstance(slot, Slot) or slot.end is not None or _read_call(slot, failed) in of_slot[slot]
-
-    def _with_known(self, known: Sequence[Sequence[str]]) -> Iterator[tuple[Slot, Sequence[str]]]:
+    def _with_known(self, known: Sequence[Sequence[str]]) -> list[tuple[Slot, Sequence[str]]]:
         slots = self.slots
-        return zip(slots, known if len(known) == len(slots) else [()] * len(slots), strict=True)
+        return list(zip(slots, known if len(known) == len(slots) else [()] * len(slots), strict=True))
 
     def describe(self, known: Sequence[Sequence[str]] = ()) -> str:
         """Return the form for people: a slot that had the same value in all cases by that value, else by its name."""
-        changed = self._describe_change(known)
-        if changed:
-            return changed
         shown = iter(
             [
                 f"{slot.before}{at[0]}{slot.after}" if len(at) == 1 else slot.label
@@ -135,52 +115,31 @@ class FixForm:
             key: " ".join(part if isinstance(part, str) else next(shown) for part in parts)
             for key, parts in sorted(self.texts.items())
         }
-        text = ", ".join(value if key in ("command", "") else f"{key} = {value}" for key, value in texts.items())
+        if "command" in texts:
+            command = write_call(texts)["command"]
+            return f"first run `{command}`" if self.kind == "step" else f"run `{command}`"
         if self.kind == "step":
-            return f"first run `{text}`" if self.tool is None else f"first call {self.tool} with {text}"
-        if "command" in texts and DIRECTORY in texts:
-            return f"run `cd {texts[DIRECTORY]} && {texts['command']}`"
-        return (
-            f"run `{text}`"
-            if "command" in texts
-            else f"call {self.tool or 'it'} with {text}" + "".join(f" without {key}" for key in self.left_out)
-        )
-
-    def _describe_change(self, known: Sequence[Sequence[str]]) -> str:
-        """Return the form as a change of the first words of a command; "" for any other form."""
-        parts, dropped = self.texts.get("command", ()), self.dropped.get("command", ())
-        rest = parts[-1] if parts else ""
-        new = [part for part in parts[:-1] if isinstance(part, str)]
-        is_change = isinstance(rest, Slot) and rest.source == "call" and rest.start == len(dropped) and rest.end is None
-        old = [word for word in dropped if isinstance(word, str)]
-        if self.kind != "call" or not (is_change and old) or len(new) < len(parts) - 1 or len(self.texts) > 1:
-            return ""
-        told = f"with `{' '.join(new)}` in place of" if new else "without"
-        only = known[0] if known and len(known[0]) == 1 else ()
-        example = f": `{' '.join([*new, *only])}`" if only else ""
-        return f"run the same {told} `{' '.join(old)}`{example}"
+            return f"first call {self.tool} with {texts['']}"
+        changes = [f"{key} = {text}" for key, text in texts.items()]
+        left_out = "".join(f" without {key}" for key in self.failed if key not in texts)
+        return f"call it{' with ' + ', '.join(changes) if changes else ''}{left_out}"
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON."""
-        return {
-            "kind": self.kind,
-            "tool": self.tool,
-            "texts": {key: list(parts) for key, parts in self.texts.items()},
-            "dropped": {key: list(parts) for key, parts in self.dropped.items()},
-            "left_out": list(self.left_out),
-        }
+        texts, failed = ({key: list(parts) for key, parts in sorted(of.items())} for of in (self.texts, self.failed))
+        return {"kind": self.kind, "tool": self.tool, "texts": texts, "failed": failed}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> FixForm:
         """Read what `to_json` returned."""
-        texts, dropped = (
+        texts, failed = (
             {
                 key: tuple(part if isinstance(part, str) else Slot(*part) for part in parts)
                 for key, parts in data[name].items()
             }
-            for name in ("texts", "dropped")
+            for name in ("texts", "failed")
         )
-        return cls(data["kind"], data["tool"], texts, dropped, tuple(data["left_out"]))
+        return cls(data["kind"], data["tool"], texts, failed)
 
 
 class FormOfCase(NamedTuple):
@@ -192,102 +151,70 @@ class FormOfCase(NamedTuple):
 
 def forms_of_record(record: ErrorRecord) -> list[FormOfCase]:
     """Return the forms of what resolved a failure: the call that worked, or the steps before the same call."""
-    failed = _failed_texts(record)
     if record.rule in ("installation", "check"):
-        return _step_forms([FixStep(record.resolver_symbol or "", record.resolving or "")], failed, record)
-    forms = _step_forms(record.between, failed, record)
-    worked = _worked_texts(record)
-    if worked is not None and not any(is_edit(step.symbol) for step in record.between):
-        changed = record.resolver_symbol or record.symbol
-        is_same_tool = is_shell_symbol(changed) if is_shell_symbol(record.symbol) else changed == record.symbol
-        forms += _call_form(None if is_same_tool else changed, worked, failed, record)
+        return forms_of_steps(record, [FixStep(record.resolver_symbol or "", record.resolving or "")])
+    forms = forms_of_steps(record, record.between)
+    changed = record.resolver_symbol or record.symbol
+    is_same_tool = is_shell_symbol(changed) if is_shell_symbol(record.symbol) else changed == record.symbol
+    if is_same_tool and record.change != "spacing" and not any(is_edit(step.symbol) for step in record.between):
+        forms += form_of_attempt(record, record.resolver_arguments, record.resolver_directory)
     return forms
 
 
 def form_of_attempt(record: ErrorRecord, arguments: CallTexts, directory: str | None) -> list[FormOfCase]:
-    """Return the form of a call that was tried in vain."""
-    return _call_form(None, _with_directory(arguments, directory), _failed_texts(record), record)
+    """Return the form of a call in place of the failed one; none where the texts are its own."""
+    failed, worked = _with_directory(record.arguments, record.directory), _with_directory(arguments, directory)
+    if not failed or not worked or same_texts(worked, failed) or record.operation == "edit":
+        return []
+    changed = {
+        key: text for key, text in worked.items() if key == "command" or text.split() != failed.get(key, "").split()
+    }
+    if any(len(text) >= MAX_TEXT or CUT in text or text[:1] in ("[", "{") for text in changed.values()):
+        return []
+    texts = {key: _find_slots(text, failed, record) for key, text in changed.items()}
+    used = {slot._replace(before="", after="") for parts in texts.values() for slot in parts if isinstance(slot, Slot)}
+    replaced = {
+        key: tuple(
+            Slot("call", key, n) if Slot("call", key, n) in used else part
+            for n, part in enumerate(_find_slots(text, {}, record))
+        )
+        for key, text in failed.items()
+        if key in texts or key not in worked
+    }
+    return [_with_values(FixForm("call", None, texts, replaced), failed, record)]
 
 
 def forms_of_steps(record: ErrorRecord, steps: Sequence[FixStep]) -> list[FormOfCase]:
-    """Return the forms of steps that were taken in vain."""
-    return _step_forms(steps, _failed_texts(record), record)
-
-
-def _call_form(tool: str | None, worked: CallTexts, failed: CallTexts, record: ErrorRecord) -> list[FormOfCase]:
-    if not failed or same_texts(worked, failed) or record.operation == "edit":  # the texts of an edit are its own
-        return []
-    values = [(variable.kind, variable.text) for variable in record.variables]
-    texts: dict[str, tuple[str | Slot, ...]] = {}
-    dropped: dict[str, tuple[str | Slot, ...]] = {}
-    by_value = {value: slot for slot, value in _error_values(values).items()}
-    for key, text in sorted(worked.items()):
-        if len(text) >= MAX_TEXT or CUT in text:
-            return []
-        if tool is None and key in failed and same_texts({"": text}, {"": failed[key]}) and key != "command":
-            continue
-        parts = texts[key] = tuple(_align(text, key, failed, values))
-        covered = {
-            n
-            for part in parts
-            if isinstance(part, Slot) and (part.source, part.key) == ("call", key)
-            for n in _range(part, failed[key])
-        }
-        rest = [word for n, word in enumerate(split_words(failed.get(key, ""))) if n not in covered]
-        if rest and key != DIRECTORY:
-            dropped[key] = tuple(by_value.get(word, word) for word in rest)
-    left_out = tuple(sorted(failed.keys() - worked.keys())) if tool is None else ()
-    return [_with_values(FixForm("call", tool, texts, dropped, left_out), failed, values)]
-
-
-def _step_forms(steps: Sequence[FixStep], failed: CallTexts, record: ErrorRecord) -> list[FormOfCase]:
-    acting = [step for step in steps if _is_step(step, failed)][-MAX_STEPS:]
-    values = [(variable.kind, variable.text) for variable in record.variables]
-    forms = []
-    for step in acting:
-        is_shell = is_shell_symbol(step.symbol)
-        key = "command" if is_shell else ""
-        words = (step.argument,) if "\n" in step.argument else tuple(step.argument.split())
-        parts = tuple(_find_slot(word, failed, values) for word in words)
-        tool = None if is_shell and "command" in failed else step.symbol.split(" ", 1)[0] if not is_shell else "shell"
-        forms.append(_with_values(FixForm("step", tool, {key: parts}, {}), failed, values))
-    return list({case.form.key: case for case in forms}.values())
+    """Return the forms of the steps that could be taken again."""
+    failed = _with_directory(record.arguments, record.directory)
+    forms: dict[str, FixForm] = {}
+    for step in [step for step in steps if _is_step(step, failed)][-MAX_STEPS:]:
+        is_shell, parts = is_shell_symbol(step.symbol), _find_slots(step.argument, failed, record)
+        tool = None if is_shell else step.symbol.split(" ", 1)[0]
+        form = FixForm("step", tool, {"command" if is_shell else "": parts}, {})
+        forms[form.key] = form
+    return [_with_values(form, failed, record) for form in forms.values()]
 
 
 def _is_step(step: FixStep, failed: CallTexts) -> bool:
     """Whether a step could be made again, and mends something: an edit or a reading belongs to its case."""
-    if not step.argument or CUT in step.argument or len(step.argument) >= MAX_TEXT:
+    if not step.argument or CUT in step.argument or len(step.argument) >= MAX_TEXT or is_edit(step.symbol):
         return False
-    if is_shell_symbol(step.symbol):
-        return not is_inspection(step.symbol)
     if tool_kinds.READING_TOOLS.fullmatch(tool_base_name(step.symbol)):
         return step.argument in failed.values() and "command" not in failed  # read it again, then edit it
-    return not is_edit(step.symbol) and not is_inspection(step.symbol)
+    return not is_inspection(step.symbol)
 
 
-def _align(text: str, key: str, failed: CallTexts, values: Sequence[tuple[str, str]]) -> Iterator[str | Slot]:
-    """Yield the parts of a text: runs of the failed call's words, values of the error, and constants."""
-    old, new = split_words(failed.get(key, "")), split_words(text)
-    if text[:1] in ("[", "{") and _glue(failed, key):
-        new = (text,)
-    blocks = {b: (a, size) for a, b, size in SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()}
-    position = 0
-    while position < len(new):
-        start, size = blocks.get(position, (0, 0))
-        if size:
-            yield Slot("call", key, start, None if start + size == len(old) else start + size)
-            position += size
-        else:
-            yield _find_slot(new[position], failed, values)
-            position += 1
+def _find_slots(text: str, failed: CallTexts, record: ErrorRecord) -> Parts:
+    """Return the words of a text, each that is or contains something of the case as the slot of that."""
+    values = _error_values([(variable.kind, variable.text) for variable in record.variables])
+    sources = [(value, slot) for slot, value in values.items()]
+    for key, of_key in failed.items():
+        sources += [(word, Slot("call", key, n)) for n, word in enumerate(split_words(of_key))]
+    return tuple(_find_slot(word, sources) for word in split_words(text))
 
 
-def _find_slot(word: str, failed: CallTexts, values: Sequence[tuple[str, str]]) -> str | Slot:
-    """Return the slot of a word that is, or contains, something of the case; the word itself where it is a constant."""
-    sources = [(value, slot) for slot, value in _error_values(values).items()]
-    sources += [(text, Slot("call", key, 0)) for key, text in failed.items()]
-    for key, text in failed.items():
-        sources += [(each, Slot("call", key, n, n + 1)) for n, each in enumerate(split_words(text))]
+def _find_slot(word: str, sources: Sequence[tuple[str, Slot]]) -> str | Slot:
     bare = word.strip("'\"`")
     for value, slot in sources:
         if bare == value and (slot.source == "error" or _names_a_case(value)):
@@ -311,35 +238,31 @@ def _error_values(values: Sequence[tuple[str, str]]) -> dict[Slot, str]:
     return {Slot("error", kind, number): text for number, (kind, text) in enumerate(masked)}
 
 
-def _with_values(form: FixForm, failed: CallTexts, values: Sequence[tuple[str, str]]) -> FormOfCase:
-    by_slot = _error_values(values)
-    filled = (by_slot.get(slot._replace(before="", after="")) or _read_call(slot, failed) for slot in form.slots)
-    return FormOfCase(form, tuple(value or "" for value in filled))
+def _with_values(form: FixForm, failed: CallTexts, record: ErrorRecord) -> FormOfCase:
+    values = _error_values([(variable.kind, variable.text) for variable in record.variables])
+    bare = (slot._replace(before="", after="") for slot in form.slots)
+    return FormOfCase(form, tuple(_read(slot, values, failed) or "" for slot in bare))
 
 
-def _range(slot: Slot, text: str) -> range:
-    return range(slot.start, slot.end or len(split_words(text)))
-
-
-def _read_call(slot: Slot, failed: CallTexts) -> str | None:
-    """Return the words of a slot in the failed call; None where it has fewer."""
-    words = split_words(failed.get(slot.key, ""))
-    taken = words[slot.start : slot.end]
-    return _glue(failed, slot.key).join(taken) if taken and (slot.end is None or slot.end <= len(words)) else None
+def _read(slot: Slot, values: Mapping[Slot, str], failed: CallTexts | None) -> str | None:
+    """Return the word of a slot as the error or the failed call has it; None where it has fewer."""
+    if slot.source == "error":
+        value = values.get(slot._replace(before="", after=""))
+    else:
+        words = split_words((failed or {}).get(slot.key, ""))
+        value = words[slot.number] if slot.number < len(words) else None
+    return None if value is None else f"{slot.before}{value}{slot.after}"
 
 
 def _fill(
     slot: Slot, headline: str, values: Mapping[Slot, str], failed: CallTexts | None, known: Sequence[str]
 ) -> str | None:
     """Return what fills a slot; None where nothing may. Where the failed call is not told, its usual words do."""
-    if slot.source == "error":
-        value = values.get(slot._replace(before="", after=""))
-        value = value if value and may_fill(value, headline, known) else None
-    elif failed is None:
-        value = known[0] if len(known) == 1 else None
-    else:
-        value = _read_call(slot, failed)
-    return None if value is None else f"{slot.before}{value}{slot.after}"
+    if slot.source == "call" and failed is None:
+        return f"{slot.before}{known[0]}{slot.after}" if len(known) == 1 else None
+    value = _read(slot._replace(before="", after=""), values, failed)
+    is_refused = value is None or (slot.source == "error" and not may_fill(value, headline, known))
+    return None if is_refused else f"{slot.before}{value}{slot.after}"
 
 
 def may_fill(value: str, text: str, known: Sequence[str]) -> bool:
@@ -379,14 +302,8 @@ def is_of_one_case(form: FixForm) -> bool:
 
 
 def split_words(text: str) -> Words:
-    """Return the words of a text, of JSON its tokens; a text of several lines is a word."""
-    if "\n" in text.strip():
-        return (text,)
-    return tuple(_TOKEN.findall(text)) if text[:1] in ("[", "{") else tuple(text.split())
-
-
-def _glue(failed: CallTexts | None, key: str) -> str:
-    return "" if (failed or {}).get(key, "")[:1] in ("[", "{") else " "
+    """Return the words of a text; a text of several lines is a word."""
+    return (text,) if "\n" in text.strip() else tuple(text.split())
 
 
 def call_texts(tool: str, arguments: Any) -> dict[str, str]:
@@ -406,15 +323,5 @@ def write_call(texts: CallTexts) -> dict[str, str]:
     return dict(texts)
 
 
-def _failed_texts(record: ErrorRecord) -> dict[str, str]:
-    return _with_directory(record.arguments, record.directory)
-
-
 def _with_directory(texts: CallTexts, directory: str | None) -> dict[str, str]:
     return {**texts, DIRECTORY: directory} if directory and "command" in texts else dict(texts)
-
-
-def _worked_texts(record: ErrorRecord) -> CallTexts | None:
-    """Return what the call that worked was given; None where only the spacing differs, which forms do not keep."""
-    texts = dict(record.resolver_arguments)
-    return _with_directory(texts, record.resolver_directory) if texts and record.change != "spacing" else None

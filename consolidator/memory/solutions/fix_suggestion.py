@@ -15,10 +15,10 @@ from typing import Any
 from consolidator.memory.calls.argument_summary import shorten
 from consolidator.memory.calls.harm import find_harm
 from consolidator.memory.calls.installation import installed_packages
-from consolidator.memory.calls.symbols import is_shell_symbol, shell_command
+from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.solutions.error_line import headline
 from consolidator.memory.solutions.fingerprint import error_names, mask_line
-from consolidator.memory.solutions.fix_form import DIRECTORY, CallTexts, FixForm, call_texts, same_texts, write_call
+from consolidator.memory.solutions.fix_form import DIRECTORY, FixForm, call_texts, same_texts, write_call
 from consolidator.memory.solutions.solution import count_support
 from consolidator.memory.text.invisible import strip_invisible
 
@@ -61,15 +61,16 @@ def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | No
     texts = call_texts(failed.tool, failed.arguments) if failed is not None else None
     is_plain = strip_invisible(error) == error  # names with hidden letters are made to deceive: they fill nothing
     for number, fix in enumerate(fixes):
-        if not (is_plain and fix["confirmed"] and fix.get("form")):
+        if not (is_plain and fix["confirmed"] and "failed" in (fix.get("form") or ())):
             continue
         form = FixForm.from_json(fix["form"])
         bound = form.bind(line, texts, fix["values"])
-        if bound is None or _is_failed_call(form, bound, texts, failed):
-            continue
+        kept = {DIRECTORY: texts[DIRECTORY]} if texts and DIRECTORY in texts and DIRECTORY not in form.failed else {}
+        if bound is None or (texts is not None and same_texts({**kept, **bound}, texts)):
+            continue  # the call that just failed, in the same directory, is no fix
         tool, arguments = _name_call(form, bound, solution, failed)
         if _may_be_made(tool, arguments, form, fix, failed, solution["project"]):
-            text = _describe_bound(form, tool, arguments, failed)
+            text = _describe_bound(form, tool, arguments)
             return Suggestion(form.kind, text, tool, arguments, number, fix["worked"], fix["tried"])
     if not fixes:
         return None
@@ -126,29 +127,19 @@ def _whole_names(line: str) -> set[str]:
     return {word for word in words if any(map(str.isalpha, word))}
 
 
-def _is_failed_call(form: FixForm, bound: CallTexts, texts: CallTexts | None, failed: FailedCall | None) -> bool:
-    """Whether a bound form is the call that just failed, in the same directory."""
-    if texts is None or failed is None:
-        return False
-    is_same_tool = form.tool in (None, failed.tool) or (is_shell_symbol(form.tool) and "command" in texts)
-    kept = {DIRECTORY: texts[DIRECTORY]} if DIRECTORY in texts and DIRECTORY not in form.left_out else {}
-    return is_same_tool and same_texts({**kept, **bound}, texts)
-
-
 def _name_call(
     form: FixForm, bound: Mapping[str, str], solution: Mapping[str, Any], failed: FailedCall | None
 ) -> tuple[str, dict[str, Any]]:
     """Return the tool and arguments of a bound form; values of the failed call keep their types."""
-    written = write_call(bound)
-    tool = form.tool or (failed.tool if failed is not None else solution["tool"])
-    if "command" in bound and not (failed is not None and shell_command(failed.tool, failed.arguments)):
-        tool = "shell" if form.tool is not None else tool
-    failed_arguments = failed.arguments if failed is not None and isinstance(failed.arguments, Mapping) else {}
-    if set(written) == {""}:
+    tool = form.tool or (solution["tool"] if failed is None else failed.tool)
+    given = failed.arguments if failed is not None and isinstance(failed.arguments, Mapping) else {}
+    if "" in bound:
         keys = [slot.key for slot in form.slots if slot.source == "call"]
-        is_same = failed is not None and failed.tool == tool and len(failed_arguments) == 1
-        written = {next(iter(failed_arguments)) if is_same else next(iter(keys), "input"): written[""]}
-    return tool, {key: _with_type(text, failed_arguments.get(key)) for key, text in written.items()}
+        is_same = failed is not None and failed.tool == tool and len(given) == 1
+        return tool, {next(iter(given)) if is_same else [*keys, "input"][0]: bound[""]}
+    if "command" in bound and failed is not None and shell_command(tool, failed.arguments) is None:
+        tool = "shell"
+    return tool, {key: _with_type(text, given.get(key)) for key, text in write_call(bound).items()}
 
 
 def _with_type(text: str, failed_value: Any) -> Any:
@@ -161,16 +152,14 @@ def _with_type(text: str, failed_value: Any) -> Any:
         return text
 
 
-def _describe_bound(form: FixForm, tool: str, arguments: Mapping[str, Any], failed: FailedCall | None) -> str:
-    if shell_command(tool, arguments) is not None and "command" in arguments:
+def _describe_bound(form: FixForm, tool: str, arguments: Mapping[str, Any]) -> str:
+    if "command" in form.texts:
         command = f"`{shorten(str(arguments['command']), MAX_SHOWN)}`"
         return f"first run {command}, then the same again" if form.kind == "step" else f"run {command}"
-    failed_arguments = failed.arguments if failed is not None and isinstance(failed.arguments, Mapping) else {}
-    changed = {
-        key: value for key, value in arguments.items() if failed_arguments.get(key) != value or form.kind == "step"
-    }
-    values = ", ".join(f"{key} = {shorten(str(value), 100)}" for key, value in changed.items())
+    changes = ", ".join(
+        f"{key} = {shorten(str(arguments[key]), 100)}" for key in (form.texts if form.kind == "call" else arguments)
+    )
     if form.kind == "step":
-        return f"first call {tool} with {values}"
-    left_out = f" without {', '.join(form.left_out)}" if form.left_out else ""
-    return f"call {tool}{' with ' + values if values else ''}{left_out}"
+        return f"first call {tool} with {changes}"
+    left_out = "".join(f" without {key}" for key in form.failed if key not in form.texts)
+    return f"call {tool}{' with ' + changes if changes else ''}{left_out}"

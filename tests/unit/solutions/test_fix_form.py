@@ -69,17 +69,6 @@ def test_what_the_error_does_not_say_stays_open() -> None:
     assert suggest(solution, "fatal: no upstream branch").kind == "last time"
 
 
-def test_an_option_is_added_to_the_failed_command_whatever_it_was() -> None:
-    error = "ERROR: This environment is managed"
-    solution = learn(
-        [shell_call("pip install httpx", False, error), shell_call("pip install httpx --user")],
-        [shell_call("pip install rich anyio", False, error), shell_call("pip install rich anyio --user")],
-    )
-    bound = suggest(solution, error, "Bash", command="cd /w && pip install numpy==2.1 2>&1 | tail -3")
-    assert bound.arguments == {"command": "cd /w && pip install numpy==2.1 --user"}
-    assert suggest(solution, error).kind == "last time"
-
-
 def test_the_step_that_most_sessions_took_first_is_told() -> None:
     def missing(module: str, file: str) -> list[CallSpec]:
         return [
@@ -128,37 +117,6 @@ def test_forms_are_json() -> None:
 def test_an_error_of_another_module_is_another_error() -> None:
     assert not concerns_error("No module named pip", "No module named 'requests'")
     assert concerns_error("No module named pip", "python3: No module named pip")
-
-
-def test_one_value_of_a_nested_argument_takes_what_the_error_names() -> None:
-    error = "Error: amounts do not add up, the total is {}, but paid {}"
-
-    def pay(order: str, paid: int, total: int) -> list[CallSpec]:
-        def methods(amount: int) -> dict[str, Any]:
-            return {"order": order, "methods": [{"amount": amount, "card": f"card_{order}"}]}
-
-        return [("pay", methods(paid), False, error.format(total, paid)), ("pay", methods(total), True, "done")]
-
-    solution = learn(pay("A1", 255, 305), pay("B2", 299, 375))
-    failed = {"order": "C3", "methods": [{"amount": 120, "card": "card_C3"}]}
-    bound = suggest(solution, error.format(140, 120), "pay", **failed)
-    assert bound.arguments == {"order": "C3", "methods": [{"amount": 140, "card": "card_C3"}]}
-    split = {"order": "C3", "methods": [{"amount": 100, "card": "c1"}, {"amount": 20, "card": "c2"}]}
-    assert suggest(solution, error.format(140, 120), "pay", **split).tool is None
-
-
-def test_the_value_that_an_error_proposes_takes_the_place_of_the_wrong_one() -> None:
-    error = "Error: unknown status '{}' in filter, did you mean '{}'?"
-
-    def find(page: int, wrong: str, right: str) -> list[CallSpec]:
-        return [
-            ("find", {"filter": {"status": wrong, "shop": f"shop-{page}"}}, False, error.format(wrong, right)),
-            ("find", {"filter": {"status": right, "shop": f"shop-{page}"}}, True, "3 found"),
-        ]
-
-    solution = learn(find(1, "opened", "open"), find(2, "closing", "closed"))
-    bound = suggest(solution, error.format("sending", "sent"), "find", filter={"status": "sending", "shop": "shop-7"})
-    assert bound.arguments == {"filter": {"status": "sent", "shop": "shop-7"}}
 
 
 def test_a_value_of_the_failed_call_is_never_written_for_another_case() -> None:
@@ -363,23 +321,6 @@ def test_a_bound_call_is_judged_again() -> None:
     assert suggest(solution, error.format("gamma-3"), "Bash", command="app sync").tool is None
 
 
-def wrapped(command: str, session: str = "a") -> list[CallSpec]:
-    return [
-        shell_call(f"wrap {command}", False, f"error: unrecognized subcommand '{command.split()[0]}'\n\nUsage: wrap X"),
-        shell_call(f"{command} 2>&1 | tail -{len(session)}"),
-    ]
-
-
-def test_a_wrapper_that_was_dropped_is_the_fix_whatever_it_ran() -> None:
-    solution = learn(wrapped("bun run test"), wrapped("bun run build --watch", "b"), wrapped("bun run test", "ccc"))
-    assert "without `wrap`" in solution["line"]
-    error = "error: unrecognized subcommand 'bun'"
-    for command in ("bun run lint", "bun test src/cart.test.ts"):
-        bound = suggest(solution, error, "Bash", command=f"wrap {command}")
-        assert (bound.arguments, bound.worked) == ({"command": command}, 3)
-    assert suggest(solution, error, "Bash", command="bun run lint").tool is None
-
-
 @pytest.mark.parametrize(
     ("failed", "worked"),
     [
@@ -394,16 +335,6 @@ def test_a_wrapper_that_was_dropped_is_the_fix_whatever_it_ran() -> None:
 def test_a_call_is_the_same_operation_with_another_wrapper_runner_directory_or_flag(failed: str, worked: str) -> None:
     solution = learn([shell_call(failed, False, "error: it does not work like that"), shell_call(worked)])
     assert (solution["occurrences"], solution["resolved"]) == (1, 1)
-
-
-def test_a_directory_that_is_not_there_is_left_out() -> None:
-    def elsewhere(task: str) -> list[CallSpec]:
-        failed = shell_call(f"cd web && make {task}", False, "bash: cd: web: No such file or directory")
-        return [failed, shell_call(f"make {task}")]
-
-    solution = learn(elsewhere("build"), elsewhere("test"))
-    error = "bash: cd: web: No such file or directory"
-    assert suggest(solution, error, "Bash", command="cd web && make lint").arguments == {"command": "make lint"}
 
 
 def test_code_frames_and_line_numbers_are_no_part_of_an_error() -> None:
