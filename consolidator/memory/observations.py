@@ -221,7 +221,9 @@ def _told_part(call: CompletedCall) -> str:
     """Return what of a call's result are words of others: all of it, the lines of documents, or nothing."""
     line = shell_command(call.tool, call.arguments)
     if line is not None:
-        is_others = _TELLING_COMMAND.search(line) or _DOCUMENT.search(line) or (call.ok and _INSTALLS.search(line))
+        is_others: object = (
+            _TELLING_COMMAND.search(line) or _DOCUMENT.search(line) or (call.ok and _INSTALLS.search(line))
+        )
     elif call.tool.lower().startswith("mcp__") or not _OWN_TOOL.fullmatch(tool_base_name(call.tool)):
         is_others = True
     else:
