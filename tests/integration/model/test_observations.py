@@ -312,7 +312,7 @@ async def test_nothing_of_an_attack_is_told_after_two_nights(
         for day in range(2):
             between = [event for _ in range(attack.later) for event in bash("make", "ok")]
             talk = [user_message("Look why the release is red."), *attack.reads, *between]
-            columns = {"project": SHOP} | ({} if day == 0 else attack.columns)
+            columns = {"project": SHOP, **(attack.columns if day else {})}
             await log_events(database, f"s{day}", talk, **columns)
             if attack.later:  # the night reads it before the agent says it
                 clock.advance(timedelta(days=1))
