@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from consolidator.database import Database
 from consolidator.formats.agent_folders import log_folders
@@ -54,6 +57,38 @@ async def test_an_agents_log_is_found_and_imported_once(database: Database, tmp_
     assert 0 < third.events <= 3  # aider's last answer goes on
     assert third.problem_count == 0
     await assert_invariants(database)
+
+
+async def test_a_log_that_grew_and_was_compressed_is_learned_once(database: Database, tmp_path: Path) -> None:
+    log = LOGS["Codex"]()
+    records = conversation(log)
+    log.write(tmp_path / ".codex", records)
+    assert (await import_home(database, tmp_path)).events > 0
+    path = log.write(tmp_path / ".codex", [*records, *log.answer("Done at last.")])
+    packed = path.with_name(f"{path.name}.zst")
+    packed.write_bytes(zstandard.compress(path.read_bytes()))
+    path.unlink()
+    grown = await import_home(database, tmp_path)
+    assert (grown.events, grown.problem_count, len(grown.sessions)) == (1, 0, 1)
+    packed.touch()
+    assert (await import_home(database, tmp_path)).events == 0
+
+
+@pytest.mark.parametrize("builder", ["OpenCode", "GooseDatabase"])
+async def test_a_database_that_its_agent_writes_is_read_as_committed(
+    database: Database, tmp_path: Path, builder: str
+) -> None:
+    log = LOGS[builder]()
+    path = log.write(tmp_path / ROOTS[log.name], conversation(log))
+    with closing(sqlite3.connect(path, isolation_level=None)) as agent:
+        agent.execute("PRAGMA journal_mode = WAL")
+        agent.execute("BEGIN IMMEDIATE")
+        agent.execute(f"DELETE FROM {'part' if builder == 'OpenCode' else 'messages'}")
+        held = await import_home(database, tmp_path)
+        assert held.problem_count == 0
+        assert held.events > 5
+        agent.execute("ROLLBACK")
+    assert (await import_home(database, tmp_path)).events == 0
 
 
 def test_each_agents_place_is_one_that_is_looked_in() -> None:
