@@ -199,7 +199,8 @@ async def test_every_reader_outlives_noise(database: Database, tmp_path: Path) -
     log = write_log(tmp_path / "x.jsonl", noise)
     for log_format in FORMATS.values():
         report = await import_sources(database, [ImportSource(log, log_format)])
-        assert report.problem_count > 0
+        takes_any_text = log_format is FORMATS["aider"]
+        assert report.problem_count > 0 or takes_any_text or not list(log_format.files(log))
         assert report.events <= 1  # at most a session's start
 
 

@@ -27,7 +27,7 @@ from consolidator.errors import (
     OverBudget,
 )
 from consolidator.jobs.model.calls import ModelCalls
-from consolidator.llm.client import ModelRequest, classify_error, retry_delay
+from consolidator.llm.client import ModelClient, ModelRequest, classify_error, retry_delay
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
 from tests import nights
@@ -242,6 +242,7 @@ async def test_whoever_asks_at_once_learns_together_what_a_server_does_not_know(
             await asyncio.gather(*(calls.ask(make_request(f"question {number}")) for number in range(4))) == [GOOD] * 4
         )
         assert len(server.requests) == 8
+    assert isinstance(calls.client, ModelClient)
     assert calls.client.dialect.json_mode == ("object" if unknown == "json_schema" else "schema")
 
 
