@@ -160,7 +160,10 @@ class Settings(BaseSettings):
     agent_max_tokens: int = Field(
         default=400_000, ge=0, description="tokens of a coding agent's command line in 24 hours, as it reports them"
     )
-    embed_model: str | None = Field(default=None, description="the embedding model for recall; none: text only")
+    embed_model: str | None = Field(
+        default=None,
+        description="the embedding model for recall, or `none`; unset: a table of words, if the extra is installed",
+    )
     openai_base_url: str | None = Field(
         default=None,
         validation_alias=AliasChoices("CONSOLIDATOR_OPENAI_BASE_URL", "OPENAI_BASE_URL"),

@@ -101,6 +101,7 @@ def _no_ambient_settings() -> Iterator[None]:
                 patch.delenv(name)
         patch.setenv("HOME", home)
         patch.setenv("CONSOLIDATOR_FIND_MODEL", "false")  # no server of the machine is asked
+        patch.setenv("CONSOLIDATOR_EMBED_MODEL", "none")  # vectors where a test asks for them
         patch.delenv("XDG_DATA_HOME", raising=False)
         patch.delenv("XDG_CONFIG_HOME", raising=False)
         yield
@@ -269,5 +270,6 @@ def environment(dsn: str, writer_dsn: str, tmp_path: Path) -> dict[str, str]:
         ),
         "CONSOLIDATOR_CLOCK": NOON.isoformat(),
         "CONSOLIDATOR_RETENTION_MAX_SHARE": "1",
+        "CONSOLIDATOR_EMBED_MODEL": "none",  # vectors of the table of words where a test asks for them
         "PYTHONWARNINGS": "error",
     }

@@ -1,10 +1,10 @@
 """Measures recall on dialogues in the LoCoMo format: evidence behind the first results, and what is in the block.
 
-    python -m benchmarks.quality.recall FOLDER [--vectors PYTHON]
+    python -m benchmarks.quality.recall FOLDER
 
 The share of a question's evidence behind the first 5, 10 and 20 results: a dialogue goes through import and a night,
 and the annotators' observations stand in for a model's answers. The baseline is plain BM25 over the turns, independent
-of the product. With `--vectors`, the same with the vectors of `small_vectors.py`, run by that Python.
+of the product. Where `consolidator[vectors]` is installed, the same with its vectors.
 
 Gold words in the block: the share of the content words of a gold answer that the block holds, as it is rendered within
 its budget. The facts are what a model once answered, if `NAME.answers.json` is beside `NAME.json`, else those of the
@@ -21,7 +21,6 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -39,7 +38,6 @@ from benchmarks.quality.dialogues import (
     observed_facts,
     parse_questions,
 )
-from benchmarks.quality.small_vectors import SmallVectors
 from benchmarks.quality.synthetic_dialogues import generate_dialogue
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
@@ -47,6 +45,7 @@ from consolidator.jobs.importing.importer import import_sources
 from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.jobs.indexing.indexer import index_facts
 from consolidator.jobs.nightly import JobRunner
+from consolidator.llm.static_vectors import embedding_name
 from consolidator.memory.recall.block import estimate_tokens
 from consolidator.memory.text.words import query_words, split_words
 from consolidator.models.memory_filter import MemoryScope
@@ -54,7 +53,7 @@ from consolidator.service.memory.recall import rank_documents, recall
 from consolidator.settings import Settings
 from consolidator.store.calls import scopes
 from consolidator.store.queries import execute, fetch_all, fetch_value
-from consolidator.testing import ModelServer, ScriptedReply
+from consolidator.testing import ModelServer
 
 RANKS = (5, 10, 20)
 TARGETS = {"by words": {5: 0.60, 10: 0.68, 20: 0.78}, "with vectors": {5: 0.65, 10: 0.73, 20: 0.82}}
@@ -116,27 +115,20 @@ def rank_bm25(texts: Sequence[str], query: str, k1: float = 1.5, b: float = 0.75
     return sorted(range(len(texts)), key=lambda position: (-scores[position], position))
 
 
-async def score_dialogue(
-    server: BenchmarkServer, path: Path, record: Mapping[str, Any], vectors: SmallVectors | None = None
-) -> RecallScores:
+async def score_dialogue(server: BenchmarkServer, path: Path, record: Mapping[str, Any]) -> RecallScores:
     """Import a dialogue, run nights, and ask its questions."""
     scores = RecallScores(questions=parse_questions(record))
-    await _score_evidence(server, path, record, vectors, scores)
+    await _score_evidence(server, path, record, scores)
     await _score_blocks(server, path, record, scores)
     return scores
 
 
-async def _score_evidence(
-    server: BenchmarkServer, path: Path, record: Mapping[str, Any], vectors: SmallVectors | None, scores: RecallScores
-) -> None:
+async def _score_evidence(server: BenchmarkServer, path: Path, record: Mapping[str, Any], scores: RecallScores) -> None:
     """Score the evidence behind the first results, with the annotators' observations as facts."""
     clock = FrozenClock(datetime.now(UTC))
     facts = observed_facts(record)
     async with server.open_database(clock) as database, ModelServer(create_stand_in(record, facts)) as model:
         settings = _night_settings(server, model)
-        if vectors is not None:
-            model.embedding_reply = lambda texts: _embedding_reply(vectors, texts)
-            settings = settings.model_copy(update={"embed_model": "small"})
         await _run_night(database, clock, settings, path)
         async with database.connection() as conn:
             turns = await fetch_all(conn, StoredTurn, _SELECT_TURNS)
@@ -144,7 +136,9 @@ async def _score_evidence(
                 conn, "select count(*) from fact where predicate = %(name)s", {"name": OBSERVED}
             )
         scores.observations = len(facts)
-        searches = {"by words": None} if vectors is None else {"by words": None, "with vectors": settings}
+        searches: dict[str, Settings | None] = {"by words": None}
+        if embedding_name(settings) is not None:
+            searches["with vectors"] = settings
         for question in scores.questions:
             for name, search_settings in searches.items():
                 shares = await _rank_evidence(database, question, turns, search_settings)
@@ -201,28 +195,21 @@ async def _run_night(database: Database, clock: FrozenClock, settings: Settings,
     await JobRunner(database, settings).run_now("consolidation")
 
 
-def _embedding_reply(vectors: SmallVectors, texts: list[str]) -> ScriptedReply:
-    embedded = vectors.embed(texts)
-    data = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(embedded)]
-    return ScriptedReply(body={"object": "list", "data": data, "model": "small"})
-
-
 def evidence_share(question: Question, turns: set[str]) -> float:
     """Return the share of a question's evidence that is among the turns."""
     return len(question.evidence & turns) / len(question.evidence)
 
 
-def measure(folder: Path | None, python: str | None = None) -> Report:
-    """Measure all dialogues of a folder, or synthetic ones; `python` embeds them."""
+def measure(folder: Path | None) -> Report:
+    """Measure all dialogues of a folder, or synthetic ones."""
     report = Report("recall quality", "share of evidence turns behind the first results, and gold words in the block")
-    with tempfile.TemporaryDirectory() as temporary, ExitStack() as stack:
+    with tempfile.TemporaryDirectory() as temporary:
         if folder is None:
             for seed in range(3):
                 Path(temporary, f"synthetic-{seed}.json").write_text(json.dumps(generate_dialogue(seed)))
             report.notes.append("synthetic dialogues: the targets are for real ones")
-        vectors = None if python is None else stack.enter_context(SmallVectors(python))
         paths = [path for path in (folder or Path(temporary)).rglob("*.json") if ".answers" not in path.suffixes]
-        scores = asyncio.run(_score_files(sorted(paths), vectors))
+        scores = asyncio.run(_score_files(sorted(paths)))
     _add_figures(report, scores, with_targets=folder is not None)
     return report
 
@@ -253,19 +240,19 @@ def _mean_of_kind(scores: RecallScores, values: Sequence[float], kind: str) -> f
     return _mean([value for question, value in zip(scores.questions, values, strict=True) if question.kind == kind])
 
 
-async def _score_files(paths: Sequence[Path], vectors: SmallVectors | None) -> RecallScores:
+async def _score_files(paths: Sequence[Path]) -> RecallScores:
     scores = RecallScores()
     async with open_server() as server:
         for path in paths:
             content = json.loads(await asyncio.to_thread(path.read_text, "utf-8"))
             if isinstance(content, dict):
-                scores.add(await score_dialogue(server, path, content, vectors))
+                scores.add(await score_dialogue(server, path, content))
                 continue
             for number, record in enumerate(content):
                 with tempfile.TemporaryDirectory() as folder:
                     single = Path(folder) / f"{path.stem}-{number}.json"
                     single.write_text(json.dumps(record))
-                    scores.add(await score_dialogue(server, single, record, vectors))
+                    scores.add(await score_dialogue(server, single, record))
     return scores
 
 
@@ -273,9 +260,8 @@ def main() -> None:
     """Parse the command line and print the report."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quality.recall", description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, help="dialogues in the LoCoMo format")
-    parser.add_argument("--vectors", metavar="PYTHON", help="a Python that can run small_vectors.py")
     arguments = parser.parse_args()
-    report = measure(arguments.folder, arguments.vectors)
+    report = measure(arguments.folder)
     print(report.format_table())
     print(json.dumps(report.to_json()))
 

@@ -110,7 +110,7 @@ class MemoryTools:
 
         Call it before work that an earlier session may have decided or done: conventions, decisions, names, how
         something was done here. Not for what the files at hand say, for general knowledge, or for an error that just
-        came (lookup_error). "nothing known" is an answer: do not ask again in other words more than once.
+        came (lookup_error). Where nothing matches, other words may.
         """
         scope = MemoryScope(agent, await self._find_project(project, everywhere), peer)
         answer = await recall(

@@ -1,4 +1,4 @@
-"""Embeds documents and queries for recall, where an embedding model is configured.
+"""Embeds documents and queries for recall, where a model is configured or a table of words is installed.
 
 A document without a vector of the configured model is still to be embedded: an interrupted job resumes from there, and
 another model embeds every document again.
@@ -17,6 +17,7 @@ from consolidator.database import Database
 from consolidator.errors import ModelError, ModelRefused, ModelTruncated
 from consolidator.jobs.engine import hold_model_rate
 from consolidator.jobs.model.calls import ModelCalls
+from consolidator.llm import static_vectors
 from consolidator.llm.client import create_client
 from consolidator.settings import Settings
 from consolidator.store.nights import runs
@@ -39,11 +40,12 @@ async def embed_missing(
     run_id: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> str | None:
-    """Embed the documents that have no vector; return a line for the run's report, None where no model is configured.
+    """Embed the documents that have no vector; return a line for the run's report, None where nothing makes vectors.
 
     The calls count for the run and stop at its caps; `progress` receives the number of vectors made so far.
     """
-    if settings.embed_model is None:
+    model = static_vectors.embedding_name(settings)
+    if model is None:
         return None
     async with database.connection() as conn:
         if await vectors.ensure_pgvector(conn) is None:
@@ -53,9 +55,7 @@ async def embed_missing(
             return "left to another replica, which is making them"
         try:
             async with hold_model_rate(database, settings):
-                return await _embed_documents(
-                    database, settings, settings.embed_model, stop, run_id=run_id, progress=progress
-                )
+                return await _embed_documents(database, settings, model, stop, run_id=run_id, progress=progress)
         finally:
             await runs.unlock_job(locked, "embed")
 
@@ -107,6 +107,8 @@ async def _embed_texts(calls: ModelCalls, model: str, texts: list[str]) -> list[
 
     The empty vector is stored and near to nothing, so that no later night asks again.
     """
+    if model == static_vectors.NAME:
+        return await asyncio.to_thread(static_vectors.embed, texts)
     try:
         return await calls.embed(model, texts)
     except (ModelRefused, ModelTruncated) as error:
@@ -119,13 +121,16 @@ async def _embed_texts(calls: ModelCalls, model: str, texts: list[str]) -> list[
 
 
 async def embed_query(settings: Settings | None, query: str) -> list[float] | None:
-    """Return a query's vector; None where no model is configured or it does not answer in time."""
-    if settings is None or settings.embed_model is None:
+    """Return a query's vector; None where nothing makes vectors, or the model does not answer in time."""
+    model = None if settings is None else static_vectors.embedding_name(settings)
+    if settings is None or model is None:
         return None
+    if model == static_vectors.NAME:
+        return static_vectors.embed([query[:MAX_TEXT_LENGTH]])[0] or None
     client = create_client(settings)
     try:
         async with asyncio.timeout(QUERY_TIMEOUT):
-            return (await client.embed(settings.embed_model, [query[:MAX_TEXT_LENGTH]])).vectors[0]
+            return (await client.embed(model, [query[:MAX_TEXT_LENGTH]])).vectors[0]
     except (ModelError, TimeoutError) as error:
         log.warning("recall by words alone: %s", error or f"no vector within {QUERY_TIMEOUT} s")
         return None

@@ -18,6 +18,7 @@ from consolidator.errors import Interrupted
 from consolidator.jobs.indexing.embeddings import embed_missing
 from consolidator.jobs.indexing.indexer import restore_facts, restore_turns
 from consolidator.jobs.ledger import Ledger, Unit, manual_run, no_events_left, record_progress
+from consolidator.llm.static_vectors import WORDS_ONLY
 from consolidator.memory.text.words import INDEX_VERSION
 from consolidator.models.run import RunRow
 from consolidator.settings import Settings
@@ -48,7 +49,7 @@ async def rebuild_outdated(
             return None
         try:
             log.info("the index was made by another version: rebuilding it")
-            by_words = settings.model_copy(update={"embed_model": None})
+            by_words = settings.model_copy(update={"embed_model": WORDS_ONLY})
             return await Reindexing(database, by_words, False, stop, progress=progress).run()
         finally:
             await runs.unlock_job(locked, JOB)

@@ -18,6 +18,7 @@ from consolidator.database import Connection
 from consolidator.errors import ModelError
 from consolidator.jobs.indexing.embeddings import BATCH_SIZE, MAX_TEXT_LENGTH
 from consolidator.jobs.model.calls import ModelCalls
+from consolidator.llm.static_vectors import WORDS_ONLY
 from consolidator.memory.facts.candidates import Candidate
 from consolidator.memory.facts.decisions import ExistingFact, own_fact_id
 from consolidator.memory.facts.reconcile import scope_of
@@ -132,7 +133,7 @@ class CandidateVectors:
     async def find_similarities(self, candidates: Sequence[Candidate]) -> Similarities:
         """Return the facts near to each of an agent's candidates: stored ones, and those that other candidates make."""
         model = self.calls.settings.embed_model
-        if model is None or self.has_failed or not candidates:
+        if model is None or model == WORDS_ONLY or self.has_failed or not candidates:
             return {}
         try:
             embedded = await self._embed(model, candidates)

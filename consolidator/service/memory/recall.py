@@ -10,10 +10,19 @@ import numpy as np
 
 from consolidator.database import Connection, Database
 from consolidator.jobs.indexing.embeddings import embed_query
+from consolidator.llm import static_vectors
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.harm_in_text import mask_commands
 from consolidator.memory.recall import ranking
-from consolidator.memory.recall.block import RecallItem, fact_item, quoted_item, render_block, reworded
+from consolidator.memory.recall.block import (
+    NOTE,
+    NOTE_WITHOUT_MATCH,
+    RecallItem,
+    fact_item,
+    quoted_item,
+    render_block,
+    reworded,
+)
 from consolidator.memory.recall.documents import Channel, RecalledFact, RecalledTurn
 from consolidator.memory.recall.fusion import find_hidden_events, fuse_channels, scale_to_best, scale_to_range
 from consolidator.memory.recall.postings import FACT, TURN
@@ -45,8 +54,11 @@ WORDS_WEIGHT, NEIGHBOURHOOD_WEIGHT, FACT_WEIGHT, VECTOR_WEIGHT = 1.0, 2.0, 0.5, 
 MAX_SOLUTION_QUERY_LENGTH = 1000  # characters of a query that the search for solutions reads
 MAX_LEADING_ITEMS = 2  # solutions that a block begins with, and as many procedures
 MAX_FEW_FACTS = 12  # of a project, which are told rather than nothing
+MAX_NEAREST_FACTS = 5  # of many, where there are vectors
 DOCUMENTS_FIRST = 3  # of an answer, before procedures and fixes that worked once
 MIN_COSINE = 0.5  # of the nearest document: what is said in other words may be an answer, too
+STATIC_WEIGHT, STATIC_MIN_COSINE = 0.5, 0.6  # of vectors of a table of words, which are near to each other by topic
+FACT_VECTORS = "vectors of a fact"  # the name of a channel
 NOTHING_KNOWN = "nothing known"
 
 
@@ -103,7 +115,7 @@ async def recall(
     For a peer, only what comes from that person's own sessions, and what enough people share; for a viewer of one
     project, only what rests on that project's sessions alone; without either, everything.
 
-    Searches by words, and also by vectors if `settings` name an embedding model.
+    Searches by words, and also by vectors if `settings` name an embedding model or `consolidator[vectors]` is there.
     """
     answer = await answer_query(
         database,
@@ -140,8 +152,9 @@ async def answer_query(
         scope = await narrow_scope(conn, viewer, scope)
     ranked = await _rank_documents(database, query, scope, limit=limit, settings=settings)
     relevant = drop_narration(ranked.question, ranked.items) if ranked.has_answer else []
+    has_match = bool(relevant)
     if not relevant and is_asked and scope.project:
-        relevant = await _list_few_facts(database, scope)
+        relevant = await _list_few_facts(database, scope) or _nearest_facts(ranked)
     documents = await _without_hostile_commands(database, relevant[:limit])
     solutions = await _find_solutions(database, query, scope, viewer)
     is_error, is_question = looks_like_error(query), looks_like_question(query)
@@ -151,7 +164,7 @@ async def answer_query(
     hints += await _find_procedures(database, query, scope)
     first = DOCUMENTS_FIRST if is_question else 0  # what was said answers a question, how it was done a request
     wanted = [*leading, *documents[:first], *hints, *documents[first:]][:limit]
-    text, items = render_block(wanted, token_budget)
+    text, items = render_block(wanted, token_budget, NOTE if has_match or leading or hints else NOTE_WITHOUT_MATCH)
     shown = {item.citation for item in items}
     return Answer(text, items, [item for item in wanted if item.citation not in shown], ranked)
 
@@ -166,6 +179,13 @@ async def _list_few_facts(database: Database, scope: MemoryScope) -> list[Recall
         return []
     rows = [row for row in rows if row.id in seen]
     return [listed_fact_item(row) for row in rows]
+
+
+def _nearest_facts(ranked: Ranked) -> list[RecallItem]:
+    """Return the facts whose vectors are nearest to a question, whatever their words."""
+    scores = next((channel.scores for channel in ranked.channels if channel.name == FACT_VECTORS), {})
+    nearest = sorted((fact for fact in ranked.facts if fact.number in scores), key=lambda fact: -scores[fact.number])
+    return [fact_item(fact, scores[fact.number]) for fact in nearest[:MAX_NEAREST_FACTS]]
 
 
 def listed_fact_item(row: FactRow) -> RecallItem:
@@ -252,6 +272,7 @@ async def rank_documents(
 async def _rank_documents(
     database: Database, query: str, scope: MemoryScope, *, limit: int, settings: Settings | None
 ) -> Ranked:
+    model = None if settings is None else static_vectors.embedding_name(settings)
     vector = await embed_query(settings, query)
     words = query_words(query)[:MAX_QUERY_WORDS]
     async with database.connection() as conn:
@@ -259,12 +280,13 @@ async def _rank_documents(
         if not sums.scopes:
             return Ranked([], has_answer=False)
         channels, counts = await _search_words(conn, words, sums)
-        if vector is not None and settings is not None and settings.embed_model is not None:
-            channels += await search_vectors(conn, settings.embed_model, vector, sums)
+        if vector is not None and model is not None:
+            channels += await search_vectors(conn, model, vector, sums)
         turns, facts = await load_documents(conn, channels, scope.peer, scope.project if scope.project_alone else None)
     items = fuse_channels(turns, facts, channels, limit=limit, query_words=words)
     weighed = PromptWords.weigh(subject_words(words), counts, max(sums.turns + sums.facts, MIN_DOCUMENTS))
-    is_near = any(channel.cosine >= MIN_COSINE for channel in channels)
+    least = STATIC_MIN_COSINE if model == static_vectors.NAME else MIN_COSINE
+    is_near = any(channel.cosine >= least for channel in channels)
     return Ranked(items, is_near or has_answer(weighed, items), turns, facts, channels, weighed, words)
 
 
@@ -316,13 +338,14 @@ async def search_vectors(
             nearest |= await vectors.find_nearest(
                 conn, [kind], model, vector, scopes, exact=exact, limit=CANDIDATES_PER_CHANNEL
             )
-    weights = {TURN: VECTOR_WEIGHT, FACT: VECTOR_WEIGHT * FACT_WEIGHT}
+    weight = STATIC_WEIGHT if model == static_vectors.NAME else VECTOR_WEIGHT
+    weights = {TURN: weight, FACT: weight * FACT_WEIGHT}
     return [
         Channel(
             kind,
             scale_to_range(*zip(*found, strict=True)),
             weights[kind],
-            "vectors of a fact" if kind == FACT else "vectors",
+            FACT_VECTORS if kind == FACT else "vectors",
             cosine=max(cosine for _, cosine in found),
         )
         for kind, found in nearest.items()

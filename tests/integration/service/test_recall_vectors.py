@@ -16,8 +16,10 @@ from consolidator.jobs.indexing import embeddings
 from consolidator.jobs.indexing.embeddings import embed_missing
 from consolidator.jobs.model import calls
 from consolidator.jobs.model.calls import ModelCalls
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory.recall import recall
+from consolidator.service.memory.remember import remember
 from consolidator.settings import Settings
 from consolidator.store.search import vectors
 from consolidator.testing import ModelServer, ScriptedReply
@@ -295,3 +297,35 @@ async def test_two_replicas_do_not_pay_for_the_same_vectors(
         assert "another replica" in str(await second)
     assert sum(map(len, server.embedded_texts)) == 3
     assert await embed_missing(database, vectored) == "0 made"
+
+
+@pytest.mark.usefixtures("pgvector")
+async def test_without_a_model_a_table_of_words_finds_what_is_said_in_other_words(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    scope = MemoryScope(project="shop")
+    for number in range(13):
+        await remember(database, f"we name the colour {number} of the page {number * 31}", scope)
+    await remember(database, "always use pnpm, never npm", scope)
+    by_table, question = settings.model_copy(update={"embed_model": None}), "Which package manager is right?"
+    report = await run_next_night(database, clock, by_table)
+    assert report["vectors"] != "0 made"
+    assert (await recall(database, question, scope, settings=settings)).items == []
+    assert (await recall(database, question, scope, settings=by_table, is_asked=False)).items == []
+    result = await recall(database, question, scope, settings=by_table)
+    assert "pnpm" in result.items[0].line
+    assert len(result.items) == 5
+    assert "Nothing matches the question" in result.block
+
+
+@pytest.mark.usefixtures("pgvector")
+async def test_of_a_model_and_the_table_of_words_the_model_makes_the_vectors(
+    database: Database, clock: FrozenClock, settings: Settings, vectored: Settings
+) -> None:
+    await log_texts(database, *TEXTS)
+    await run_next_night(database, clock, settings.model_copy(update={"embed_model": None}))
+    assert await query_rows(database, "select distinct model, cardinality(vector) as size from embedding") == [
+        {"model": "wordllama-256", "size": 256}
+    ]
+    assert await embed_missing(database, vectored) == "3 made"
+    assert await embed_missing(database, settings) is None
