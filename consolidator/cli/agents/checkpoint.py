@@ -11,7 +11,7 @@ from consolidator.cli.agents.session_options import At, ChildOptions
 from consolidator.cli.agents.tool_file import ToolOptions
 from consolidator.cli.common import SessionName, parse_pairs, parse_span, run, run_in
 from consolidator.cli.options import require_at_most_one
-from consolidator.cli.output import AsJson, Limit, emit, pluralize, print_line, shorten, table
+from consolidator.cli.output import Limit, emit, pluralize, print_line, shorten, table
 from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.session import SessionRow
 from consolidator.runtime.lineage.checkpoints import FOR_EVER
@@ -62,21 +62,20 @@ def checkpoint_command(
         bool, typer.Option("--delete", help="Delete a checkpoint; sessions that were restored from it stay.")
     ] = False,
     limit: Limit = 50,
-    as_json: AsJson = False,
 ) -> None:
     """Set a checkpoint in a session, to go on from with `session restore`; or list or delete checkpoints."""
     require_at_most_one(list_=list_, delete=delete)
     if delete:
         run(lambda database, _: delete_checkpoint(database, session))
         line = f"deleted checkpoint {session}; the session and what was restored from it stay"
-        emit({"deleted": session}, line, as_json=as_json)
+        emit({"deleted": session}, line)
     elif list_:
         rows = run_in(session, lambda database, _, name: list_checkpoints(database, name, limit=limit))
-        emit(rows, _TABLE, as_json=as_json, encode=lambda rows: [_describe(row) for row in rows])
+        emit(rows, _TABLE, encode=lambda rows: [_describe(row) for row in rows])
     else:
         values = options.values()
         row = run_in(session, lambda database, _, name: create_checkpoint(database, name, label=label, **values))
-        emit(row, _print_checkpoint, as_json=as_json, encode=_describe)
+        emit(row, _print_checkpoint, encode=_describe)
 
 
 def restore_command(
@@ -85,7 +84,6 @@ def restore_command(
     child: ChildOptions,
     driver: ToolOptions,
     current: Current = False,
-    as_json: AsJson = False,
 ) -> None:
     """Create a session that goes on from a checkpoint. The old session is untouched.
 
@@ -99,7 +97,7 @@ def restore_command(
             driver_tools=await driver.list_names(),
         )  # fmt: skip
 
-    emit(run(restore), _print_child, as_json=as_json)
+    emit(run(restore), _print_child)
 
 
 def fork_command(
@@ -109,7 +107,6 @@ def fork_command(
     child: ChildOptions,
     driver: ToolOptions,
     current: Current = False,
-    as_json: AsJson = False,
 ) -> None:
     """Create a session that reads another one's log up to an event as its own past. The other one is untouched.
 
@@ -123,7 +120,7 @@ def fork_command(
             driver_tools=await driver.list_names(),
         )  # fmt: skip
 
-    emit(run_in(session, fork), _print_child, as_json=as_json)
+    emit(run_in(session, fork), _print_child)
 
 
 def _print_child(child: SessionRow) -> None:

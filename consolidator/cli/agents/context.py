@@ -11,7 +11,7 @@ import typer
 from consolidator.cli.agents.session_options import Budget, Strategy
 from consolidator.cli.agents.tool_file import load_tools
 from consolidator.cli.common import SessionName, run
-from consolidator.cli.output import AsJson, emit, print_line, print_table, sanitize, shorten, table
+from consolidator.cli.output import emit, print_line, print_table, sanitize, shorten, table
 from consolidator.errors import UsageError
 from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
@@ -54,7 +54,6 @@ def context_command(
     *,
     options: ContextOptions,
     full: Annotated[bool, typer.Option(help="Print texts in full.")] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Show what the model would see of a session now, with the tokens of each part.
 
@@ -65,7 +64,6 @@ def context_command(
     emit(
         context,
         lambda context: _print_context(context, row, full=full),
-        as_json=as_json,
         encode=lambda context: {**_describe(context), "compactions": row.compactions},
     )
 
@@ -120,17 +118,16 @@ def compact_command(
     budget: Budget = None,
     by_model: Annotated[bool, typer.Option("--model/--no-model", help="Have a model write the summary.")] = True,
     history: Annotated[bool, typer.Option("--history", help="List the session's compactions instead.")] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Summarize the older part of a session, so that its contexts get shorter. The log keeps all of it."""
     if history:
         events = run(lambda database, _: list_compactions(database, session))
-        emit([_describe_event(event) for event in events], _COMPACTIONS, as_json=as_json)
+        emit([_describe_event(event) for event in events], _COMPACTIONS)
         return
     compaction = run(
         lambda database, settings: compact_session(database, settings, session, budget=budget, by_model=by_model)
     )
-    emit(compaction, _render_compaction, as_json=as_json, encode=_describe_compaction)
+    emit(compaction, _render_compaction, encode=_describe_compaction)
 
 
 def _render_compaction(compaction: Compaction | None) -> str:

@@ -10,7 +10,7 @@ import typer
 
 from consolidator.cli.common import SessionName, parse_path, run
 from consolidator.cli.options import OwnerOptions, spread
-from consolidator.cli.output import AsJson, Limit, emit, owner_name, pluralize, print_line, short_id, shorten, table
+from consolidator.cli.output import Limit, emit, owner_name, pluralize, print_line, short_id, shorten, table
 from consolidator.cli.query_group import QueryGroup
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import ProcedureFilter
@@ -45,7 +45,6 @@ def procedures_command(
     owner: OwnerOptions,
     everything: EverythingOption = False,
     limit: Limit = 20,
-    as_json: AsJson = False,
 ) -> None:
     """List the procedures worth knowing, the best first (`explain ID` shows steps and evidence).
 
@@ -58,7 +57,7 @@ def procedures_command(
             database, ProcedureFilter(**owner.values(), query=query, include_unworthy=everything, limit=limit)
         )
     )
-    emit(procedures, _TABLE, as_json=as_json)
+    emit(procedures, _TABLE)
 
 
 def _success_rate(procedure: ProcedureRow) -> str:
@@ -110,8 +109,8 @@ _NEXT = table(
 )
 
 
-def next_command(session: SessionName, limit: Limit = 5, as_json: AsJson = False) -> None:
+def next_command(session: SessionName, limit: Limit = 5) -> None:
     """Show what usually follows in a session: the next call, its arguments filled in, with confidence."""
     suggestions = run(lambda database, _: suggest_next_calls(database, session, limit=limit))
     show = _NEXT if suggestions else "no prediction: too few sessions contain this sequence"
-    emit(suggestions, show, as_json=as_json)
+    emit(suggestions, show)

@@ -10,7 +10,7 @@ import typer
 from consolidator.cli.commands import SEARCH
 from consolidator.cli.common import run
 from consolidator.cli.options import OwnerOptions
-from consolidator.cli.output import AsJson, Limit, emit, owner_name, pluralize, short_id, table
+from consolidator.cli.output import Limit, emit, owner_name, pluralize, short_id, table
 from consolidator.models.memory_filter import SolutionFilter
 from consolidator.models.solution import SolutionRow
 from consolidator.service.database import Database
@@ -50,7 +50,6 @@ def solutions_command(
     unsolved_too: Annotated[bool, typer.Option("--all", help="Also errors without a known solution.")] = False,
     owner: OwnerOptions,
     limit: Limit = 20,
-    as_json: AsJson = False,
 ) -> None:
     """List errors and what resolved them; confirmed ones (in two sessions, and mostly when tried) first."""
     filters = SolutionFilter(**owner.values(), include_unsolved=unsolved_too, limit=limit)
@@ -65,7 +64,7 @@ def solutions_command(
 
     solutions = run(load)
     is_unknown = failure.error is not None and not solutions
-    emit(solutions, "nothing known about this error" if is_unknown else _TABLE, as_json=as_json)
+    emit(solutions, "nothing known about this error" if is_unknown else _TABLE)
 
 
 def _line(solution: SolutionRow) -> str:

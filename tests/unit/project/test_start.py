@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from consolidator.errors import UsageError
 from tests.support import PATIENCE
 
 SLOW = ("openai", "mcp", "alembic", "genai_prices")
@@ -91,6 +92,18 @@ def test_a_former_name_is_the_command_that_it_became() -> None:
         "": "",
     }
     assert {words: " ".join(expand_aliases(words.split())) for words in former} == former
+
+
+def test_json_may_stand_anywhere_before_words_that_are_data_and_no_dialogue_takes_it() -> None:
+    from consolidator.cli.lazy_group import take_json
+    from consolidator.cli.streams import is_json
+
+    assert take_json(["--json", "call", "deny", "c1"]) == ["call", "deny", "c1"]
+    assert is_json()
+    assert take_json(["remember", "--", "--json"]) == ["remember", "--", "--json"]
+    assert not is_json()
+    with pytest.raises(UsageError, match="chat"):
+        take_json(["chat", "--json"])
 
 
 def test_a_file_of_tools_needs_no_database() -> None:
