@@ -116,11 +116,17 @@ def expand_aliases(args: list[str]) -> list[str]:
         if (command := ALIASES.get(" ".join(args[:count]))) is not None:
             args = [*command.split(), *args[count:]]
             break
-    options = OPTION_ALIASES.get(" ".join(args[:2]), {})
-    names = ((argument, *argument.partition("=")) for argument in args)
-    return [
-        options.get(name, name) + equals + value if name in options else whole for whole, name, equals, value in names
-    ]
+    options = OPTION_ALIASES[""] | OPTION_ALIASES.get(" ".join(args[:2]), {})
+    expanded, rest = [], iter(args)
+    for argument in rest:
+        name, equals, value = argument.partition("=")
+        if name not in options:
+            expanded.append(argument)
+            continue
+        option, _, beginning = options[name].partition(" ")
+        value = value if equals else next(rest, "")
+        expanded += [option, beginning + value]
+    return expanded
 
 
 def describe_unknown_command(

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from consolidator.cli.agents.session_options import AddPrompt, MaxCost, Model, Strategy
-from consolidator.cli.agents.tool_file import ToolFiles, open_tools
+from consolidator.cli.agents.tool_file import ToolOptions
 from consolidator.cli.common import parse_path, run
 from consolidator.cli.output import emit, format_usd, pluralize, print_line, print_table, shorten
 from consolidator.errors import NotFound
@@ -56,7 +56,7 @@ def rerun_command(
         int | None, typer.Option("--from", help="The person's message (seq) to begin with; by default its own first.")
     ] = None,
     options: RerunOptions,
-    tools: ToolFiles = [],  # noqa: B006 - typer copies it
+    driver: ToolOptions,
     live_tools: Annotated[
         bool, typer.Option("--live-tools", help="Run tools without side effects where the recording has no answer.")
     ] = False,
@@ -68,10 +68,10 @@ def rerun_command(
     overrides = options.to_overrides()
 
     async def rerun(database: Database, settings: Settings) -> Rerun:
-        async with open_tools(tools) as opened:
+        async with driver.open() as tools:
             return await rerun_session(
-                database, settings, source, from_seq=from_seq, overrides=overrides, tools=opened if tools else None,
-                live_tools=live_tools,
+                database, settings, source, from_seq=from_seq, overrides=overrides,
+                tools=tools if driver.tools else None, live_tools=live_tools,
             )  # fmt: skip
 
     emit(run(rerun), _print_rerun)

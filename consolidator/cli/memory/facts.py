@@ -18,7 +18,6 @@ from consolidator.models.fact import UNKNOWN_START, FactRow
 from consolidator.models.memory_filter import FactFilter, MemoryFilter
 from consolidator.service.memory.facts import (
     correct_fact,
-    forget_fact,
     list_facts,
     list_quarantined,
     list_rejected,
@@ -105,13 +104,6 @@ def _print_flagged(facts: Sequence[FactRow]) -> None:
     _FACTS.print(facts)
     for fact in facts:
         print_line(f"{short_id(fact.id)}: {fact.flagged}", style="dim")
-
-
-@facts_app.command("forget")
-def forget_command(fact_id: FactId) -> None:
-    """Stop believing a fact, and what says the same later. Its history stays (`explain ID`, `facts --all`)."""
-    fact = run(lambda database, _: forget_fact(database, fact_id))
-    emit(fact, f"no longer believed: {fact.sentence}")
 
 
 @facts_app.command("correct")

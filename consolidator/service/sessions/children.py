@@ -38,7 +38,7 @@ def check_tools(driver_tools: Collection[str] | None, session: SessionRow, overr
     if missing:
         raise UsageError(
             f"session {session.id} was opened without the tools {', '.join(missing)}: name others, or say where they "
-            "are (--tools, --mcp-config, --mcp, --builtin)"
+            "are (--tools)"
         )
 
 
