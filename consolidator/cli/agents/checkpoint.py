@@ -17,6 +17,7 @@ from consolidator.errors import NotFound
 from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.session import SessionRow
 from consolidator.runtime.lineage.checkpoints import FOR_EVER
+from consolidator.runtime.lineage.children import ChildRequest
 from consolidator.service.database import Database
 from consolidator.service.sessions.access import find_session_id
 from consolidator.service.sessions.children import (
@@ -97,15 +98,17 @@ def fork_command(
     overrides = child.to_overrides()
 
     async def fork(database: Database, settings: Settings) -> SessionRow:
-        options: dict[str, Any] = {"overrides": overrides, "is_current": current}
-        options["driver_tools"] = await driver.list_names()
+        tools = await driver.list_names()
         try:
             session_id = await find_session_id(database, session)
         except NotFound:
             with suppress(NotFound):
-                return await restore_checkpoint(database, settings, session, **options)
+                return await restore_checkpoint(
+                    database, settings, session, overrides=overrides, is_current=current, driver_tools=tools
+                )
             raise
-        return await fork_session(database, settings, session_id, at=at, **options)
+        request = ChildRequest(kind="fork", at=at, overrides=overrides, is_current=current)
+        return await fork_session(database, settings, session_id, request, driver_tools=tools)
 
     emit(run(fork), _print_child)
 
