@@ -23,7 +23,7 @@ from benchmarks.harness.server import BenchmarkServer
 from benchmarks.runtime.agent_turns import measure_agent
 from benchmarks.speed.append import CREATE_PLAIN_TABLE, appender, inserter
 from consolidator.clock import FrozenClock
-from consolidator.context.build import build_context
+from consolidator.context.build import ContextRequest, build_context
 from consolidator.database import Database, partitions
 from consolidator.store.log import events
 from consolidator.store.sessions import sessions
@@ -186,7 +186,7 @@ def _context_builder(database: Database, session_id: str) -> TimedAction:
     async def build() -> float:
         started = time.perf_counter()
         async with database.connection() as conn:
-            context = await build_context(conn, session_id, strategy="window", last=WINDOW)
+            context = await build_context(conn, session_id, ContextRequest("window", last=WINDOW))
         seconds = time.perf_counter() - started
         assert context.messages
         return seconds

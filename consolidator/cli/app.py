@@ -22,8 +22,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="`consolidator COMMAND --help` explains a command. Settings are CONSOLIDATOR_* variables "
-    "(docs/settings.md).\n\n"
+    epilog="`consolidator COMMAND --help` explains a command; `--json` has it print JSON. Settings are CONSOLIDATOR_* "
+    "variables (docs/settings.md).\n\n"
     "Exit codes: 0 done, 1 a bug, 2 usage, 3 not found, 4 database, 5 append refused, 6 import refused, 7 a run left "
     "dead letters, 8 a model failed, 130 interrupted.",
 )

@@ -44,7 +44,7 @@ _PANELS: dict[str, dict[str, tuple[str | _Noun, str]]] = {
         "forget": ("memory.remember:forget_command", "stop believing a fact"),
         "rules": ("memory.rules:rules_app", "what people ask for again and again: accept or dismiss it"),
         "facts": ("memory.facts:facts_app", "what users stated or a model read; correct or forget it"),
-        "procedures": ("memory.procedures:procedures_app", "what agents do again and again; export it as skills"),
+        "procedures": ("memory.procedures:procedures_command", "what agents do again and again; export it as skills"),
         "solutions": ("memory.solutions:solutions_command", "errors and what resolved them"),
         "commands": ("memory.lessons:commands_command", "how commands are run here, and which never work"),
         "friction": ("memory.lessons:friction_command", "what keeps failing, and what then works"),
@@ -101,9 +101,8 @@ _PANELS: dict[str, dict[str, tuple[str | _Noun, str]]] = {
                 "notes": ("agents.work:notes_command", "show or change a session's scratchpad"),
                 "context": ("agents.context:context_command", "what the model would see of a session now"),
                 "compact": ("agents.context:compact_command", "summarize the older part of a session"),
-                "fork": ("agents.checkpoint:fork_command", "go on from an event of a session in another one"),
+                "fork": ("agents.checkpoint:fork_command", "go on from an event or a checkpoint in another session"),
                 "checkpoint": ("agents.checkpoint:checkpoint_command", "label a point of a session, to go on from"),
-                "restore": ("agents.checkpoint:restore_command", "go on from a checkpoint in another session"),
                 "branch": ("agents.branch:branch_command", "try something beside a session, such as a steer"),
                 "spawn": ("agents.spawn:spawn_command", "give a task to a sub-agent of a session"),
                 "rerun": ("agents.rerun:rerun_command", "run a recorded session again, and compare"),
@@ -142,8 +141,7 @@ COMMANDS = {name: _entry(panel, *entry) for panel, entries in _PANELS.items() fo
 # The commands of each noun, and of the groups that list by themselves; those with `search` take a query, too.
 SUBCOMMANDS: dict[str, tuple[str, ...]] = {
     **{name: tuple(entry.commands) for name, entry in COMMANDS.items() if entry.commands},
-    "facts": ("forget", "correct", "undo", "review", SEARCH),
-    "procedures": ("export", SEARCH),
+    "facts": ("correct", "undo", "review", SEARCH),
     "rules": ("accept", "dismiss", "write"),
 }
 # Names of former releases, and what they stand for.
@@ -152,21 +150,26 @@ ALIASES = {
     "branch commit": "session branch --commit", "branch create": "session branch",
     "branch discard": "session branch --discard", "branch list": "session branch --list",
     "checkpoint create": "session checkpoint", "checkpoint delete": "session checkpoint --delete",
-    "checkpoint list": "session checkpoint --list", "checkpoint restore": "session restore",
-    "compact": "session compact", "compare": "session diff", "config show": "config",
-    "context": "session context", "db roles": "db upgrade --roles", "db seals": "db info --seals",
-    "deny": "call deny", "diff": "session diff", "events": "session events", "follow-up": "session say --later",
-    "fork": "session fork", "hydrate": "session show --part whole", "replay": "session replay",
+    "checkpoint list": "session checkpoint --list", "checkpoint restore": "session fork",
+    "compact": "session compact", "compare": "session diff", "config show": "config", "context": "session context",
+    "db roles": "db upgrade --roles", "db seals": "db info --seals", "deny": "call deny", "diff": "session diff",
+    "events": "session events", "facts forget": "forget", "follow-up": "session say --later", "fork": "session fork",
+    "hydrate": "session show --part whole", "procedures export": "procedures --export", "replay": "session replay",
     "rerun": "session rerun", "resolve": "call resolve", "restore": "db restore",
     "revisions discard": "revisions --discard", "revisions promote": "revisions --promote",
     "revisions restore": "revisions --restore", "revisions show": "revisions", "runs show": "runs",
-    "scratchpad": "session notes", "sessions": "session list", "spawn": "session spawn",
-    "state": "session show --part state", "steer": "session say", "stop": "session stop",
-    "summary": "session show --part summary", "task finish": "session task --finish",
-    "task list": "session task", "task start": "session task", "tokenizer fetch": "tokenizer",
-    "wake": "session wake",
+    "scratchpad": "session notes", "session restore": "session fork", "sessions": "session list",
+    "spawn": "session spawn", "state": "session show --part state", "steer": "session say", "stop": "session stop",
+    "summary": "session show --part summary", "task finish": "session task --finish", "task list": "session task",
+    "task start": "session task", "tokenizer fetch": "tokenizer", "wake": "session wake",
 }  # fmt: skip
-OPTION_ALIASES = {"session create": {"--ttl": "--session-ttl"}, "session spawn": {"--only": "--tool"}}
+# Options of former releases, of all commands and of one: the option that each became, and what begins its value.
+OPTION_ALIASES = {
+    "": {"--builtin": "--tools", "--mcp": "--tools mcp:", "--mcp-config": "--tools"},
+    "session create": {"--ttl": "--session-ttl"}, "session spawn": {"--only": "--tool"},
+}  # fmt: skip
+# What runs until it is ended, or prints a format or a dialogue of its own.
+WITHOUT_JSON = frozenset({"chat", "export", "install", "mcp", "serve", "uninstall"})
 # What people type who come from other programs.
 SYNONYMS = {
     "ask": "recall", "search": "recall", "query": "recall", "list": "session list", "ls": "session list",

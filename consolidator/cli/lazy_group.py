@@ -15,7 +15,17 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from consolidator.cli.commands import ALIASES, COMMANDS, OPTION_ALIASES, SEARCH, SUBCOMMANDS, SYNONYMS, CommandEntry
+from consolidator.cli.commands import (
+    ALIASES,
+    COMMANDS,
+    OPTION_ALIASES,
+    SEARCH,
+    SUBCOMMANDS,
+    SYNONYMS,
+    WITHOUT_JSON,
+    CommandEntry,
+)
+from consolidator.cli.streams import is_json, set_json
 from consolidator.errors import UsageError
 
 REMEMBER = 'consolidator remember "what holds"'
@@ -43,7 +53,7 @@ class LazyGroup(TyperGroup):
         """Parse what stands before the command; raise UsageError with the nearest names if there is no such command."""
         is_root = self.entries is COMMANDS
         if is_root:
-            args = expand_aliases(args)
+            args = expand_aliases(take_json(args))
         word = next((argument for argument in args if not argument.startswith("-")), None)
         is_eager = any(argument in ("--version", "--help", "-h") for argument in args[:1])
         if word is not None and word not in self.entries and not is_eager and not ctx.resilient_parsing:
@@ -82,11 +92,22 @@ def load_command(name: str, entry: CommandEntry) -> Any:
     module, _, attribute = entry.target.partition(":")
     command = getattr(import_module(f"consolidator.cli.{module}"), attribute)
     app = typer.Typer(rich_markup_mode="rich", callback=lambda: None)
+    epilog = None if name in WITHOUT_JSON else "`--json` prints JSON for programs, nothing else."
     if isinstance(command, typer.Typer):
-        app.add_typer(command, name=name)
+        app.add_typer(command, name=name, epilog=epilog)
     else:
-        app.command(name)(spread(command))
+        app.command(name, epilog=epilog)(spread(command))
     return get_group(app).commands[name]
+
+
+def take_json(args: list[str]) -> list[str]:
+    """Take the option --json, which every command has, from the arguments. Raises UsageError where it has no sense."""
+    end = args.index("--") if "--" in args else len(args)
+    options = [argument for argument in args[:end] if argument != "--json"]
+    set_json(len(options) < end)
+    if is_json() and options and options[0] in WITHOUT_JSON:
+        raise UsageError(f"`consolidator {options[0]}` prints no JSON: it has no option --json")
+    return options + args[end:]
 
 
 def expand_aliases(args: list[str]) -> list[str]:
@@ -95,11 +116,17 @@ def expand_aliases(args: list[str]) -> list[str]:
         if (command := ALIASES.get(" ".join(args[:count]))) is not None:
             args = [*command.split(), *args[count:]]
             break
-    options = OPTION_ALIASES.get(" ".join(args[:2]), {})
-    names = ((argument, *argument.partition("=")) for argument in args)
-    return [
-        options.get(name, name) + equals + value if name in options else whole for whole, name, equals, value in names
-    ]
+    options = OPTION_ALIASES[""] | OPTION_ALIASES.get(" ".join(args[:2]), {})
+    expanded, rest = [], iter(args)
+    for argument in rest:
+        name, equals, value = argument.partition("=")
+        if name not in options:
+            expanded.append(argument)
+            continue
+        option, _, beginning = options[name].partition(" ")
+        value = value if equals else next(rest, "")
+        expanded += [option, beginning + value]
+    return expanded
 
 
 def describe_unknown_command(

@@ -13,6 +13,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from consolidator.cli.commands import SEARCH
 from consolidator.errors import UsageError
 
 PlaceOption = Annotated[
@@ -20,6 +21,10 @@ PlaceOption = Annotated[
     typer.Option(
         metavar="NAME", help="A project: its path or its last part; by default the project of the working directory."
     ),
+]
+QueryWords = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[QUERY]", help="What to look for: words; `search` before them is left out."),
 ]
 SURFACE = "cli"  # where the words of these commands come from, in the log
 
@@ -68,6 +73,12 @@ class OwnerOptions:
     def values(self) -> dict[str, Any]:
         """Return the options as the keyword arguments of a service function."""
         return asdict(self)
+
+
+def join_query(words: list[str] | None) -> str | None:
+    """Return the words of a query, without the word `search` before them; None where there are none."""
+    words = words or []
+    return " ".join(words[1:] if words[:1] == [SEARCH] else words) or None
 
 
 def require_at_most_one(**flags: object) -> None:

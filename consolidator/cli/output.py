@@ -34,7 +34,7 @@ from rich.progress import (
 from rich.table import Table as Grid
 from rich.text import Text
 
-from consolidator.cli.streams import OutputClosed, write_now, write_text
+from consolidator.cli.streams import OutputClosed, is_json, write_now, write_text
 from consolidator.errors import Interrupted, UsageError
 from consolidator.models.audience import describe_peer
 from consolidator.service.encoding import encode_json, escape_invisible, mark_invisible, strip_invisible_in
@@ -61,7 +61,6 @@ MIN_TABLE_WIDTH = 100  # columns of a terminal; on a narrower one a list is laid
 # Never wrapped, so that they can be copied.
 _ID_COLUMNS = ("id", "run", "dead letter", "session", "call", "task", "checkpoint")
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs, nothing else.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="Show at most this many.")]
 AgentOption = Annotated[
     str | None, typer.Option(help="What this agent is told, such as claude-code: its own and shared.")
@@ -120,14 +119,12 @@ def _cell(row: Any, column: str | Callable[[Any], Any]) -> Any:
     return row[column] if isinstance(row, Mapping) else getattr(row, column)
 
 
-def emit(
-    value: T, show: Table | Callable[[T], str | None] | str, *, as_json: bool, encode: Callable[[T], Any] | None = None
-) -> None:
-    """Print what a command returns: as JSON, through `encode` or its own `as_json`; else for people.
+def emit(value: T, show: Table | Callable[[T], str | None] | str, *, encode: Callable[[T], Any] | None = None) -> None:
+    """Print what a command returns: with --json through `encode` or its own `as_json`; else for people.
 
     `show` is a table of its rows, a line, or a function that returns a line or prints by itself.
     """
-    if as_json:
+    if is_json():
         encode = encode or getattr(type(value), "as_json", None)
         print_json(value if encode is None else encode(value))
     elif isinstance(show, Table):

@@ -7,10 +7,23 @@ from __future__ import annotations
 
 import os
 import sys
+from contextvars import ContextVar
+
+_AS_JSON = ContextVar("json", default=False)
 
 
 class OutputClosed(Exception):
     """The reader of our output, such as `head`, has closed it: not an error, but nothing more can be written."""
+
+
+def set_json(is_asked: bool) -> None:
+    """Have commands print JSON for programs from now on, as the option --json does, or what people read."""
+    _AS_JSON.set(is_asked)
+
+
+def is_json() -> bool:
+    """Tell whether the command prints JSON for programs."""
+    return _AS_JSON.get()
 
 
 def write_text(text: str) -> None:

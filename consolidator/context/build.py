@@ -107,45 +107,49 @@ class Context:
     budget: int = 0  # tokens that it could have
 
 
+@dataclass(frozen=True, slots=True)
+class ContextRequest:
+    """What a context is built from, and what it may hold."""
+
+    strategy: str = DEFAULT_STRATEGY
+    budget: int = DEFAULT_BUDGET  # tokens
+    last: int = DEFAULT_LAST  # events of a window
+    message_format: MessageFormat = "openai"
+    system: str | None = None
+    recalled: str | None = None  # what memory has about the last message
+    tools: Sequence[Mapping[str, Any]] = ()
+    limits: Mapping[str, int] = field(default_factory=dict)  # by tool: the maximum bytes of its results
+    upto: int | None = None  # the last event that may be shown
+    withheld: Sequence[int] = ()  # seqs of events that are not shown yet
+    seeds: str | None = None  # the session whose seeds this one began with
+    past: SessionHistory | None = None  # the session's fold and state at `upto`, where that is earlier than now
+    state: Mapping[str, Any] | None = None
+
+
 async def build_context(
     conn: Connection,
     session_id: str,
+    request: ContextRequest = ContextRequest(),
     *,
-    strategy: str = DEFAULT_STRATEGY,
-    budget: int = DEFAULT_BUDGET,
-    last: int = DEFAULT_LAST,
-    message_format: MessageFormat = "openai",
-    system: str | None = None,
-    recalled: str | None = None,
-    tools: Sequence[Mapping[str, Any]] = (),
-    limits: Mapping[str, int] | None = None,
-    upto: int | None = None,
-    withheld: Sequence[int] = (),
-    seeds: str | None = None,
-    past: SessionHistory | None = None,
-    state: Mapping[str, Any] | None = None,
     view: SessionView | None = None,
     tails: TailCache | None = None,
 ) -> Context:
     """Return what the model sees of a session up to an event, at most `budget` tokens.
 
-    `last` is the number of events of a window. `limits` maps a tool to the maximum bytes of its results. `withheld`
-    lists the seqs of events that are not shown yet. `seeds` is the session whose seeds this one began with;
-    `past` and `state` are its fold and state at `upto`, where that is earlier than now; `view` what was loaded of its
-    past by now, which is loaded otherwise; `tails` keeps what is read for the next time. Raises UsageError if the
-    system prompt and the tools alone do not fit, and NotFound.
+    `view` is what was loaded of its past by now, which is loaded otherwise; `tails` keeps what is read for the next
+    time. Raises UsageError if the system prompt and the tools alone do not fit, and NotFound.
     """
-    selected = find_strategy(strategy)
+    selected = find_strategy(request.strategy)
     view = view or await store.load_view(conn, session_id)
     lineage = await load_lineage(conn, session_id, view)
-    head = view.head if upto is None else min(upto, view.head)
-    history = history_from_view(view, lineage) if past is None else past
+    head = view.head if request.upto is None else min(request.upto, view.head)
+    history = history_from_view(view, lineage) if request.past is None else request.past
     tails = TailCache() if tails is None else tails
-    tail = tails.take(lineage, limits or {})
-    reader = ContextReader(conn, tail, head, frozenset(withheld))
+    tail = tails.take(lineage, request.limits)
+    reader = ContextReader(conn, tail, head, frozenset(request.withheld))
     kept_from = selected.kept_from(history)
     after = max(lineage.readable_after, kept_from - 1) if kept_from else lineage.readable_after
-    recent = await selected.read_events(reader, after, budget=budget, last=last)
+    recent = await selected.read_events(reader, after, budget=request.budget, last=request.last)
     tail.trim(recent[0].seq - 1 if recent else head)
     for event in recent:
         if event.type is EventType.POLICY_DECISION:
@@ -156,9 +160,9 @@ async def build_context(
     reaches_start = not recent or recent[0].seq <= lineage.readable_after + 1
     recent = await reader.include_last_user_message(recent)
     builder = _ContextBuilder(
-        selected, budget, message_format, head, history, view.state if state is None else state, system,
-        convert_tool_definitions(tools, message_format), _mark_recalled(recalled),
-        await _render_earlier(conn, seeds, budget),
+        selected, request, head, history, view.state if request.state is None else request.state,
+        convert_tool_definitions(request.tools, request.message_format), _mark_recalled(request.recalled),
+        await _render_earlier(conn, request.seeds, request.budget),
     )  # fmt: skip
     arguments = (await reader.fold(recent), reaches_start and not lineage.is_truncated)
     if len(recent) > MAX_INLINE_EVENTS:
@@ -252,12 +256,10 @@ class _ContextBuilder:
     """Folds events into a context; needs no database, so that it can run in a thread."""
 
     strategy: ContextStrategy
-    budget: int
-    message_format: MessageFormat
+    request: ContextRequest
     head: int
     history: SessionHistory
     state: Mapping[str, Any]
-    system: str | None
     tools: list[dict[str, Any]]
     recalled: str | None
     earlier: str | None  # the thread that the session began with
@@ -274,7 +276,7 @@ class _ContextBuilder:
         truncated = needed > room or not is_whole
         if truncated:
             self.summary = render_summary_block(
-                self.history, self.state, compacted=self.strategy.compacts, budget=self.budget,
+                self.history, self.state, compacted=self.strategy.compacts, budget=self.request.budget,
                 count=count_tokens_cached,
             )  # fmt: skip
             room = self._make_room(needed)
@@ -283,9 +285,9 @@ class _ContextBuilder:
         )
         before = "\n\n".join(block for block in (self.earlier, self.recalled, self.summary) if block)
         after = "\n\n".join(block for block in (self.open_calls, self.scratchpad) if block)
-        messages = render_messages(window.turns, self.message_format, before=before, after=after)
-        if self.system and self.message_format == "openai":
-            messages.insert(0, {"role": "system", "content": self.system})
+        messages = render_messages(window.turns, self.request.message_format, before=before, after=after)
+        if self.request.system and self.request.message_format == "openai":
+            messages.insert(0, {"role": "system", "content": self.request.system})
         parts = [*self._count_parts(), ContextPart("transcript", window.tokens)]
         parts.sort(key=lambda part: _PART_ORDER.index(part.name))
         return Context(
@@ -297,14 +299,14 @@ class _ContextBuilder:
             upto_seq=self.head,
             truncated=truncated,
             over_budget=window.truncated,
-            system=self.system if self.message_format == "anthropic" else None,
+            system=self.request.system if self.request.message_format == "anthropic" else None,
             tools=self.tools,
-            budget=self.budget,
+            budget=self.request.budget,
         )
 
     def _count_parts(self) -> list[ContextPart]:
         texts = {
-            "system": self.system,
+            "system": self.request.system,
             "tools": json.dumps(self.tools, ensure_ascii=False) if self.tools else None,
             "earlier thread": self.earlier,
             "recalled": self.recalled,
@@ -317,7 +319,7 @@ class _ContextBuilder:
     def _leave_out(self, name: str) -> str | None:
         """Return what stands in a part's place: the state always does, and notes do not go without a word."""
         if name == "summary" and self.summary:
-            return render_state_block(self.state, self.budget)
+            return render_state_block(self.state, self.request.budget)
         if name != "scratchpad" or not self.scratchpad:
             return None
         size = len(self.history.scratchpad or "")
@@ -325,16 +327,17 @@ class _ContextBuilder:
 
     def _make_room(self, needed: int) -> int:
         """Return the tokens available for a transcript that needs so many; drop optional parts if they are too few."""
+        budget = self.request.budget
         for name in _DROPPABLE:
-            available = self.budget - sum(part.tokens for part in self._count_parts())
-            if available >= min(needed, self.budget // 3):
+            available = budget - sum(part.tokens for part in self._count_parts())
+            if available >= min(needed, budget // 3):
                 return available
             setattr(self, name, self._leave_out(name))
-        available = self.budget - sum(part.tokens for part in self._count_parts())
-        if available < min(needed, _MIN_TRANSCRIPT_TOKENS, self.budget // 2):
+        available = budget - sum(part.tokens for part in self._count_parts())
+        if available < min(needed, _MIN_TRANSCRIPT_TOKENS, budget // 2):
             raise UsageError(
-                f"a context of {self.budget} tokens has no room for messages: the system prompt and the tools use "
-                f"{self.budget - available} of them"
+                f"a context of {budget} tokens has no room for messages: the system prompt and the tools use "
+                f"{budget - available} of them"
             )
         return available
 

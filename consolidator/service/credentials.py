@@ -147,17 +147,9 @@ async def create_credential(
     async with database.transaction() as conn:
         project = await resolve_project(conn, project, agent=agent, peer=peer)
         now = database.clock.now()
-        added = await credentials.add(
-            conn,
-            name,
-            _hash_token(token),
-            scopes=sorted(granted),
-            agent=agent,
-            project=project,
-            peer=peer,
-            expires_at=None if expires_in is None else now + expires_in,
-            now=now,
-        )
+        expires_at = None if expires_in is None else now + expires_in
+        credential = CredentialRow(name, sorted(granted), agent, project, peer, now, None, expires_at)
+        added = await credentials.add(conn, credential, _hash_token(token))
     if not added:
         raise UsageError(f"there is or was a credential named {name!r}: its records keep that name")
     return token

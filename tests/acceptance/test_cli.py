@@ -49,7 +49,6 @@ WRONG_USAGE = [
     "facts add tabs",
     "facts tabs --json",
     "facts --limit 3 review",
-    "procedures exprt somewhere",
     "task lst",
     "session lst",
     "session task s done --finish",
@@ -80,7 +79,6 @@ WRONG_USAGE = [
     "backfill --only dreams",
     "erase",
     "erase --session s --peer p",
-    "procedures export --format poem somewhere",
 ]
 
 
@@ -229,7 +227,7 @@ JSON_COMMANDS_TESTED_ELSEWHERE = {
     *(("rules", word) for word in ("accept", "dismiss")),
     ("doctor",),
     ("ui",),
-    *(("session", word) for word in ("restore", "diff", "rerun", "spawn", "say", "stop")),
+    *(("session", word) for word in ("diff", "rerun", "spawn", "say", "stop")),
 }  # tests of their own
 
 

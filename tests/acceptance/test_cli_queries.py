@@ -46,10 +46,10 @@ def test_procedures_are_asked_for_words_and_exported_by_the_same_command(
     assert ids["procedure"] in cli("procedures", "git commit")[1]  # what is always the same is worth telling, too
     for words in (["no such words"], ["git commit", "--agent", "nobody"], ["--", "export"]):
         assert cli("procedures", "--all", *words)[:2] == (0, ""), words
-    code, out, _ = cli("procedures", "export", str(tmp_path / "skills"), "--limit", "1", "--all")
+    code, out, _ = cli("procedures", "--export", str(tmp_path / "skills"), "--limit", "1", "--all")
     assert (code, out) == (0, f"1 skill in {tmp_path / 'skills'}\n")
     (tmp_path / "file").touch()
-    assert cli("procedures", "export", str(tmp_path / "file"))[0] == 2
+    assert cli("procedures", "--export", str(tmp_path / "file"))[0] == 2
 
 
 def test_several_words_are_one_query_with_and_without_quotes(cli: CommandLine, dsn: str) -> None:
@@ -70,7 +70,6 @@ def test_a_word_that_is_no_command_is_an_error_that_says_what_to_type(cli: Comma
         "search tabs": "`consolidator recall`",
         "facts add tabs": 'consolidator remember "what holds"',
         "facts corect x": "`consolidator facts correct`",
-        "procedures exprt": "`consolidator procedures export`",
         "facts --limit 3 review": "`consolidator facts review ...`",
         "session shw": "`consolidator session show`",
         "branch": "`consolidator session branch`",

@@ -18,6 +18,7 @@ from consolidator.api.schemas.message import Spawn, SubAgent
 from consolidator.api.schemas.session import Session, SessionId, SessionPage
 from consolidator.api.streaming import ALSO_READ, STREAMED, stream_sub_agent
 from consolidator.models.session import SessionCursor, SessionRow
+from consolidator.runtime.lineage.children import ChildRequest
 from consolidator.service.database import Database
 from consolidator.service.encoding import decode_cursor, encode_cursor
 from consolidator.service.requests import Answer
@@ -93,15 +94,13 @@ async def resume_session(call: Writing, session_id: SessionId, body: Restore | N
 async def fork_session(call: Writing, session_id: SessionId, body: Fork | None = None) -> Response:
     """Leave a session at an event and go on by itself, in a new session. The original is untouched."""
     wanted = body or Fork()
-
+    overrides = wanted.overrides.to_overrides()
     return await call.change(
         lambda row: _created(call, row),
         fork,
         call.settings,
         session_id,
-        at=wanted.at,
-        overrides=wanted.overrides.to_overrides(),
-        is_current=wanted.is_current,
+        ChildRequest(kind="fork", at=wanted.at, overrides=overrides, is_current=wanted.is_current),
         driver_tools=call.driver_tools,
         viewer=call.viewer,
     )

@@ -19,8 +19,8 @@ from consolidator.api.schemas.session import (
     SessionId,
     SessionState,
 )
+from consolidator.service.agents.context import PreviewOptions, preview_context
 from consolidator.service.agents.context import compact_session as compact
-from consolidator.service.agents.context import preview_context
 from consolidator.service.agents.costs import load_costs
 from consolidator.service.database import Database
 from consolidator.service.requests import Answer
@@ -44,11 +44,7 @@ async def get_context(
         call.database,
         call.settings,
         session_id,
-        strategy=strategy,
-        budget=budget,
-        last=last,
-        message_format=message_format,
-        with_recall=with_recall,
+        PreviewOptions(strategy, budget, last, message_format, with_recall),
         viewer=call.viewer,
     )
     parts = [ContextPart(name=part.name, tokens=part.tokens) for part in built.parts]

@@ -10,7 +10,7 @@ import typer
 
 from consolidator.cli.agents.session_options import SessionOptions, Threshold, parse_seconds
 from consolidator.cli.common import run
-from consolidator.cli.output import AsJson, Limit, Table, emit, print_line, sanitize, shorten, table
+from consolidator.cli.output import Limit, Table, emit, print_line, sanitize, shorten, table
 from consolidator.errors import UsageError
 from consolidator.models.agent import AgentRow
 from consolidator.runtime.session.agent_defaults import FIELDS
@@ -62,29 +62,27 @@ def set_command(
         list[str] | None,
         typer.Option(metavar="OPTION", help="Remove this default, so that the settings decide; repeat."),
     ] = None,
-    as_json: AsJson = False,
 ) -> None:
     """Set defaults of an agent's sessions. New sessions take them; what differs is a new version."""
     changes: dict[str, Any] = {column: value for column, value in options.values().items() if value is not None}
     changes |= dict.fromkeys(_column_of(option) for option in unset or ())
     agent = run(lambda database, _: change_agent(database, name, changes))
-    emit(agent, f"agent {agent.name}, version {agent.version}", as_json=as_json)
+    emit(agent, f"agent {agent.name}, version {agent.version}")
 
 
 def show_command(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="An agent's name; else all of them.")] = None,
     history: Annotated[bool, typer.Option("--history", help="List the versions of the defaults instead.")] = False,
     limit: Limit = 100,
-    as_json: AsJson = False,
 ) -> None:
     """Show an agent's defaults, or all versions that they had; without a name, list the agents that have defaults."""
     if name is None:
-        emit(run(lambda database, _: list_agents(database, limit=limit)), _AGENTS, as_json=as_json)
+        emit(run(lambda database, _: list_agents(database, limit=limit)), _AGENTS)
     elif history:
         versions = run(lambda database, _: list_agent_versions(database, name, limit=limit))
-        emit(versions, _versions_of(name), as_json=as_json)
+        emit(versions, _versions_of(name))
     else:
-        emit(run(lambda database, _: get_agent(database, name)), _print_agent, as_json=as_json)
+        emit(run(lambda database, _: get_agent(database, name)), _print_agent)
 
 
 def _print_agent(agent: AgentRow) -> None:
@@ -107,7 +105,7 @@ def _versions_of(name: str) -> Table:
 def delete_command(name: Name) -> None:
     """Delete an agent's defaults. Its sessions stay, and so does the history of its versions."""
     run(lambda database, _: delete_agent(database, name))
-    print_line(f"deleted the defaults of {name}; its sessions and their log stay")
+    emit({"deleted": name}, f"deleted the defaults of {name}; its sessions and their log stay")
 
 
 def _column_of(option: str) -> str:

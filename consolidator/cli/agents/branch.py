@@ -12,7 +12,7 @@ from consolidator.cli.agents.session_options import At, ChildOptions
 from consolidator.cli.agents.tool_file import ToolOptions
 from consolidator.cli.common import run, run_in
 from consolidator.cli.options import require_at_most_one
-from consolidator.cli.output import AsJson, Limit, emit, format_usd, print_line, table
+from consolidator.cli.output import Limit, emit, format_usd, print_line, table
 from consolidator.models.session import SessionRow
 from consolidator.runtime.lineage.children import BranchKind
 from consolidator.runtime.rerun.branches import (
@@ -77,7 +77,6 @@ def branch_command(
     options: BranchOptions,
     driver: ToolOptions,
     actions: BranchActions,
-    as_json: AsJson = False,
 ) -> None:
     """Try something beside a session, which stays as it is and goes on meanwhile. Nothing is learned from it.
 
@@ -87,19 +86,19 @@ def branch_command(
     require_at_most_one(list_=actions.list_, commit=actions.commit, discard=actions.discard)
     if actions.list_:
         rows = run_in(session, lambda database, _, name: list_branches(database, name, limit=actions.limit))
-        emit(rows, BRANCHES, as_json=as_json, encode=lambda rows: [describe_branch(row) for row in rows])
+        emit(rows, BRANCHES, encode=lambda rows: [describe_branch(row) for row in rows])
     elif actions.commit:
         row, seq = run(lambda database, _: commit_steer(database, session))
-        emit(row, f"the steer is event {seq} of session {row.parent_id}", as_json=as_json, encode=describe_branch)
+        emit(row, f"the steer is event {seq} of session {row.parent_id}", encode=describe_branch)
     elif actions.discard:
         row = run(lambda database, _: discard_branch(database, session))
         line = f"branch {row.id} has ended; `consolidator session replay {row.id}` shows it again"
-        emit(row, line, as_json=as_json, encode=describe_branch)
+        emit(row, line, encode=describe_branch)
     else:
-        _create(session, options.to_request(message), driver, as_json=as_json)
+        _create(session, options.to_request(message), driver)
 
 
-def _create(session: str, request: BranchRequest, driver: ToolOptions, *, as_json: bool) -> None:
+def _create(session: str, request: BranchRequest, driver: ToolOptions) -> None:
     """Create a branch, and run it if it has a message."""
 
     async def create(database: Database, settings: Settings, session_id: str) -> SessionRow | BranchComparison:
@@ -111,9 +110,9 @@ def _create(session: str, request: BranchRequest, driver: ToolOptions, *, as_jso
 
     created = run_in(session, create)
     if isinstance(created, BranchComparison):
-        emit(created, print_compared, as_json=as_json)
+        emit(created, print_compared)
     else:
-        emit(created, _print_branch, as_json=as_json, encode=describe_branch)
+        emit(created, _print_branch, encode=describe_branch)
 
 
 def _print_branch(row: SessionRow) -> None:

@@ -11,6 +11,7 @@ from consolidator.cli.agents.branch import BRANCHES, print_compared
 from consolidator.cli.agents.rerun import print_comparison
 from consolidator.cli.output import format_usd, print_line, print_table, replace_file, shorten
 from consolidator.errors import NotFound, UsageError
+from consolidator.runtime.lineage.children import ChildRequest
 from consolidator.runtime.rerun.branches import BRANCH_KINDS, BranchRequest
 from consolidator.runtime.session.spawn_request import SpawnRequest
 from consolidator.service.sessions.branches import (
@@ -43,7 +44,9 @@ async def fork(chat: TerminalChat, words: str) -> None:
         raise UsageError("/fork, or /fork SEQ: the last event before the new session's own ones")
     agent, before = chat.agent, chat.session.id
     at = int(words) if words else None
-    row = await fork_session(agent.database, agent.harness.settings, before, at=at, is_current=True)
+    row = await fork_session(
+        agent.database, agent.harness.settings, before, ChildRequest(kind="fork", at=at, is_current=True)
+    )
     print_line(f"a fork after event {row.parent_seq}; the session so far is kept: /switch {before}", "dim")
     await chat.enter_session(await agent.session(row.id))
 

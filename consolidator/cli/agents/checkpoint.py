@@ -1,7 +1,8 @@
-"""consolidator session checkpoint, restore and fork: labelled points of sessions, and sessions that go on from one."""
+"""consolidator session checkpoint and fork: labelled points of sessions, and sessions that go on from one."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -9,13 +10,16 @@ import typer
 
 from consolidator.cli.agents.session_options import At, ChildOptions
 from consolidator.cli.agents.tool_file import ToolOptions
-from consolidator.cli.common import SessionName, parse_pairs, parse_span, run, run_in
+from consolidator.cli.common import parse_pairs, parse_span, run, run_in
 from consolidator.cli.options import require_at_most_one
-from consolidator.cli.output import AsJson, Limit, emit, pluralize, print_line, shorten, table
+from consolidator.cli.output import Limit, emit, pluralize, print_line, shorten, table
+from consolidator.errors import NotFound
 from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.session import SessionRow
 from consolidator.runtime.lineage.checkpoints import FOR_EVER
+from consolidator.runtime.lineage.children import ChildRequest
 from consolidator.service.database import Database
+from consolidator.service.sessions.access import find_session_id
 from consolidator.service.sessions.children import (
     create_checkpoint,
     delete_checkpoint,
@@ -25,7 +29,6 @@ from consolidator.service.sessions.children import (
 )
 from consolidator.settings import Settings
 
-Current = Annotated[bool, typer.Option("--current", help="Let the session's key name the new one from now on.")]
 _TABLE = table(
     "checkpoints",
     "checkpoint=id, >after event=seq, label, since the one before, expires=expires_at",
@@ -62,68 +65,52 @@ def checkpoint_command(
         bool, typer.Option("--delete", help="Delete a checkpoint; sessions that were restored from it stay.")
     ] = False,
     limit: Limit = 50,
-    as_json: AsJson = False,
 ) -> None:
-    """Set a checkpoint in a session, to go on from with `session restore`; or list or delete checkpoints."""
+    """Set a checkpoint in a session, to go on from with `session fork`; or list or delete checkpoints."""
     require_at_most_one(list_=list_, delete=delete)
     if delete:
         run(lambda database, _: delete_checkpoint(database, session))
         line = f"deleted checkpoint {session}; the session and what was restored from it stay"
-        emit({"deleted": session}, line, as_json=as_json)
+        emit({"deleted": session}, line)
     elif list_:
         rows = run_in(session, lambda database, _, name: list_checkpoints(database, name, limit=limit))
-        emit(rows, _TABLE, as_json=as_json, encode=lambda rows: [_describe(row) for row in rows])
+        emit(rows, _TABLE, encode=lambda rows: [_describe(row) for row in rows])
     else:
         values = options.values()
         row = run_in(session, lambda database, _, name: create_checkpoint(database, name, label=label, **values))
-        emit(row, _print_checkpoint, as_json=as_json, encode=_describe)
-
-
-def restore_command(
-    checkpoint: Annotated[str, typer.Argument(metavar="CHECKPOINT", help="A checkpoint's id.")],
-    *,
-    child: ChildOptions,
-    driver: ToolOptions,
-    current: Current = False,
-    as_json: AsJson = False,
-) -> None:
-    """Create a session that goes on from a checkpoint. The old session is untouched.
-
-    The tools of files and servers are those of what is to drive it: a --tool that is not among them is refused.
-    """
-    overrides = child.to_overrides()
-
-    async def restore(database: Database, settings: Settings) -> SessionRow:
-        return await restore_checkpoint(
-            database, settings, checkpoint, overrides=overrides, is_current=current,
-            driver_tools=await driver.list_names(),
-        )  # fmt: skip
-
-    emit(run(restore), _print_child, as_json=as_json)
+        emit(row, _print_checkpoint, encode=_describe)
 
 
 def fork_command(
-    session: SessionName,
+    session: Annotated[str, typer.Argument(metavar="SESSION|CHECKPOINT", help="A session, or a checkpoint's id.")],
     *,
     at: At = None,
     child: ChildOptions,
     driver: ToolOptions,
-    current: Current = False,
-    as_json: AsJson = False,
+    current: Annotated[
+        bool, typer.Option("--current", help="Let the session's key name the new one from now on.")
+    ] = False,
 ) -> None:
-    """Create a session that reads another one's log up to an event as its own past. The other one is untouched.
+    """Create a session that reads another one's log up to an event or a checkpoint as its own past.
 
     The tools of files and servers are those of what is to drive it: a --tool that is not among them is refused.
     """
     overrides = child.to_overrides()
 
-    async def fork(database: Database, settings: Settings, session_id: str) -> SessionRow:
-        return await fork_session(
-            database, settings, session_id, at=at, overrides=overrides, is_current=current,
-            driver_tools=await driver.list_names(),
-        )  # fmt: skip
+    async def fork(database: Database, settings: Settings) -> SessionRow:
+        tools = await driver.list_names()
+        try:
+            session_id = await find_session_id(database, session)
+        except NotFound:
+            with suppress(NotFound):
+                return await restore_checkpoint(
+                    database, settings, session, overrides=overrides, is_current=current, driver_tools=tools
+                )
+            raise
+        request = ChildRequest(kind="fork", at=at, overrides=overrides, is_current=current)
+        return await fork_session(database, settings, session_id, request, driver_tools=tools)
 
-    emit(run_in(session, fork), _print_child, as_json=as_json)
+    emit(run(fork), _print_child)
 
 
 def _print_child(child: SessionRow) -> None:

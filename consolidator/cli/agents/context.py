@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from consolidator.cli.agents.session_options import Budget, Strategy
 from consolidator.cli.agents.tool_file import load_tools
 from consolidator.cli.common import SessionName, run
-from consolidator.cli.output import AsJson, emit, print_line, print_table, sanitize, shorten, table
-from consolidator.errors import UsageError
+from consolidator.cli.output import emit, print_line, print_table, sanitize, shorten, table
 from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
 from consolidator.runtime.tools.tool import Toolbox
-from consolidator.service.agents.context import Compaction, Context, compact_session, list_compactions, preview_context
+from consolidator.service.agents.context import (
+    Compaction,
+    Context,
+    PreviewOptions,
+    compact_session,
+    list_compactions,
+    preview_context,
+)
 
-_FORMATS = ("openai", "anthropic")
 _COMPACTIONS = table(
     "compactions, in tokens",
     ">event=seq, at, by, trigger, >kept from, >before=tokens_before, >after=tokens_after, summary",
@@ -36,17 +41,18 @@ class ContextOptions:
     last: Annotated[int | None, typer.Option("--last", min=1, help="Events of a context by the strategy window.")] = (
         None
     )
-    message_format: Annotated[str, typer.Option("--format", help="openai or anthropic messages.")] = "openai"
+    message_format: Annotated[
+        Literal["openai", "anthropic"], typer.Option("--format", help="openai or anthropic messages.")
+    ] = "openai"
     memory: Annotated[bool, typer.Option(help="Include what memory has about the last message.")] = True
     tools: Annotated[list[str] | None, typer.Option("--tools", metavar="FILE", help="Its tools; repeat.")] = None
 
-    def values(self) -> dict[str, Any]:
-        """Return the options of `preview_context`. Raises UsageError."""
-        if self.message_format not in _FORMATS:
-            raise UsageError(f"{self.message_format!r} is no message format: {', '.join(_FORMATS)}")
+    def to_options(self) -> PreviewOptions:
+        """Return the options for the service. Raises UsageError."""
         toolbox = Toolbox([tool for name in self.tools or () for tool in load_tools(name)])
-        options = {name: getattr(self, name) for name in ("strategy", "budget", "last", "message_format")}
-        return options | {"with_recall": self.memory, "tools": toolbox.definitions()}
+        return PreviewOptions(
+            self.strategy, self.budget, self.last, self.message_format, self.memory, toolbox.definitions()
+        )
 
 
 def context_command(
@@ -54,18 +60,16 @@ def context_command(
     *,
     options: ContextOptions,
     full: Annotated[bool, typer.Option(help="Print texts in full.")] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Show what the model would see of a session now, with the tokens of each part.
 
     Options you omit default to the session's own.
     """
-    values = options.values()
-    context, row = run(lambda database, settings: preview_context(database, settings, session, **values))
+    wanted = options.to_options()
+    context, row = run(lambda database, settings: preview_context(database, settings, session, wanted))
     emit(
         context,
         lambda context: _print_context(context, row, full=full),
-        as_json=as_json,
         encode=lambda context: {**_describe(context), "compactions": row.compactions},
     )
 
@@ -120,17 +124,16 @@ def compact_command(
     budget: Budget = None,
     by_model: Annotated[bool, typer.Option("--model/--no-model", help="Have a model write the summary.")] = True,
     history: Annotated[bool, typer.Option("--history", help="List the session's compactions instead.")] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Summarize the older part of a session, so that its contexts get shorter. The log keeps all of it."""
     if history:
         events = run(lambda database, _: list_compactions(database, session))
-        emit([_describe_event(event) for event in events], _COMPACTIONS, as_json=as_json)
+        emit([_describe_event(event) for event in events], _COMPACTIONS)
         return
     compaction = run(
         lambda database, settings: compact_session(database, settings, session, budget=budget, by_model=by_model)
     )
-    emit(compaction, _render_compaction, as_json=as_json, encode=_describe_compaction)
+    emit(compaction, _render_compaction, encode=_describe_compaction)
 
 
 def _render_compaction(compaction: Compaction | None) -> str:

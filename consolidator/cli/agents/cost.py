@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from consolidator.cli.common import parse_moment, run
-from consolidator.cli.output import AsJson, Limit, Table, emit, format_usd, print_line
+from consolidator.cli.output import Limit, Table, emit, format_usd, print_line
 from consolidator.models.session import SessionRow
 from consolidator.service.agents.costs import COST_GROUPINGS, Cost, load_costs
 from consolidator.service.database import Database
@@ -35,7 +35,6 @@ def cost_command(
     agent: Annotated[str | None, typer.Option(help="Only this agent.")] = None,
     since: Annotated[str | None, typer.Option(help="A date, a time, or a span ago such as 7d.")] = None,
     limit: Limit = 50,
-    as_json: AsJson = False,
 ) -> None:
     """Show what models cost: tokens, the cached ones apart, US dollars, and how much went to a cheaper model."""
 
@@ -55,7 +54,7 @@ def cost_command(
     def encode(costs: list[Cost]) -> dict[str, Any]:
         return {"by": by, "costs": [cost.as_json() for cost in costs], "total": total.as_json()}
 
-    emit(costs, show, as_json=as_json, encode=encode)
+    emit(costs, show, encode=encode)
 
 
 def _print_costs(by: str, costs: Sequence[Cost], total: Cost) -> None:

@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from consolidator.cli.agents.session_options import AddPrompt, MaxCost, Model, Strategy
-from consolidator.cli.agents.tool_file import ToolFiles, open_tools
+from consolidator.cli.agents.tool_file import ToolOptions
 from consolidator.cli.common import parse_path, run
-from consolidator.cli.output import AsJson, emit, format_usd, pluralize, print_line, print_table, shorten
+from consolidator.cli.output import emit, format_usd, pluralize, print_line, print_table, shorten
 from consolidator.errors import NotFound
 from consolidator.runtime.rerun.comparison import CallDifference, Comparison, Figures, TurnDifference
 from consolidator.runtime.session.agent_defaults import parse_amount
@@ -56,11 +56,10 @@ def rerun_command(
         int | None, typer.Option("--from", help="The person's message (seq) to begin with; by default its own first.")
     ] = None,
     options: RerunOptions,
-    tools: ToolFiles = [],  # noqa: B006 - typer copies it
+    driver: ToolOptions,
     live_tools: Annotated[
         bool, typer.Option("--live-tools", help="Run tools without side effects where the recording has no answer.")
     ] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Run a recorded session again from a message on, with another model, prompt or tools, and show what differs.
 
@@ -69,13 +68,13 @@ def rerun_command(
     overrides = options.to_overrides()
 
     async def rerun(database: Database, settings: Settings) -> Rerun:
-        async with open_tools(tools) as opened:
+        async with driver.open() as tools:
             return await rerun_session(
-                database, settings, source, from_seq=from_seq, overrides=overrides, tools=opened if tools else None,
-                live_tools=live_tools,
+                database, settings, source, from_seq=from_seq, overrides=overrides,
+                tools=tools if driver.tools else None, live_tools=live_tools,
             )  # fmt: skip
 
-    emit(run(rerun), _print_rerun, as_json=as_json)
+    emit(run(rerun), _print_rerun)
 
 
 def _print_rerun(rerun: Rerun) -> None:
@@ -94,7 +93,6 @@ def diff_command(
         str | None,
         typer.Argument(metavar="BUNDLE|SESSION", help="What to compare with; for a branch by default its session."),
     ] = None,
-    as_json: AsJson = False,
 ) -> None:
     """Compare two sessions, or bundles, turn by turn: answers, calls with their arguments and results, tokens, cost.
 
@@ -103,13 +101,13 @@ def diff_command(
     if right is not None:
         comparison = run(lambda database, _: compare_sessions(database, left, right))
         names = (left, right)
-        emit(comparison, lambda both: print_comparison(both, names), as_json=as_json)
+        emit(comparison, lambda both: print_comparison(both, names))
         return
     from consolidator.cli.agents.branch import print_compared
     from consolidator.service.sessions.branches import compare_branch
 
     compared = run(lambda database, _: compare_branch(database, left))
-    emit(compared, print_compared, as_json=as_json)
+    emit(compared, print_compared)
 
 
 def print_comparison(comparison: Comparison, names: tuple[str, str]) -> None:

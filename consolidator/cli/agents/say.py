@@ -8,7 +8,7 @@ import typer
 
 from consolidator.cli.common import SessionName, run, run_in
 from consolidator.cli.options import SURFACE
-from consolidator.cli.output import AsJson, emit, print_line
+from consolidator.cli.output import emit
 from consolidator.errors import UsageError
 from consolidator.runtime.turn.sessions import MessageMode, decide_approval, resolve_call
 from consolidator.service.database import Database
@@ -20,7 +20,6 @@ def say_command(
     session: SessionName,
     text: Annotated[str, typer.Argument(help="What to say.")],
     later: Annotated[bool, typer.Option("--later", help="Answer it when the current turn has ended.")] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Say something to a session now: what it is doing is cancelled, kept as far as it was seen, and this is answered.
 
@@ -34,10 +33,10 @@ def say_command(
 
     session_id, seq = run_in(session, send)
     line = f"said, as event {seq}; whoever drives the session answers (`consolidator session wake {session_id}`)"
-    emit({"session": session_id, "seq": seq}, line, as_json=as_json)
+    emit({"session": session_id, "seq": seq}, line)
 
 
-def stop_command(session: SessionName, as_json: AsJson = False) -> None:
+def stop_command(session: SessionName) -> None:
     """End what a session is doing, without a message: what was written stays, and the session is open for the next one.
 
     Whoever drives the session stops within a second, such as `consolidator serve` or a chat. Messages that were not
@@ -49,7 +48,7 @@ def stop_command(session: SessionName, as_json: AsJson = False) -> None:
 
     session_id, seq = run_in(session, stop)
     line = "nothing is under way in it" if seq is None else f"stopped, as event {seq}; the session stays open"
-    emit({"session": session_id, "seq": seq}, line, as_json=as_json)
+    emit({"session": session_id, "seq": seq}, line)
 
 
 CallId = Annotated[str, typer.Argument(metavar="CALL", help="A call, by its id.")]
@@ -58,7 +57,7 @@ CallId = Annotated[str, typer.Argument(metavar="CALL", help="A call, by its id."
 def approve_command(call: CallId) -> None:
     """Allow a call that waits for approval; the session continues at its next wake."""
     session_id = run(lambda database, _: decide_approval(database, call, allow=True, reason=None, surface=SURFACE))
-    print_line(f"allowed; `consolidator session wake {session_id}` continues it")
+    emit({"session": session_id}, f"allowed; `consolidator session wake {session_id}` continues it")
 
 
 def deny_command(
@@ -66,7 +65,7 @@ def deny_command(
 ) -> None:
     """Deny a call that waits for approval; the model reads that, and continues at the session's next wake."""
     session_id = run(lambda database, _: decide_approval(database, call, allow=False, reason=reason, surface=SURFACE))
-    print_line(f"denied; `consolidator session wake {session_id}` continues it")
+    emit({"session": session_id}, f"denied; `consolidator session wake {session_id}` continues it")
 
 
 def resolve_command(
@@ -77,4 +76,4 @@ def resolve_command(
         raise UsageError(f"{outcome!r} is no outcome: ok or failed")
     result: Literal["ok", "failed"] = "ok" if outcome == "ok" else "failed"
     session_id = run(lambda database, _: resolve_call(database, call, result, surface=SURFACE))
-    print_line(f"noted in session {session_id}: the model reads it at its next turn")
+    emit({"session": session_id}, f"noted in session {session_id}: the model reads it at its next turn")

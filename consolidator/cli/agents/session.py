@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from consolidator.cli.agents.session_options import SessionOptions
 from consolidator.cli.common import SessionName, parse_pairs, parse_path, run, run_in
-from consolidator.cli.output import AsJson, emit, format_usd, print_line, print_note, sanitize, shorten, table
+from consolidator.cli.output import emit, format_usd, print_line, print_note, sanitize, shorten, table
 from consolidator.errors import UsageError
 from consolidator.models.seed import Seed, SeedRow
 from consolidator.models.session import SessionRow
@@ -61,15 +61,15 @@ class OriginOptions:
         }
 
 
-def create_command(*, origin: OriginOptions, options: SessionOptions, as_json: AsJson = False) -> None:
+def create_command(*, origin: OriginOptions, options: SessionOptions) -> None:
     """Create a session, and print its id. Options you omit default to the agent's settings (`agent show NAME`)."""
     request = SessionRequest(**options.values(), **origin.values())
     place: dict[str, Any] = {"agent": origin.agent, "channel": origin.channel, "peer": origin.peer, "key": origin.key}
     session = run(lambda database, settings: create_session(database, settings, request, **place))
-    emit(session, session.id, as_json=as_json)
+    emit(session, session.id)
 
 
-def show_details(session: str, *, with_context: bool, as_json: bool) -> None:
+def show_details(session: str, *, with_context: bool) -> None:
     """Print a session's row, what it is doing, and what its next context takes."""
 
     async def load(database: Database, settings: Settings) -> tuple[SessionDetails, list[SeedRow]]:
@@ -82,7 +82,7 @@ def show_details(session: str, *, with_context: bool, as_json: bool) -> None:
         shown = None if use is None else {**asdict(use), "share": use.share}
         return {**asdict(details.session), "doing": details.status, "context": shown, "seeds": seeds}
 
-    emit(run(load), lambda loaded: _print_details(*loaded), as_json=as_json, encode=encode)
+    emit(run(load), lambda loaded: _print_details(*loaded), encode=encode)
 
 
 def _print_details(details: SessionDetails, seeds: list[SeedRow]) -> None:
@@ -128,7 +128,7 @@ def _context(details: SessionDetails) -> str | None:
     return f"{use.tokens:,} of {use.budget:,} tokens by the strategy {use.strategy}{window}"
 
 
-def show_whole(session: str, before: int | None, limit: int, *, as_json: bool) -> None:
+def show_whole(session: str, before: int | None, limit: int) -> None:
     """Print a session's latest messages, notes, open calls, children and checkpoints at one moment."""
     if limit > MAX_MESSAGES:
         raise UsageError(f"--limit takes at most {MAX_MESSAGES} messages, not {limit}")
@@ -138,7 +138,7 @@ def show_whole(session: str, before: int | None, limit: int, *, as_json: bool) -
         return whole, session_status(whole.session, database.clock.now())
 
     whole, status = run_in(session, load)
-    emit(whole, lambda whole: _print_whole(whole, status), as_json=as_json)
+    emit(whole, lambda whole: _print_whole(whole, status))
 
 
 def _print_whole(whole: HydratedSession, status: str) -> None:
@@ -172,12 +172,11 @@ def end_command(
     session: SessionName,
     reason: Annotated[str | None, typer.Option(help="Why; the reason is logged.")] = None,
     hide: Annotated[bool, typer.Option("--hide", help="Do not list the session any more.")] = False,
-    as_json: AsJson = False,
 ) -> None:
     """End a session: its key does not name it any more. Nothing is deleted."""
     row = run(lambda database, _: end_session(database, session, reason=reason, hide=hide))
     line = f"session {row.id} has ended; `consolidator session replay {row.id}` shows it again"
-    emit(row, line, as_json=as_json)
+    emit(row, line)
 
 
 def read_seeds(name: str) -> list[Seed]:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from consolidator.cli.common import SessionName, run
-from consolidator.cli.output import AsJson, emit, format_usd, print_line, print_table
+from consolidator.cli.output import emit, format_usd, print_line, print_table
 from consolidator.service.sessions.state import SessionState, read_state, summarize_session
 
 
@@ -24,22 +24,21 @@ def show_command(
     context: Annotated[bool, typer.Option(help="details: include the size of its next context.")] = True,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="whole: how many messages at most.")] = 20,
     before: Annotated[int | None, typer.Option(min=1, help="whole: only messages before this event.")] = None,
-    as_json: AsJson = False,
 ) -> None:
     """Show a session: what it is for, what it is doing, its totals, its context's use, and what it began with."""
     if part == "state":
-        emit(run(lambda database, _: read_state(database, session)), _print_state_and_totals, as_json=as_json)
+        emit(run(lambda database, _: read_state(database, session)), _print_state_and_totals)
     elif part == "summary":
         summary = run(lambda database, _: summarize_session(database, session))
-        emit(summary, lambda summary: str(summary["text"]), as_json=as_json)
+        emit(summary, lambda summary: str(summary["text"]))
     elif part == "whole":
         from consolidator.cli.agents.session import show_whole  # it loads what builds contexts
 
-        show_whole(session, before, limit, as_json=as_json)
+        show_whole(session, before, limit)
     else:
         from consolidator.cli.agents.session import show_details
 
-        show_details(session, with_context=context, as_json=as_json)
+        show_details(session, with_context=context)
 
 
 def _print_state_and_totals(state: SessionState) -> None:

@@ -11,7 +11,7 @@ from ulid import ULID
 from consolidator.cli.agents.session_options import MaxCost, Model, ToolNames
 from consolidator.cli.agents.tool_file import ToolOptions
 from consolidator.cli.common import SessionName, read_text, run_in
-from consolidator.cli.output import AsJson, emit, print_line
+from consolidator.cli.output import emit, print_line
 from consolidator.runtime.session.agent_defaults import parse_amount
 from consolidator.runtime.session.spawn_request import ResultMode, SpawnRequest, SpawnResult
 from consolidator.service.database import Database
@@ -54,7 +54,6 @@ def spawn_command(
         str | None, typer.Option(help="A name for this call: repeating it starts no second sub-agent.")
     ] = None,
     driver: ToolOptions,
-    as_json: AsJson = False,
 ) -> None:
     """Give a task to a sub-agent of a session, and print its answer. It sees nothing else of the session."""
     request = options.to_request(task)
@@ -67,4 +66,4 @@ def spawn_command(
         print_line(result.text or str(result.reason))
         print_line(f"{result.status}: session {result.session_id}, {result.cost:f} USD", "dim")
 
-    emit(run_in(session, spawn_in), show, as_json=as_json)
+    emit(run_in(session, spawn_in), show)

@@ -8,7 +8,7 @@ import typer
 
 from consolidator.cli.agents.tool_file import ToolOptions
 from consolidator.cli.common import run
-from consolidator.cli.output import AsJson, emit, table
+from consolidator.cli.output import emit, table
 from consolidator.errors import ModelError, UsageError
 from consolidator.runtime.live.driver import DUE_OUTCOMES
 from consolidator.runtime.turn.wake import WakeResult
@@ -31,7 +31,6 @@ def wake_command(
     ] = False,
     *,
     driver: ToolOptions,
-    as_json: AsJson = False,
 ) -> None:
     """Finish what a crash left open: calls, answers, messages. For cron or a service unit.
 
@@ -48,7 +47,7 @@ def wake_command(
             return [WakeResult(session_id, await agent.wake(session_id))]
 
     results = run(wake)
-    emit(results, _WOKEN, as_json=as_json, encode=lambda results: [_describe(woken) for woken in results])
+    emit(results, _WOKEN, encode=lambda results: [_describe(woken) for woken in results])
     failed = [woken.session_id for woken in results if woken.result and woken.result.finish_reason == "error"]
     if failed:
         raise ModelError(

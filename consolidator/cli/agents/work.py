@@ -9,7 +9,7 @@ import typer
 
 from consolidator.cli.common import SessionName, read_text, run_in
 from consolidator.cli.options import SURFACE
-from consolidator.cli.output import AsJson, Limit, emit, print_line, shorten, table
+from consolidator.cli.output import Limit, emit, print_line, shorten, table
 from consolidator.errors import UsageError
 from consolidator.runtime.session.scratchpad import Scratchpad, ScratchpadEdit
 from consolidator.runtime.session.tasks import OUTCOMES
@@ -42,7 +42,6 @@ def task_command(
     ] = False,
     note: Annotated[str | None, typer.Option(help="With --finish: why, in a sentence.")] = None,
     limit: Limit = 30,
-    as_json: AsJson = False,
 ) -> None:
     """List a session's tasks, the latest first; start one with a title, or end the open one with its outcome.
 
@@ -52,14 +51,14 @@ def task_command(
         if title not in OUTCOMES:
             raise UsageError(f"{title!r} is no outcome of a task: {', '.join(OUTCOMES)}")
         row = run_in(session, lambda db, _, name: finish_task(db, name, title, note=note, surface=SURFACE))
-        emit(row, _describe_task, as_json=as_json)
+        emit(row, _describe_task)
     elif note is not None:
         raise UsageError("--note is why a task ended: it goes with --finish")
     elif title is not None:
-        emit(run_in(session, lambda db, _, name: start_task(db, name, title, surface=SURFACE)), _describe_task,
-             as_json=as_json)  # fmt: skip
+        task = run_in(session, lambda db, _, name: start_task(db, name, title, surface=SURFACE))
+        emit(task, _describe_task)
     else:
-        emit(run_in(session, lambda db, _, name: list_tasks(db, name, limit=limit)), _TASKS, as_json=as_json)
+        emit(run_in(session, lambda db, _, name: list_tasks(db, name, limit=limit)), _TASKS)
 
 
 def _describe_task(row: TaskRow) -> str:
@@ -76,7 +75,6 @@ def notes_command(
     version: Annotated[
         int | None, typer.Option(min=0, help="Change this version only: the number that --json shows as seq.")
     ] = None,
-    as_json: AsJson = False,
 ) -> None:
     """Show a session's scratchpad, the notes at the end of each of its contexts. Or change it."""
     if sum((replace is not None, append is not None, edit)) > 1:
@@ -102,4 +100,4 @@ def notes_command(
         else:
             print_line(scratchpad.text or "the scratchpad is empty", None if scratchpad.text else "dim")
 
-    emit(run_in(session, read_or_change), show, as_json=as_json)
+    emit(run_in(session, read_or_change), show)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from consolidator.cli.common import parse_path, run, run_job
-from consolidator.cli.output import AsJson, emit, print_line, print_table, progress_bar, table
+from consolidator.cli.output import emit, print_line, print_table, progress_bar, table
 from consolidator.errors import DatabaseError, RunFailed
 from consolidator.service.database import (
     Database,
@@ -47,9 +47,11 @@ def upgrade_command(
 
     if roles:
         run(lambda database, _: create_roles(database))
-        print_line("consolidator_writer and consolidator_reader are there; make your logins members of them")
+        names = ["consolidator_writer", "consolidator_reader"]
+        emit({"roles": names}, f"{' and '.join(names)} are there; make your logins members of them")
     else:
-        print_line(f"the database is at revision {run(upgrade)}, the newest")
+        revision = run(upgrade)
+        emit({"revision": revision}, f"the database is at revision {revision}, the newest")
 
 
 def info_command(
@@ -61,16 +63,14 @@ def info_command(
             "changed.",
         ),
     ] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Show where the database is, its version, its size."""
     if seals:
-        emit(run(lambda database, _: list_seals(database)), _SEALS, as_json=as_json)
+        emit(run(lambda database, _: list_seals(database)), _SEALS)
         return
     emit(
         run(describe_database),
         lambda description: print_table("database", ("what", "value"), description.items()),
-        as_json=as_json,
     )
 
 
@@ -86,7 +86,6 @@ def verify_command(
         int | None,
         typer.Option(min=1, help="Compare at most this many sessions; the output says where the next run goes on."),
     ] = None,
-    as_json: AsJson = False,
 ) -> None:
     """Check the invariants on the real rows: seq dense, hash chains unbroken, blobs whole, the ledger balanced."""
     exported = None if seals is None else read_seals(seals)
@@ -94,7 +93,7 @@ def verify_command(
         lambda database, _: verify_database(database, exported_seals=exported, after=after, limit=sessions)
     )
     rows = [(invariant, "; ".join(cases[:5]) or "yes") for invariant, cases in violations.items()]
-    emit(violations, lambda _: print_table("invariants", ("invariant", "holds"), rows), as_json=as_json)
+    emit(violations, lambda _: print_table("invariants", ("invariant", "holds"), rows))
     broken = [invariant for invariant, cases in violations.items() if cases]
     if broken:
         raise DatabaseError(f"broken: {', '.join(broken)}")
@@ -104,14 +103,13 @@ def reindex_command(
     vectors: Annotated[
         bool, typer.Option("--vectors", help="Also recompute all vectors with the embedding model.")
     ] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Rebuild recall's index from the turns and facts that are kept. If interrupted, the same command resumes it."""
     report = run_job(
         "indexing",
         lambda database, settings, stop, progress: reindex(database, settings, stop, vectors=vectors, **progress),
     )
-    emit(report, _print_reindexed, as_json=as_json)
+    emit(report, _print_reindexed)
     if report["status"] == "failed":
         raise RunFailed(f"run {report['run']} gave up some units: `consolidator runs {report['run']}`")
 
@@ -132,7 +130,8 @@ def backup_command(file: _BackupFile) -> None:
         with progress_bar("backup"):
             return await back_up_database(database, file)
 
-    print_line(f"wrote {run(back_up):,} bytes to {file}; `consolidator db restore` reads it")
+    size = run(back_up)
+    emit({"bytes": size}, f"wrote {size:,} bytes to {file}; `consolidator db restore` reads it")
 
 
 def restore_command(file: _BackupFile) -> None:
@@ -143,6 +142,7 @@ def restore_command(file: _BackupFile) -> None:
             return await restore_database(database, file)
 
     sizes = run(restore)
-    print_line(
-        f"restored {sizes['events']} events of {sizes['sessions']} sessions; `consolidator db verify` checks them"
+    emit(
+        sizes,
+        f"restored {sizes['events']} events of {sizes['sessions']} sessions; `consolidator db verify` checks them",
     )

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from consolidator.cli.common import run
-from consolidator.cli.output import AsJson, Limit, confirm, emit, pluralize, print_line, print_note, shorten, table
+from consolidator.cli.output import Limit, confirm, emit, pluralize, print_line, print_note, shorten, table
 from consolidator.errors import UsageError
 from consolidator.hooks.client import stop_service
 from consolidator.service.clients.rules_file import list_rule_files
@@ -37,7 +37,6 @@ def erase_command(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     log: Annotated[bool, typer.Option("--log", help="Erase nothing: list what was erased, when and why.")] = False,
     limit: Limit = 50,
-    as_json: AsJson = False,
 ) -> None:
     """Erase sessions for good, with what was derived from them. It is logged; importing does not bring them back."""
     if everything:
@@ -48,7 +47,7 @@ def erase_command(
     if log and (session is not None or peer is not None):
         raise UsageError("--log lists what was erased; it cannot be combined with --session or --peer")
     if log:
-        emit(run(lambda database, _: list_erasures(database, limit=limit)), _TABLE, as_json=as_json)
+        emit(run(lambda database, _: list_erasures(database, limit=limit)), _TABLE)
         return
     if (session is None) == (peer is None) or "" in (session, peer):
         raise UsageError("name either --session or --peer")
@@ -57,7 +56,7 @@ def erase_command(
     if not yes:
         _confirm(plan)  # outside of an event loop, which would not end before the question is answered
     report = run(lambda database, settings: erase_sessions(database, settings, plan, reason=reason))
-    emit(report, _print_report, as_json=as_json)
+    emit(report, _print_report)
 
 
 def _print_report(report: dict[str, Any]) -> None:

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from consolidator.cli.common import SessionName, run
-from consolidator.cli.output import AsJson, print_json_line, print_line, sanitize, shorten
-from consolidator.cli.streams import write_now
+from consolidator.cli.output import print_json_line, print_line, sanitize, shorten
+from consolidator.cli.streams import is_json, write_now
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.runtime.live.items import FollowedItem
@@ -29,33 +29,32 @@ def events_command(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new events and print them, too.")] = False,
     pieces: Annotated[bool, typer.Option("--pieces", help="Follow, and print answers piece by piece.")] = False,
     full: Annotated[bool, typer.Option(help="Print texts in full.")] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Print a session's events in order; with --json one line each. Following ends with the session."""
 
     async def print_events(database: Database, _: Settings) -> None:
         if not (follow or pieces):
             async for event in read_events(database, session, after=after, last=last):
-                _print_event(event, as_json=as_json, full=full)
+                _print_event(event, full=full)
             return
         async for item in follow_events(database, session, after=after, last=last, whole=not pieces):
-            _print_item(item, as_json=as_json, full=full)
+            _print_item(item, full=full)
 
     run(print_events)
 
 
-def _print_item(item: FollowedItem, *, as_json: bool, full: bool) -> None:
+def _print_item(item: FollowedItem, *, full: bool) -> None:
     """Print what a follower receives: a piece as a line of its own, under the cursor that names it."""
-    if item.piece is not None and as_json:
+    if item.piece is not None and is_json():
         print_json_line(item.as_json())
     elif item.piece is not None:
         print_line(f"{item.cursor!s:>8}  {item.piece.text if full else shorten(item.piece.text, 160)}")
     elif item.event is not None:
-        _print_event(item.event, as_json=as_json, full=full)
+        _print_event(item.event, full=full)
 
 
-def _print_event(event: Event, *, as_json: bool, full: bool) -> None:
-    if as_json:
+def _print_event(event: Event, *, full: bool) -> None:
+    if is_json():
         names = ("session_id", "seq", "type", "data", "created_at", "consolidated_at")
         print_json_line({name: getattr(event, name) for name in names} | {"type": event.type.value})
         return
@@ -87,7 +86,6 @@ def _to_json(value: object) -> str:
 def replay_command(
     session: SessionName,
     channel: Annotated[str | None, typer.Option(help="What this channel was shown; else the session's own.")] = None,
-    as_json: AsJson = False,
 ) -> None:
     """Show again what a session's people saw, from the log; with --json piece by piece, byte for byte."""
     from consolidator.runtime.agent_session import VOID_NOTICE  # the runtime, which `events` does not need
@@ -96,7 +94,7 @@ def replay_command(
     async def replay(database: Database, _: Settings) -> None:
         is_answer, message_id = False, None
         async for item in replay_session(database, session, channel=channel):
-            if as_json:
+            if is_json():
                 print_json_line(item.as_json())
             elif item.kind == "user":
                 write_now(("\n" if is_answer else "") + f"> {sanitize(item.text)}\n")
@@ -106,7 +104,7 @@ def replay_command(
                 is_next = is_answer and message_id != item.message_id
                 write_now(("\n" if is_next else "") + sanitize(item.text))
             is_answer, message_id = item.kind != "user", item.message_id
-        if is_answer and not as_json:
+        if is_answer and not is_json():
             write_now("\n")
 
     run(replay)

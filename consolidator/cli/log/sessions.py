@@ -12,7 +12,6 @@ from consolidator.cli.common import parse_moment, parse_pairs, run
 from consolidator.cli.output import (
     OUT,
     AgentOption,
-    AsJson,
     Limit,
     ProjectOption,
     Table,
@@ -83,11 +82,10 @@ def list_command(
     sessions: FilterOptions,
     limit: Limit = 30,
     attention: Annotated[bool, typer.Option("--attention", help="Only calls that wait for a person.")] = False,
-    as_json: AsJson = False,
 ) -> None:
     """List sessions, the latest first; the runs of a conversation in their order."""
     if attention:
-        emit(run(lambda database, _: _load_calls(database, limit)), _CALLS, as_json=as_json)
+        emit(run(lambda database, _: _load_calls(database, limit)), _CALLS)
         return
 
     async def load(database: Database, _: Settings) -> tuple[SessionPage, datetime]:
@@ -99,7 +97,6 @@ def list_command(
     emit(
         page,
         lambda page: _table_of(page, now).print(page.sessions),
-        as_json=as_json,
         encode=lambda page: [{"title": page.titles.get(row.id), **asdict(row)} for row in page.sessions],
     )
 

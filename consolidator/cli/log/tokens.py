@@ -10,7 +10,8 @@ import typer
 
 from consolidator.cli.common import parse_span, run
 from consolidator.cli.options import OwnerOptions
-from consolidator.cli.output import AsJson, emit, print_line, print_note, table
+from consolidator.cli.output import emit, print_note, table
+from consolidator.cli.streams import is_json
 from consolidator.service.credentials import create_credential, list_credentials, revoke_credential
 from consolidator.service.database import Database
 from consolidator.settings import Settings
@@ -35,27 +36,26 @@ def create_command(
     ],
     owner: OwnerOptions,
     expires: Annotated[str | None, typer.Option(help="For how long it is valid, such as 30d. Else for good.")] = None,
-    as_json: AsJson = False,
 ) -> None:
     """Create a credential and print its token, once: only its SHA-256 is kept."""
     expires_in = None if expires is None else parse_span(expires)
     token = run(lambda database, _: create_credential(database, name, scope, expires_in=expires_in, **owner.values()))
-    emit({"name": name, "token": token}, token, as_json=as_json)
-    if not as_json:
+    emit({"name": name, "token": token}, token)
+    if not is_json():
         print_note("it is not shown again; send it as `Authorization: Bearer TOKEN`")
 
 
-def list_command(as_json: AsJson = False) -> None:
+def list_command() -> None:
     """List the credentials, also those that are revoked or have expired."""
 
     async def load(database: Database, _: Settings) -> list[dict[str, Any]]:
         now: datetime = database.clock.now()
         return [{**asdict(row), "status": row.status(now)} for row in await list_credentials(database)]
 
-    emit(run(load), _TABLE, as_json=as_json)
+    emit(run(load), _TABLE)
 
 
 def revoke_command(name: Name) -> None:
     """Revoke a credential: its next request is refused."""
     run(lambda database, _: revoke_credential(database, name))
-    print_line(f"revoked {name}")
+    emit({"revoked": name}, f"revoked {name}")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from consolidator.cli.common import run
-from consolidator.cli.output import OUT, AsJson, emit, print_entry, print_line, sanitize, shorten, table
+from consolidator.cli.output import OUT, emit, print_entry, print_line, sanitize, shorten, table
 from consolidator.service.memory.explain import explain
 
 _LOG_STATES = {"there": "in the log", "pruned": "pruned since", "erased": "erased since"}
@@ -24,11 +24,10 @@ def explain_command(
         str, typer.Argument(metavar="ID", help="The id of a fact, a procedure or a solution, or its beginning.")
     ],
     peer: Annotated[str | None, typer.Option(help="Only what this person may see.")] = None,
-    as_json: AsJson = False,
 ) -> None:
     """Explain anything that was learned: the words, sessions and run it rests on. Works after the events are pruned."""
 
-    emit(run(lambda database, _: explain(database, identity, peer=peer)), _print_explanation, as_json=as_json)
+    emit(run(lambda database, _: explain(database, identity, peer=peer)), _print_explanation)
 
 
 def _print_explanation(explanation: dict[str, Any]) -> None:

@@ -11,14 +11,13 @@ import typer
 
 from consolidator.cli.common import parse_moment, run
 from consolidator.cli.options import OwnerOptions, spread
-from consolidator.cli.output import AgentOption, AsJson, Limit, emit, owner_name, print_line, short_id, shorten, table
+from consolidator.cli.output import AgentOption, Limit, emit, owner_name, print_line, short_id, shorten, table
 from consolidator.cli.query_group import QueryGroup
 from consolidator.errors import UsageError
 from consolidator.models.fact import UNKNOWN_START, FactRow
 from consolidator.models.memory_filter import FactFilter, MemoryFilter
 from consolidator.service.memory.facts import (
     correct_fact,
-    forget_fact,
     list_facts,
     list_quarantined,
     list_rejected,
@@ -81,7 +80,6 @@ def facts_command(
     owner: OwnerOptions,
     options: FactOptions,
     limit: Limit = 50,
-    as_json: AsJson = False,
 ) -> None:
     """List facts: what users stated or a model read, each with the words it rests on (`explain ID`)."""
     if context.invoked_subcommand:
@@ -92,14 +90,14 @@ def facts_command(
         rejected = run(
             lambda database, _: list_rejected(database, MemoryFilter(**owner.values(), query=query, limit=limit))
         )
-        emit(rejected, _REJECTED, as_json=as_json)
+        emit(rejected, _REJECTED)
         return
     facts = run(
         lambda database, _: list_facts(
             database, FactFilter(**owner.values(), **options.values(database.clock.now()), query=query, limit=limit)
         )
     )
-    emit(facts, _print_flagged if options.flagged else _FACTS, as_json=as_json)
+    emit(facts, _print_flagged if options.flagged else _FACTS)
 
 
 def _print_flagged(facts: Sequence[FactRow]) -> None:
@@ -108,27 +106,20 @@ def _print_flagged(facts: Sequence[FactRow]) -> None:
         print_line(f"{short_id(fact.id)}: {fact.flagged}", style="dim")
 
 
-@facts_app.command("forget")
-def forget_command(fact_id: FactId, as_json: AsJson = False) -> None:
-    """Stop believing a fact, and what says the same later. Its history stays (`explain ID`, `facts --all`)."""
-    fact = run(lambda database, _: forget_fact(database, fact_id))
-    emit(fact, f"no longer believed: {fact.sentence}", as_json=as_json)
-
-
 @facts_app.command("correct")
 def correct_command(
-    fact_id: FactId, text: Annotated[str, typer.Argument(help="The sentence as it should be.")], as_json: AsJson = False
+    fact_id: FactId, text: Annotated[str, typer.Argument(help="The sentence as it should be.")]
 ) -> None:
     """Correct a fact. A person's word outranks whatever the logs say; the old fact keeps its history."""
     fact = run(lambda database, _: correct_fact(database, fact_id, text))
-    emit(fact, f"believed from now on: {fact.sentence} ({short_id(fact.id)})", as_json=as_json)
+    emit(fact, f"believed from now on: {fact.sentence} ({short_id(fact.id)})")
 
 
 @facts_app.command("undo")
-def undo_command(fact_id: FactId, as_json: AsJson = False) -> None:
+def undo_command(fact_id: FactId) -> None:
     """Take back that you forgot or corrected a fact: it is believed again as it was."""
     fact = run(lambda database, _: undo_change(database, fact_id))
-    emit(fact, f"believed again: {fact.sentence} ({short_id(fact.id)})", as_json=as_json)
+    emit(fact, f"believed again: {fact.sentence} ({short_id(fact.id)})")
 
 
 @facts_app.command("review")
@@ -137,7 +128,6 @@ def review_command(
     reject: Annotated[str | None, typer.Option(metavar="ID", help="Reject this candidate for good.")] = None,
     agent: AgentOption = None,
     limit: Limit = 50,
-    as_json: AsJson = False,
 ) -> None:
     """List what waits in quarantine: orders that a tool, a page or a quoted text gave. Accept or reject one."""
     if accept and reject:
@@ -145,7 +135,7 @@ def review_command(
     if candidate_id := accept or reject:
         candidate = run(lambda database, _: review_candidate(database, candidate_id, accept=accept is not None))
         line = f"{'believed' if accept else 'rejected'}: {candidate.sentence}"
-        emit([candidate], line, as_json=as_json)
+        emit([candidate], line)
     else:
         candidates = run(lambda database, _: list_quarantined(database, agent=agent, limit=limit))
-        emit(candidates, _QUARANTINED, as_json=as_json)
+        emit(candidates, _QUARANTINED)

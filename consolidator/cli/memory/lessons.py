@@ -11,7 +11,6 @@ from consolidator.cli.common import run
 from consolidator.cli.options import OwnerOptions, PlaceOption
 from consolidator.cli.output import (
     AgentOption,
-    AsJson,
     Limit,
     Table,
     emit,
@@ -60,18 +59,17 @@ def commands_command(
     *,
     owner: OwnerOptions,
     limit: Limit = 20,
-    as_json: AsJson = False,
 ) -> None:
     """List how commands are run here, and which never work: of all agents of a person, the most helpful first."""
     filters = LessonFilter(**owner.values(), limit=limit)
     rows = run(lambda database, _: find_lessons_about(database, " ".join(words or []), filters))
-    emit(rows, _lessons("commands"), as_json=as_json)
+    emit(rows, _lessons("commands"))
 
 
-def friction_command(*, owner: OwnerOptions, limit: Limit = 20, as_json: AsJson = False) -> None:
+def friction_command(*, owner: OwnerOptions, limit: Limit = 20) -> None:
     """List what failed in three sessions or more, and what then worked: what failed in most sessions first."""
     rows = run(lambda database, _: list_friction(database, LessonFilter(**owner.values(), limit=limit)))
-    emit(rows, _lessons("friction", "nothing failed in three sessions"), as_json=as_json)
+    emit(rows, _lessons("friction", "nothing failed in three sessions"))
 
 
 def _line(row: LessonRow) -> str:
@@ -88,7 +86,6 @@ def brief_command(
     command: Annotated[str | None, typer.Option(help="With --moment failure: the command that failed.")] = None,
     project: PlaceOption = None,
     agent: AgentOption = None,
-    as_json: AsJson = False,
 ) -> None:
     """Show what the next session is told: at its start, with a prompt, before a call, after a failure.
 
@@ -106,7 +103,7 @@ def brief_command(
         scope = MemoryScope(agent, project or await find_project(database, Path.cwd()))
         return await preview_brief(database, MOMENTS[moment], scope, situation)
 
-    emit(run(load), _show_brief, as_json=as_json)
+    emit(run(load), _show_brief)
 
 
 def _show_brief(preview: BriefPreview) -> None:

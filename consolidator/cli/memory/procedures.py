@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from consolidator.cli.common import SessionName, parse_path, run
-from consolidator.cli.options import OwnerOptions, spread
-from consolidator.cli.output import AsJson, Limit, emit, owner_name, pluralize, print_line, short_id, shorten, table
-from consolidator.cli.query_group import QueryGroup
+from consolidator.cli.options import OwnerOptions, QueryWords, join_query
+from consolidator.cli.output import Limit, emit, owner_name, pluralize, short_id, shorten, table
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import ProcedureFilter
 from consolidator.models.procedure import MIN_SUCCESS, ProcedureRow
@@ -19,8 +18,6 @@ from consolidator.service.memory.procedures import list_procedures
 from consolidator.service.memory.skills import export_skills
 from consolidator.service.memory.suggestions import suggest_next_calls
 
-EverythingOption = Annotated[bool, typer.Option("--all", help="Also procedures that are not worth telling.")]
-procedures_app = typer.Typer(cls=QueryGroup, invoke_without_command=True)
 _TABLE = table(
     "procedures",
     "id, steps=title, >sessions=support, >worked, of",
@@ -34,31 +31,28 @@ _TABLE = table(
 )  # fmt: skip
 
 
-@procedures_app.callback()
-@spread
 def procedures_command(
-    context: typer.Context,
-    query: Annotated[
-        str | None, typer.Argument(help="What to look for: `search` and words, or a phrase in quotes.")
-    ] = None,
+    words: QueryWords = None,
     *,
     owner: OwnerOptions,
-    everything: EverythingOption = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also procedures that are not worth telling.")] = False,
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", parser=parse_path, help="Write them there as Agent Skills, but those that mostly fail."
+        ),
+    ] = None,
     limit: Limit = 20,
-    as_json: AsJson = False,
 ) -> None:
     """List the procedures worth knowing, the best first (`explain ID` shows steps and evidence).
 
     They have three different steps or more, two of which say what they are for, and whose steps often go together.
     """
-    if context.invoked_subcommand:
-        return
-    procedures = run(
-        lambda database, _: list_procedures(
-            database, ProcedureFilter(**owner.values(), query=query, include_unworthy=everything, limit=limit)
-        )
-    )
-    emit(procedures, _TABLE, as_json=as_json)
+    filters = ProcedureFilter(**owner.values(), query=join_query(words), include_unworthy=everything, limit=limit)
+    if export is None:
+        emit(run(lambda database, _: list_procedures(database, filters)), _TABLE)
+    else:
+        _export(export, filters)
 
 
 def _success_rate(procedure: ProcedureRow) -> str:
@@ -69,35 +63,21 @@ def _owner(procedure: ProcedureRow) -> str:
     return owner_name(procedure.project, procedure.agent)
 
 
-@procedures_app.command("export")
-@spread
-def export_command(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", parser=parse_path, help="Where the folders go.")],
-    format_name: Annotated[str, typer.Option("--format", help="skill: one SKILL.md folder each.")] = "skill",
-    *,
-    owner: OwnerOptions,
-    everything: EverythingOption = False,
-    limit: Limit = 20,
-) -> None:
-    """Export procedures as Agent Skills, which coding agents load by themselves; not those that mostly fail."""
-    if format_name != "skill":
-        raise UsageError(f"--format takes skill, not {format_name!r}")
-
+def _export(directory: Path, filters: ProcedureFilter) -> None:
+    """Write Agent Skills: a folder with a SKILL.md each."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        exported = run(
-            lambda database, _: export_skills(
-                database, directory, ProcedureFilter(**owner.values(), include_unworthy=everything, limit=limit)
-            )
-        )
+        exported = run(lambda database, _: export_skills(database, directory, filters))
     except OSError as error:
         raise UsageError(f"cannot write to {directory}: {error.strerror}") from error
-    print_line(f"{pluralize(len(exported.files), 'skill')} in {directory}")
+    lines = [f"{pluralize(len(exported.files), 'skill')} in {directory}"]
     if exported.failing:
-        print_line(
-            f"{pluralize(len(exported.failing), 'procedure')} left out: less than {MIN_SUCCESS:.0%} of the sessions or "
-            "calls with them worked (`--all` exports everything)"
+        left_out = pluralize(len(exported.failing), "procedure")
+        lines.append(
+            f"{left_out} left out: less than {MIN_SUCCESS:.0%} of the sessions or calls with them worked "
+            "(`--all` exports everything)"
         )
+    emit({"files": exported.files}, "\n".join(lines))
 
 
 _NEXT = table(
@@ -110,8 +90,8 @@ _NEXT = table(
 )
 
 
-def next_command(session: SessionName, limit: Limit = 5, as_json: AsJson = False) -> None:
+def next_command(session: SessionName, limit: Limit = 5) -> None:
     """Show what usually follows in a session: the next call, its arguments filled in, with confidence."""
     suggestions = run(lambda database, _: suggest_next_calls(database, session, limit=limit))
     show = _NEXT if suggestions else "no prediction: too few sessions contain this sequence"
-    emit(suggestions, show, as_json=as_json)
+    emit(suggestions, show)

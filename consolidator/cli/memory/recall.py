@@ -9,7 +9,7 @@ import typer
 
 from consolidator.cli.common import run
 from consolidator.cli.options import PlaceOption
-from consolidator.cli.output import AgentOption, AsJson, emit, print_line
+from consolidator.cli.output import AgentOption, emit, print_line
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.database import Database
@@ -33,7 +33,6 @@ def recall_command(
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, max=200, help="Show at most this many lines.")
     ] = DEFAULT_LIMIT,
-    as_json: AsJson = False,
 ) -> None:
     """Ask memory: facts and turns ranked together, known errors and procedures first, each line with its citation.
 
@@ -59,4 +58,4 @@ def recall_command(
         if not result.block and place:
             print_line(f"in the project {place}; `--everywhere` asks all of them", style="dim")
 
-    emit(result, show, as_json=as_json)
+    emit(result, show)

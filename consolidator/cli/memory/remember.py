@@ -9,7 +9,7 @@ import typer
 
 from consolidator.cli.common import run
 from consolidator.cli.options import PlaceOption
-from consolidator.cli.output import AsJson, emit, owner_name, print_line
+from consolidator.cli.output import emit, owner_name, print_line
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.database import Database
@@ -29,7 +29,6 @@ def remember_command(
     agent: Agent = None,
     me: Annotated[bool, typer.Option("--me", help="The statement is about you: it holds in every project.")] = False,
     peer: Peer = None,
-    as_json: AsJson = False,
 ) -> None:
     """Remember a statement: it is believed from now on, in this project, or with --me or --agent in every one."""
     if project and (me or peer):
@@ -43,7 +42,7 @@ def remember_command(
             owner = await find_named_project(database, project, Path.cwd()) if project else None
         return await remember(database, " ".join(words), MemoryScope(agent, owner, peer))
 
-    emit(run(remember_here), _print_remembered, as_json=as_json)
+    emit(run(remember_here), _print_remembered)
 
 
 def _print_remembered(remembered: Remembered) -> None:
@@ -60,10 +59,9 @@ def forget_command(
     project: PlaceOption = None,
     agent: Agent = None,
     peer: Peer = None,
-    as_json: AsJson = False,
 ) -> None:
     """Stop believing a fact, and what says the same later. Its history stays (`explain ID`, `facts --all`)."""
 
     forgotten = run(lambda database, _: forget(database, " ".join(words), MemoryScope(agent, project, peer)))
     line = f"no longer believed: {forgotten.statement}"
-    emit(forgotten, line, as_json=as_json)
+    emit(forgotten, line)

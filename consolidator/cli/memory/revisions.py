@@ -8,7 +8,7 @@ import typer
 
 from consolidator.cli.common import run, run_job
 from consolidator.cli.options import require_at_most_one
-from consolidator.cli.output import AsJson, Limit, emit, print_line, print_table, shorten, table
+from consolidator.cli.output import Limit, emit, print_line, print_table, shorten, table
 from consolidator.errors import UsageError
 from consolidator.service.nights.runs import (
     compare_revision,
@@ -37,7 +37,6 @@ def revisions_command(
         bool, typer.Option("--restore", help="Undo the last promotion: its revision is a draft again.")
     ] = False,
     limit: Limit = 20,
-    as_json: AsJson = False,
 ) -> None:
     """List revisions of the facts: drafts that `backfill --reprocess --model X` made, and promoted ones.
 
@@ -50,19 +49,19 @@ def revisions_command(
     if restore:
         report = run_job("restoring", lambda database, settings, stop, _: restore_revision(database, settings, stop))
         line = f"revision {report['restored']} is a draft again: {summarize(report)}"
-        emit(report, line, as_json=as_json)
+        emit(report, line)
     elif number is None:
-        emit(run(lambda database, _: list_revisions(database, limit=limit)), _TABLE, as_json=as_json)
+        emit(run(lambda database, _: list_revisions(database, limit=limit)), _TABLE)
     elif promote:
         report = run_job(
             "promoting", lambda database, settings, stop, _: promote_revision(database, settings, number, stop)
         )
-        emit(report, f"revision {number} is current: {summarize(report)}", as_json=as_json)
+        emit(report, f"revision {number} is current: {summarize(report)}")
     elif discard:
         run(lambda database, _: discard_revision(database, number))
-        emit({"discarded": number}, f"revision {number} is discarded", as_json=as_json)
+        emit({"discarded": number}, f"revision {number} is discarded")
     else:
-        emit(run(lambda database, _: compare_revision(database, number)), print_comparison, as_json=as_json)
+        emit(run(lambda database, _: compare_revision(database, number)), print_comparison)
 
 
 def print_comparison(comparison: dict[str, Any]) -> None:

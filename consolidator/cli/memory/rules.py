@@ -10,7 +10,6 @@ import typer
 from consolidator.cli.common import parse_path, run
 from consolidator.cli.output import (
     AgentOption,
-    AsJson,
     Limit,
     ProjectOption,
     confirm,
@@ -51,7 +50,6 @@ def rules_command(
     agent: AgentOption = None,
     project: ProjectOption = None,
     limit: Limit = 50,
-    as_json: AsJson = False,
 ) -> None:
     """List what people asked for in three sessions or more, with their words: a proposal until you accept it."""
     if context.invoked_subcommand:
@@ -59,7 +57,7 @@ def rules_command(
 
     proposals = run(lambda database, _: list_rules(database, agent=agent, project=project, limit=limit))
     emit(
-        proposals, _print_proposals, as_json=as_json,
+        proposals, _print_proposals,
         encode=lambda proposals: [proposal.as_json() for proposal in proposals],
     )  # fmt: skip
 
@@ -85,7 +83,6 @@ def accept_command(
     me: Annotated[bool, typer.Option("--me", help="The rule is about you: it holds in every project.")] = False,
     write: File = None,
     yes: Yes = False,
-    as_json: AsJson = False,
 ) -> None:
     """Believe a proposal as a rule. With --write it also goes into a file: shown as a diff first, with a backup."""
     if me and write is not None:
@@ -99,7 +96,7 @@ def accept_command(
 
     fact, accepted = run(accept)
     rule = next((row.rule for row in accepted if row.id == fact.id), fact.sentence)
-    emit(fact, f"a rule from now on: {rule} ({fact.id[:12]})", as_json=as_json)
+    emit(fact, f"a rule from now on: {rule} ({fact.id[:12]})")
     if write is not None:
         if fact.project is None:
             raise UsageError("this rule is of no project: `consolidator rules write` takes the rules of one")
@@ -107,11 +104,11 @@ def accept_command(
 
 
 @rules_app.command("dismiss")
-def dismiss_command(rule_id: RuleId, as_json: AsJson = False) -> None:
+def dismiss_command(rule_id: RuleId) -> None:
     """Propose this no more; where it is believed already, it is forgotten."""
 
     rule = run(lambda database, _: dismiss_rule(database, rule_id))
-    emit(rule, f"dismissed: {rule.rule}", as_json=as_json)
+    emit(rule, f"dismissed: {rule.rule}")
 
 
 @rules_app.command("write")

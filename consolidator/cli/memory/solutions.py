@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from consolidator.cli.commands import SEARCH
 from consolidator.cli.common import run
-from consolidator.cli.options import OwnerOptions
-from consolidator.cli.output import AsJson, Limit, emit, owner_name, pluralize, short_id, table
+from consolidator.cli.options import OwnerOptions, QueryWords, join_query
+from consolidator.cli.output import Limit, emit, owner_name, pluralize, short_id, table
 from consolidator.models.memory_filter import SolutionFilter
 from consolidator.models.solution import SolutionRow
 from consolidator.service.database import Database
@@ -41,31 +40,25 @@ class ErrorOptions:
 
 
 def solutions_command(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[QUERY]", help="What to look for: words; `search` before them is left out."),
-    ] = None,
+    words: QueryWords = None,
     *,
     failure: ErrorOptions,
     unsolved_too: Annotated[bool, typer.Option("--all", help="Also errors without a known solution.")] = False,
     owner: OwnerOptions,
     limit: Limit = 20,
-    as_json: AsJson = False,
 ) -> None:
     """List errors and what resolved them; confirmed ones (in two sessions, and mostly when tried) first."""
     filters = SolutionFilter(**owner.values(), include_unsolved=unsolved_too, limit=limit)
-    query = words or []
-    query = query[1:] if query[:1] == [SEARCH] else query  # as of facts and procedures
 
     async def load(database: Database, _: Settings) -> list[SolutionRow]:
         if failure.error is None:
-            return await list_solutions(database, replace(filters, query=" ".join(query) or None))
+            return await list_solutions(database, replace(filters, query=join_query(words)))
         call = None if failure.command is None else ("bash", {"command": failure.command})
         return await find_solutions(database, failure.error, filters, tool=failure.tool, call=call)
 
     solutions = run(load)
     is_unknown = failure.error is not None and not solutions
-    emit(solutions, "nothing known about this error" if is_unknown else _TABLE, as_json=as_json)
+    emit(solutions, "nothing known about this error" if is_unknown else _TABLE)
 
 
 def _line(solution: SolutionRow) -> str:

@@ -12,7 +12,7 @@ import typer
 from consolidator.cli.common import parse_moment, run_job
 from consolidator.cli.memory.revisions import print_comparison
 from consolidator.cli.nights.runs import print_night
-from consolidator.cli.output import OUT, AsJson, ProgressCallbacks, emit, pluralize, print_line, print_warning, shorten
+from consolidator.cli.output import OUT, ProgressCallbacks, emit, pluralize, print_line, print_warning, shorten
 from consolidator.errors import ModelUnavailable, RunFailed, UsageError
 from consolidator.service.database import Database
 from consolidator.service.nights.runs import EXTRACTORS, SessionFilter, model_line, run_backfill, summarize
@@ -56,7 +56,6 @@ def backfill_command(
     ] = None,
     diff: Annotated[bool, typer.Option(help="With --reprocess: show the differences (the default).")] = False,
     dry_run: Annotated[bool, typer.Option(help="Show what would be learned; write nothing.")] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Consolidate by hand, or derive again. If it is interrupted, the same command resumes it.
 
@@ -85,7 +84,7 @@ def backfill_command(
             print_line(f"backfill: {summarize(report)}", style="bold")
 
     report = run_job("backfill", backfill)
-    emit(report, show, as_json=as_json)
+    emit(report, show)
     if report.get("error"):
         raise ModelUnavailable(f"run {report['run']}: {report['error']}")
     if report.get("problems"):

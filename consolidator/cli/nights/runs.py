@@ -10,7 +10,6 @@ import typer
 from consolidator.cli.common import parse_span, run, run_job
 from consolidator.cli.output import (
     OUT,
-    AsJson,
     emit,
     pluralize,
     print_line,
@@ -72,7 +71,6 @@ def run_command(
     ] = None,
     force: Annotated[bool, typer.Option(help="retention: prune although the clock or the amount seems wrong.")] = False,
     dry_run: Annotated[bool, typer.Option(help="retention: show what would be pruned, and prune nothing.")] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Run one job now: the scheduled run if it is due, otherwise an unscheduled one.
 
@@ -90,7 +88,7 @@ def run_command(
                     database, settings, name, stop, older_than=age, force=force, **progress
                 ),
             )
-    emit(report, lambda report: _print_report(report, dry_run=dry_run), as_json=as_json)
+    emit(report, lambda report: _print_report(report, dry_run=dry_run))
     _check_report(report)
 
 
@@ -169,7 +167,6 @@ def runs_command(
             "--limit", "-n", min=1, max=10_000, help="Show at most this many; by default 20 runs or 50 units."
         ),
     ] = None,
-    as_json: AsJson = False,
 ) -> None:
     """List runs, the latest first: seen = learned + nothing + deferred + dead; or show one with its units.
 
@@ -178,9 +175,9 @@ def runs_command(
     if job is not None and job not in ALL_JOBS:
         raise UsageError(f"no job is called {job!r}; there are: {', '.join(ALL_JOBS)}")
     if run_id is None:
-        emit(run(lambda database, _: list_runs(database, job=job, limit=limit or 20)), _RUNS, as_json=as_json)
+        emit(run(lambda database, _: list_runs(database, job=job, limit=limit or 20)), _RUNS)
     else:
-        emit(run(lambda database, _: load_run(database, run_id, limit=limit or 50)), _print_run, as_json=as_json)
+        emit(run(lambda database, _: load_run(database, run_id, limit=limit or 50)), _print_run)
 
 
 def _sum(run: ListedRun) -> str:
@@ -212,7 +209,6 @@ def retry_command(
         str | None, typer.Argument(metavar="ID", help="A dead letter or a run; else all open dead letters.")
     ] = None,
     discard: Annotated[bool, typer.Option(help="Give the events up: mark them as read, with nothing learned.")] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Learn again from events that were set aside, or discard them."""
     report = run(
@@ -221,6 +217,6 @@ def retry_command(
         )
     )
     line = f"{report['settled']} settled, {report['remaining']} still cannot be learned from"
-    emit(report, line, as_json=as_json)
+    emit(report, line)
     if report["remaining"]:
         raise RunFailed("some dead letters remain; `consolidator runs RUN` shows why, --discard gives them up")

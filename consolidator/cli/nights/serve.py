@@ -6,7 +6,7 @@ import asyncio
 import logging
 from contextlib import AsyncExitStack
 
-from consolidator.cli.agents.tool_file import BuiltinTools, McpConfig, McpServers, ToolFiles, open_tools
+from consolidator.cli.agents.tool_file import ToolOptions
 from consolidator.cli.common import open_configured, read_settings, run_async, stop_on_signals
 from consolidator.runtime.live.hub import open_hub
 from consolidator.service.address import listen
@@ -45,12 +45,7 @@ def _time_of(cron: str) -> str:
     return f"{hour:0>2}:{minute:0>2}" if is_daily else f"by `{cron}`"
 
 
-def serve_command(
-    tools: ToolFiles = [],  # noqa: B006 - typer copies it
-    mcp: McpServers = [],  # noqa: B006
-    mcp_config: McpConfig = None,
-    builtin: BuiltinTools = [],  # noqa: B006
-) -> None:
+def serve_command(*, driver: ToolOptions) -> None:
     """Run as a service: import, consolidate and prune every night; GET /healthz shows its state.
 
     It ends with 2 where another process has its port. With nothing configured it imports the logs that agents leave on
@@ -75,13 +70,13 @@ def serve_command(
                 listener = stack.enter_context(listen(settings.http_host, settings.health_port))
             stack.enter_context(export_spans())
             database, _ = await stack.enter_async_context(open_configured())
-            toolbox = await stack.enter_async_context(open_tools(tools, mcp, mcp_config, builtin))
+            toolbox = await stack.enter_async_context(driver.open())
             if settings.health_port:
                 for line in describe_service(settings):
                     log.info("%s", line)
             if missing_fixes := await describe_missing_fixes(database):
                 log.warning("%s", missing_fixes)
-            driver = await stack.enter_async_context(open_driver(database, settings, toolbox))
+            sessions = await stack.enter_async_context(open_driver(database, settings, toolbox))
             requests = database.reserve(CONNECTIONS, statement_seconds=STATEMENT_SECONDS)
             for_requests = await stack.enter_async_context(requests)
             mount = mount_http(for_requests, settings) if settings.health_port else HttpMount((), None)
@@ -91,14 +86,14 @@ def serve_command(
                 streams = database.reserve(STREAM_CONNECTIONS, statement_seconds=STATEMENT_SECONDS)
                 hub = await stack.enter_async_context(open_hub(await stack.enter_async_context(streams)))
                 process = stack.enter_context(count_process())
-                routes = [*mount_api(for_requests, settings, driver.harness, stop, hub, runs, process), *routes]
+                routes = [*mount_api(for_requests, settings, sessions.harness, stop, hub, runs, process), *routes]
                 is_driving = settings.drive_concurrency > 0
                 pages = mount_ui(for_requests, settings, stopping=stop, hub=hub, runs=runs, is_driving=is_driving)
                 routes = [*pages, *routes]
-            driving = asyncio.create_task(driver.run(stop))
+            driving = asyncio.create_task(sessions.run(stop))
             try:
                 await serve_nights(
-                    database, settings, stop, listener, routes, mount.lifespan, lambda: {"sessions": driver.report()}
+                    database, settings, stop, listener, routes, mount.lifespan, lambda: {"sessions": sessions.report()}
                 )
             finally:
                 stop.set()

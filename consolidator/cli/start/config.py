@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from consolidator.cli.common import read_settings, run_async
-from consolidator.cli.output import AsJson, Table, emit, print_line
+from consolidator.cli.output import Table, emit, print_line
 from consolidator.config_file import config_path
 from consolidator.service.system import describe_model, hide_secrets
 from consolidator.service.tokenizer import fetch_vocabulary
@@ -17,7 +17,7 @@ _TABLE = Table(
 )
 
 
-def config_command(as_json: AsJson = False) -> None:
+def config_command() -> None:
     """Show each setting with its value and where that comes from: a variable, a line of the file, or the default."""
     chosen = describe_model(read_settings())
     path = config_path()
@@ -33,9 +33,10 @@ def config_command(as_json: AsJson = False) -> None:
         print_line(f"model: {chosen}; `consolidator status` says what the last night asked of it")
         _TABLE.print(rows)
 
-    emit(list_settings(), show, as_json=as_json, encode=encode)
+    emit(list_settings(), show, encode=encode)
 
 
 def tokenizer_command() -> None:
     """Fetch the vocabulary (3.6 MB) into the data directory. Without it, tokens are estimated, never too low."""
-    print_line(f"tokens are counted with {run_async(fetch_vocabulary(read_settings()))} from now on")
+    path = run_async(fetch_vocabulary(read_settings()))
+    emit({"vocabulary": path}, f"tokens are counted with {path} from now on")

@@ -13,7 +13,8 @@ from typing import Annotated, Any
 import typer
 
 from consolidator.cli.common import read_settings, run_async
-from consolidator.cli.output import OUT, AsJson, print_json, print_line, progress_bar, shorten
+from consolidator.cli.output import OUT, print_json, print_line, progress_bar, shorten
+from consolidator.cli.streams import is_json
 from consolidator.clock import Clock
 from consolidator.demo.logs import list_session_names
 from consolidator.demo.story import LEDGER_COLUMNS, NIGHTS, RETENTION_DAYS, WEEKS, demo_home, open_story
@@ -26,7 +27,6 @@ _ERROR = "fatal: The current branch feat/loyalty-points has no upstream branch."
 
 def demo_command(
     keep: Annotated[bool, typer.Option(help="Keep the demo's database, to look around in.")] = True,
-    as_json: AsJson = False,
 ) -> None:
     """Watch four weeks of three agents become memory, in seconds. Nothing of yours is read or touched.
 
@@ -38,8 +38,8 @@ def demo_command(
         raise UsageError("--no-keep is for the demo's own server, not for the one of CONSOLIDATOR_DATABASE_URL")
     if "log_level" not in settings.model_fields_set:
         logging.getLogger("consolidator.jobs").setLevel(logging.WARNING)  # 84 successful jobs need no log lines
-    figures = run_async(_play(settings, keep=keep, quiet=as_json))
-    if as_json:
+    figures = run_async(_play(settings, keep=keep, quiet=is_json()))
+    if is_json():
         print_json(figures)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from consolidator.cli.common import open_configured, parse_path, run_async, stop_on_signals
-from consolidator.cli.output import AsJson, pluralize, print_json, print_line, progress_bar, shorten
+from consolidator.cli.output import emit, pluralize, print_line, progress_bar, shorten
 from consolidator.errors import ImportRefused
 from consolidator.formats.registry import FORMATS
 from consolidator.service.nights.imports import ImportReport, import_logs, inspect_sources, select_sources
@@ -30,7 +30,6 @@ def import_command(
     report_only: Annotated[
         bool, typer.Option("--report", help="Write nothing; one line on what is not known, without contents.")
     ] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Import session logs. Importing the same file twice adds nothing; one that has grown adds the new part.
 
@@ -58,12 +57,7 @@ def import_command(
                 )
 
     report = run_async(work())
-    if as_json:
-        print_json(report.as_json())
-    else:
-        _print_report(report)
-        if files:
-            _print_assumption(report)
+    emit(report, lambda report: _print_report(report, are_named=bool(files)))
     if report.damaged_bundles:
         raise ImportRefused(report.damaged_bundles[0])
     if files and (reason := _find_failure(report)):
@@ -93,7 +87,7 @@ def _find_failure(report: ImportReport) -> str | None:
     return "nothing was imported: no file there has the name of a log; name the file itself"
 
 
-def _print_report(report: ImportReport) -> None:
+def _print_report(report: ImportReport, *, are_named: bool) -> None:
     print_line(
         f"{report.events} new events in {len(report.sessions)} sessions from {report.files} files "
         f"({report.unchanged} unchanged, {report.repeated} events known already"
@@ -119,6 +113,8 @@ def _print_report(report: ImportReport) -> None:
         print_line(f"not understood: {problem}", style="yellow")
     if report.problem_count > len(report.problems):
         print_line(f"and {report.problem_count - len(report.problems)} more lines not understood", style="yellow")
+    if are_named:
+        _print_assumption(report)
 
 
 def _print_assumption(report: ImportReport) -> None:

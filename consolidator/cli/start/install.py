@@ -11,7 +11,6 @@ import typer
 
 from consolidator.cli.common import open_configured, run, run_async, stop_on_signals
 from consolidator.cli.output import (
-    AsJson,
     ask,
     confirm,
     pluralize,
@@ -23,6 +22,7 @@ from consolidator.cli.output import (
     progress_callbacks,
     shorten,
 )
+from consolidator.cli.streams import is_json
 from consolidator.clock import Clock
 from consolidator.errors import ConsolidatorError, UsageError
 from consolidator.hooks.client import is_running, stop_service
@@ -167,14 +167,14 @@ def uninstall_command(
         stop_service(settings.home)
 
 
-def status_command(as_json: AsJson = False) -> None:
+def status_command() -> None:
     """Show where memory is installed, and what hooks gave to agents in the last 30 days and whether it was of use."""
     settings = load_settings()
     states = {client: describe_install(find_place(client, None)) for client in CLIENTS}
     here = {client: describe_install(find_place(client, Path.cwd())) for client in CLIENTS}
     shown, model = run(lambda database, _: _load_status(database, settings))
     running = is_running(settings.home)
-    if as_json:
+    if is_json():
         installed = {name: {"everywhere": asdict(states[name]), "here": asdict(here[name])} for name in CLIENTS}
         print_json(
             {"installed": installed, "service": running, "night_engine": settings.night_engine, "injections": shown}
@@ -205,7 +205,7 @@ async def _load_status(database: Database, settings: Settings) -> tuple[dict[str
     return await summarize_injections(database), await check_model(database, settings)
 
 
-def doctor_command(as_json: AsJson = False) -> None:
+def doctor_command() -> None:
     """Check that what install set up works, and what it needs to be of use. Exits with 2 if something fails."""
     settings = load_settings()
     running = is_running(settings.home)
@@ -221,7 +221,7 @@ def doctor_command(as_json: AsJson = False) -> None:
         checks += run(lambda database, _: check_database(database, settings))
     except ConsolidatorError as error:
         checks.append(Check("database", False, str(error), "put that right, then run doctor again"))
-    if as_json:
+    if is_json():
         print_json([asdict(check) for check in checks])
     else:
         for check in checks:

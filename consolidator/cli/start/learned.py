@@ -11,7 +11,6 @@ from consolidator.cli.common import parse_moment, run
 from consolidator.cli.options import OwnerOptions
 from consolidator.cli.output import (
     OUT,
-    AsJson,
     Limit,
     emit,
     owner_name,
@@ -23,6 +22,7 @@ from consolidator.cli.output import (
     short_id,
     table,
 )
+from consolidator.cli.streams import is_json
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.memory.learned import LearnedNews, NightSumsRow, list_sections, load_learned
@@ -49,12 +49,11 @@ def learned_command(
     limit: Limit = 10,
     digest: Annotated[bool, typer.Option("--digest", help="Show the digest that a night would send.")] = False,
     send: Annotated[bool, typer.Option("--send", help="Send the digest now, to CONSOLIDATOR_DIGEST_TO.")] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Show what your agents learned: new and changed facts, procedures, solutions, and what waits for you."""
 
     if digest or send:
-        if any(owner.values().values()) or as_json:
+        if any(owner.values().values()) or is_json():
             raise UsageError("a digest is of all of memory, and text: --digest and --send go with --since alone")
         _show_digest(since, is_sent=send)
         return
@@ -64,7 +63,7 @@ def learned_command(
             database, parse_moment(since, database.clock.now()), MemoryScope(**owner.values()), limit=limit
         )
     )
-    emit(news, _print_news, as_json=as_json, encode=lambda news: None if news is None else news.as_json())
+    emit(news, _print_news, encode=lambda news: None if news is None else news.as_json())
 
 
 def _show_digest(since: str | None, *, is_sent: bool) -> None:

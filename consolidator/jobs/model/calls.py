@@ -30,6 +30,7 @@ from consolidator.llm.client import ModelClient, ModelReply, ModelRequest, creat
 from consolidator.llm.commands import CommandClient
 from consolidator.llm.prices import calculate_cost
 from consolidator.llm.tokens import count_tokens
+from consolidator.models.run import ModelQuestionRow
 from consolidator.settings import Settings
 from consolidator.store.nights import model_calls
 from consolidator.store.nights.model_calls import CallReserve, CallUsage
@@ -380,11 +381,11 @@ class ModelCalls:
             now = self.database.clock.now()
             exists = session is None or await sessions.lock_shared(conn, [session])
             assert isinstance(self.client, ModelClient)
-            if not exists or not await model_calls.queue_question(
-                conn, request.key, self.client.build_body(request),
-                purpose=request.purpose, model=request.model, run_id=self.run_id, session_id=session, call_id=call_id,
-                now=now,
-            ):  # fmt: skip
+            question = ModelQuestionRow(
+                request.key, request.purpose, request.model, self.client.build_body(request), self.run_id, session,
+                call_id, batch_id=None, status="queued", created_at=now,
+            )  # fmt: skip
+            if not exists or not await model_calls.queue_question(conn, question):
                 outcome = "queued by another replica" if exists else "its session was erased"
                 await model_calls.release_call(conn, call_id, outcome=outcome, now=now)
         return True

@@ -215,7 +215,7 @@ class SessionDriver:
                 conn, tools=names, noted=TOOLS_MISSING, limit=_MAX_REPORTED
             )
             for each in self._without_tools:
-                error = f"{TOOLS_MISSING}{', '.join(each.missing)}; start the service with them (--tools, --mcp-config)"
+                error = f"{TOOLS_MISSING}{', '.join(each.missing)}; start the service with them (--tools)"
                 if self.concurrency and each.error != error:
                     now = self.harness.database.clock.now()
                     await store.note_missing_tools(conn, each.id, error, now)

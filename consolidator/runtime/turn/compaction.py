@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from consolidator.context import compaction
@@ -48,26 +48,32 @@ def is_compaction_due(context: Context, budget: int, threshold: float) -> bool:
     return is_full and find_strategy(context.strategy).compacts
 
 
+@dataclass(frozen=True, slots=True)
+class SummaryWriter:
+    """The model that writes a summary."""
+
+    client: ModelClient
+    model: str
+    routed: str | None = None  # why a policy chose it
+    session_model: str | None = None  # what a cheaper one is recognised against
+
+
 async def compact(
     database: Database,
     session_id: str,
     *,
     budget: int = DEFAULT_BUDGET,
     limit: int | None = None,
-    client: ModelClient | None = None,
-    model: str | None = None,
+    writer: SummaryWriter | None = None,
     epoch: int | None = None,
     trigger: CompactionTrigger = "request",
     hooks: CompactionHooks | None = None,
-    routed: str | None = None,
-    session_model: str | None = None,
 ) -> Compaction | None:
     """Compact a session's older part; its latest turns stay. None if there is nothing worth compacting.
 
-    `limit` is how many tokens its summary and transcript may have before it is compacted again. Without `client` and
-    `model`, or if the model fails or cannot be paid, the summary is a digest. `routed` is why a policy chose the model;
-    `session_model` is what a cheaper one is recognised against. Raises StaleEpoch if another harness holds the session,
-    and NotFound.
+    `limit` is how many tokens its summary and transcript may have before it is compacted again. Without a `writer`, or
+    if the model fails or cannot be paid, the summary is a digest. Raises StaleEpoch if another harness holds the
+    session, and NotFound.
     """
     hooks = hooks or CompactionHooks()
     limit = int(budget * THRESHOLD) if limit is None else limit
@@ -77,7 +83,7 @@ async def compact(
     with boundary("compaction"):
         instructions = await hooks.before(plan) if hooks.before else None
         summary = None
-        if client is not None and model is not None:
+        if writer is not None:
             script = await asyncio.to_thread(
                 compaction.render_transcript,
                 plan,
@@ -87,44 +93,34 @@ async def compact(
             )
             prompt = script if not instructions else f"{script}\n\nMind, too: {instructions}"
             words = min(400, compaction.summary_tokens(budget) // 2)
-            summary = await _summarize(database, session_id, client, model, prompt, words, epoch, session_model)
-        by = model if summary else None
+            summary = await _summarize(database, session_id, writer, prompt, words, epoch)
+        origin: dict[str, Any] = {"by": "digest", "model": None, "trigger": trigger}
+        if writer is not None and summary:
+            routed = {"routed": writer.routed} if writer.routed else {}
+            origin |= {"by": "model", "model": writer.model, **routed}
         if not summary:
             size = compaction.summary_tokens(budget)
             text = compaction.write_digest(plan, history.compaction, max_tokens=size, count=count_tokens_cached)
             summary = {"summary": text, "next_steps": []}
         with boundary("commit compaction"):
-            result = await _log_compaction(
-                database, session_id, history, plan, summary, by=by, trigger=trigger, epoch=epoch, routed=routed
-            )
+            result = await _log_compaction(database, session_id, history, plan, {**origin, **summary}, epoch=epoch)
         if result is not None and hooks.after:
             await hooks.after(result)
     return result
 
 
 async def compact_on_request(
-    database: Database,
-    session_id: str,
-    *,
-    budget: int,
-    client: ModelClient | None,
-    model: str | None,
-    seconds: float,
-    routed: str | None = None,
-    session_model: str | None = None,
+    database: Database, session_id: str, *, budget: int, writer: SummaryWriter | None, seconds: float
 ) -> Compaction | None:
     """Compact a session because a person asks for it; None if there is nothing worth compacting.
 
     If a model is to be paid, the session is held meanwhile, with a lease of `seconds`: the next holder takes whatever
     is reserved for lost. Raises SessionBusy if another process drives the session then.
     """
-    if client is None or model is None:
+    if writer is None:
         return await compact(database, session_id, budget=budget)
     async with hold_session(database, session_id, seconds=seconds) as lease:
-        return await compact(
-            database, session_id, budget=budget, client=client, model=model, epoch=lease.epoch, trigger="request",
-            routed=routed, session_model=session_model,
-        )  # fmt: skip
+        return await compact(database, session_id, budget=budget, writer=writer, epoch=lease.epoch)
 
 
 async def _load_plan(
@@ -154,25 +150,23 @@ async def _load_plan(
 async def _summarize(
     database: Database,
     session_id: str,
-    client: ModelClient,
-    model: str,
+    writer: SummaryWriter,
     prompt: str,
     words: int,
     epoch: int | None,
-    session_model: str | None,
 ) -> dict[str, Any] | None:
     """Return a model's summary; None if it fails or would exceed the session's cap."""
     request = ModelRequest(
-        "compact", model, compaction.SUMMARY_PROMPT.format(words=words), prompt, "compaction",
+        "compact", writer.model, compaction.SUMMARY_PROMPT.format(words=words), prompt, "compaction",
         compaction.SUMMARY_SCHEMA, ANSWER_TOKENS,
     )  # fmt: skip
     try:
         with boundary("commit reserve"):
             async with database.transaction() as conn:
-                session_model = session_model or (await sessions.get(conn, session_id)).model
+                session_model = writer.session_model or (await sessions.get(conn, session_id)).model
                 reserve = money.plan_reserve(
                     session_id,
-                    model=model,
+                    model=writer.model,
                     input_tokens=request.tokens,
                     max_tokens=ANSWER_TOKENS,
                     purpose="compaction",
@@ -187,7 +181,7 @@ async def _summarize(
         return None
     try:
         with boundary("model"):
-            reply = await client.send(request)
+            reply = await writer.client.send(request)
     except ModelError as error:
         may_be_charged = isinstance(error, ModelUnavailable) and error.may_be_charged
         await _settle(database, call_id, None if may_be_charged else Usage())
@@ -222,23 +216,19 @@ async def _log_compaction(
     plan: CompactionPlan,
     summary: Mapping[str, Any],
     *,
-    by: str | None,
-    trigger: CompactionTrigger,
     epoch: int | None,
-    routed: str | None,
 ) -> Compaction | None:
-    """Log a compaction and count it in its session; None if another process has just logged the same."""
+    """Log a compaction and count it in its session; None if another process has just logged the same.
+
+    The `summary` has the text, by whom it was written and why.
+    """
     tokens = plan.tokens_kept + count_tokens_cached(str(summary["summary"]))
     async with database.transaction() as conn:
         state = (await sessions.get(conn, session_id)).state
         data = {
             "decision": "compaction",
-            "by": "model" if by else "digest",
-            "model": by,
-            "trigger": trigger,
-            **({"routed": routed} if by and routed else {}),
-            "kept_from": plan.kept_from,
             **summary,
+            "kept_from": plan.kept_from,
             **plan.data,
             "state": state,
             "tokens_before": plan.tokens_before,

@@ -108,8 +108,8 @@ async def plan_request(
         fixed = sum(part.tokens for part in context.parts if part.name not in ("summary", "transcript"))
         if await compaction.compact(
             harness.database, session.id, budget=context_budget, limit=int(threshold * context_budget) - fixed,
-            client=harness.client, model=side.model or model, epoch=epoch, trigger="threshold",
-            hooks=harness.compaction_hooks, routed=side.reason, session_model=side.compared_to,
+            writer=compaction.SummaryWriter(harness.client, side.model or model, side.reason, side.compared_to),
+            epoch=epoch, trigger="threshold", hooks=harness.compaction_hooks,
         ):  # fmt: skip
             context = await replace(builder, view=None).build()
     messages = context.messages
@@ -178,22 +178,19 @@ class _ContextRequest:
         """Return the context of this moment."""
         tools, config = self.harness.tools_of(self.session), self.session.config
         async with self.harness.database.connection() as conn:
-            return await build.build_context(
-                conn,
-                self.session.id,
+            request = build.ContextRequest(
                 strategy=self.strategy,
                 budget=self.budget,
                 last=config.get("last") or build.DEFAULT_LAST,
                 system=config.get("system"),
                 recalled=self.recalled,
                 tools=tools.definitions(),
+                limits={name: tool.max_result_bytes for name in tools.names if (tool := tools.get(name))},
                 upto=self.upto,
                 withheld=self.withheld,
-                view=self.view,
-                tails=self.harness.tails,
                 seeds=config.get("seeds"),
-                limits={name: tool.max_result_bytes for name in tools.names if (tool := tools.get(name))},
             )
+            return await build.build_context(conn, self.session.id, request, view=self.view, tails=self.harness.tails)
 
 
 def with_prefill(harness: Harness, messages: list[dict[str, Any]], text: str = "") -> list[dict[str, Any]] | None:

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from consolidator.context.build import DEFAULT_LAST, advance_history, build_context, context_budget
+from consolidator.context.build import DEFAULT_LAST, ContextRequest, advance_history, build_context, context_budget
 from consolidator.context.build import Context as Context
 from consolidator.context.compaction import Compaction as Compaction
 from consolidator.context.strategies import STRATEGIES as STRATEGIES
@@ -21,7 +21,7 @@ from consolidator.models.session import SessionRow
 from consolidator.runtime.lineage.inheritance import fold_past
 from consolidator.runtime.session.budget import DEFAULT_ANSWER_TOKENS
 from consolidator.runtime.session.routing import compared_model, side_model
-from consolidator.runtime.turn.compaction import compact_on_request
+from consolidator.runtime.turn.compaction import SummaryWriter, compact_on_request
 from consolidator.service.memory.recall import recall_for_message
 from consolidator.service.sessions.access import find_session, get_session
 from consolidator.service.viewer import OWNER, Viewer
@@ -47,43 +47,47 @@ class ShownContext:
     injections: list[InjectionRow]  # what hooks added before the point, the newest first
 
 
+@dataclass(frozen=True, slots=True)
+class PreviewOptions:
+    """How a context is shown; what is None is the session's own."""
+
+    strategy: str | None = None
+    budget: int | None = None
+    last: int | None = None
+    message_format: Literal["openai", "anthropic"] = "openai"
+    with_recall: bool = True
+    tools: Sequence[dict[str, Any]] = ()
+
+
 async def preview_context(
     database: Database,
     settings: Settings,
     session_name: str,
+    options: PreviewOptions = PreviewOptions(),
     *,
-    strategy: str | None = None,
-    budget: int | None = None,
-    last: int | None = None,
-    message_format: Literal["openai", "anthropic"] = "openai",
-    with_recall: bool = True,
-    tools: Sequence[dict[str, Any]] = (),
     viewer: Viewer = OWNER,
 ) -> tuple[Context, SessionRow]:
-    """Return what the model would see of a session now, and the session; what is not given is the session's own."""
+    """Return what the model would see of a session now, and the session."""
     async with database.connection() as conn:
         session = await find_session(conn, viewer, session_name, "read")
     config = session.config
-    recalled = await _recall_for_last_message(database, settings, session) if with_recall else None
-    strategy = strategy or config.get("strategy") or "budget"
+    recalled = await _recall_for_last_message(database, settings, session) if options.with_recall else None
+    strategy = options.strategy or config.get("strategy") or "budget"
     model = compared_model(settings, session) or settings.model or ""
-    tokens = _budget(session, strategy, model, budget or config.get("budget"))
+    request = ContextRequest(
+        strategy=strategy,
+        budget=_budget(session, strategy, model, options.budget or config.get("budget")),
+        last=options.last or config.get("last") or DEFAULT_LAST,
+        message_format=options.message_format,
+        system=config.get("system"),
+        recalled=recalled,
+        seeds=config.get("seeds"),
+        tools=options.tools,
+    )
     async with database.connection() as conn:
         while await advance_history(conn, session.id):  # as every turn does
             continue
-        built = await build_context(
-            conn,
-            session.id,
-            strategy=strategy,
-            budget=tokens,
-            last=last or config.get("last") or DEFAULT_LAST,
-            message_format=message_format,
-            system=config.get("system"),
-            recalled=recalled,
-            seeds=config.get("seeds"),
-            tools=tools,
-        )
-    return built, session
+        return await build_context(conn, session.id, request), session
 
 
 async def rebuild_context(
@@ -113,9 +117,7 @@ async def rebuild_context(
     try:
         async with database.connection() as conn:
             past = await fold_past(conn, session, lineage, upto)
-            context = await build_context(
-                conn,
-                session.id,
+            request = ContextRequest(
                 strategy=strategy,
                 budget=_budget(session, strategy, str(model), config.get("budget"), config.get("answer_tokens")),
                 last=config.get("last") or DEFAULT_LAST,
@@ -126,6 +128,7 @@ async def rebuild_context(
                 past=past.history,
                 state=past.state,
             )
+            context = await build_context(conn, session.id, request)
     except UsageError:
         context = None
     return ShownContext(at, upto, call, context, is_recorded, added)
@@ -167,16 +170,15 @@ async def compact_session(
         async with database.connection() as conn:
             session = await find_session(conn, viewer, session_name, "write")
         side = side_model(None, settings, session, "compaction", prompt_tokens=0)
-        model = side.model
-        client = create_client(settings) if by_model and model else None
-        if client is not None:
+        writer = None
+        if by_model and side.model:
+            client = create_client(settings)
             stack.push_async_callback(client.close)
+            writer = SummaryWriter(client, side.model, side.reason, side.compared_to)
         compared = compared_model(settings, session) or ""
         tokens = _budget(session, "compacted", compared, budget or session.config.get("budget"))
-        return await compact_on_request(
-            database, session.id, budget=tokens, client=client, model=model, seconds=settings.session_lease_seconds,
-            routed=side.reason, session_model=side.compared_to,
-        )  # fmt: skip
+        seconds = settings.session_lease_seconds
+        return await compact_on_request(database, session.id, budget=tokens, writer=writer, seconds=seconds)
 
 
 async def list_compactions(database: Database, session_name: str) -> list[Event]:

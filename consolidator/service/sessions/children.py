@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from consolidator.database import Connection, Database
@@ -38,7 +38,7 @@ def check_tools(driver_tools: Collection[str] | None, session: SessionRow, overr
     if missing:
         raise UsageError(
             f"session {session.id} was opened without the tools {', '.join(missing)}: name others, or say where they "
-            "are (--tools, --mcp-config, --mcp, --builtin)"
+            "are (--tools)"
         )
 
 
@@ -46,15 +46,12 @@ async def fork_session(
     database: Database,
     settings: Settings,
     session_id: str,
+    request: ChildRequest = ChildRequest(kind="fork"),  # noqa: B008 - it is frozen
     *,
-    at: int | None = None,
-    overrides: Overrides = NO_OVERRIDES,
-    is_current: bool = False,
-    expires_at: datetime | None = None,
     driver_tools: Collection[str] | None = None,
     viewer: Viewer = OWNER,
 ) -> SessionRow:
-    """Create a session that reads another one's log up to the event `at` as its own past, and return it.
+    """Create a session that reads another one's log up to the event `request.at` as its own past, and return it.
 
     By default it begins at the latest event after which nothing is open. At a person's message, the child has that
     message to answer. With `is_current` the session's key names the child from now on. `driver_tools` names the tools
@@ -62,10 +59,9 @@ async def fork_session(
     event that is not there or in the middle of a call or an answer, naming the nearest ones that are not.
     """
     session = await load_session(database, session_id, "write", viewer=viewer)
-    check_tools(driver_tools, session, overrides)
-    overrides = await pin_template(database, overrides, viewer=viewer)
-    request = ChildRequest(kind="fork", at=at, overrides=overrides, is_current=is_current, expires_at=expires_at)
-    return await create_child(database, settings, session.id, request)
+    check_tools(driver_tools, session, request.overrides)
+    overrides = await pin_template(database, request.overrides, viewer=viewer)
+    return await create_child(database, settings, session.id, replace(request, overrides=overrides))
 
 
 async def create_checkpoint(

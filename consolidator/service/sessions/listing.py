@@ -17,7 +17,7 @@ from consolidator.memory.text.title import title_of
 from consolidator.models.principal import is_persons_word
 from consolidator.models.session import SessionCursor, SessionFilter, SessionOrder, SessionRow
 from consolidator.runtime.session.routing import compared_model
-from consolidator.service.agents.context import preview_context
+from consolidator.service.agents.context import PreviewOptions, preview_context
 from consolidator.service.sessions.access import find_session, load_session
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import Settings
@@ -162,7 +162,7 @@ def session_status(session: SessionRow, now: datetime) -> SessionStatus:
 
 async def _measure_context(database: Database, settings: Settings, session: SessionRow) -> ContextUse | None:
     try:
-        context, _ = await preview_context(database, settings, session.id, with_recall=False)
+        context, _ = await preview_context(database, settings, session.id, PreviewOptions(with_recall=False))
     except (UsageError, ModelError):
         return None
     model = compared_model(settings, session) or settings.model

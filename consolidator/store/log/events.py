@@ -190,9 +190,9 @@ async def append(
             "task_after": None if task_after is None else escape(task_after),
         }
         try:
-            appended = await _append_prepared(
-                conn, session_id, list(map(prepare, numbered)), now, expected_head, epoch, key, task_values, statement
-            )
+            prepared = list(map(prepare, numbered))
+            values = _append_values(session_id, prepared, now, expected_head, epoch, key) | task_values
+            appended = await _append_prepared(conn, prepared, values, statement)
             return replace(appended, open_task=task_after)
         except _TaskChanged as changed:
             open_task = changed.open_task
@@ -214,19 +214,13 @@ async def are_stored(conn: Connection, session_id: str, result: AppendResult, ev
 
 async def _append_prepared(
     conn: Connection,
-    session_id: str,
     prepared: Sequence[PreparedEvent],
-    now: datetime,
-    expected_head: int | None,
-    epoch: int | None,
-    key: str | None,
-    task_values: dict[str, Any],
+    values: dict[str, Any],
     statement: AppendStatement | None,
 ) -> AppendResult:
     """Append prepared events with their blobs. Raises _TaskChanged if they were numbered for another task."""
     values = {
-        **_append_values(session_id, prepared, now, expected_head, epoch, key),
-        **task_values,
+        **values,
         "types": [event.type for event in prepared],
         "datas": [event.data for event in prepared],
         "tasks": [event.task_id for event in prepared],
@@ -237,17 +231,17 @@ async def _append_prepared(
     query, has_conditions = _SQL["append"], statement is not None and statement.has_conditions
     if statement is not None:
         query, values = statement.query, {**values, **statement.values}
-    elif len(prepared) == 1 and key is None:
+    elif len(prepared) == 1 and values["key"] is None:
         only = prepared[0]
         values |= {"type": only.type, "data": only.data, "task": only.task_id, "tool": only.tool_name}
         values |= {"content": only.content_hash, "principal": only.principal}
         query = _SQL["append_one"]
     if any(event.blobs for event in prepared):
         async with conn.transaction():
-            await store_blobs(conn, prepared, now)
+            await store_blobs(conn, prepared, values["now"])
             appended = await _run_append(conn, query, values, has_conditions=has_conditions)
             if not appended.repeated:
-                await _add_blob_references(conn, session_id, appended.first_seq, prepared)
+                await _add_blob_references(conn, values["session"], appended.first_seq, prepared)
             return appended
     return await _run_append(conn, query, values, has_conditions=has_conditions)
 

@@ -5,11 +5,10 @@ A call is reserved before it is made and settled after it; a call that is never 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
 
 from consolidator.database.jsonb import as_jsonb, escape, unescape
 from consolidator.database.partitions import Connection
@@ -24,6 +23,7 @@ from consolidator.store.queries import (
     fetch_one,
     fetch_value,
     load,
+    row_values,
 )
 
 _SQL = load("nights/model_calls")
@@ -184,21 +184,9 @@ async def get_question_status(conn: Connection, key: str) -> str | None:
     return status
 
 
-async def queue_question(
-    conn: Connection,
-    key: str,
-    body: Mapping[str, Any],
-    *,
-    purpose: str,
-    model: str,
-    run_id: str,
-    session_id: str | None,
-    call_id: str,
-    now: datetime,
-) -> bool:
+async def queue_question(conn: Connection, question: ModelQuestionRow) -> bool:
     """Queue a question, with its request body, for the next batch; return False where it is queued already."""
-    values = {"key": key, "body": as_jsonb(body), "purpose": purpose, "model": model, "now": now}
-    values |= {"run_id": run_id, "session_id": session_id, "call_id": call_id}
+    values = row_values(question) | {"body": as_jsonb(question.body)}
     return bool(await execute(conn, _SQL["queue"], values))
 
 

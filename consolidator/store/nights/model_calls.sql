@@ -80,7 +80,7 @@ select status from model_question where key = %(key)s
 
 -- name: queue
 insert into model_question (key, purpose, model, body, run_id, session_id, call_id, created_at)
-values (%(key)s, %(purpose)s, %(model)s, %(body)s, %(run_id)s, %(session_id)s, %(call_id)s, %(now)s)
+values (%(key)s, %(purpose)s, %(model)s, %(body)s, %(run_id)s, %(session_id)s, %(call_id)s, %(created_at)s)
 on conflict (key) do nothing
 
 -- name: lock_queued

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from consolidator.database.partitions import Connection
 from consolidator.models.credential import CredentialRow
-from consolidator.store.queries import Rows, fetch_one, fetch_value, load
+from consolidator.store.queries import Rows, fetch_one, fetch_value, load, row_values
 
 _SQL = load("sessions/credentials")
 
@@ -19,22 +18,10 @@ class _FoundCredential(CredentialRow):
     token_hash: bytes
 
 
-async def add(
-    conn: Connection,
-    name: str,
-    token_hash: bytes,
-    *,
-    scopes: Sequence[str],
-    agent: str | None,
-    project: str | None,
-    peer: str | None,
-    expires_at: datetime | None,
-    now: datetime,
-) -> bool:
+async def add(conn: Connection, credential: CredentialRow, token_hash: bytes) -> bool:
     """Add a credential; False if the name is taken, also by a revoked one."""
-    values = {"name": name, "token_hash": token_hash, "scopes": list(scopes), "expires_at": expires_at, "now": now}
-    narrowing = {"agent": agent, "project": project, "peer": peer}
-    return await fetch_value(conn, _SQL["add"], values | narrowing) is not None
+    values = row_values(credential) | {"token_hash": token_hash}
+    return await fetch_value(conn, _SQL["add"], values) is not None
 
 
 async def revoke(conn: Connection, name: str, *, now: datetime) -> bool:

@@ -1,6 +1,6 @@
 -- name: add
 insert into credential (name, token_hash, scopes, agent, project, peer, created_at, expires_at)
-values (%(name)s, %(token_hash)s, %(scopes)s, %(agent)s, %(project)s, %(peer)s, %(now)s, %(expires_at)s)
+values (%(name)s, %(token_hash)s, %(scopes)s, %(agent)s, %(project)s, %(peer)s, %(created_at)s, %(expires_at)s)
 on conflict do nothing
 returning name
 

@@ -21,6 +21,7 @@ from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
+from consolidator.runtime.lineage.children import ChildRequest
 from consolidator.service.log import erasure
 from consolidator.service.log.events import read_events
 from consolidator.service.log.export import export_sessions
@@ -152,7 +153,7 @@ async def test_forks_read_their_parents_logs_wherever_they_are_imported(
     database: Database, other: Database, settings: Settings, tmp_path: Path
 ) -> None:
     await log_events(database, "root", [user_message("one"), assistant_response("two"), user_message("three")])
-    fork = await fork_session(database, settings, "root", at=2)
+    fork = await fork_session(database, settings, "root", ChildRequest(kind="fork", at=2))
     await log_events(database, fork.id, [user_message("another way"), assistant_response("so be it")])
     again = await fork_session(database, settings, fork.id)
     await log_events(database, again.id, [user_message("and on")])

@@ -16,6 +16,7 @@ from consolidator.database import Database
 from consolidator.errors import NotFound
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
+from consolidator.runtime.lineage.children import ChildRequest
 from consolidator.runtime.rerun.branches import BRANCH_KINDS, BranchRequest, commit_steer, create_branch, run_branch
 from consolidator.service.database import list_seals, read_seals, verify_database
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
@@ -141,7 +142,7 @@ CUT_TAIL = (
 
 
 async def test_a_child_that_is_moved_to_another_parents_event_is_found(log: Database, settings: Settings) -> None:
-    child = await fork_session(log, settings, "t", at=4)
+    child = await fork_session(log, settings, "t", ChildRequest(kind="fork", at=4))
     await fork_session(log, settings, child.id)
     assert await broken(log) == {}
     await as_owner(log, f"update session set parent_seq = 3 where id = '{child.id}'")
@@ -176,7 +177,7 @@ async def test_a_child_that_is_moved_to_another_parents_event_is_found(log: Data
     ],
 )
 async def test_a_past_that_is_not_a_sessions_own_is_found(log: Database, settings: Settings, change: str) -> None:
-    child = await fork_session(log, settings, "t", at=4)
+    child = await fork_session(log, settings, "t", ChildRequest(kind="fork", at=4))
     await log_events(log, child.id, [user_message("on")])
     grandchild = await fork_session(log, settings, child.id)
     assert await broken(log) == {}

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from consolidator.clock import FrozenClock
-from consolidator.context.build import advance_history, build_context
+from consolidator.context.build import ContextRequest, advance_history, build_context
 from consolidator.database import Connection, Database, partitions
 from consolidator.errors import NotFound
 from consolidator.jobs import retention
@@ -166,7 +166,7 @@ async def test_of_a_long_log_a_live_fork_keeps_its_window_alone(
     first = fork.head - retention.CONTEXT_WINDOW + 1
     assert (await remaining_seqs(database))["root"] == (first, 501)
     async with database.connection() as conn:
-        context = await build_context(conn, fork.id, budget=100_000)
+        context = await build_context(conn, fork.id, ContextRequest(budget=100_000))
         lineage = await load_lineage(conn, fork.id, await sessions.get(conn, fork.id))
     assert lineage.readable_after == first - 1
     assert context.truncated
@@ -218,7 +218,7 @@ async def test_what_a_fork_begins_to_read_while_pruning_looks_elsewhere_is_spare
 async def _context_of_restored(database: Database, settings: Settings, checkpoint_id: str) -> list[dict[str, Any]]:
     restored = await restore_checkpoint(database, settings, checkpoint_id)
     async with database.connection() as conn:
-        messages = (await build_context(conn, restored.id, strategy="window", last=50)).messages
+        messages = (await build_context(conn, restored.id, ContextRequest("window", last=50))).messages
         await sessions.retire(conn, restored.id, hide=True)
         await conn.execute("update session set status = 'ended' where id = %s", [restored.id])
     return messages

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from consolidator import Outcome, tool
-from consolidator.context.build import Context, build_context
+from consolidator.context.build import Context, ContextRequest, build_context
 from consolidator.context.compaction import Compaction, CompactionHooks, CompactionPlan
 from consolidator.database import Database
 from consolidator.errors import SessionBusy, StaleEpoch
@@ -18,7 +18,7 @@ from consolidator.llm.client import ModelClient, ModelReply, ModelRequest
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.runtime.agent import Consolidator
-from consolidator.runtime.turn.compaction import compact, compact_on_request
+from consolidator.runtime.turn.compaction import SummaryWriter, compact, compact_on_request
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.nights import query_number, query_rows
@@ -55,7 +55,7 @@ async def log_long_session(database: Database, *, turns: int = 30, **columns: An
 async def build_compacted(database: Database, **more: Any) -> Context:
     """Return the compacted context."""
     async with database.connection() as conn:
-        return await build_context(conn, "one", strategy="compacted", **more)
+        return await build_context(conn, "one", ContextRequest("compacted", **more))
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ async def compact_with_model(database: Database, server: ModelServer, model: str
     """Compact with a model's help."""
     client = ModelClient(server.url, "key", 10)
     try:
-        compaction = await compact(database, "one", budget=3000, client=client, model=model, **more)
+        compaction = await compact(database, "one", budget=3000, writer=SummaryWriter(client, model), **more)
     finally:
         await client.close()
     assert compaction is not None
@@ -94,7 +94,7 @@ async def test_without_a_model_a_digest_takes_the_place_of_what_was_said(databas
     assert await query_number(database, "select head from session") == len(WORK) + 61
     assert await query_number(database, "select compactions from session") == 1
     async with database.connection() as conn:
-        assert "Question 0?" in str((await build_context(conn, "one", strategy="full")).messages)
+        assert "Question 0?" in str((await build_context(conn, "one", ContextRequest("full"))).messages)
 
 
 async def test_the_next_compaction_goes_on_from_the_last(database: Database) -> None:
@@ -187,7 +187,7 @@ async def test_a_requested_compaction_costs_what_it_took_also_where_the_session_
     client = WakingClient(server.url, "key", 10)
     try:
         compaction = await compact_on_request(
-            database, "one", budget=3000, client=client, model="gpt-4o-mini", seconds=60
+            database, "one", budget=3000, writer=SummaryWriter(client, "gpt-4o-mini"), seconds=60
         )
     finally:
         await client.close()

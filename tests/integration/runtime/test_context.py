@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from consolidator.context import build, reader
-from consolidator.context.build import Context, advance_history, build_context
+from consolidator.context.build import Context, ContextRequest, advance_history, build_context
 from consolidator.context.conversation import MAX_RESULT_BYTES, UNCERTAIN
 from consolidator.context.messages import MessageFormat
 from consolidator.context.strategies import STRATEGIES
@@ -85,7 +85,7 @@ STORY = [
 async def build_test_context(database: Database, session: str = "one", **more: Any) -> Context:
     """Build a context."""
     async with database.connection() as conn:
-        return await build_context(conn, session, **more)
+        return await build_context(conn, session, ContextRequest(**more))
 
 
 async def fold_past(database: Database, session: str = "one") -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from consolidator.context.build import advance_history, build_context
+from consolidator.context.build import ContextRequest, advance_history, build_context
 from consolidator.database import Database
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
@@ -88,10 +88,10 @@ async def test_a_context_reads_the_same_rows_however_long_the_log(
     read_rows = events.read_rows
     monkeypatch.setattr(events, "read_rows", count_rows)
     async with long_logs.connection() as conn:
-        context = await build_context(conn, "long", strategy="window", last=50)
+        context = await build_context(conn, "long", ContextRequest("window", last=50))
         assert (context.first_seq, context.upto_seq, sum(row_counts)) == (LONG - 49, LONG, 50)
         row_counts.clear()
-        await build_context(conn, "long", strategy="budget", budget=2000)
+        await build_context(conn, "long", ContextRequest("budget", 2000))
         assert sum(row_counts) <= 500
         row_counts.clear()
         assert await advance_history(conn, "long", limit=100) == LONG - 100

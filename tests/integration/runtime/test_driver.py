@@ -203,7 +203,7 @@ async def test_a_session_whose_tools_are_missing_is_left_alone_told_once_and_rep
             assert driver.report()["without_tools"] == [{"session": needy, "missing": ["look"]}]
     assert caplog.text.count(f"session {needy} is left alone: it uses tools that are missing here: look") == 1
     noted = "select wake_failures, wake_after, error from session where id = %s"
-    told = f"{TOOLS_MISSING}look; start the service with them (--tools, --mcp-config)"
+    told = f"{TOOLS_MISSING}look; start the service with them (--tools)"
     assert await nights.query_rows(database, noted, needy) == [{"wake_failures": 0, "wake_after": None, "error": told}]
 
 

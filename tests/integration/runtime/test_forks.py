@@ -11,6 +11,7 @@ from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, role_of
+from consolidator.runtime.lineage.children import ChildRequest
 from consolidator.runtime.rerun.branches import BranchRequest
 from consolidator.runtime.rerun.replay import replay
 from consolidator.runtime.session.overrides import Overrides
@@ -172,14 +173,22 @@ async def test_tools_that_nobody_would_drive_it_with_are_refused(database: Datab
             (["publish"], right, "no tools look"),
         ):
             with pytest.raises(UsageError, match=words):
-                await fork_session(database, settings, session.id, overrides=overrides, driver_tools=driver_tools)
+                await fork_session(
+                    database,
+                    settings,
+                    session.id,
+                    ChildRequest(kind="fork", overrides=overrides),
+                    driver_tools=driver_tools,
+                )
             with pytest.raises(UsageError, match=words):
                 await restore_checkpoint(database, settings, point.id, overrides=overrides, driver_tools=driver_tools)
             request = BranchRequest(kind="sim", overrides=overrides)
             with pytest.raises(UsageError, match=words):
                 await create_branch(database, settings, session.id, request, driver_tools=driver_tools)
-        await fork_session(database, settings, session.id, overrides=wrong, driver_tools=["nope"])
-        await fork_session(database, settings, session.id, overrides=right)
+        await fork_session(
+            database, settings, session.id, ChildRequest(kind="fork", overrides=wrong), driver_tools=["nope"]
+        )
+        await fork_session(database, settings, session.id, ChildRequest(kind="fork", overrides=right))
 
 
 async def test_a_replay_of_a_fork_begins_with_what_people_saw_before(database: Database) -> None:

@@ -14,7 +14,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from consolidator.clock import FrozenClock
-from consolidator.context.build import advance_history, build_context
+from consolidator.context.build import ContextRequest, advance_history, build_context
 from consolidator.context.strategies import STRATEGIES
 from consolidator.database import Database
 from consolidator.errors import UsageError
@@ -23,6 +23,7 @@ from consolidator.models.event import Event, NewEvent, with_principals
 from consolidator.models.lineage import Lineage
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
+from consolidator.runtime.lineage.children import ChildRequest
 from consolidator.service.log.events import read_events
 from consolidator.service.sessions.children import create_checkpoint, fork_session, restore_checkpoint
 from consolidator.settings import Settings
@@ -128,7 +129,7 @@ async def grow_tree(database: Database, settings: Settings, root: str, todo: lis
 
 async def _create_child(database: Database, settings: Settings, kind: str, session_id: str, at: int | None) -> str:
     if kind == "fork":
-        return (await fork_session(database, settings, session_id, at=at)).id
+        return (await fork_session(database, settings, session_id, ChildRequest(kind="fork", at=at))).id
     checkpoint = await create_checkpoint(database, session_id, at=at)
     await log(database, session_id, turn_events(random.Random(1), checkpoint.seq))  # it goes on before the restore
     return (await restore_checkpoint(database, settings, checkpoint.id)).id
@@ -150,7 +151,7 @@ async def contexts_of(database: Database, session_id: str) -> dict[str, Any]:
         shown = {}
         for strategy in STRATEGIES:
             for budget in (400, 20_000):
-                context = await build_context(conn, session_id, strategy=strategy, budget=budget, last=7)
+                context = await build_context(conn, session_id, ContextRequest(strategy, budget, 7))
                 shown[f"{strategy} {budget}"] = (context.messages, context.first_seq, context.truncated, context.tokens)
     return shown
 

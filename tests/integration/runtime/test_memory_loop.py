@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from consolidator.clock import FrozenClock
-from consolidator.context.build import advance_history, build_context
+from consolidator.context.build import ContextRequest, advance_history, build_context
 from consolidator.database import Database
 from consolidator.memory.text.recall_markers import RECALL_BEGIN, RECALL_END
 from consolidator.models.event import NewEvent
@@ -146,10 +146,10 @@ async def test_the_summary_goes_on_from_what_the_night_folded(
     await run_next_night(database, clock, settings)
     await log_events(database, "one", [user_message("On."), *call_and_result("z", "write", {}, "ok")])
     async with database.connection() as conn:
-        before = await build_context(conn, "one", strategy="window", last=4)
+        before = await build_context(conn, "one", ContextRequest("window", last=4))
         assert "Tools used: read 30x." in before.messages[0]["content"]
         assert await advance_history(conn, "one", limit=3) == 0
-        after = await build_context(conn, "one", strategy="window", last=4)
+        after = await build_context(conn, "one", ContextRequest("window", last=4))
     assert "Tools used: read 30x, write." in after.messages[0]["content"]
 
 
@@ -176,7 +176,7 @@ async def test_notes_and_summary_outlive_their_events_and_are_found_in_a_log_tha
     async with database.connection() as conn:
         assert await advance_history(conn, "one") == 0
         assert await advance_history(conn, "one") == 0
-        context = await build_context(conn, "one", strategy="compacted")
+        context = await build_context(conn, "one", ContextRequest("compacted"))
     assert "Tools used: read 150x, write." in context.messages[0]["content"]
     assert "They read." in context.messages[0]["content"]
     assert "be kind" in context.messages[-1]["content"]

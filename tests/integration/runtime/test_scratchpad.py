@@ -11,7 +11,7 @@ import pytest
 
 from consolidator import Consolidator
 from consolidator.clock import FrozenClock
-from consolidator.context.build import build_context
+from consolidator.context.build import ContextRequest, build_context
 from consolidator.database import Database
 from consolidator.errors import Forbidden, HeadConflict, NotFound, UsageError
 from consolidator.models.payload import EventType
@@ -128,7 +128,7 @@ async def test_a_scratchpad_that_does_not_fit_is_left_out_in_words(database: Dat
         await send_and_collect(session, "hello " * 100)
         async with database.connection() as conn:
             whole = await build_context(conn, session.id)
-            small = await build_context(conn, session.id, budget=1000)
+            small = await build_context(conn, session.id, ContextRequest(budget=1000))
     assert "word word" in whole.messages[-1]["content"]
     assert "the scratchpad, of 7,499 characters, does not fit" in small.messages[-1]["content"]
     assert "word word" not in str(small.messages)

@@ -12,7 +12,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from consolidator.clock import FrozenClock
-from consolidator.context.build import Context, build_context
+from consolidator.context.build import Context, ContextRequest, build_context
 from consolidator.context.strategies import STRATEGIES
 from consolidator.context.tail import TailCache
 from consolidator.database import Database
@@ -59,9 +59,8 @@ async def build(
     """Return a session's context as a process builds it that keeps these tails."""
     limits = {"search": 200}
     async with database.connection() as conn:
-        return await build_context(
-            conn, session_id, strategy=strategy, budget=budget, last=7, limits=limits, tails=tails, withheld=withheld
-        )
+        request = ContextRequest(strategy, budget, 7, limits=limits, withheld=withheld)
+        return await build_context(conn, session_id, request, tails=tails)
 
 
 @examples(
@@ -89,7 +88,7 @@ async def test_each_context_is_the_same_with_and_without_what_was_kept(
         if rng.random() < 0.1:
             strategy, budget = rng.choice(list(STRATEGIES)), rng.choice(BUDGETS)
         if rng.random() < 0.03 and len(heads) < 4:
-            fork = await fork_session(database, settings, session_id, at=None)
+            fork = await fork_session(database, settings, session_id)
             heads[fork.id] = fork.head
         withheld = [heads[session_id] - rng.randint(0, 3)] if rng.random() < 0.2 else []
         process = rng.choice(processes)

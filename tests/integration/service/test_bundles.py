@@ -15,7 +15,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from consolidator.clock import FrozenClock
-from consolidator.context.build import build_context
+from consolidator.context.build import ContextRequest, build_context
 from consolidator.database import Database
 from consolidator.errors import Forbidden, ImportRefused
 from consolidator.formats.registry import get_format
@@ -419,9 +419,9 @@ async def test_a_fork_takes_with_it_what_it_reads_of_its_ancestors(
         assert (repeated.session_id, repeated.events) == (imported.session_id, 0)
     async with other.connection() as conn:
         row = await sessions.get(conn, imported.session_id)
-        context = await build_context(conn, row.id, budget=100_000)
+        context = await build_context(conn, row.id, ContextRequest(budget=100_000))
     async with database.connection() as conn:
-        original = await build_context(conn, again.id, budget=100_000)
+        original = await build_context(conn, again.id, ContextRequest(budget=100_000))
     assert (row.base_seq, row.head) == (again.base_seq, again.head + 1)
     assert context.messages == original.messages
     await assert_invariants(other)

@@ -241,7 +241,7 @@ async def test_the_command_line_says_what_it_did(
     done = await in_thread(run_cli, "facts", "undo", new, environment=environment)
     assert "believed again: The package manager is npm." in done.stdout + done.stderr
     await in_thread(run_cli, "facts", "correct", fact_id, "We use yarn.", environment=environment)
-    done = await in_thread(run_cli, "facts", "forget", new, environment=environment)
+    done = await in_thread(run_cli, "forget", new, environment=environment)
     assert "no longer believed: We use yarn." in done.stdout + done.stderr
     for words, code in ((("forget", "nobody"), 3), (("correct", new, " "), 2), (("review", "--accept", "nobody"), 3)):
         done = await in_thread(run_cli, "facts", *words, environment=environment, code=code)

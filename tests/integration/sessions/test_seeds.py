@@ -16,7 +16,7 @@ from consolidator.models.session import SessionRow
 from consolidator.runtime.lineage.children import ChildRequest, create_child
 from consolidator.runtime.session.session_request import SessionRequest
 from consolidator.runtime.turn import sessions as people
-from consolidator.service.agents.context import preview_context
+from consolidator.service.agents.context import PreviewOptions, preview_context
 from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.sessions.lifecycle import create_session
 from consolidator.service.sessions.state import list_seeds
@@ -47,7 +47,7 @@ async def create(database: Database, **wanted: Any) -> SessionRow:
 
 async def show(database: Database, session: SessionRow, **wanted: Any) -> list[dict[str, Any]]:
     """Return the messages of a session's next context."""
-    context, _ = await preview_context(database, SETTINGS, session.id, with_recall=False, **wanted)
+    context, _ = await preview_context(database, SETTINGS, session.id, PreviewOptions(with_recall=False, **wanted))
     return context.messages
 
 

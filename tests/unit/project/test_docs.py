@@ -144,7 +144,7 @@ def test_every_command_and_option_is_real(path: Path) -> None:
         words = example.split()
         command = program.get_command(None, words[0])  # type: ignore[arg-type]
         assert command is not None, example
-        options = command_options(command) | {"--help"}
+        options = command_options(command) | {"--help", "--json"}
         if isinstance(command, TyperGroup) and len(words) > 1:
             subcommand = command.get_command(None, words[1])  # type: ignore[arg-type]
             assert subcommand is not None or not isinstance(command, LazyGroup), example

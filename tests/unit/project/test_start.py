@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from consolidator.errors import UsageError
 from tests.support import PATIENCE
 
 SLOW = ("openai", "mcp", "alembic", "genai_prices")
@@ -47,7 +48,7 @@ def test_every_command_is_where_the_list_of_commands_says_and_has_a_line_that_fi
     for words, entry in targets.items():
         assert load_command(words[-1], entry).name == words[-1], words
     assert all(0 < len(entry.summary) <= 60 for entry in (*COMMANDS.values(), *targets.values()))
-    named = {*SYNONYMS.values(), *ALIASES.values(), *OPTION_ALIASES}
+    named = {*SYNONYMS.values(), *ALIASES.values(), *OPTION_ALIASES} - {""}
     for name in {name for name in named if not name.startswith("-")}:
         noun, word = [*name.split(), ""][:2]
         assert noun in COMMANDS, name
@@ -86,11 +87,24 @@ def test_a_former_name_is_the_command_that_it_became() -> None:
         "branch commit b1 --json": "session branch --commit b1 --json",
         "task finish s1 success": "session task --finish s1 success",
         "session create --ttl 7d": "session create --session-ttl 7d",
-        "spawn s1 do --only=look": "session spawn s1 do --tool=look",
+        "spawn s1 do --only=look": "session spawn s1 do --tool look",
+        "chat --builtin tasks --mcp=serve": "chat --tools tasks --tools mcp:serve",
         "facts search --only": "facts search --only",
         "": "",
     }
     assert {words: " ".join(expand_aliases(words.split())) for words in former} == former
+
+
+def test_json_may_stand_anywhere_before_words_that_are_data_and_no_dialogue_takes_it() -> None:
+    from consolidator.cli.lazy_group import take_json
+    from consolidator.cli.streams import is_json
+
+    assert take_json(["--json", "call", "deny", "c1"]) == ["call", "deny", "c1"]
+    assert is_json()
+    assert take_json(["remember", "--", "--json"]) == ["remember", "--", "--json"]
+    assert not is_json()
+    with pytest.raises(UsageError, match="chat"):
+        take_json(["chat", "--json"])
 
 
 def test_a_file_of_tools_needs_no_database() -> None:
