@@ -102,6 +102,7 @@ async def fork_session(call: Writing, session_id: SessionId, body: Fork | None =
         at=wanted.at,
         overrides=wanted.overrides.to_overrides(),
         is_current=wanted.is_current,
+        same_conversation=wanted.same_conversation,
         driver_tools=call.driver_tools,
         viewer=call.viewer,
     )

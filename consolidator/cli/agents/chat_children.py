@@ -43,7 +43,9 @@ async def fork(chat: TerminalChat, words: str) -> None:
         raise UsageError("/fork, or /fork SEQ: the last event before the new session's own ones")
     agent, before = chat.agent, chat.session.id
     at = int(words) if words else None
-    row = await fork_session(agent.database, agent.harness.settings, before, at=at, is_current=True)
+    row = await fork_session(
+        agent.database, agent.harness.settings, before, at=at, is_current=True, same_conversation=True
+    )
     print_line(f"a fork after event {row.parent_seq}; the session so far is kept: /switch {before}", "dim")
     await chat.enter_session(await agent.session(row.id))
 

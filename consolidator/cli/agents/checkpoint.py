@@ -109,6 +109,9 @@ def fork_command(
     child: ChildOptions,
     driver: ToolOptions,
     current: Current = False,
+    same_conversation: Annotated[
+        bool, typer.Option("--same-conversation", help="Make it a run of the same conversation, not one of its own.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Create a session that reads another one's log up to an event as its own past. The other one is untouched.
@@ -120,7 +123,7 @@ def fork_command(
     async def fork(database: Database, settings: Settings, session_id: str) -> SessionRow:
         return await fork_session(
             database, settings, session_id, at=at, overrides=overrides, is_current=current,
-            driver_tools=await driver.list_names(),
+            same_conversation=same_conversation, driver_tools=await driver.list_names(),
         )  # fmt: skip
 
     emit(run_in(session, fork), _print_child, as_json=as_json)

@@ -50,6 +50,7 @@ async def fork_session(
     at: int | None = None,
     overrides: Overrides = NO_OVERRIDES,
     is_current: bool = False,
+    same_conversation: bool = False,
     expires_at: datetime | None = None,
     driver_tools: Collection[str] | None = None,
     viewer: Viewer = OWNER,
@@ -57,14 +58,22 @@ async def fork_session(
     """Create a session that reads another one's log up to the event `at` as its own past, and return it.
 
     By default it begins at the latest event after which nothing is open. At a person's message, the child has that
-    message to answer. With `is_current` the session's key names the child from now on. `driver_tools` names the tools
-    of what is to drive it. Raises Forbidden, NotFound, and UsageError for tools that are missing there, and for an
-    event that is not there or in the middle of a call or an answer, naming the nearest ones that are not.
+    message to answer. With `is_current` the session's key names the child from now on. Its conversation is its own,
+    unless `same_conversation`. `driver_tools` names the tools of what is to drive it. Raises Forbidden, NotFound, and
+    UsageError for tools that are missing there, and for an event that is not there or in the middle of a call or an
+    answer, naming the nearest ones that are not.
     """
     session = await load_session(database, session_id, "write", viewer=viewer)
     check_tools(driver_tools, session, overrides)
     overrides = await pin_template(database, overrides, viewer=viewer)
-    request = ChildRequest(kind="fork", at=at, overrides=overrides, is_current=is_current, expires_at=expires_at)
+    request = ChildRequest(
+        kind="fork",
+        at=at,
+        overrides=overrides,
+        is_current=is_current,
+        same_conversation=same_conversation,
+        expires_at=expires_at,
+    )
     return await create_child(database, settings, session.id, request)
 
 

@@ -73,10 +73,12 @@ update session set current = false
 where key = %(key)s and current and status = 'ended' and recorded_by is not distinct from %(recorded_by)s
 
 -- name: conversation
--- The conversation that a session of ours continues: the one that is named, else that of the key's last run.
+-- The conversation that a session of ours continues: the one that is named, else that of the key's last run. A fork
+-- that began a conversation is a run of that one.
 case when %(recorded_by)s::text is null then coalesce(%(conversation_id)s, (
     select earlier.conversation_id from session earlier
     where earlier.key = %(key)s and earlier.recorded_by is null and not earlier.hidden
+      and not (earlier.kind = 'fork' and earlier.conversation_id = earlier.id)
     order by earlier.created_at desc, earlier.id desc limit 1
 ), %(id)s) end
 
