@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Annotated
 
@@ -149,7 +149,9 @@ async def end_session(call: Writing, session_id: SessionId, body: EndSession | N
 async def wake_session(call: Writing, session_id: SessionId) -> Response:
     """Have a driver look at a session, though nothing new was said: after an error, or a change of its tools."""
     return await call.change(
-        lambda row: to_answer(Woken(session_id=row.id, pending=row.pending), row.id, status=202),
+        lambda woken: to_answer(
+            Woken(session_id=woken[0].id, pending=woken[0].pending, **asdict(woken[1])), woken[0].id, status=202
+        ),
         access.request_wake,
         session_id,
         viewer=call.viewer,

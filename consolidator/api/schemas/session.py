@@ -250,6 +250,8 @@ class Woken(BaseModel):
 
     session_id: str
     pending: bool
+    state: str = Field(description="what its log ends in, such as TOOL_INVOKED")
+    action: str = Field(description="what is done about it: the row of the recovery table")
 
 
 class SessionState(BaseModel):

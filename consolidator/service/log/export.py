@@ -11,10 +11,12 @@ from consolidator.database.jsonb import unescape
 from consolidator.errors import UsageError
 from consolidator.formats import native
 from consolidator.formats.base import Writer
+from consolidator.formats.harness import reader as harness
 from consolidator.formats.registry import FORMATS, get_format
 from consolidator.llm.redaction.redact import redact_json
 from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
+from consolidator.service.log.lecture import read_narrated
 from consolidator.store.log import events
 from consolidator.store.sessions import sessions
 from consolidator.store.sessions.lineage import load_lineage, read_lineage
@@ -57,7 +59,9 @@ async def export_sessions(
         async with database.connection() as conn:
             session = await sessions.get(conn, session_id)
             lineage = await load_lineage(conn, session_id, session)
-        if writer is native or not lineage.ancestors:
+        if writer is harness:
+            batch = [event async for event in read_narrated(database, session)]
+        elif writer is native or not lineage.ancestors:
             batch = [event async for event in _read_events(database, session_id, session.head)]
         else:  # other formats know no parents: a child is written with its whole past
             async with database.connection() as conn:

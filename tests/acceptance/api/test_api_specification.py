@@ -47,6 +47,13 @@ def test_a_session_says_whose_it_is_by_what_policy_and_who_answered(owner: httpx
     assert other.status_code == 409
 
 
+def test_a_wake_over_http_says_which_row_of_the_recovery_table_applies(owner: httpx2.Client) -> None:
+    """L9, L19."""
+    session = open_session(owner, agent_id=7)
+    woken = owner.post(f"/sessions/{session['id']}/wake").json()
+    assert (woken["state"], woken["action"]) == ("GEN_SENT", "done")
+
+
 def test_a_fork_begins_a_conversation_that_names_its_parents(owner: httpx2.Client) -> None:
     """P10."""
     session = open_session(owner, key="forked:web:mara")
