@@ -180,16 +180,10 @@ def _line_type(event_type: EventType, data: Mapping[str, Any]) -> str | None:
         case EventType.SESSION_END:
             return "SESSION_TERMINATED"
         case (
-            EventType.SESSION_START
-            | EventType.TASK_START
-            | EventType.TASK_END
-            | EventType.ERROR
-            | EventType.SUBAGENT_SPAWN
-            | EventType.SUBAGENT_COMPLETE
-            | EventType.APPROVAL_REQUESTED
-            | EventType.APPROVAL_GRANTED
-            | EventType.APPROVAL_DENIED
-        ):
+            EventType.SESSION_START | EventType.TASK_START | EventType.TASK_END | EventType.ERROR
+            | EventType.SUBAGENT_SPAWN | EventType.SUBAGENT_COMPLETE | EventType.APPROVAL_REQUESTED
+            | EventType.APPROVAL_GRANTED | EventType.APPROVAL_DENIED
+        ):  # fmt: skip
             return None
         case _:
             assert_never(event_type)

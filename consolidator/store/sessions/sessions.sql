@@ -57,6 +57,10 @@ limit 3
 -- Sessions with events that were not learned from, and how many.
 select id, agent, head - consolidated_to as events from session where due order by agent, id
 
+-- name: list_heads
+-- How far the logs of all sessions are, or only of those with events that were not learned from.
+select id, head from session where %(everything)s or due order by id
+
 -- name: lock_watermark
 -- Locks a session whose watermark no other process has moved since it was read; the stamp moves it.
 select id from session where id = %(id)s and consolidated_to = %(after)s for no key update
