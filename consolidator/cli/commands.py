@@ -63,6 +63,7 @@ _PANELS: dict[str, dict[str, tuple[str | _Noun, str]]] = {
     },
     "Log": {
         "export": ("log.export:export_command", "export sessions"),
+        "mirror": ("log.mirror:mirror_command", "keep transcripts of sessions in a folder, for tail -f"),
         "erase": ("log.erase:erase_command", "erase sessions for good"),
         "token": (
             {

@@ -103,17 +103,10 @@ class ConversationFold:
             case EventType.POLICY_DECISION:
                 self._add_decision(event)
             case (
-                EventType.SESSION_START
-                | EventType.SESSION_END
-                | EventType.THINKING_START
-                | EventType.TASK_START
-                | EventType.TASK_END
-                | EventType.SUBAGENT_SPAWN
-                | EventType.SUBAGENT_COMPLETE
-                | EventType.APPROVAL_REQUESTED
-                | EventType.APPROVAL_GRANTED
-                | EventType.APPROVAL_DENIED
-            ):
+                EventType.SESSION_START | EventType.SESSION_END | EventType.THINKING_START | EventType.TASK_START
+                | EventType.TASK_END | EventType.SUBAGENT_SPAWN | EventType.SUBAGENT_COMPLETE
+                | EventType.APPROVAL_REQUESTED | EventType.APPROVAL_GRANTED | EventType.APPROVAL_DENIED
+            ):  # fmt: skip
                 pass
             case _:
                 assert_never(event.type)

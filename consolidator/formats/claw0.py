@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any, assert_never
+from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem, Skipped
 from consolidator.formats.common.fields import derive_origin, occurred_at_field
@@ -32,6 +32,7 @@ _EVENTS_BY_LINE_TYPE = {
     "tool_use": (EventType.TOOL_CALL, {"tool_use_id": "call_id", "name": "tool", "input": "arguments"}),
     "tool_result": (EventType.TOOL_RESULT, {"tool_use_id": "call_id", "content": "content", "output": "content"}),
 }
+_LINE_TYPES = {event_type: line_type for line_type, (event_type, _) in _EVENTS_BY_LINE_TYPE.items()}
 _COLLIDING = "more"  # the field for event data whose names a line uses for something else
 _NOT_DATA = ("type", "ts", "is_error", "v", "occurred_at")
 _SESSION_FIELDS = ("type", "id", "key")
@@ -100,41 +101,16 @@ def write(session: Mapping[str, Any], events: Iterable[Event]) -> Iterator[str]:
             created = _write_time(event.occurred_at)
             yield encode_line(head | _extra_fields(event.data) | {"created": created} if is_start else head)
             started = True
-        line_type = _line_type(event.type)
-        if line_type is not None:
-            yield encode_line(_build_line(event, line_type))
+        yield from write_event(event)
     if not started:
         yield encode_line(head)
 
 
-def _line_type(event_type: EventType) -> str | None:
-    """Return the type of line for an event; None if the format cannot express it (a start is the session's line)."""
-    match event_type:
-        case EventType.USER_MESSAGE:
-            return "user"
-        case EventType.ASSISTANT_RESPONSE:
-            return "assistant"
-        case EventType.TOOL_CALL:
-            return "tool_use"
-        case EventType.TOOL_RESULT:
-            return "tool_result"
-        case (
-            EventType.SESSION_START
-            | EventType.SESSION_END
-            | EventType.THINKING_START
-            | EventType.POLICY_DECISION
-            | EventType.TASK_START
-            | EventType.TASK_END
-            | EventType.ERROR
-            | EventType.SUBAGENT_SPAWN
-            | EventType.SUBAGENT_COMPLETE
-            | EventType.APPROVAL_REQUESTED
-            | EventType.APPROVAL_GRANTED
-            | EventType.APPROVAL_DENIED
-        ):
-            return None
-        case _:
-            assert_never(event_type)
+def write_event(event: Event) -> Iterator[str]:
+    """Yield the line of an event; nothing where the format cannot express it."""
+    line_type = _LINE_TYPES.get(event.type)  # a start is the session's line
+    if line_type is not None:
+        yield encode_line(_build_line(event, line_type))
 
 
 def _build_line(event: Event, line_type: str) -> dict[str, Any]:

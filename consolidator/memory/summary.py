@@ -68,15 +68,10 @@ class SummaryFold:
             case EventType.SUBAGENT_COMPLETE:
                 self._complete_agent(event)
             case (
-                EventType.SESSION_START
-                | EventType.SESSION_END
-                | EventType.ASSISTANT_RESPONSE
-                | EventType.THINKING_START
-                | EventType.POLICY_DECISION
-                | EventType.TASK_START
-                | EventType.TASK_END
+                EventType.SESSION_START | EventType.SESSION_END | EventType.ASSISTANT_RESPONSE
+                | EventType.THINKING_START | EventType.POLICY_DECISION | EventType.TASK_START | EventType.TASK_END
                 | EventType.APPROVAL_REQUESTED
-            ):
+            ):  # fmt: skip
                 pass
             case _:
                 assert_never(event.type)

@@ -30,7 +30,8 @@ create table session (
     root_id text not null,  -- the root of its lineage; support counts lineages
     kind text not null default 'root',  -- root | fork | resume | branch | sub-agent
     simulated boolean not null default false,  -- dry runs and simulations are never evidence
-    model text,  -- or `auto`
+    model text,  -- or `auto`; none is what the settings say
+    answered_by text,  -- the model that answered last
     details jsonb not null default '{}',  -- whatever else a foreign log said about the session
     state jsonb not null default '{}',  -- the sum of the tools' state changes
     status text not null default 'open',  -- open | ended
@@ -51,7 +52,7 @@ create table session (
     pending boolean not null default false,  -- whether a wake must look at something after `settled_to`
     hidden boolean not null default false,  -- a person deleted it: ended and not listed; only an erasure removes it
     attention jsonb not null default '{}',  -- call_id -> what a person must decide; its kind is approval | uncertain
-    config jsonb not null default '{}',  -- system prompt, strategy, budgets, tools
+    config jsonb not null default '{}',  -- system prompt, strategy, budgets, tools, the trigger's policy
     max_cost numeric,  -- USD
     reserved numeric not null default 0,  -- USD set aside for calls that are not settled
     turns integer not null default 0,

@@ -134,14 +134,22 @@ class Session:
         await sessions.end_session(self._agent.database, self.id, reason=reason, hide=hide)
 
     async def fork(
-        self, at: int | None = None, *, overrides: Overrides = NO_OVERRIDES, is_current: bool = False
+        self,
+        at: int | None = None,
+        *,
+        overrides: Overrides = NO_OVERRIDES,
+        is_current: bool = False,
+        same_conversation: bool = False,
     ) -> Session:
         """Return a new session that reads this one's log up to an event as its own past; this one is untouched.
 
-        By default it begins after the latest event at which nothing is open. Raises UsageError for tools
-        that the agent does not have, and for an event in the middle of a call or an answer, naming the nearest others.
+        By default it begins after the latest event at which nothing is open, and a conversation of its own. Raises
+        UsageError for tools that the agent does not have, and for an event in the middle of a call or an answer, naming
+        the nearest others.
         """
-        request = ChildRequest(kind="fork", at=at, overrides=overrides, is_current=is_current)
+        request = ChildRequest(
+            kind="fork", at=at, overrides=overrides, is_current=is_current, same_conversation=same_conversation
+        )
         harness = self._agent.harness
         harness.check_tools(overrides)
         return Session(self._agent, await create_child(harness.database, harness.settings, self.id, request))

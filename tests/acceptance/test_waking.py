@@ -83,6 +83,10 @@ async def test_the_service_wakes_at_its_start_and_a_command_does_with_the_tools_
         words = ["wake", "--all", "--tools", str(tmp_path / "mytools.py"), "--json"]
         [woken] = json.loads((await in_thread(run_cli, *words, environment=service_environment)).stdout)
     assert (woken["session"], woken["finish_reason"], woken["executed_tool_count"]) == (handy, "stop", 1)
+    assert (woken["state"], woken["action"]) == ("TOOL_INVOKED", "reissue_tool_or_fail")
+    shown = await in_thread(run_cli, "events", plain, "--as", "lecture", environment=service_environment)
+    states = [json.loads(line)["type"] for line in shown.stdout.splitlines()]
+    assert (states[:2], states[-1]) == (["MESSAGE_RECEIVED", "LLM_CALLED"], "GEN_COMPLETE")
     assert describe_log(await read_log(database, plain))[-3:] == [
         "decision: generation_replaced", "ThinkingStart", "model: Here I am again.",
     ]  # fmt: skip

@@ -100,7 +100,13 @@ async def fork_session(call: Writing, session_id: SessionId, body: Fork | None =
         fork,
         call.settings,
         session_id,
-        ChildRequest(kind="fork", at=wanted.at, overrides=overrides, is_current=wanted.is_current),
+        ChildRequest(
+            kind="fork",
+            at=wanted.at,
+            overrides=overrides,
+            is_current=wanted.is_current,
+            same_conversation=wanted.same_conversation,
+        ),
         driver_tools=call.driver_tools,
         viewer=call.viewer,
     )

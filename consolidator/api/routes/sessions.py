@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Annotated
 
@@ -43,7 +43,7 @@ async def open_session(call: Writing, body: OpenSession) -> Response:
     """
 
     async def work(database: Database) -> Answer:
-        request = body.to_request()
+        request = body.to_request(call.driver_tools)
         if body.key is not None and not body.new:
             row = await lifecycle.open_session(database, call.settings, body.key, request, viewer=call.viewer)
         else:
@@ -67,12 +67,16 @@ async def list_sessions(
     call: Reading,
     filters: Sessions,
     label: Annotated[list[str] | None, Query(max_length=20, description="NAME=TEXT; all of them")] = None,
+    space_id: Annotated[str | None, Query(max_length=500, description="the label of this name")] = None,
+    mailbox_id: Annotated[str | None, Query(max_length=500, description="the label of this name")] = None,
     order: Annotated[SessionOrder, Query(description="runs: the oldest first")] = "latest",
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
     """List the sessions within the credential's reach, page by page."""
-    filters = replace(filters, labels=parse_labels(label or []))
+    owner = {"space_id": space_id, "mailbox_id": mailbox_id}
+    labels = {name: value for name, value in owner.items() if value is not None}
+    filters = replace(filters, labels={**labels, **(parse_labels(label or []) or {})} or None)
     of = f"sessions {call.viewer.name} {order} {filters}"
     position = decode_cursor(of, cursor, str, str)
     after = None if position is None else SessionCursor(datetime.fromisoformat(position[0]), position[1])
@@ -109,7 +113,7 @@ def show(call: Call, row: SessionRow, title: str | None = None) -> Session:
     """Return a session as the API shows it; who may not read it is not shown what it holds."""
     status = listing.session_status(row, call.database.clock.now())
     if not call.viewer.may("read"):
-        config = {name: value for name, value in row.config.items() if name != "system"}
+        config = {name: value for name, value in row.config.items() if name not in ("system", "policy")}
         attention = {call_id: {"kind": waiting.get("kind")} for call_id, waiting in row.attention.items()}
         row, title = replace(row, config=config, attention=attention, error=None), None
     return Session.of(row, activity=status, title=title)
@@ -145,7 +149,9 @@ async def end_session(call: Writing, session_id: SessionId, body: EndSession | N
 async def wake_session(call: Writing, session_id: SessionId) -> Response:
     """Have a driver look at a session, though nothing new was said: after an error, or a change of its tools."""
     return await call.change(
-        lambda row: to_answer(Woken(session_id=row.id, pending=row.pending), row.id, status=202),
+        lambda woken: to_answer(
+            Woken(session_id=woken[0].id, pending=woken[0].pending, **asdict(woken[1])), woken[0].id, status=202
+        ),
         access.request_wake,
         session_id,
         viewer=call.viewer,

@@ -76,6 +76,7 @@ class Fork(Input):
     at: Position | None = Field(default=None, description="seq; by default where nothing was open last")
     overrides: ChildOverrides = Field(default_factory=ChildOverrides)
     is_current: bool = Field(default=False, description="whether the session's key names the child from now on")
+    same_conversation: bool = Field(default=False, description="by default it begins a conversation of its own")
 
 
 @of_row(bundles.ImportedBundle)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any, Literal, Self
@@ -46,6 +47,8 @@ class CompactionOptions(Input):
     strategy: str | None = Field(default=None, max_length=50)
 
 
+# Labels with a name of their own: of the thread's owner.
+LABELS = ("space_id", "mailbox_id")
 # Members of the sessions' specification, and ours.
 SPECIFIED = {"agent_id": "agent", "system_prompt": "system", "max_cost_usdc": "max_cost_usd"}
 
@@ -105,6 +108,7 @@ class ContextUse(RowAnswer):
     " settled_to pending recorded_by attention config turns input_tokens cached_tokens output_tokens compactions"
     " created_at last_event_at completed_at expires_at labels trigger_type trigger_id",
     peer="whom the agent talks to",
+    model="or `auto`; where none was named, what answered last",
     pending="whether a driver has something to do in it",
 )
 class Session(RowAnswer):
@@ -124,7 +128,8 @@ class Session(RowAnswer):
                     "compactions": 0, "created_at": "2026-03-02T12:00:00Z", "last_event_at": "2026-03-02T12:00:04Z",
                     "completed_at": None, "expires_at": None, "activity": "idle", "labels": {}, "trigger_type": None,
                     "trigger_id": None, "context": None, "session_id": "01K0A9Z3T6V4QK6M8J0W2X5Y7Z",
-                    "agent_id": "main", "total_cost_usd": 0.0004, "compaction_count": 0,
+                    "agent_id": "main", "total_cost_usd": 0.0004, "compaction_count": 0, "space_id": None,
+                    "mailbox_id": None, "policy": None, "tool_names": None, "parent_conversation_id": None,
                 }
             ]
         }
@@ -138,6 +143,11 @@ class Session(RowAnswer):
     agent_id: str
     total_cost_usd: float
     compaction_count: int
+    space_id: str | int | float | None = Field(description="the label; `mailbox_id` too")
+    mailbox_id: str | int | float | None
+    policy: dict[str, Any] | None
+    tool_names: list[str] | None = Field(description="of the tools that it was created with")
+    parent_conversation_id: str | None = Field(description="which conversation its own was forked from")
     activity: str = Field(description="running, waiting (for a person), pending, failed, idle or ended")
     context: ContextUse | None = Field(default=None, description="if it was asked for")
 
@@ -146,7 +156,8 @@ class Session(RowAnswer):
         """Return a session's row as the API shows it; its activity, context and title are the caller's."""
         max_cost = None if row.max_cost is None else str(row.max_cost)
         own = {"title": None, "context": None, "driven_here": not row.is_driven_elsewhere} | own
-        own |= {"session_id": row.id, "agent_id": row.agent}
+        own |= {"session_id": row.id, "agent_id": row.agent, "model": row.model or row.answered_by}
+        own |= {name: row.labels.get(name) for name in LABELS}
         own |= {"total_cost_usd": float(row.cost), "compaction_count": row.compactions}
         return super().of(row, max_cost_usd=max_cost, cost_usd=str(row.cost), **own)
 
@@ -193,17 +204,24 @@ class OpenSession(RequestOptions):
     checkpoint_ttl_seconds: int | None = Field(default=None, ge=1, le=MAX_SECONDS)
     labels: dict[str, str | int | float | bool] | None = Field(default=None, examples=[{"space_id": "s1"}])
     project: str | None = Field(default=None, min_length=1, max_length=1000)
+    space_id: str | None = Field(default=None, min_length=1, max_length=500, description="a label of this name")
+    mailbox_id: str | None = Field(default=None, min_length=1, max_length=500, description="a label of this name")
+    policy: dict[str, Any] | None = Field(default=None, description="what the trigger's policy extraction decided")
     conversation_id: str | None = Field(default=None, min_length=1, max_length=1000, description="its thread")
     trigger_type: str | None = Field(default=None, min_length=1, max_length=64, description="such as email")
     trigger_id: str | None = Field(default=None, min_length=1, max_length=1000)
     seeds: list[Seed] = Field(default_factory=list, max_length=MAX_SEEDS, description="the earlier thread, in order")
     metadata: dict[str, Any] | None = None
 
-    def to_request(self) -> SessionRequest:
-        """Return it as the service takes it."""
-        named = self.named("key", "new", "agent", "channel", "peer", "seeds")
+    def to_request(self, driver_tools: Sequence[str] | None) -> SessionRequest:
+        """Return it as the service takes it; `driver_tools` are those of what is to drive it."""
+        named = self.named("key", "new", "agent", "channel", "peer", "seeds", *LABELS)
+        for name in LABELS:
+            if (value := getattr(self, name)) is not None:
+                named["labels"] = {name: value, **(named["labels"] or {})}
         return SessionRequest(
             **named,
+            tool_names=driver_tools,
             max_cost=self.max_cost_usd,
             tools=None if self.tools is None else tuple(self.tools),
             seeds=[NewSeed(**seed.model_dump()) for seed in self.seeds],
@@ -232,6 +250,8 @@ class Woken(BaseModel):
 
     session_id: str
     pending: bool
+    state: str = Field(description="what its log ends in, such as TOOL_INVOKED")
+    action: str = Field(description="what is done about it: the row of the recovery table")
 
 
 class SessionState(BaseModel):

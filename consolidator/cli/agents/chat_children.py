@@ -45,7 +45,10 @@ async def fork(chat: TerminalChat, words: str) -> None:
     agent, before = chat.agent, chat.session.id
     at = int(words) if words else None
     row = await fork_session(
-        agent.database, agent.harness.settings, before, ChildRequest(kind="fork", at=at, is_current=True)
+        agent.database,
+        agent.harness.settings,
+        before,
+        ChildRequest(kind="fork", at=at, is_current=True, same_conversation=True),
     )
     print_line(f"a fork after event {row.parent_seq}; the session so far is kept: /switch {before}", "dim")
     await chat.enter_session(await agent.session(row.id))

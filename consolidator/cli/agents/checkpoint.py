@@ -90,6 +90,9 @@ def fork_command(
     current: Annotated[
         bool, typer.Option("--current", help="Let the session's key name the new one from now on.")
     ] = False,
+    same_conversation: Annotated[
+        bool, typer.Option("--same-conversation", help="Make it a run of the same conversation, not one of its own.")
+    ] = False,
 ) -> None:
     """Create a session that reads another one's log up to an event or a checkpoint as its own past.
 
@@ -107,7 +110,9 @@ def fork_command(
                     database, settings, session, overrides=overrides, is_current=current, driver_tools=tools
                 )
             raise
-        request = ChildRequest(kind="fork", at=at, overrides=overrides, is_current=current)
+        request = ChildRequest(
+            kind="fork", at=at, overrides=overrides, is_current=current, same_conversation=same_conversation
+        )
         return await fork_session(database, settings, session_id, request, driver_tools=tools)
 
     emit(run(fork), _print_child)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -11,14 +12,14 @@ from consolidator.cli.common import run
 from consolidator.cli.output import emit, table
 from consolidator.errors import ModelError, UsageError
 from consolidator.runtime.live.driver import DUE_OUTCOMES
-from consolidator.runtime.turn.wake import WakeResult
+from consolidator.runtime.turn.wake import WakeResult, find_row
 from consolidator.service.database import Database
 from consolidator.service.sessions.access import find_session_id
 from consolidator.settings import Settings
 
 _WOKEN = table(
     "woken",
-    "session=session_id, outcome, >calls run",
+    "session=session_id, recovery, outcome, >calls run",
     outcome=lambda woken: _outcome(woken),
     calls_run=lambda woken: woken.result.executed_tool_count if woken.result else 0,
 )
@@ -32,7 +33,7 @@ def wake_command(
     *,
     driver: ToolOptions,
 ) -> None:
-    """Finish what a crash left open: calls, answers, messages. For cron or a service unit.
+    """Finish what a crash left open: calls, answers, messages; say what the log ended in, and what is done about it.
 
     A session that another process drives is left to it; so is one with tools that are not given here.
     """
@@ -44,7 +45,8 @@ def wake_command(
             if session is None:
                 return await agent.wake_all()
             session_id = await find_session_id(database, session)
-            return [WakeResult(session_id, await agent.wake(session_id))]
+            recovery = await find_row(agent.harness, session_id)
+            return [WakeResult(session_id, await agent.wake(session_id), recovery=recovery)]
 
     results = run(wake)
     emit(results, _WOKEN, encode=lambda results: [_describe(woken) for woken in results])
@@ -60,6 +62,8 @@ def _describe(woken: WakeResult) -> dict[str, Any]:
     if woken.result is not None:
         json |= {"to_seq": woken.result.to_seq, "finish_reason": woken.result.finish_reason}
         json |= {"executed_tool_count": woken.result.executed_tool_count}
+    if woken.recovery is not None:
+        json |= asdict(woken.recovery)
     return json
 
 

@@ -10,11 +10,13 @@ import typer
 from consolidator.cli.common import SessionName, run
 from consolidator.cli.output import print_json_line, print_line, sanitize, shorten
 from consolidator.cli.streams import is_json, write_now
+from consolidator.errors import UsageError
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.runtime.live.items import FollowedItem
 from consolidator.service.database import Database
 from consolidator.service.log.events import follow_events, read_events
+from consolidator.service.log.lecture import read_lecture
 from consolidator.settings import Settings
 
 _MAX_SEQ = 2**31 - 1
@@ -29,10 +31,20 @@ def events_command(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new events and print them, too.")] = False,
     pieces: Annotated[bool, typer.Option("--pieces", help="Follow, and print answers piece by piece.")] = False,
     full: Annotated[bool, typer.Option(help="Print texts in full.")] = False,
+    vocabulary: Annotated[
+        str | None, typer.Option("--as", metavar="lecture", help="As JSON lines MESSAGE_RECEIVED ... GEN_SENT.")
+    ] = None,
 ) -> None:
     """Print a session's events in order; with --json one line each. Following ends with the session."""
 
+    if vocabulary not in (None, "lecture") or (vocabulary and (follow or pieces)):
+        raise UsageError("--as takes lecture, of what is in the log: leave --follow and --pieces out")
+
     async def print_events(database: Database, _: Settings) -> None:
+        if vocabulary is not None:
+            async for line in read_lecture(database, session, after=after, last=last):
+                write_now(line)
+            return
         if not (follow or pieces):
             async for event in read_events(database, session, after=after, last=last):
                 _print_event(event, full=full)

@@ -41,6 +41,7 @@ _BODY_FIELDS = {
     EventType.USER_MESSAGE: ("text", ("text", "content")),
     EventType.TOOL_RESULT: ("content", ("content", "result", "output", "data", "error")),
 }
+SENT = "delivered"  # the decision that says that a channel received a message
 _META = "harness"
 _RESERVED_FIELDS = ("v", "occurred_at", _META, "incomplete", "status", "decision")  # never taken from a payload
 _REASONS = ("rejected", "aborted", "cascade", "timeout")
@@ -107,7 +108,7 @@ def _required_fields(
         status = "error" if payload.get("ok") is False else "ok"
         return call | {"status": "uncertain" if kind == "TOOL_FAILED_UNCERTAIN" else status}
     if kind == "GEN_SENT":
-        return {"decision": "delivered"}
+        return {"decision": SENT}
     if kind == "GEN_RESUMED":
         return {"decision": f"generation_{'replaced' if payload.get('strategy') == 'replace' else 'resumed'}"}
     return {}
@@ -136,6 +137,8 @@ def to_lines(event: Event) -> Iterator[dict[str, Any]]:
     payload = _build_payload(event.type, event.data)
     if kind == "MESSAGE_RECEIVED":
         payload.setdefault("role", "user")
+    elif kind == "GEN_SENT":
+        name = f"{name}_sent_{payload.get('channel')}"  # beside the event of what was sent
     elif kind == "GEN_RESUMED":
         payload.setdefault("strategy", "replace" if event.data["decision"] == "generation_replaced" else "resume")
     elif kind == "GEN_COMPLETE":
@@ -171,22 +174,16 @@ def _line_type(event_type: EventType, data: Mapping[str, Any]) -> str | None:
             return "TOOL_FAILED_UNCERTAIN" if data.get("status") == "uncertain" else "TOOL_RESULT"
         case EventType.POLICY_DECISION:
             decision = str(data.get("decision"))
-            if decision == "delivered":
+            if decision == SENT:
                 return "GEN_SENT"
             return "GEN_RESUMED" if decision.startswith("generation_") else None
         case EventType.SESSION_END:
             return "SESSION_TERMINATED"
         case (
-            EventType.SESSION_START
-            | EventType.TASK_START
-            | EventType.TASK_END
-            | EventType.ERROR
-            | EventType.SUBAGENT_SPAWN
-            | EventType.SUBAGENT_COMPLETE
-            | EventType.APPROVAL_REQUESTED
-            | EventType.APPROVAL_GRANTED
-            | EventType.APPROVAL_DENIED
-        ):
+            EventType.SESSION_START | EventType.TASK_START | EventType.TASK_END | EventType.ERROR
+            | EventType.SUBAGENT_SPAWN | EventType.SUBAGENT_COMPLETE | EventType.APPROVAL_REQUESTED
+            | EventType.APPROVAL_GRANTED | EventType.APPROVAL_DENIED
+        ):  # fmt: skip
             return None
         case _:
             assert_never(event_type)

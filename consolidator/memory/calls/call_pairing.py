@@ -54,21 +54,12 @@ class CallPairer:
             case EventType.TOOL_RESULT:
                 return self._complete(event)
             case (
-                EventType.ASSISTANT_RESPONSE
-                | EventType.USER_MESSAGE
-                | EventType.THINKING_START
-                | EventType.POLICY_DECISION
-                | EventType.APPROVAL_REQUESTED
-                | EventType.APPROVAL_GRANTED
-                | EventType.APPROVAL_DENIED
-                | EventType.SUBAGENT_SPAWN
-                | EventType.SUBAGENT_COMPLETE
-                | EventType.TASK_START
-                | EventType.TASK_END
-                | EventType.ERROR
-                | EventType.SESSION_START
+                EventType.ASSISTANT_RESPONSE | EventType.USER_MESSAGE | EventType.THINKING_START
+                | EventType.POLICY_DECISION | EventType.APPROVAL_REQUESTED | EventType.APPROVAL_GRANTED
+                | EventType.APPROVAL_DENIED | EventType.SUBAGENT_SPAWN | EventType.SUBAGENT_COMPLETE
+                | EventType.TASK_START | EventType.TASK_END | EventType.ERROR | EventType.SESSION_START
                 | EventType.SESSION_END
-            ):
+            ):  # fmt: skip
                 pass
             case _:
                 assert_never(event.type)

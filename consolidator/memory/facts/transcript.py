@@ -253,18 +253,10 @@ def _line_of_event(
         case EventType.APPROVAL_DENIED:
             return _line_of_approval(event, "denied", session, redact, around)
         case (
-            EventType.SESSION_START
-            | EventType.SESSION_END
-            | EventType.TOOL_CALL
-            | EventType.THINKING_START
-            | EventType.POLICY_DECISION
-            | EventType.TASK_START
-            | EventType.TASK_END
-            | EventType.ERROR
-            | EventType.SUBAGENT_SPAWN
-            | EventType.SUBAGENT_COMPLETE
-            | EventType.APPROVAL_REQUESTED
-        ):
+            EventType.SESSION_START | EventType.SESSION_END | EventType.TOOL_CALL | EventType.THINKING_START
+            | EventType.POLICY_DECISION | EventType.TASK_START | EventType.TASK_END | EventType.ERROR
+            | EventType.SUBAGENT_SPAWN | EventType.SUBAGENT_COMPLETE | EventType.APPROVAL_REQUESTED
+        ):  # fmt: skip
             return None
         case _:
             assert_never(event.type)

@@ -123,19 +123,11 @@ class Digest:
             case EventType.TASK_END:
                 self.counts.add(("task", str(event.data.get("outcome", "unknown"))))
             case (
-                EventType.TASK_START
-                | EventType.ASSISTANT_RESPONSE
-                | EventType.THINKING_START
-                | EventType.POLICY_DECISION
-                | EventType.APPROVAL_REQUESTED
-                | EventType.APPROVAL_GRANTED
-                | EventType.APPROVAL_DENIED
-                | EventType.SUBAGENT_SPAWN
-                | EventType.SUBAGENT_COMPLETE
-                | EventType.ERROR
-                | EventType.SESSION_START
-                | EventType.SESSION_END
-            ):
+                EventType.TASK_START | EventType.ASSISTANT_RESPONSE | EventType.THINKING_START
+                | EventType.POLICY_DECISION | EventType.APPROVAL_REQUESTED | EventType.APPROVAL_GRANTED
+                | EventType.APPROVAL_DENIED | EventType.SUBAGENT_SPAWN | EventType.SUBAGENT_COMPLETE | EventType.ERROR
+                | EventType.SESSION_START | EventType.SESSION_END
+            ):  # fmt: skip
                 pass
             case _:
                 assert_never(event.type)

@@ -74,19 +74,10 @@ def _role_of(event: Event) -> str | None:
         case EventType.APPROVAL_GRANTED | EventType.APPROVAL_DENIED:
             return "user" if event.is_persons_word else None
         case (
-            EventType.SESSION_START
-            | EventType.SESSION_END
-            | EventType.TOOL_CALL
-            | EventType.TOOL_RESULT
-            | EventType.THINKING_START
-            | EventType.POLICY_DECISION
-            | EventType.TASK_START
-            | EventType.TASK_END
-            | EventType.ERROR
-            | EventType.SUBAGENT_SPAWN
-            | EventType.SUBAGENT_COMPLETE
-            | EventType.APPROVAL_REQUESTED
-        ):
+            EventType.SESSION_START | EventType.SESSION_END | EventType.TOOL_CALL | EventType.TOOL_RESULT
+            | EventType.THINKING_START | EventType.POLICY_DECISION | EventType.TASK_START | EventType.TASK_END
+            | EventType.ERROR | EventType.SUBAGENT_SPAWN | EventType.SUBAGENT_COMPLETE | EventType.APPROVAL_REQUESTED
+        ):  # fmt: skip
             return None
         case _:
             assert_never(event.type)

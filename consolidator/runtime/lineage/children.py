@@ -41,7 +41,7 @@ ChildKind = Literal["fork", "resume", "branch", "sub-agent"]
 BranchKind = Literal["sim", "pre_steer", "dream"]
 SUB_AGENT_CHANNEL = "sub-agent"  # nobody but the parent hears a sub-agent
 ONE_LEVEL = ("branch", "sub-agent")  # kinds that have no children
-_PARENTS_OWN = ("system", "seeds")  # of a configuration: what a sub-agent does not see
+_PARENTS_OWN = ("system", "seeds", "policy")  # of a configuration: what a sub-agent does not see
 _NOTHING = InheritedFold(SessionHistory())
 
 
@@ -79,6 +79,7 @@ class ChildRequest:
     call: SpawnCall | None = None  # of a sub-agent
     message: NewEvent | None = None  # of a branch: what it begins with, to be answered
     name: str | None = None  # of a branch: a name has one branch, however often it is asked for
+    same_conversation: bool = False  # of a fork: whether it is one more run of its parent's
     live_tools: bool = False  # of a branch: whether tools with side effects run in it
     wake_after: datetime | None = None  # until then, who asked for the child drives it
 
@@ -124,6 +125,8 @@ async def create_child(database: Database, settings: Settings, session_id: str, 
     if call is not None:
         config |= {**call.config, **({"seeds": child_id} if call.seeds else {})}
     values = _child_columns(origin, request, child_id)
+    if request.kind == "fork" and not request.same_conversation:
+        config["parent_conversation_id"], values["conversation_id"] = values["conversation_id"], child_id
     if request.is_rerun:
         config["rerun"] = True
     if request.branch_kind is not None:

@@ -193,7 +193,7 @@ async def _check_beginning(conn: Connection, session: SessionRow, request: Sessi
     """Raise SessionDiffers for what a request names of a session's beginning and that is not what stands."""
     wanted: dict[str, object] = {"project": request.project, "conversation_id": request.conversation_id}
     if session.head > 0 and session.kind == "root":  # others have no trigger of their own
-        wanted |= {"trigger_type": request.trigger_type, "trigger_id": request.trigger_id}
+        wanted |= {name: getattr(request, name) for name in ("trigger_type", "trigger_id", "policy")}
     differing = [name for name, value in wanted.items() if value is not None and value != getattr(session, name)]
     if session.head > 0 and request.seeds:
         thread = [

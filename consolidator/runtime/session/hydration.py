@@ -15,11 +15,12 @@ from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.models.seed import SeedRow
 from consolidator.models.session import SessionFilter, SessionRow
-from consolidator.runtime.session.fold import OpenCall, fold_open_state
+from consolidator.runtime.session.fold import OpenCall
+from consolidator.runtime.session.recovery import read_open_state
 from consolidator.runtime.session.scratchpad import Scratchpad, load_scratchpad
 from consolidator.settings import Settings
 from consolidator.store.sessions import checkpoints, seeds, session_list, tasks
-from consolidator.store.sessions.lineage import load_lineage, read_latest, read_lineage
+from consolidator.store.sessions.lineage import load_lineage, read_latest
 from consolidator.store.sessions.tasks import TaskRow
 from consolidator.store.turns import context as views
 
@@ -74,11 +75,7 @@ async def hydrate_session(
     limit = min(limit, MAX_MESSAGES)
     found = await read_latest(conn, lineage, MESSAGES, upto=upto, limit=limit + 1)
     messages = found[-limit:]
-    settled_to = max(session.settled_to, lineage.readable_after, session.head - MAX_OPEN_EVENTS)
-    open_end = []
-    if session.status == "open" and settled_to < session.head:
-        open_end = await read_lineage(conn, lineage, after=settled_to, upto=session.head)
-    state = fold_open_state(open_end, settled_to=settled_to, head=session.head)
+    state = await read_open_state(conn, session, lineage, most=MAX_OPEN_EVENTS)
     own, thread_of = await seeds.read(conn, session.id), session.config.get("seeds")
     if thread_of not in (None, session.id):
         own += [seed for seed in await seeds.read(conn, thread_of) if seed.role != "system"]

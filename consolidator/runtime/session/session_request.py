@@ -55,6 +55,8 @@ class SessionRequest(ModelOptions):
     conversation_id: str | None = None
     trigger_type: str | None = None
     trigger_id: str | None = None
+    policy: Mapping[str, Any] | None = None  # what the trigger's policy extraction decided
+    tool_names: Sequence[str] | None = None  # of what is to drive it, where the session has no list of its own
     seeds: Sequence[Seed] = ()  # the earlier thread, in order
 
     def __post_init__(self) -> None:
@@ -74,6 +76,7 @@ class SessionRequest(ModelOptions):
             if name is not None and (not name.strip() or len(name) > _MAX_ID_LENGTH or escape(name) != name):
                 raise UsageError(f"{name[:80]!r} is no id of a {what}: at most {_MAX_ID_LENGTH} characters")
         _check_metadata(self.metadata or {})
+        _check_metadata(self.policy or {}, "policy")
         _check_seeds(self.seeds)
 
 
@@ -97,6 +100,7 @@ class SessionArguments(TypedDict, total=False):
     project: str | None
     conversation: str | None
     trigger: tuple[str, str | None] | None  # type and id
+    policy: Mapping[str, Any] | None
     seeds: Sequence[Seed]
     metadata: Mapping[str, Any] | None
 
@@ -151,12 +155,16 @@ def set_up_session(request: SessionRequest, agent: AgentRow | None) -> SessionSe
     config = {name: shared[name] for name in _CONFIG} | {
         "system": system,
         **_tool_limit(_first(request.tools, agent, "tools")),
+        "policy": None if request.policy is None else dict(request.policy),
         "context_window": request.context_window,
         "session_ttl_seconds": ttl,
         "checkpoint_ttl_seconds": _first(request.checkpoint_ttl_seconds, agent, "checkpoint_ttl_seconds"),
         "agent_version": None if agent is None else agent.version,
     }
+    if "tools" not in config and request.tool_names is not None:
+        config["tool_names"] = list(request.tool_names)
     start = {"model": shared["model"], "system_prompt": system, "cwd": request.project}
+    start |= {name: config.get(name) for name in ("policy", "tool_names")}
     start |= _describe_prompt(request, agent)
     if request.trigger_type is not None:
         start["trigger"] = {"type": request.trigger_type, "id": request.trigger_id}
@@ -249,9 +257,9 @@ def _check_labels(labels: Mapping[str, Any]) -> None:
             raise UsageError(f"label {name[:80]!r}: a name, and a text or number of at most {MAX_LABEL_LENGTH}")
 
 
-def _check_metadata(metadata: Mapping[str, Any]) -> None:
+def _check_metadata(metadata: Mapping[str, Any], what: str = "metadata") -> None:
     if len(json.dumps(dict(metadata), default=str)) > MAX_METADATA_BYTES:
-        raise UsageError(f"the metadata is larger than {MAX_METADATA_BYTES:,} bytes")
+        raise UsageError(f"the {what} is larger than {MAX_METADATA_BYTES:,} bytes")
 
 
 def _check_seeds(seeds: Sequence[Seed]) -> None:

@@ -19,6 +19,7 @@ from consolidator.runtime.session.budget import Usage
 from consolidator.runtime.session.changes import check_driven_here
 from consolidator.runtime.session.fold import OpenState
 from consolidator.runtime.session.lease import hold_session
+from consolidator.runtime.session.recovery import Recovery, find_recovery
 from consolidator.runtime.session.spawn_request import SpawnRequest, SpawnResult
 from consolidator.runtime.turn.harness import Harness, StepResult, waits_for_driver
 from consolidator.runtime.turn.step import SessionStepper
@@ -32,6 +33,7 @@ from consolidator.runtime.turn.sub_agents import (
     run_sub_agent,
     was_called_by_agent,
 )
+from consolidator.store.sessions import sessions
 from consolidator.store.turns import lease as store
 from consolidator.telemetry import open_span
 
@@ -47,6 +49,13 @@ class WakeResult:
     session_id: str
     result: StepResult | None = None
     skip_reason: str | None = None
+    recovery: Recovery | None = None  # what the log ended in, and what was done about it
+
+
+async def find_row(harness: Harness, session_id: str) -> Recovery:
+    """Return which row of the recovery table a wake of a session applies now."""
+    async with harness.database.connection() as conn:
+        return await find_recovery(conn, await sessions.get(conn, session_id))
 
 
 @asynccontextmanager
@@ -183,7 +192,8 @@ async def wake_all(harness: Harness) -> list[WakeResult]:
     async def wake(session_id: str) -> WakeResult:
         async with semaphore:
             try:
-                return WakeResult(session_id, await wake_session(harness, session_id))
+                recovery = await find_row(harness, session_id)
+                return WakeResult(session_id, await wake_session(harness, session_id), recovery=recovery)
             except (SessionBusy, StaleEpoch, UsageError) as error:
                 return WakeResult(session_id, skip_reason=str(error))
             except ConsolidatorError as error:

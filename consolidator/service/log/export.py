@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, cast
 
@@ -11,15 +11,15 @@ from consolidator.database.jsonb import unescape
 from consolidator.errors import UsageError
 from consolidator.formats import native
 from consolidator.formats.base import Writer
+from consolidator.formats.harness import reader as harness
 from consolidator.formats.registry import FORMATS, get_format
 from consolidator.llm.redaction.redact import redact_json
 from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
-from consolidator.store.log import events
+from consolidator.service.log.events import read_events
+from consolidator.service.log.lecture import read_narrated
 from consolidator.store.sessions import sessions
 from consolidator.store.sessions.lineage import load_lineage, read_lineage
-
-EVENTS_PER_READ = 500
 
 
 def find_writer(format_name: str) -> Writer:
@@ -57,39 +57,28 @@ async def export_sessions(
         async with database.connection() as conn:
             session = await sessions.get(conn, session_id)
             lineage = await load_lineage(conn, session_id, session)
-        if writer is native or not lineage.ancestors:
-            batch = [event async for event in _read_events(database, session_id, session.head)]
+        if writer is harness:
+            batch = [event async for event in read_narrated(database, session)]
+        elif writer is native or not lineage.ancestors:
+            batch = [event async for event in read_events(database, session_id, own=True)]
         else:  # other formats know no parents: a child is written with its whole past
             async with database.connection() as conn:
                 batch = await read_lineage(conn, lineage, upto=session.head)
         lost += [event.unreadable for event in batch if event.unreadable is not None]
-        columns = _unescaped_columns(session)
         lines: Iterator[str] = writer.write(
-            _redact_columns(columns) if redacted else columns,
-            (_redact_event(event) if redacted else event for event in batch),
+            writable_columns(session, redacted=redacted),
+            (redact_event(event) if redacted else event for event in batch),
         )
         for line in lines:
             write(line)
     return lost
 
 
-async def _read_events(database: Database, session_id: str, head: int) -> AsyncIterator[Event]:
-    after = 0
-    while after < head:
-        async with database.connection() as conn:
-            batch = await events.read(conn, session_id, after=after, upto=head, limit=EVENTS_PER_READ)
-        if not batch:
-            return
-        for event in batch:
-            yield event
-        after = batch[-1].seq
-
-
-def _unescaped_columns(session: SessionRow) -> dict[str, Any]:
+def writable_columns(session: SessionRow, *, redacted: bool) -> dict[str, Any]:
     """Return a session's columns by name, with its texts as their log had them, not as PostgreSQL must store them."""
     columns = {name: unescape(value) if isinstance(value, str) else value for name, value in asdict(session).items()}
     del columns["last_day"]  # it is made of another one
-    return columns
+    return _redact_columns(columns) if redacted else columns
 
 
 def _redact_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -106,5 +95,6 @@ def _redact_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
     return {**columns, "details": details, "error": redact_json(columns["error"])}
 
 
-def _redact_event(event: Event) -> Event:
+def redact_event(event: Event) -> Event:
+    """Hide credentials in an event."""
     return replace(event, data=redact_json(event.data))

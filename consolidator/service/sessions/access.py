@@ -12,6 +12,7 @@ from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
 from consolidator.models.session_key import is_group
 from consolidator.runtime.session.changes import check_driven_here, session_ended
+from consolidator.runtime.session.recovery import Recovery, find_recovery
 from consolidator.runtime.turn import sessions as runtime
 from consolidator.runtime.turn.sessions import MessageMode
 from consolidator.service.viewer import OWNER, Scope, Viewer
@@ -139,14 +140,17 @@ async def stop_turn(database: Database, session_id: str, *, viewer: Viewer = OWN
     return await runtime.stop_turn(database, session.id, surface=viewer.name)
 
 
-async def request_wake(database: Database, session_id: str, *, viewer: Viewer = OWNER) -> SessionRow:
-    """Have a driver look at a session, though nothing new was said, and return its row. Raises SessionClosed."""
+async def request_wake(database: Database, session_id: str, *, viewer: Viewer = OWNER) -> tuple[SessionRow, Recovery]:
+    """Have a driver look at a session, though nothing new was said. Raises SessionClosed.
+
+    Return its row, and what the driver will find.
+    """
     async with database.transaction() as conn:
         session = await get_session(conn, viewer, session_id, "write")
         check_driven_here(session)
         if not await lease.mark_pending(conn, session.id, now=database.clock.now()):
             raise session_ended(session.id)
-        return await sessions.get(conn, session.id)
+        return await sessions.get(conn, session.id), await find_recovery(conn, session)
 
 
 async def list_attention(

@@ -54,9 +54,10 @@ async def fork_session(
     """Create a session that reads another one's log up to the event `request.at` as its own past, and return it.
 
     By default it begins at the latest event after which nothing is open. At a person's message, the child has that
-    message to answer. With `is_current` the session's key names the child from now on. `driver_tools` names the tools
-    of what is to drive it. Raises Forbidden, NotFound, and UsageError for tools that are missing there, and for an
-    event that is not there or in the middle of a call or an answer, naming the nearest ones that are not.
+    message to answer. With `is_current` the session's key names the child from now on. Its conversation is its own,
+    unless `same_conversation`. `driver_tools` names the tools of what is to drive it. Raises Forbidden, NotFound, and
+    UsageError for tools that are missing there, and for an event that is not there or in the middle of a call or an
+    answer, naming the nearest ones that are not.
     """
     session = await load_session(database, session_id, "write", viewer=viewer)
     check_tools(driver_tools, session, request.overrides)

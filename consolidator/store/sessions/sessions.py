@@ -49,6 +49,14 @@ class LockedSession:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionHead:
+    """How far a session's log is."""
+
+    id: str
+    head: int
+
+
+@dataclass(frozen=True, slots=True)
 class DueSession:
     """A session with events that were not learned from."""
 
@@ -274,3 +282,4 @@ list_due = Rows[DueSession](DueSession, _SQL["list_due"])
 mark_started = Statement[str, int](_SQL["mark_started"], "id seq")
 mark_recorded = Statement[str, str](_SQL["mark_recorded"], "id by")
 release_key = Statement[str](_SQL["clear_current"])
+list_heads = Rows[SessionHead, bool](SessionHead, _SQL["list_heads"], "everything")

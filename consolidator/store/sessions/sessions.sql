@@ -57,6 +57,10 @@ limit 3
 -- Sessions with events that were not learned from, and how many.
 select id, agent, head - consolidated_to as events from session where due order by agent, id
 
+-- name: list_heads
+-- How far the logs of all sessions are, or only of those with events that were not learned from.
+select id, head from session where %(everything)s or due order by id
+
 -- name: lock_watermark
 -- Locks a session whose watermark no other process has moved since it was read; the stamp moves it.
 select id from session where id = %(id)s and consolidated_to = %(after)s for no key update
@@ -73,10 +77,12 @@ update session set current = false
 where key = %(key)s and current and status = 'ended' and recorded_by is not distinct from %(recorded_by)s
 
 -- name: conversation
--- The conversation that a session of ours continues: the one that is named, else that of the key's last run.
+-- The conversation that a session of ours continues: the one that is named, else that of the key's last run. A fork
+-- that began a conversation is a run of that one.
 case when %(recorded_by)s::text is null then coalesce(%(conversation_id)s, (
     select earlier.conversation_id from session earlier
     where earlier.key = %(key)s and earlier.recorded_by is null and not earlier.hidden
+      and not (earlier.kind = 'fork' and earlier.conversation_id = earlier.id)
     order by earlier.created_at desc, earlier.id desc limit 1
 ), %(id)s) end
 

@@ -106,7 +106,7 @@ with payers as materialized (
         input_tokens = coalesce(%(input)s::bigint, input_tokens), cached_tokens = %(cached)s,
         output_tokens = coalesce(%(output)s::bigint, output_tokens), settled_at = %(now)s
     where session_id = %(session)s and call_id = %(call)s and settled_at is null and exists (select from locked)
-    returning reserved, coalesce(cost, 0) as cost, input_tokens as input, cached_tokens as cached,
+    returning model, purpose, reserved, coalesce(cost, 0) as cost, input_tokens as input, cached_tokens as cached,
               output_tokens as output
 ), chained as materialized (
     -- include: chained
@@ -117,6 +117,7 @@ with payers as materialized (
         cached_tokens = session.cached_tokens + coalesce(closed.cached, 0),
         output_tokens = session.output_tokens + coalesce(closed.output, 0),
         attention = session.attention || %(requested)s::jsonb,
+        answered_by = coalesce(case when closed.purpose = 'step' then closed.model end, session.answered_by),
         turns = session.turns + %(turns)s,
         error = case when %(turns)s > 0 then null else session.error end,
         -- include: appended_columns

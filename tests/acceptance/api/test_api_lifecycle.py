@@ -169,7 +169,8 @@ def test_the_runs_of_a_key_are_one_conversation_with_their_labels(api: ApiServer
     first = create(owner, key="threads:web:mara", labels={"space_id": "s7", "mailbox_id": "m1"})
     owner.post(f"/sessions/{first['id']}/end").raise_for_status()
     second = create(owner, key="threads:web:mara", labels={"space_id": "s7"})
-    fork = owner.post(f"/sessions/{second['id']}/fork", json={"at": 1}).raise_for_status().json()
+    branched = {"at": 1, "same_conversation": True}
+    fork = owner.post(f"/sessions/{second['id']}/fork", json=branched).raise_for_status().json()
     assert first["conversation_id"] == first["id"]
     assert {second["conversation_id"], fork["conversation_id"]} == {first["id"]}
     runs = owner.get("/sessions", params={"conversation": first["id"], "order": "runs"}).json()["sessions"]

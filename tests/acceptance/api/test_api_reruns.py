@@ -67,10 +67,13 @@ def test_a_bundle_by_http_is_run_again_and_a_difference_is_named(
     session_id = api.open_session("main:web:oven", system="Be brief.")
     path = f"/sessions/{session_id}"
     with api.client() as owner:
+        opened = owner.get(path).json()
+        assert (opened["model"], opened["tool_names"]) == (None, ["look"])
         for text in ("Is the oven on?", "And the door?"):
             owner.post(f"{path}/messages", json={"text": text}).raise_for_status()
             wait_for(owner, path, lambda session: not session["pending"])
             owner.patch(f"{path}/scratchpad", json={"text": "closed on Mondays"}).raise_for_status()
+        assert owner.get(path).json()["model"] == "gpt-4o-mini"  # which answered
         bundle.write_bytes(owner.get(f"{path}/export").raise_for_status().content)
     assert (home / "looked").read_text() == "the oven;the door;"
     configured = {**environment, **use_model(model), "CONSOLIDATOR_DATABASE_URL": api.dsn}

@@ -27,7 +27,40 @@ def test_a_session_is_created_by_an_agents_number_and_a_config(owner: httpx2.Cli
     session = open_session(owner, agent_id=42, config=config | {"compaction": compaction})
     assert (session["agent_id"], session["agent"]) == ("42", "42")
     assert (session["model"], session["max_cost_usd"]) == ("gpt-4o-mini", "0.5")
-    assert session["config"] == {"system": "Be brief.", "compaction_threshold": 0.7, "strategy": "window"}
+    options = {"system": "Be brief.", "compaction_threshold": 0.7, "strategy": "window", "tool_names": []}
+    assert session["config"] == options
+
+
+def test_a_session_says_whose_it_is_by_what_policy_and_who_answered(owner: httpx2.Client) -> None:
+    """P5, P7, P8, P9."""
+    policy = {"loop_suspicion": False, "web": {"allow": ["example.org"]}}
+    trigger = {"trigger_type": "herald-chat", "trigger_id": "m-1"}
+    of = {"space_id": "space-9", "mailbox_id": "box-2"}
+    session = open_session(owner, key="herald:mail:ines", policy=policy, **trigger, **of)
+    assert (session["policy"], session["space_id"], session["mailbox_id"]) == (policy, "space-9", "box-2")
+    start = owner.get(f"/sessions/{session['id']}/events").json()["events"][0]["data"]
+    assert (start["policy"], start["tool_names"]) == (policy, session["tool_names"])
+    listed = owner.get("/sessions", params={"space_id": "space-9", "mailbox_id": "box-2"}).json()["sessions"]
+    assert [each["id"] for each in listed] == [session["id"]]
+    assert owner.get("/sessions", params={"space_id": "space-9", "mailbox_id": "box-3"}).json()["sessions"] == []
+    other = owner.post("/sessions", json={"key": "herald:mail:ines", "policy": {}, **trigger})
+    assert other.status_code == 409
+
+
+def test_a_wake_over_http_says_which_row_of_the_recovery_table_applies(owner: httpx2.Client) -> None:
+    """L9, L19."""
+    session = open_session(owner, agent_id=7)
+    woken = owner.post(f"/sessions/{session['id']}/wake").json()
+    assert (woken["state"], woken["action"]) == ("GEN_SENT", "done")
+
+
+def test_a_fork_begins_a_conversation_that_names_its_parents(owner: httpx2.Client) -> None:
+    """P10."""
+    session = open_session(owner, key="forked:web:mara")
+    fork = owner.post(f"/sessions/{session['id']}/fork").json()
+    assert (fork["conversation_id"], fork["parent_conversation_id"]) == (fork["id"], session["conversation_id"])
+    owner.post(f"/sessions/{session['id']}/end").raise_for_status()
+    assert open_session(owner, key="forked:web:mara")["conversation_id"] == session["conversation_id"]
 
 
 def test_a_session_keeps_the_version_of_the_template_that_it_names(owner: httpx2.Client) -> None:

@@ -98,6 +98,14 @@ def test_the_index_of_agents_logs_is_as_the_page_and_the_code_have_it() -> None:
     assert {name for entry in index.values() for name in entry["variables"]} == set(VARIABLES) - {"OPENCODE_CONFIG_DIR"}
 
 
+def test_every_event_type_stands_in_its_group() -> None:
+    """A1, A2."""
+    text = (DOCS / "database.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([a-z-]+) \| ((?:`\w+` ?)+)\|$", text, re.MULTILINE)
+    assert len(rows) == 8
+    assert {name for _, names in rows for name in re.findall(r"`(\w+)`", names)} == set(EventType)
+
+
 def test_only_event_types_that_exist_are_named() -> None:
     table = "\n".join(row[-1] for row in table_rows(read_page("import.md"), "format"))
     named_types = set(re.findall(r"\b(?:[A-Z][a-z]+){2,}\b", table))
