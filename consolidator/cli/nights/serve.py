@@ -79,7 +79,9 @@ def serve_command(
             if settings.health_port:
                 for line in describe_service(settings):
                     log.info("%s", line)
-            if missing_fixes := await describe_missing_fixes(database):
+            # The wheel's server listens to its owner alone; `db info` names the fixes it lacks.
+            is_chosen = database.embedded is None or settings.postgres_bin is not None
+            if is_chosen and (missing_fixes := await describe_missing_fixes(database)):
                 log.warning("%s", missing_fixes)
             driver = await stack.enter_async_context(open_driver(database, settings, toolbox))
             requests = database.reserve(CONNECTIONS, statement_seconds=STATEMENT_SECONDS)
