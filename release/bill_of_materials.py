@@ -51,10 +51,10 @@ def read_shipped_versions() -> dict[str, str]:
 
 
 def find_runtime_packages() -> set[str]:
-    """Return the normalized names of what the product needs to run: its dependencies and theirs, on this platform."""
+    """Return the normalized names of what the image needs to run: the product, MCP, and theirs, on this platform."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     found: set[tuple[str, str]] = set()  # a package and one of its extras, or none
-    waiting = [Requirement(text) for text in project["dependencies"]]
+    waiting = [Requirement(text) for text in (*project["dependencies"], *project["optional-dependencies"]["mcp"])]
     while waiting:
         requirement = waiting.pop()
         name = canonicalize_name(requirement.name)
