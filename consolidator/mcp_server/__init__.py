@@ -5,6 +5,11 @@
 
 from __future__ import annotations
 
-from consolidator.mcp_server.server import HttpMount, build_server, mount_http
+from consolidator.errors import UsageError
+
+try:
+    from consolidator.mcp_server.server import HttpMount, build_server, mount_http
+except ModuleNotFoundError as error:
+    raise UsageError("MCP is not installed: pip install 'consolidator[mcp]'") from error
 
 __all__ = ["HttpMount", "build_server", "mount_http"]

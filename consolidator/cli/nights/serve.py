@@ -10,6 +10,7 @@ from consolidator.cli.agents.tool_file import ToolOptions
 from consolidator.cli.common import open_configured, read_settings, run_async, stop_on_signals
 from consolidator.runtime.live.hub import open_hub
 from consolidator.service.address import listen
+from consolidator.service.clients.servers_text import INSTALL_MCP, is_mcp_installed
 from consolidator.service.credentials import TOKEN_FILE
 from consolidator.service.database import describe_missing_fixes
 from consolidator.service.nights.requested import RequestedRuns
@@ -32,7 +33,8 @@ def describe_service(settings: Settings) -> list[str]:
         f"nights  {times} ({settings.timezone}){engine}, those that were missed at once; "
         "sessions are driven all the time",
         f"page    {url}/ui, which `consolidator ui` opens; health {url}/healthz",
-        f"API     {url}/v1{', described at /v1/docs' if settings.http_docs else ''}, MCP {url}/mcp",
+        f"API     {url}/v1{', described at /v1/docs' if settings.http_docs else ''}, "
+        f"{f'MCP {url}/mcp' if is_mcp_installed() else f'MCP after {INSTALL_MCP}'}",
         "tokens  `consolidator token create NAME` makes one for another program; the owner's is the file",
         f"        {settings.home / TOKEN_FILE}",
     ]
@@ -58,7 +60,6 @@ def serve_command(*, driver: ToolOptions) -> None:
 
     from consolidator.api.app import mount_api  # these are a second of loading
     from consolidator.api.metrics import count_process
-    from consolidator.mcp_server import HttpMount, mount_http
     from consolidator.ui.app import mount_ui
 
     async def work() -> None:
@@ -74,13 +75,19 @@ def serve_command(*, driver: ToolOptions) -> None:
             if settings.health_port:
                 for line in describe_service(settings):
                     log.info("%s", line)
-            if missing_fixes := await describe_missing_fixes(database):
+            # The wheel's server listens to its owner alone; `db info` names the fixes it lacks.
+            is_chosen = database.embedded is None or settings.postgres_bin is not None
+            if is_chosen and (missing_fixes := await describe_missing_fixes(database)):
                 log.warning("%s", missing_fixes)
             sessions = await stack.enter_async_context(open_driver(database, settings, toolbox))
             requests = database.reserve(CONNECTIONS, statement_seconds=STATEMENT_SECONDS)
             for_requests = await stack.enter_async_context(requests)
-            mount = mount_http(for_requests, settings) if settings.health_port else HttpMount((), None)
-            routes = list(mount.routes)
+            routes, lifespan = [], None
+            if settings.health_port and is_mcp_installed():
+                from consolidator.mcp_server import mount_http
+
+                mount = mount_http(for_requests, settings)
+                routes, lifespan = list(mount.routes), mount.lifespan
             runs = RequestedRuns(database, settings, stop)
             if settings.health_port:
                 streams = database.reserve(STREAM_CONNECTIONS, statement_seconds=STATEMENT_SECONDS)
@@ -93,7 +100,7 @@ def serve_command(*, driver: ToolOptions) -> None:
             driving = asyncio.create_task(sessions.run(stop))
             try:
                 await serve_nights(
-                    database, settings, stop, listener, routes, mount.lifespan, lambda: {"sessions": sessions.report()}
+                    database, settings, stop, listener, routes, lifespan, lambda: {"sessions": sessions.report()}
                 )
             finally:
                 stop.set()

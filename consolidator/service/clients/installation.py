@@ -27,7 +27,7 @@ from consolidator.service.clients.changes import FileChange
 from consolidator.service.clients.client import Client
 from consolidator.service.clients.hooks_text import add_hooks, has_hooks, remove_hooks
 from consolidator.service.clients.registry import CLIENTS, get_client
-from consolidator.service.clients.servers_text import SERVER_ARGUMENTS
+from consolidator.service.clients.servers_text import SERVER_ARGUMENTS, is_mcp_installed
 from consolidator.service.nights.imports import import_logs
 from consolidator.settings import Settings
 
@@ -106,7 +106,7 @@ def has_installed_hooks(settings: Settings) -> bool:
 
 
 def plan_install(place: Place, settings: Settings) -> list[FileChange]:
-    """Return the changes that put our hooks and our MCP server into a client's settings."""
+    """Return the changes that put our hooks and, if MCP is installed, our MCP server into a client's settings."""
     client, home = place.client, settings.home.absolute()
     default_home = Settings.model_fields["home"].get_default(call_default_factory=True)
     environment = {} if home == default_home else {"CONSOLIDATOR_HOME": str(home)}
@@ -114,6 +114,8 @@ def plan_install(place: Place, settings: Settings) -> list[FileChange]:
     hooks = _change(
         place.settings, client.new_hooks_file, lambda text: add_hooks(client, text, sys.executable, PROGRAMS, home)
     )
+    if not is_mcp_installed():
+        return [hooks]
     empty = "" if place.servers.suffix == ".toml" else "{}\n"
     if place.servers == place.settings:  # one file has both
         return [replace(hooks, after=client.servers.add(hooks.after or empty, server, place.project))]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,12 @@ from consolidator.service.clients import json_text
 
 SERVER_NAME = "consolidator"
 SERVER_ARGUMENTS = ["-I", "-m", "consolidator", "mcp"]
+INSTALL_MCP = "`pip install 'consolidator[mcp]'`"
+
+
+def is_mcp_installed() -> bool:
+    """Tell whether the packages of the extra `mcp` are there, without importing them."""
+    return find_spec("mcp") is not None
 
 
 @dataclass(frozen=True, slots=True)

