@@ -22,7 +22,7 @@ from consolidator.service.nights.requested import RequestedRuns
 from consolidator.settings import Settings
 from consolidator.ui.guard import PREFIX, PageGuard, PageProblem, cookie_name, to_problem
 from consolidator.ui.logins import LOGIN_SECONDS, Logins
-from consolidator.ui.registry import PAGES
+from consolidator.ui.registry import PAGES, SECTIONS
 from consolidator.ui.view import PageRequest, PageServices, redirect, route
 
 
@@ -65,7 +65,7 @@ def mount_ui(
     )
     app.router.redirect_slashes = False
     stopping = stopping or asyncio.Event()
-    app.state.services = PageServices(database, settings, logins, PAGES, stopping, hub, runs, is_driving)
+    app.state.services = PageServices(database, settings, logins, SECTIONS, stopping, hub, runs, is_driving)
     is_loopback = ip_address(settings.http_host).is_loopback
     hosts = [name.lower() for name in (*settings.http_allowed_hosts, settings.http_host)]
 

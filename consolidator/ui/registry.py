@@ -1,4 +1,4 @@
-"""The pages in the order of the navigation: each is one module of `consolidator/ui/pages/`, added here by one line."""
+"""The four sections of the navigation, and their pages; a view that no section names is not there."""
 
 from __future__ import annotations
 
@@ -16,19 +16,12 @@ from consolidator.ui.pages import (
     system,
     today,
 )
-from consolidator.ui.view import PageModule
+from consolidator.ui.view import PageModule, Section
 
-PAGES: tuple[PageModule, ...] = (
-    today.PAGE,
-    brief.PAGE,
-    facts.PAGE,
-    rules.PAGE,
-    procedures.PAGE,
-    solutions.PAGE,
-    sessions.PAGE,
-    nights.PAGE,
-    recall.PAGE,
-    compare.PAGE,
-    attention.PAGE,
-    system.PAGE,
+SECTIONS: tuple[Section, ...] = (
+    Section("Today", (today.PAGE, attention.PAGE)),
+    Section("Memory", (brief.PAGE, facts.PAGE, solutions.PAGE, procedures.PAGE, rules.PAGE, recall.PAGE)),
+    Section("Sessions", (sessions.PAGE, compare.PAGE)),
+    Section("System", (nights.PAGE, system.PAGE)),
 )
+PAGES: tuple[PageModule, ...] = tuple(page for section in SECTIONS for page in section.pages)

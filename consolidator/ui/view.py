@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
+from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
@@ -19,6 +20,7 @@ from consolidator.models.memory_filter import OLD_NAMES, MemoryFilter
 from consolidator.runtime.live.hub import FollowHub
 from consolidator.service.database import Database
 from consolidator.service.encoding import decode_cursor, encode_cursor
+from consolidator.service.memory.learned import WaitingCountsRow, count_waiting
 from consolidator.service.nights.requested import RequestedRuns
 from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
@@ -49,8 +51,31 @@ class PageModule:
         return any(path == begin or path.startswith(begin + "/") for begin in (self.entry.path, *self.also))
 
 
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One of the four entries of the navigation; its pages are listed below it, and the first is where it leads."""
+
+    title: str
+    pages: tuple[PageModule, ...]
+
+
 PAGE_SIZE = 50  # rows of a list
 MAX_WORDS = 1000  # characters of a filter
+BADGE_SECONDS = 15.0
+
+
+@dataclass(slots=True)
+class Badge:
+    """How much waits for a person's word, counted at most every few seconds, and anew after each form."""
+
+    waiting: WaitingCountsRow | None = None
+    void_at: float = 0.0  # seconds of the monotonic clock
+
+    async def load(self, database: Database, viewer: Viewer, *, anew: bool = False) -> WaitingCountsRow:
+        """Return the counts."""
+        if anew or self.waiting is None or monotonic() >= self.void_at:
+            self.waiting, self.void_at = await count_waiting(database, viewer=viewer), monotonic() + BADGE_SECONDS
+        return self.waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +85,13 @@ class PageServices:
     database: Database
     settings: Settings
     logins: Logins
-    pages: Sequence[PageModule]
+    sections: Sequence[Section]
     stopping: asyncio.Event
     hub: FollowHub | None = None  # follows sessions for those who watch
     runs: RequestedRuns | None = None  # does what takes long, on the connections of the nights
     is_driving: bool = False  # whether this process answers in sessions, as far as it has their models and tools
     environment: Environment = field(default_factory=make_environment)
+    badge: Badge = field(default_factory=lambda: Badge())
 
 
 class PageRequest(Request):
@@ -98,10 +124,14 @@ class PageRequest(Request):
         """Return a page; the template gets the values, and what the layout needs."""
         login: Login | None = getattr(self.state, "login", None)
         path = self.url.path.removeprefix(PREFIX)
+        sections = self.services.sections
+        current = next((each for each in sections if any(page.is_at(path) for page in each.pages)), None)
         shared = {
             "prefix": PREFIX,
             "path": path,
-            "navigation": [(page.entry, page.is_at(path)) for page in self.services.pages],
+            "navigation": [(each.title, each.pages[0].entry.path, each is current) for each in sections],
+            "tabs": [(page.entry, page.is_at(path)) for page in current.pages] if current else [],
+            "badge": getattr(self.state, "badge", None),
             "form_token": login.form_token if login else None,
             "now": self.database.clock.now(),
         }
@@ -150,7 +180,15 @@ def route(path: str, show: Callable[[PageRequest], Awaitable[Response]], methods
     """Return the route of a page."""
 
     async def endpoint(request: Request) -> Response:
-        return await show(PageRequest(request.scope, request.receive))
+        page = PageRequest(request.scope, request.receive)
+        if getattr(page.state, "login", None) is None:
+            return await show(page)
+        badge = page.services.badge
+        if request.method == "GET":
+            page.state.badge = await badge.load(page.database, page.viewer)
+            return await show(page)
+        badge.void_at = 0.0
+        return await show(page)
 
     return Route(path, endpoint, methods=[*methods])
 

@@ -20,7 +20,7 @@ from consolidator.store.calls.error_records import MAX_RECORDS
 from consolidator.store.facts import steering
 from consolidator.store.facts.visibility import MIN_PEOPLE, fact_condition
 from consolidator.store.memory.lessons import LessonRow
-from consolidator.store.queries import execute, fetch_one, fetch_value, load
+from consolidator.store.queries import execute, fetch_all, fetch_one, fetch_value, load
 
 T = TypeVar("T")
 _SQL = load("memory/learned")
@@ -65,6 +65,11 @@ class WaitingCountsRow:
     dead_letters: int
     calls: int  # sessions with a call that needs approval or whose outcome is unknown
     rules: int = 0  # what people repeat, to accept or dismiss
+
+    @property
+    def total(self) -> int:
+        """How much waits in all."""
+        return self.to_review + self.flagged + self.dead_letters + self.calls + self.rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +142,16 @@ async def load_learned(conn: Connection, since: datetime, scope: MemoryScope, *,
         if is_cut
         else await steering.sum_since(conn, since, agent=scope.agent or None, project=scope.project or None)
     )
-    waiting = None if is_cut else await fetch_one(conn, WaitingCountsRow, _SQL["waiting"])
+    waiting = None if is_cut else await count_waiting(conn)
     left_out = (more_facts, more_changed, more_procedures, more_solutions, more_lessons, more_again)
     more = dict(zip(KINDS, left_out, strict=True))
     return LearnedNews(since, sums, steers, facts, changed, procedures, solutions, lessons, again, limit, more, waiting)
+
+
+async def count_waiting(conn: Connection) -> WaitingCountsRow:
+    """Return how much waits for a person, without the rules."""
+    (row,) = await fetch_all(conn, WaitingCountsRow, _SQL["waiting"])
+    return row
 
 
 async def _fetch_best(

@@ -1,4 +1,4 @@
-"""Attention: the calls that wait for a person's word, and the statements that wait for a review."""
+"""Attention: all that waits for a person: calls, statements to review, and what waits on other pages."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ async def show_attention(page: PageRequest) -> Response:
     after = page.read_moment("statements", "statements")
     calls = [(row, [(call, _show_call(asked)) for call, asked in row.attention.items()]) for row in rows]
     waiting = await facts.list_quarantined(services.database, after=after, limit=STATEMENTS, viewer=viewer)
+    page.state.badge = await services.badge.load(services.database, viewer, anew=True)
     return page.show(
         "attention.html",
         sessions=calls,
@@ -114,7 +115,7 @@ def _choose(form: dict[str, str], name: str, *choices: str) -> str:
 
 
 PAGE = PageModule(
-    Entry("/attention", "Attention"),
+    Entry("/attention", "Waits for you"),
     (
         route("/attention", show_attention),
         route("/attention/decide", decide, methods=["POST"]),

@@ -32,6 +32,6 @@ async def forget_line(page: PageRequest) -> Response:
 
 
 PAGE = PageModule(
-    Entry("/brief", "Brief"),
+    Entry("/brief", "Next session"),
     (route("/brief", show_brief), route("/brief/{memory_id}/forget", forget_line, methods=["POST"])),
 )

@@ -1,4 +1,4 @@
-"""Facts: find them, see what they rest on, correct and forget them, take that back, and review what waits."""
+"""Facts: find them, see what they rest on, correct and forget them, and take that back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from consolidator.ui.view import Entry, PageModule, PageRequest, make_filter, re
 FILTERS = ("query", "agent", "project", "peer", "kind", "trust", "as_of", "valid_at", "include_superseded", "flagged")
 KINDS = ("preference", "profile", "environment", "project", "decision", "constraint", "relation", "observation")
 QUOTES = 100  # of one fact on its page
-STATEMENTS = 5  # that are shown of those that wait; the page Attention has all
 TRUST = ("person", "user", "agent", "tool")
 
 
@@ -36,14 +35,12 @@ async def show_facts(page: PageRequest) -> Response:
     days = {name: _parse_day(filters[name]) for name in ("as_of", "valid_at")}
     selected = make_filter(FactFilter, filters | days, page.read_cursor(of, *facts.FACT_POSITION))
     rows = await facts.list_facts(database, selected, viewer=viewer)
-    waiting = await facts.list_quarantined(database, limit=STATEMENTS, viewer=viewer)
     first = await find_first_fact(database, viewer=viewer)
     return page.show(
         "facts.html",
         filters=filters,
         kinds=KINDS,
         trusts=TRUST,
-        waiting=waiting,
         first_day=None if first is None else first.date(),
         **page.list_values(of, rows, rows.position),
     )

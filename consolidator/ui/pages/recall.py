@@ -45,4 +45,4 @@ def _read_tokens(text: str | None) -> int:
     return int(text)
 
 
-PAGE = PageModule(Entry("/recall", "Recall"), (route("/recall", show_recall),))
+PAGE = PageModule(Entry("/recall", "Ask"), (route("/recall", show_recall),))

@@ -196,7 +196,7 @@ def _read_at(page: PageRequest) -> int | None:
 
 
 PAGE = PageModule(
-    Entry("/sessions", "Sessions"),
+    Entry("/sessions", "All sessions"),
     (
         route("/sessions", show_sessions),
         route("/sessions/{session_id}", show_session),

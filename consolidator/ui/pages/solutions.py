@@ -67,6 +67,6 @@ def _to_moment(when: object) -> datetime | None:
 
 
 PAGE = PageModule(
-    Entry("/solutions", "Solutions"),
+    Entry("/solutions", "Failures and fixes"),
     (route("/solutions", show_solutions), route("/solutions/{solution_id}", show_solution)),
 )

@@ -15,4 +15,4 @@ async def show_system(page: PageRequest) -> Response:
     return page.show("system.html", system=system)
 
 
-PAGE = PageModule(Entry("/system", "System"), (route("/system", show_system),))
+PAGE = PageModule(Entry("/system", "Health and settings"), (route("/system", show_system),))

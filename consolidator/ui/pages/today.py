@@ -63,4 +63,4 @@ def _has_news(news: LearnedNews) -> bool:
     return any(getattr(news, kind) for kind in KINDS)
 
 
-PAGE = PageModule(Entry("/today", "Today"), (route("/today", show_today),))
+PAGE = PageModule(Entry("/today", "Learned"), (route("/today", show_today),))

@@ -81,12 +81,16 @@ def answers_of(served: ApiServer, session: str) -> str:
 def test_a_granted_call_runs_and_the_agent_goes_on(person: Page, served: ApiServer) -> None:
     session = make_waiting_call(served, "main:web:grant")
     person.goto(f"{served.address}/ui/today?days=30")
-    person.get_by_role("link", name="with a call that waits").click()
+    badge = person.get_by_role("link", name="wait for your word")
+    badge.click()
+    person.wait_for_url("**/ui/attention")
+    waiting = int(badge.inner_text().split()[0])
     expect(person.get_by_role("heading", name="publish: may it run?")).to_be_visible()
     assert "<b>the \ufffd site</b>" in person.locator(".arguments").first.inner_text()
     check_looks(person, "attention-call")
     person.get_by_role("button", name="Grant").click()
     expect(person.get_by_role("status")).to_contain_text("goes on by itself")
+    expect(badge).to_contain_text(f"{waiting - 1} wait")
     assert "published <b>the" in answers_of(served, session)
     expect(person.get_by_role("button", name="Grant")).to_have_count(0)
 
@@ -101,7 +105,7 @@ def test_a_denied_call_tells_the_agent_why(person: Page, served: ApiServer) -> N
     assert "Not on a Friday." in answered
     assert "published <b>" not in answered
     person.goto(f"{served.address}/ui/attention")
-    expect(person.get_by_text("Nothing waits.")).to_be_visible()
+    expect(person.get_by_text("No call and no statement waits.")).to_be_visible()
 
 
 WAITING = """

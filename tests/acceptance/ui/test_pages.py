@@ -18,6 +18,7 @@ from consolidator.models.payload import EventType
 from consolidator.ui.registry import PAGES as MODULES
 from consolidator.ui.rendering import make_environment
 from tests.acceptance.api.server import ApiServer
+from tests.acceptance.browser import check_page
 from tests.acceptance.ui.conftest import MARKUP, check_looks, make_link
 from tests.conftest import NOON
 from tests.lessons import save_lessons
@@ -44,6 +45,21 @@ def test_each_page_is_accessible_and_fits_in_each_look(person: Page, served: Api
         check_looks(person, "fact-list")
         person.locator(".entries a").first.click()
     check_looks(person, path.strip("/").replace("/", "-"))
+
+
+def test_four_links_lead_through_the_sections_in_one_row_of_a_phone(person: Page, served: ApiServer) -> None:
+    person.set_viewport_size({"width": 390, "height": 844})
+    person.goto(f"{served.address}/ui/today")
+    sections, pages = person.get_by_label("Sections"), set()
+    for title in ("Today", "Memory", "Sessions", "System"):
+        sections.get_by_role("link", name=title).click()
+        expect(sections.locator("[aria-current]")).to_have_text(title)
+        pages |= set(person.get_by_label("Pages of this section").get_by_role("link").evaluate_all(FIND_ADDRESSES))
+    assert pages == {f"{served.address}/ui{path}" for path in PAGES}
+    rows = {round(link.bounding_box()["y"]) for link in sections.get_by_role("link").all()}  # type: ignore[index]
+    assert (len(rows), sections.get_by_role("link").count()) == (1, 4)
+    check_page(person, "four links on a phone")
+    person.set_viewport_size({"width": 1280, "height": 900})
 
 
 def test_dates_are_in_the_readers_zone(person: Page, served: ApiServer) -> None:
