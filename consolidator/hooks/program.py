@@ -2,6 +2,7 @@
 
 Run as a file of its own: `python -I -S program.py HOME EVENT CLIENT`, with the hook's payload on standard input. It
 needs the standard library only, writes nothing but an answer, ends with 0 whatever happens, and gives up after 250 ms.
+Copilot alone reads an answer to a failure only beside the exit code 2.
 Where no service runs it starts one and says nothing this time.
 """
 
@@ -30,16 +31,16 @@ _KEPT += (  # where agents leave their logs
 _KEPT_PREFIXES = ("CONSOLIDATOR_", "XDG_", "LC_")
 
 
-def main(arguments: list[str]) -> None:
+def main(arguments: list[str]) -> int:
     """Answer one hook: `arguments` are the consolidator's home, the name of the event, and the agent's."""
     if MARKER in os.environ:
-        return
+        return 0
     signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
     signal.setitimer(signal.ITIMER_REAL, DEADLINE_SECONDS)
     home, event, client = arguments if len(arguments) > 2 else (*arguments, "claude-code")  # an earlier version's hook
     payload = _read(0, MAX_PAYLOAD + 1)
     if len(payload) > MAX_PAYLOAD or not os.path.isdir(home):
-        return
+        return 0
     directory = os.path.join(home, DIRECTORY)
     service = _connect(directory)
     if service is None:
@@ -48,14 +49,16 @@ def main(arguments: list[str]) -> None:
             directory,
             b"%s %s\n%s" % (client.encode(), event.encode(), payload) if event in IMPORTING_EVENTS else b"",
         )
-        return
+        return 0
     project = os.environ.get("CLAUDE_PROJECT_DIR", "").encode("utf-8", "surrogateescape")
     head = b"2 %s %s %d %d\n" % (client.encode(), event.encode(), len(project), len(payload))
     service.sendall(head + project + payload)
     answer = _read(service.fileno(), MAX_ANSWER)
-    if answer:
-        os.write(1, answer)
-        service.send(b"+")  # it was shown, and counts as such
+    if not answer:
+        return 0
+    os.write(1, answer)
+    service.send(b"+")  # it was shown, and counts as such
+    return 2 if (client, event) == ("copilot", "PostToolUseFailure") else 0
 
 
 def _read(source: int, limit: int) -> bytes:
@@ -113,7 +116,8 @@ def _start_service(home: str, directory: str, payload: bytes) -> None:
 
 
 if __name__ == "__main__":
+    code = 0
     try:
-        main(sys.argv[1:])
+        code = main(sys.argv[1:])
     finally:
-        os._exit(0)  # also after an error: whatever went wrong here is nothing to the agent
+        os._exit(code)  # also after an error: whatever went wrong here is nothing to the agent

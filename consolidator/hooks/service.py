@@ -187,6 +187,8 @@ class HookService:
 def render_answer(call: HookCall, answer: Brief) -> bytes:
     """Return what a hook prints: the block as additional context, in the agent's form."""
     output = CLIENTS[call.agent].render(call.event, answer.block.text)
+    if isinstance(output, str):
+        return output.encode("utf-8", "replace") + b"\n"
     return json.dumps(output, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from consolidator.hooks.client import is_running, stop_service
 from tests.acceptance.claude_home import NO_UPSTREAM, ClaudeCode, wait_for
-from tests.support import run_cli
+from tests.support import PATIENCE, run_cli
 from tests.unit.formats.agent_logs import AgentLog, Copilot, Gemini, GeminiObject, Goose, Kimi, OpenCode, Qwen
 
 ERROR = NO_UPSTREAM.partition("\n")[2]
@@ -105,3 +108,74 @@ def test_agents_with_hooks_of_google_are_told_it_too(
     assert "every project" in run_cli("status", environment=later).stdout
     run_cli("uninstall", agent, "--yes", environment=later)
     assert file.read_text() == OTHERS
+
+
+def run_hook(command: str, environment: Mapping[str, str], **payload: Any) -> subprocess.CompletedProcess[str]:
+    """Run a hook as its agent does, until it says something."""
+    body = json.dumps({"session_id": "later", "cwd": "/work/shop", **payload})
+
+    def run() -> subprocess.CompletedProcess[str] | None:
+        done = subprocess.run(
+            ["sh", "-c", command],
+            input=body,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert done.stderr == ""
+        return done if done.stdout else None
+
+    answered = wait_for(run)
+    assert isinstance(answered, subprocess.CompletedProcess)
+    return answered
+
+
+def test_copilot_is_told_it_too(home: Path, later: Mapping[str, str]) -> None:
+    run_cli("import", environment=later)
+    run_cli("install", "copilot", "--yes", environment=later)
+    file = home / ".copilot/hooks/consolidator.json"
+    settings = json.loads(file.read_text())
+    assert settings["version"] == 1
+    hooks = {event: entry["command"] for event, (entry,) in settings["hooks"].items()}
+    start = run_hook(hooks["SessionStart"], later, hook_event_name="SessionStart", source="new")
+    assert "tabs for indentation" in json.loads(start.stdout)["additionalContext"]
+    failed = {"tool_name": "Bash", "tool_input": {"command": "git push"}}
+    text = f"{ERROR.format('new-logo')}<exited with exit code 128>"
+    result = {"result_type": "success", "text_result_for_llm": text}
+    after = run_hook(hooks["PostToolUse"], later, hook_event_name="PostToolUse", **failed, tool_result=result)
+    assert "`git push --set-upstream origin new-logo`" in json.loads(after.stdout)["additionalContext"]
+    error = {"session_id": "another", "error": ERROR.format("new-logo")}
+    beside = run_hook(
+        hooks["PostToolUseFailure"], later, **{"hook_event_name": "PostToolUseFailure", **failed, **error}
+    )
+    assert beside.returncode == 2
+    assert beside.stdout.startswith("<recalled-memory>")
+    assert json.loads((home / ".copilot/mcp-config.json").read_text())["mcpServers"]["consolidator"]["type"] == "local"
+    run_cli("uninstall", "copilot", "--yes", environment=later)
+    assert not file.exists()
+
+
+def test_kimi_is_told_it_at_its_first_prompt(home: Path, later: Mapping[str, str]) -> None:
+    (file := home / ".kimi-code/config.toml").write_text(own := 'model = "k" # the good one\n')
+    run_cli("import", environment=later)
+    run_cli("install", "kimi", "--yes", environment=later)
+    (hook,) = tomllib.loads(file.read_text())["hooks"]
+    prompt = [{"type": "text", "text": "Which indentation do we use?"}]
+    answer = run_hook(hook["command"], later, hook_event_name="UserPromptSubmit", prompt=prompt).stdout
+    assert answer.startswith("<recalled-memory>")
+    assert "tabs for indentation" in answer
+    run_cli("uninstall", "kimi", "--yes", environment=later)
+    assert file.read_text() == own
+
+
+def test_opencode_is_given_the_server_and_a_line_of_guidance(home: Path, later: Mapping[str, str]) -> None:
+    (folder := home / ".config/opencode").mkdir(parents=True)
+    (guidance := folder / "AGENTS.md").write_text("Use tabs.\n")
+    (folder / "opencode.jsonc").write_text(own := '{\n  // mine\n  "theme": "dark"\n}\n')
+    run_cli("install", "opencode", "--yes", environment=later)
+    assert '"consolidator"' in (folder / "opencode.jsonc").read_text()
+    assert "the tools `recall` and `lookup_error`" in guidance.read_text()
+    run_cli("uninstall", "opencode", "--yes", environment=later)
+    assert (guidance.read_text(), (folder / "opencode.jsonc").read_text()) == ("Use tabs.\n", own)

@@ -43,6 +43,12 @@ def read(path: Path, root: Path) -> Iterator[Item]:
     yield from _FORM.read(read_objects(path), _Session(path).draft)
 
 
+def split_exit_code(text: str) -> tuple[str, int | None]:
+    """Return a command's output without its last line that tells the exit code, and that code."""
+    match = _EXIT.search(text)
+    return (text, None) if match is None else (text[: match.start()], int(match[1]))
+
+
 class _Session:
     """Drafts the events of one file; keeps the calls that were asked for."""
 
@@ -117,8 +123,7 @@ class _Session:
         result, error = data.get("result"), data.get("error")
         code = drafts.object_of(data.get("shellExecution")).get("exitCode")
         text = extract_text(result.get("content") if isinstance(result, dict) else result)
-        if match := _EXIT.search(text):
-            text, code = text[: match.start()], int(match[1]) if code is None else code
+        text, told = split_exit_code(text)
         message = error.get("message") if isinstance(error, dict) else error
         is_denied = drafts.object_of(error).get("code") in ("rejected", "denied")
         return drafts.result(
@@ -127,5 +132,5 @@ class _Session:
             "\n".join(part for part in (text, extract_text(message)) if part),
             failed=data.get("success") is False,
             reason="rejected" if is_denied else None,
-            exit_code=code,
+            exit_code=told if code is None else code,
         )

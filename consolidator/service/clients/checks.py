@@ -25,6 +25,7 @@ from consolidator.service.clients import changes
 from consolidator.service.clients.client import Hook
 from consolidator.service.clients.hooks_text import has_hooks, hook_command
 from consolidator.service.clients.installation import PROGRAMS, Place
+from consolidator.service.clients.registry import CLIENTS
 from consolidator.service.clients.servers_text import INSTALL_MCP, is_mcp_installed
 from consolidator.service.nights import receivers
 from consolidator.settings import Settings
@@ -51,7 +52,7 @@ def run_checks(settings: Settings, places: Sequence[Place], *, asks_service: boo
     """
     checks = [_check_directory(settings)]
     if not places:
-        advice = "run `consolidator install claude-code`, or codex, cursor, gemini, qwen"
+        advice = "run `consolidator install claude-code`, or " + ", ".join(list(CLIENTS)[1:])
         checks.append(Check("coding agents", False, "memory is installed in none", advice))
     for place in places:
         checks += _check_settings(place)

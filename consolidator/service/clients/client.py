@@ -49,16 +49,17 @@ class Client:
     name: str
     title: str
     hooks: tuple[Hook, ...]
-    groups_hooks: bool  # hooks stand in groups with a matcher; else each for itself
+    hooks_form: Literal["groups", "list", "tables"]  # JSON: in groups with a matcher, each for itself; TOML tables
     hooks_file: Files
     servers_file: Files
     servers: ServersForm
     new_hooks_file: str  # what a file of hooks holds before it has any
     read_error: Callable[[Payload], str]  # of a call's payload: the error, or "" for none
     read_directory: Callable[[Payload, str], str | None]  # of a payload and the environment's project: where it happens
-    render: Callable[[str, str], Mapping[str, Any]]  # an event and the text to add to the context -> what a hook prints
+    render: Callable[[str, str], Mapping[str, Any] | str]  # an event, the text to add to the context -> what is printed
     session_fields: tuple[str, ...] = ("session_id",)
     timeout: int = 2  # after which it ends a hook, in its unit; ours ends itself long before
+    guidance_file: Files | None = None  # that its agent reads: where a client has no hook for a session's start
     advice: str = ""  # what is left for a person to do after an installation
 
     def hook(self, event: str) -> Hook | None:

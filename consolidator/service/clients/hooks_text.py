@@ -1,17 +1,17 @@
-"""What a client's JSON file says of our hooks: added, recognised, and taken out. Pure: texts in, texts out.
+"""What a client's file says of our hooks: added, recognised, and taken out. Pure: texts in, texts out.
 
-Claude Code and Codex keep groups of hooks under an event, Cursor the hooks themselves.
+Claude Code and Codex keep groups of hooks under an event, Cursor and Copilot the hooks themselves, Kimi TOML tables.
 """
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from consolidator.service.clients import json_text
+from consolidator.service.clients import hooks_toml, json_text
 from consolidator.service.clients.client import Client, Hook
 
 _PROGRAM, _WARNING = "program.py", "warn.py"  # of all hooks but those before a call, and of these
@@ -21,6 +21,8 @@ _OURS = tuple(os.path.join(os.sep, "consolidator", "hooks", name) for name in (_
 def add_hooks(client: Client, text: str, python: str, folder: Path, data_home: Path) -> str:
     """Return a file with our hooks, each once; an earlier version's give way to them."""
     wanted = {hook.event: _entry(client, hook, python, folder, data_home) for hook in client.hooks}
+    if client.hooks_form == "tables":
+        return hooks_toml.add_tables(text, [{"event": event, **entry} for event, entry in wanted.items()], _is_ours)
     current = _list_ours(client, json_text.parse(text).to_json())
     if {event: [entry for _, entry in entries] for event, entries in current.items()} == {
         event: [entry] for event, entry in wanted.items()
@@ -28,7 +30,7 @@ def add_hooks(client: Client, text: str, python: str, folder: Path, data_home: P
         return text
     text = remove_hooks(client, text)
     for hook in client.hooks:
-        entry: dict[str, Any] = {"hooks": [wanted[hook.event]]} if client.groups_hooks else wanted[hook.event]
+        entry: dict[str, Any] = {"hooks": [wanted[hook.event]]} if client.hooks_form == "groups" else wanted[hook.event]
         if hook.matcher is not None:
             entry = {"matcher": hook.matcher, **entry}
         text = json_text.append(text, ("hooks", hook.event), entry)
@@ -37,10 +39,12 @@ def add_hooks(client: Client, text: str, python: str, folder: Path, data_home: P
 
 def remove_hooks(client: Client, text: str) -> str:
     """Return a file without our hooks; what of others stands beside them stays."""
+    if client.hooks_form == "tables":
+        return hooks_toml.remove_tables(text, _is_ours)
     for event, entries in _list_ours(client, json_text.parse(text).to_json()).items():
         for path, _ in reversed(entries):
             text = json_text.remove(text, path)
-            if client.groups_hooks:
+            if client.hooks_form == "groups":
                 text = json_text.remove_empty(text, path[:-1], path[:-2])
         text = json_text.remove_empty(text, ("hooks", event), ("hooks", event))
         text = json_text.remove_empty(text, ("hooks",), ("hooks",))
@@ -49,7 +53,10 @@ def remove_hooks(client: Client, text: str) -> str:
 
 def has_hooks(client: Client, text: str) -> bool:
     """Tell whether a file holds a hook of ours for every event."""
-    ours = _list_ours(client, json_text.parse(text).to_json())
+    if client.hooks_form == "tables":
+        ours: Collection[str] = hooks_toml.list_events(text, _is_ours)
+    else:
+        ours = _list_ours(client, json_text.parse(text).to_json())
     return all(hook.event in ours for hook in client.hooks)
 
 
@@ -61,7 +68,7 @@ def hook_command(hook: Hook, python: str, folder: Path, home: str, client: str) 
 
 def _entry(client: Client, hook: Hook, python: str, folder: Path, data_home: Path) -> dict[str, Any]:
     command = shlex.join(hook_command(hook, python, folder, str(data_home), client.name))
-    kind = {"type": "command"} if client.groups_hooks else {}
+    kind = {"type": "command"} if client.hooks_form == "groups" else {}
     return {**kind, "command": command, "timeout": client.timeout}
 
 
@@ -79,7 +86,7 @@ def _list_ours(client: Client, settings: Any) -> dict[str, list[tuple[tuple[json
 
 def _walk(client: Client, event: str, entries: Any) -> Iterator[tuple[tuple[json_text.Key, ...], Any]]:
     for number, entry in enumerate(entries if isinstance(entries, list) else []):
-        if not client.groups_hooks:
+        if client.hooks_form == "list":
             yield ("hooks", event, number), entry
             continue
         group = entry.get("hooks") if isinstance(entry, dict) else None

@@ -22,7 +22,7 @@ from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.jobs.nightly import JobRunner
 from consolidator.llm.choice import choose_model, load_permissions, save_permission
 from consolidator.llm.commands import AGENT_COMMANDS
-from consolidator.service.clients import changes
+from consolidator.service.clients import changes, guidance
 from consolidator.service.clients.changes import FileChange
 from consolidator.service.clients.client import Client
 from consolidator.service.clients.hooks_text import add_hooks, has_hooks, remove_hooks
@@ -54,6 +54,12 @@ class Place:
     def servers(self) -> Path:
         """The file of its MCP servers."""
         return self.client.servers_file(self.home, self.environment, self.project)
+
+    @property
+    def guidance(self) -> Path | None:
+        """The file of guidance that gets a line of ours; None where hooks say what is known."""
+        find = self.client.guidance_file
+        return None if find is None else find(self.home, self.environment, self.project)
 
     @property
     def logs(self) -> list[Path]:
@@ -118,14 +124,17 @@ def plan_install(place: Place, settings: Settings) -> list[FileChange]:
         return [hooks]
     empty = "" if place.servers.suffix == ".toml" else "{}\n"
     if place.servers == place.settings:  # one file has both
-        return [replace(hooks, after=client.servers.add(hooks.after or empty, server, place.project))]
-    return [hooks, _change(place.servers, empty, lambda text: client.servers.add(text, server, place.project))]
+        planned = [replace(hooks, after=client.servers.add(hooks.after or empty, server, place.project))]
+    else:
+        planned = [hooks, _change(place.servers, empty, lambda text: client.servers.add(text, server, place.project))]
+    return planned if place.guidance is None else [*planned, _change(place.guidance, "", guidance.add)]
 
 
 def plan_uninstall(place: Place, settings: Settings) -> list[FileChange]:
     """Return the changes that take our part out again: where nothing else changed since, the files as they were."""
     made = {change.path: change for change in changes.load_record(_record(place.client, settings))}
     planned = []
+    guided = [] if place.guidance is None else [(place.guidance, guidance.remove)]
     removals: list[tuple[Path, Callable[[str], str]]] = [
         (place.settings, lambda text: remove_hooks(place.client, text)),
         (place.servers, lambda text: place.client.servers.remove(text, place.project)),
@@ -134,7 +143,7 @@ def plan_uninstall(place: Place, settings: Settings) -> list[FileChange]:
         removals = [
             (place.settings, lambda text: place.client.servers.remove(remove_hooks(place.client, text), place.project))
         ]
-    for path, remove in removals:
+    for path, remove in [*removals, *guided]:
         before = changes.read_text(path)
         after = None if before is None else remove(before)
         if before is not None and after != before and (change := made.get(str(path))) is not None:

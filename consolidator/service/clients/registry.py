@@ -9,6 +9,7 @@ from typing import Any
 
 from consolidator.errors import UsageError
 from consolidator.formats.agent_folders import agent_folder
+from consolidator.formats.agents.copilot import split_exit_code
 from consolidator.formats.codex.items import build_result
 from consolidator.formats.common.content import extract_text
 from consolidator.formats.common.drafts import split_output
@@ -76,6 +77,22 @@ def read_gemini_error(payload: Mapping[str, Any]) -> str:
     return extract_text(error.get("message", "") if isinstance(error, Mapping) else error) or (text if code else "")
 
 
+def read_copilot_error(payload: Mapping[str, Any]) -> str:
+    """Return the error of PostToolUseFailure, or the output of a command whose exit code says that it failed."""
+    error = payload.get("error")
+    if isinstance(error, str):
+        return error
+    result = payload.get("tool_result")
+    text = str(result.get("text_result_for_llm") or "") if isinstance(result, Mapping) else ""
+    text, code = split_exit_code(text)
+    return text if code else ""
+
+
+def read_no_error(_: Mapping[str, Any]) -> str:
+    """Return "": this client shows its agent nothing after a call."""
+    return ""
+
+
 def read_working_directory(payload: Mapping[str, Any], _: str) -> str | None:
     """Return the session's working directory."""
     cwd = payload.get("cwd")
@@ -119,10 +136,10 @@ CLAUDE_CODE = Client(
         Hook("PreCompact", "import"),
         Hook("SessionEnd", "import"),
     ),
-    groups_hooks=True,
+    hooks_form="groups",
     hooks_file=_claude_hooks,
     servers_file=_claude_servers,
-    servers=JsonServers(by_project=True, typed=True),
+    servers=JsonServers(by_project=True, more=(("type", "stdio"),)),
     new_hooks_file="{}\n",
     read_error=read_claude_code_error,
     read_directory=read_claude_code_directory,
@@ -139,7 +156,7 @@ CODEX = Client(
         Hook("PreCompact", "import"),
         Hook("SessionEnd", "import"),
     ),
-    groups_hooks=True,
+    hooks_form="groups",
     hooks_file=lambda *where: _codex_folder(*where) / "hooks.json",
     servers_file=lambda *where: _codex_folder(*where) / "config.toml",
     servers=TomlServers(),
@@ -157,7 +174,7 @@ CURSOR = Client(
         Hook("postToolUseFailure", "failure"),
         Hook("postToolUse", "failure", matcher="Shell"),
     ),
-    groups_hooks=False,
+    hooks_form="list",
     hooks_file=lambda home, _, project: (project or home) / ".cursor" / "hooks.json",
     servers_file=lambda home, _, project: (project or home) / ".cursor" / "mcp.json",
     servers=JsonServers(),
@@ -182,7 +199,7 @@ def _googles(name: str, title: str, prompt: str, call: str, compaction: str) -> 
         name=name,
         title=title,
         hooks=(Hook("SessionStart", "session_start"), Hook(prompt, "prompt"), failure, *imports),
-        groups_hooks=True,
+        hooks_form="groups",
         hooks_file=find_file,
         servers_file=find_file,
         servers=JsonServers(),
@@ -194,9 +211,84 @@ def _googles(name: str, title: str, prompt: str, call: str, compaction: str) -> 
     )
 
 
+def render_copilots(event: str, text: str) -> dict[str, Any] | str:
+    """Return an answer as Copilot CLI reads it; beside a failure it shows what is printed as it is."""
+    return text if event == "PostToolUseFailure" else {"additionalContext": text}
+
+
+def _find_opencode(home: Path, environment: Mapping[str, str], project: Path | None) -> Path:
+    folder = project or agent_folder("opencode", home, environment)
+    with_comments = folder / "opencode.jsonc"
+    return with_comments if with_comments.is_file() else folder / "opencode.json"
+
+
+def _find_copilot_hooks(home: Path, environment: Mapping[str, str], project: Path | None) -> Path:
+    if project is not None:
+        return project / ".github" / "copilot" / "settings.local.json"
+    return agent_folder("copilot", home, environment) / "hooks" / "consolidator.json"
+
+
+def _find_copilot_servers(home: Path, environment: Mapping[str, str], project: Path | None) -> Path:
+    return (
+        project / ".mcp.json" if project is not None else agent_folder("copilot", home, environment) / "mcp-config.json"
+    )
+
+
+def _kimi_folder(home: Path, environment: Mapping[str, str], project: Path | None) -> Path:
+    return project / ".kimi-code" if project is not None else agent_folder("kimi", home, environment)
+
+
+COPILOT = Client(  # event names with a capital: then its payloads have Claude Code's fields
+    name="copilot",
+    title="Copilot CLI",
+    hooks=(
+        Hook("SessionStart", "session_start"),
+        Hook("PostToolUse", "failure", matcher="bash|powershell"),
+        Hook("PostToolUseFailure", "failure"),
+    ),
+    hooks_form="list",
+    hooks_file=_find_copilot_hooks,
+    servers_file=_find_copilot_servers,
+    servers=JsonServers(more=(("type", "local"), ("tools", ["*"]))),
+    new_hooks_file='{\n  "version": 1\n}\n',
+    read_error=read_copilot_error,
+    read_directory=read_working_directory,
+    render=render_copilots,
+)
+KIMI = Client(  # it shows its agent what a hook prints at a prompt, and at no other moment
+    name="kimi",
+    title="Kimi Code",
+    hooks=(Hook("UserPromptSubmit", "prompt"),),
+    hooks_form="tables",
+    hooks_file=lambda *where: _kimi_folder(*where) / "config.toml",
+    servers_file=lambda *where: _kimi_folder(*where) / "mcp.json",
+    servers=JsonServers(),
+    new_hooks_file="",
+    read_error=read_no_error,
+    read_directory=read_working_directory,
+    render=lambda _, text: text,
+)
+OPENCODE = Client(  # plugins are programs of its own: its agent asks the MCP server
+    name="opencode",
+    title="OpenCode",
+    hooks=(),
+    hooks_form="list",
+    hooks_file=_find_opencode,
+    servers_file=_find_opencode,
+    servers=JsonServers(below="mcp", more=(("type", "local"), ("enabled", True)), in_one=True),
+    new_hooks_file="{}\n",
+    read_error=read_no_error,
+    read_directory=read_working_directory,
+    render=render_context,
+    guidance_file=lambda home, environment, project: (
+        (project or agent_folder("opencode", home, environment)) / "AGENTS.md"
+    ),
+)
 GEMINI = _googles("gemini", "Gemini CLI", "BeforeAgent", "AfterTool", "PreCompress")
 QWEN = _googles("qwen", "Qwen Code", "UserPromptSubmit", "PostToolUse", "PreCompact")
-CLIENTS: dict[str, Client] = {client.name: client for client in (CLAUDE_CODE, CODEX, CURSOR, GEMINI, QWEN)}
+CLIENTS: dict[str, Client] = {
+    client.name: client for client in (CLAUDE_CODE, CODEX, CURSOR, GEMINI, QWEN, COPILOT, KIMI, OPENCODE)
+}
 
 
 def get_client(name: str) -> Client:

@@ -30,15 +30,20 @@ def is_mcp_installed() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class JsonServers:
-    """Servers below `mcpServers` of a JSON file, where that holds several projects under the project's path."""
+    """Servers of a JSON file, where that holds several projects under the project's path."""
 
     by_project: bool = False
-    typed: bool = False  # each server names its transport
+    below: str = "mcpServers"
+    more: tuple[tuple[str, Any], ...] = ()  # what each server says beside how it is started
+    in_one: bool = False  # the command and its arguments are one list
 
     def add(self, text: str, server: Mapping[str, Any], project: Path | None) -> str:
         """Return the file with our server."""
         path = self._path(project)
-        wanted = {**({"type": "stdio"} if self.typed else {}), **server}
+        entry = dict(server)
+        if self.in_one:
+            entry = {"command": [server["command"], *server["args"]], "environment": server["env"]}
+        wanted = {**dict(self.more), **entry}
         current = json_text.find(text, path)
         if current is not None and (current.to_json() == wanted or not _is_ours(current.to_json())):
             return text
@@ -60,7 +65,7 @@ class JsonServers:
 
     def _path(self, project: Path | None) -> tuple[str, ...]:
         above = ("projects", str(project)) if self.by_project and project is not None else ()
-        return (*above, "mcpServers", SERVER_NAME)
+        return (*above, self.below, SERVER_NAME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,4 +120,7 @@ def _plain(value: Any) -> Any:
 
 
 def _is_ours(server: Any) -> bool:
-    return isinstance(server, dict) and server.get("args") == SERVER_ARGUMENTS
+    if not isinstance(server, dict):
+        return False
+    command = server.get("command")
+    return SERVER_ARGUMENTS in (server.get("args"), command[1:] if isinstance(command, list) else None)

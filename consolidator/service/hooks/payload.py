@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import Any
 
 from consolidator.database import Database
+from consolidator.formats.common.content import extract_text
 from consolidator.formats.common.project import derive_project
 from consolidator.models.audience import OWNER
 from consolidator.models.memory_filter import MemoryScope
@@ -57,7 +58,9 @@ def parse_hook(client_name: str, event: str, payload: bytes, project_directory: 
     if session is None or project is None:
         return None
     transcript = body.get("transcript_path")
-    text = body.get("prompt") if hook.moment == "prompt" else None
+    text: Any = body.get("prompt") if hook.moment == "prompt" else None
+    if isinstance(text, list):  # parts of a prompt
+        text = extract_text(text)
     if hook.moment == "failure":
         text = client.read_error(body)
     return HookCall(

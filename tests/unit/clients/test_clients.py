@@ -11,8 +11,9 @@ import pytest
 
 from consolidator.errors import UsageError
 from consolidator.formats.agent_folders import log_folders
+from consolidator.service.clients import guidance
 from consolidator.service.clients.hooks_text import add_hooks, has_hooks, remove_hooks
-from consolidator.service.clients.registry import CLAUDE_CODE, CLIENTS, CODEX, CURSOR
+from consolidator.service.clients.registry import CLAUDE_CODE, CLIENTS, CODEX, COPILOT, CURSOR, KIMI, OPENCODE
 from consolidator.service.clients.servers_text import SERVER_ARGUMENTS
 
 PROGRAMS = Path("/site/consolidator/hooks")
@@ -57,6 +58,39 @@ def test_cursors_hooks_stand_each_for_itself(text: str) -> None:
     assert remove_hooks(CURSOR, installed) == text
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "# mine\nmodel = 'k' # the good one\n",
+        '[[hooks]]\nevent = "Stop" # of a colleague\ncommand = "true"\n',
+        '[[hooks]]\nevent = "Stop"\ncommand = "true"\n\n[loop_control]\nmax_steps = 3\n',
+    ],
+)
+def test_hooks_in_a_toml_file_leave_the_rest_as_it_is(text: str) -> None:
+    installed = add(text, client=KIMI)
+    assert has_hooks(KIMI, installed)
+    assert not has_hooks(KIMI, text)
+    before, after = tomllib.loads(text), tomllib.loads(installed)
+    ours = [hook for hook in after["hooks"] if hook not in before.get("hooks", [])]
+    assert [(hook["event"], set(hook)) for hook in ours] == [("UserPromptSubmit", {"event", "command", "timeout"})]
+    assert {**after, "hooks": 0} == {**before, "hooks": 0}
+    assert add(installed, client=KIMI) == installed
+    assert add(add(text, Path("/old/consolidator/hooks"), KIMI), client=KIMI) == installed
+    assert remove_hooks(KIMI, installed) == text
+
+
+def test_a_toml_file_that_takes_no_hook_is_refused() -> None:
+    with pytest.raises(UsageError, match="TOML"):
+        add("hooks = 3\n", client=KIMI)
+
+
+def test_a_line_of_guidance_is_added_once_and_removed_without_a_trace() -> None:
+    for text in ("", "# Ours\n\nUse tabs.\n"):
+        assert guidance.add(guidance.add(text)).count("`recall`") == 1
+        assert guidance.remove(guidance.add(text)) == text
+
+
 def test_a_hook_is_a_command_that_the_shell_reads_as_one_program() -> None:
     settings = json.loads(add("{}\n"))
     commands = {event: groups[-1]["hooks"][0]["command"] for event, groups in settings["hooks"].items()}
@@ -76,6 +110,29 @@ def test_what_stands_in_one_group_with_ours_stays() -> None:
     settings["hooks"]["SessionEnd"][0]["hooks"].append(other)
     removed = json.loads(remove_hooks(CLAUDE_CODE, json.dumps(settings)))
     assert removed == {"hooks": {"SessionEnd": [{"hooks": [other]}]}}
+
+
+@pytest.mark.parametrize(
+    ("client", "below", "server"),
+    [
+        (COPILOT, "mcpServers", {"type": "local", "tools": ["*"], **SERVER}),
+        (
+            OPENCODE,
+            "mcp",
+            {
+                "type": "local",
+                "enabled": True,
+                "command": ["/venv/bin/python", *SERVER_ARGUMENTS],
+                "environment": {},
+            },
+        ),
+    ],
+)
+def test_each_client_is_told_of_the_server_in_its_own_words(client: Any, below: str, server: Any) -> None:
+    installed = client.servers.add("{}\n", SERVER, None)
+    assert json.loads(installed) == {below: {"consolidator": server}}
+    assert client.servers.add(installed, SERVER, None) == installed
+    assert client.servers.remove(installed, None) == "{}\n"
 
 
 @pytest.mark.parametrize("project", [None, Path("/work/shop")])
@@ -147,4 +204,9 @@ def test_settings_of_a_configured_folder_and_of_a_project_are_found() -> None:
     assert log_folders("openai-messages", home, configured) == []
     assert CURSOR.hooks_file(home, {}, None) == home / ".cursor/hooks.json"
     assert CURSOR.servers_file(home, {}, project) == project / ".cursor/mcp.json"
-    assert set(CLIENTS) == {"claude-code", "codex", "cursor", "gemini", "qwen"}
+    assert set(CLIENTS) == {"claude-code", "codex", "cursor", "gemini", "qwen", "copilot", "kimi", "opencode"}
+    moved = {"COPILOT_HOME": "/c", "KIMI_CODE_HOME": "/k", "XDG_CONFIG_HOME": "/x"}
+    assert COPILOT.hooks_file(home, moved, None) == Path("/c/hooks/consolidator.json")
+    assert COPILOT.servers_file(home, {}, None) == home / ".copilot/mcp-config.json"
+    assert KIMI.hooks_file(home, moved, None) == Path("/k/config.toml")
+    assert OPENCODE.servers_file(home, moved, None) == Path("/x/opencode/opencode.json")

@@ -1,0 +1,18 @@
+"""The line that asks an agent without hooks to use the MCP server, in a file of guidance that it reads. Pure."""
+
+from __future__ import annotations
+
+_LINE = (
+    "Before a task, and after a command that failed, ask the MCP server `consolidator` what earlier sessions learned: "
+    "the tools `recall` and `lookup_error`. <!-- by `consolidator install` -->"
+)
+
+
+def add(text: str) -> str:
+    """Return a file with our line at its end."""
+    return text if _LINE in text.splitlines() else text + ("\n" if text.strip() else "") + _LINE + "\n"
+
+
+def remove(text: str) -> str:
+    """Return a file without our line, and without the empty line that was put before it."""
+    return text.replace(f"\n{_LINE}\n", "").replace(f"{_LINE}\n", "")
