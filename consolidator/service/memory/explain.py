@@ -244,7 +244,7 @@ def _outcome(candidate: CitedCandidateRow) -> str:
     if candidate.rejected:
         return f"rejected: {candidate.rejected}"
     if candidate.quarantined:
-        return f"in quarantine: {candidate.quarantined}; `consolidator facts review` accepts or rejects it"
+        return f"in quarantine: {candidate.quarantined}; `consolidator facts --review` accepts or rejects it"
     if not candidate.active:
         return "does not count: its revision is a draft, or another revision replaced it"
     if candidate.operation and candidate.target:

@@ -191,7 +191,7 @@ async def review_candidate(
     It may be the beginning of an id; raises UsageError where it begins several that wait for the viewer's word.
     """
     not_quarantined = NotFound(
-        f"nothing in quarantine has the id {candidate_id!r}; `consolidator facts review` lists it"
+        f"nothing in quarantine has the id {candidate_id!r}; `consolidator facts --review` lists it"
     )
     async with database.transaction() as conn:
 
