@@ -33,9 +33,12 @@ LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _PREFIX = "CONSOLIDATOR_"
 _OTHER_VARIABLES = f"{_PREFIX}TEST_"  # what tests and benchmarks read
 _REMOVED = {  # settings of earlier versions, and what holds in their place
-    "abandoned_hours": "24", "answer_max_calls": "64", "chunk_tokens": "6000", "max_attempts": "3",
-    "model_concurrency": "4", "scratchpad_max_chars": "8000", "tokenizer_dir": "`tokenizer` in the data directory",
-    "turn_max_repeats": "30",
+    "abandoned_hours": "it is always 24", "answer_max_calls": "it is always 64", "chunk_tokens": "it is always 6000",
+    "max_attempts": "it is always 3", "model_concurrency": "it is always 4",
+    "scratchpad_max_chars": "it is always 8000",
+    "tokenizer_dir": "it is always `tokenizer` in the data directory",
+    "tokenizer_url": "`consolidator tokenizer URL` names a mirror", "turn_max_repeats": "it is always 30",
+    "turn_max_steps": "it is 100; `--max-steps` of an agent or a session sets another limit",
 }  # fmt: skip
 
 
@@ -187,9 +190,6 @@ class Settings(BaseSettings):
         default=False, description="also ask about the parts of a session that are not near a person's words"
     )
     batch: bool = Field(default=False, description="use the provider's batches: half the price, up to 24 h")
-    turn_max_steps: int = Field(
-        default=100, ge=1, description="answers of the model in one turn; a session may have its own limit"
-    )
     session_lease_seconds: float = Field(
         default=30, ge=1, le=3600, description="a session lease not renewed for this long may be taken over"
     )
@@ -198,10 +198,6 @@ class Settings(BaseSettings):
     )
     prefill: Literal["none", "last_message", "continue_final_message", "prefix"] = Field(
         default="none", description="how the model's server continues a partial answer, if it can"
-    )
-    tokenizer_url: str = Field(
-        default="https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken",
-        description="where `consolidator tokenizer` gets it; a mirror must send the same bytes",
     )
     hook_idle_minutes: float = Field(
         default=30, gt=0, le=10_080, description="the hook service of `install` ends after this long without a hook"
@@ -369,7 +365,7 @@ def describe_unknown_settings() -> list[str]:
 
 def _describe_unknown(what: str, name: str, names: set[str]) -> str:
     if (value := _REMOVED.get(name.lower().removeprefix(_PREFIX.lower()))) is not None:
-        return f"{what} is no setting any more: it is always {value}"
+        return f"{what} is no setting any more: {value}"
     nearest = get_close_matches(name, sorted(names), n=1, cutoff=0.75)
     return f"{what} is no setting" + (
         f"; did you mean {nearest[0]}?" if nearest else "; `consolidator config` lists them"

@@ -16,7 +16,7 @@ AT_MOST = 2.0
 COMMANDS = {
     "--help": ["--help"],
     "a mistyped command": ["fact"],
-    "a mistyped subcommand": ["facts", "lst"],
+    "a mistyped subcommand": ["session", "lst"],
     "--version": ["--version"],
 }
 

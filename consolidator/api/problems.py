@@ -21,7 +21,7 @@ ROUTES: Mapping[str, str] = {
     "agent show": "GET /v1/agents",
     "facts": "GET /v1/facts",
     "facts --all": "GET /v1/facts?include_superseded=true",
-    "facts review": "GET /v1/facts/quarantined",
+    "facts --review": "GET /v1/facts/quarantined",
     "forget": "POST /v1/forget",
     "learned": "GET /v1/learned",
     "revisions": "GET /v1/revisions",

@@ -13,7 +13,7 @@ class CommandEntry(NamedTuple):
     """A command's place in the help."""
 
     panel: str
-    target: str  # below consolidator.cli, as module:function or module:group; "" of a noun
+    target: str  # below consolidator.cli, as module:function; "" of a noun
     summary: str
     commands: Mapping[str, CommandEntry] = {}  # of a noun
 
@@ -42,8 +42,8 @@ _PANELS: dict[str, dict[str, tuple[str | _Noun, str]]] = {
         "recall": ("memory.recall:recall_command", "ask memory, each line with its citation"),
         "remember": ("memory.remember:remember_command", "have memory believe a statement of yours"),
         "forget": ("memory.remember:forget_command", "stop believing a fact"),
-        "rules": ("memory.rules:rules_app", "what people ask for again and again: accept or dismiss it"),
-        "facts": ("memory.facts:facts_app", "what users stated or a model read; correct or forget it"),
+        "rules": ("memory.rules:rules_command", "what people ask for again and again: accept or dismiss it"),
+        "facts": ("memory.facts:facts_command", "what users stated or a model read; correct or forget it"),
         "procedures": ("memory.procedures:procedures_command", "what agents do again and again; export it as skills"),
         "solutions": ("memory.solutions:solutions_command", "errors and what resolved them"),
         "commands": ("memory.lessons:commands_command", "how commands are run here, and which never work"),
@@ -139,12 +139,6 @@ def _entry(panel: str, place: str | _Noun, summary: str) -> CommandEntry:
 
 
 COMMANDS = {name: _entry(panel, *entry) for panel, entries in _PANELS.items() for name, entry in entries.items()}
-# The commands of each noun, and of the groups that list by themselves; those with `search` take a query, too.
-SUBCOMMANDS: dict[str, tuple[str, ...]] = {
-    **{name: tuple(entry.commands) for name, entry in COMMANDS.items() if entry.commands},
-    "facts": ("correct", "undo", "review", SEARCH),
-    "rules": ("accept", "dismiss", "write"),
-}
 # Names of former releases, and what they stand for.
 ALIASES = {
     "agent list": "agent show", "approve": "call approve", "backup": "db backup",
@@ -154,11 +148,13 @@ ALIASES = {
     "checkpoint list": "session checkpoint --list", "checkpoint restore": "session fork",
     "compact": "session compact", "compare": "session diff", "config show": "config", "context": "session context",
     "db roles": "db upgrade --roles", "db seals": "db info --seals", "deny": "call deny", "diff": "session diff",
-    "events": "session events", "facts forget": "forget", "follow-up": "session say --later", "fork": "session fork",
-    "hydrate": "session show --part whole", "procedures export": "procedures --export", "replay": "session replay",
-    "rerun": "session rerun", "resolve": "call resolve", "restore": "db restore",
+    "events": "session events", "facts correct": "facts --correct", "facts forget": "forget",
+    "facts review": "facts --review", "facts undo": "facts --undo", "follow-up": "session say --later",
+    "fork": "session fork", "hydrate": "session show --part whole", "procedures export": "procedures --export",
+    "replay": "session replay", "rerun": "session rerun", "resolve": "call resolve", "restore": "db restore",
     "revisions discard": "revisions --discard", "revisions promote": "revisions --promote",
-    "revisions restore": "revisions --restore", "revisions show": "revisions", "runs show": "runs",
+    "revisions restore": "revisions --restore", "revisions show": "revisions", "rules accept": "rules --accept",
+    "rules dismiss": "rules --dismiss", "rules write": "rules --write", "runs show": "runs",
     "scratchpad": "session notes", "session restore": "session fork", "sessions": "session list",
     "spawn": "session spawn", "state": "session show --part state", "steer": "session say", "stop": "session stop",
     "summary": "session show --part summary", "task finish": "session task --finish", "task list": "session task",

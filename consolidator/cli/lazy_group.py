@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from difflib import get_close_matches
 from importlib import import_module
@@ -19,17 +19,12 @@ from consolidator.cli.commands import (
     ALIASES,
     COMMANDS,
     OPTION_ALIASES,
-    SEARCH,
-    SUBCOMMANDS,
     SYNONYMS,
     WITHOUT_JSON,
     CommandEntry,
 )
 from consolidator.cli.streams import is_json, set_json
 from consolidator.errors import UsageError
-
-REMEMBER = 'consolidator remember "what holds"'
-_ADDING = frozenset({"add", "create", "new", "remember", "set"})  # what people type to state a fact
 
 
 class LazyGroup(TyperGroup):
@@ -51,16 +46,10 @@ class LazyGroup(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse what stands before the command; raise UsageError with the nearest names if there is no such command."""
-        is_root = self.entries is COMMANDS
-        if is_root:
+        if self.entries is COMMANDS:
             args = expand_aliases(take_json(args))
-        word = next((argument for argument in args if not argument.startswith("-")), None)
-        is_eager = any(argument in ("--version", "--help", "-h") for argument in args[:1])
-        if word is not None and word not in self.entries and not is_eager and not ctx.resilient_parsing:
-            program = "consolidator" if is_root else f"consolidator {self.name}"
-            raise UsageError(describe_unknown_command(program, word, self.entries, SYNONYMS if is_root else None))
-        if is_root and not ctx.resilient_parsing:
-            _check_subcommand(args)
+            if not ctx.resilient_parsing:
+                _check_words("consolidator", args, COMMANDS, SYNONYMS)
         return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -82,7 +71,7 @@ class LazyGroup(TyperGroup):
 
 
 def load_command(name: str, entry: CommandEntry) -> Any:
-    """Return a command: the group of a noun, or what its module calls it, a function or a group."""
+    """Return a command: the group of a noun, or the function of its module."""
     if not entry.target:
         noun = LazyGroup(name=name, help=entry.help, no_args_is_help=True, rich_markup_mode=None)
         noun.entries = entry.commands
@@ -93,10 +82,7 @@ def load_command(name: str, entry: CommandEntry) -> Any:
     command = getattr(import_module(f"consolidator.cli.{module}"), attribute)
     app = typer.Typer(rich_markup_mode="rich", callback=lambda: None)
     epilog = None if name in WITHOUT_JSON else "`--json` prints JSON for programs, nothing else."
-    if isinstance(command, typer.Typer):
-        app.add_typer(command, name=name, epilog=epilog)
-    else:
-        app.command(name, epilog=epilog)(spread(command))
+    app.command(name, epilog=epilog)(spread(command))
     return get_group(app).commands[name]
 
 
@@ -129,35 +115,22 @@ def expand_aliases(args: list[str]) -> list[str]:
     return expanded
 
 
-def describe_unknown_command(
-    program: str, word: str, commands: Any, synonyms: dict[str, str] | None = None, *, hint: str = ""
-) -> str:
-    """Return what to type in place of a word that names no command: the nearest ones, or where all are listed."""
-    meanings = {**(synonyms or {}), **{name: name for name in commands}}
+def _check_words(
+    program: str, args: Sequence[str], entries: Mapping[str, CommandEntry], synonyms: Mapping[str, str] | None = None
+) -> None:
+    """Raise UsageError for a word that names no command of a noun, before anything is imported."""
+    word = next((argument for argument in args if not argument.startswith("-")), None)
+    if word is None or args[0] in ("--version", "--help", "-h"):
+        return
+    if word in entries:
+        if entries[word].commands:
+            _check_words(f"{program} {word}", args[args.index(word) + 1 :], entries[word].commands)
+        return
+    meanings = {**(synonyms or {}), **{name: name for name in entries}}
     nearest = dict.fromkeys(meanings[match] for match in get_close_matches(word.lower(), meanings, n=3, cutoff=0.7))
     examples = " or ".join(f"`{program} {name}`" for name in nearest)
     advice = f"did you mean {examples}?" if examples else f"`{program} --help` lists them"
-    return f"{program} has no command {word!r}; {advice}{hint}"
-
-
-def describe_unknown_query(program: str, words: Sequence[str], commands: Iterable[str]) -> str:
-    """Return what to type in place of words that are neither a command of a group nor, without `search`, a query."""
-    if words[0] in _ADDING:
-        return f"{program} has no command {words[0]!r}: to have memory believe something, `{REMEMBER}`"
-    hint = f"; to search: `{program} {SEARCH} {' '.join(words)}`"
-    return describe_unknown_command(program, words[0], commands, hint=hint)
-
-
-def _check_subcommand(args: Sequence[str]) -> None:
-    """Raise UsageError for a word right after a group's name that names none of its commands, before it is imported."""
-    group, word = [*args, "", ""][:2]
-    commands = SUBCOMMANDS.get(group, ())
-    if not commands or not word or word.startswith("-") or word in commands:
-        return
-    if SEARCH not in commands:
-        raise UsageError(describe_unknown_command(f"consolidator {group}", word, commands))
-    if len(word.split()) == 1 and "--" not in args:
-        raise UsageError(describe_unknown_query(f"consolidator {group}", args[1:], commands))
+    raise UsageError(f"{program} has no command {word!r}; {advice}")
 
 
 @contextmanager

@@ -156,7 +156,7 @@ class Ledger:
         self, phase: int, work: Work, count_unlearned: CountUnlearned, workers: int, names: Sequence[str] | None = None
     ) -> None:
         while not self.stop.is_set():
-            units = await (self._claim_units(phase, workers) if names is None else self._claim_named(phase, names))
+            units = await self._claim_units(phase, workers, names)
             if units:
                 if units[0].attempts > MAX_ATTEMPTS:  # then it was claimed alone
                     await self._fail(
@@ -195,35 +195,19 @@ class Ledger:
                     describe_owner(holder.owner), holder.units, f"{holder.until:%H:%M:%S}",
                 )  # fmt: skip
 
-    async def _claim_units(self, phase: int, workers: int | None = None) -> list[Unit]:
-        """Claim a few units: as many as leave enough for the other workers and replicas."""
+    async def _claim_units(
+        self, phase: int, workers: int | None = None, names: Sequence[str] | None = None
+    ) -> list[Unit]:
+        """Claim a few units, of the named ones or as many as leave enough for the other workers and replicas."""
         now = self.database.clock.now()
         async with self.database.transaction(flushed=False) as conn:
-            share = 4 * (workers or self.settings.workers)
-            unfinished = await runs.count_unfinished(conn, self.run_id, phase=phase, limit=MAX_CLAIMED * share)
+            limit = MAX_CLAIMED
+            if names is None:
+                share = 4 * (workers or self.settings.workers)
+                unfinished = await runs.count_unfinished(conn, self.run_id, phase=phase, limit=MAX_CLAIMED * share)
+                limit = max(1, unfinished // share)
             claimed = await runs.claim_units(
-                conn,
-                self.run_id,
-                phase=phase,
-                owner=self.owner,
-                now=now,
-                until=self._lease_end(now),
-                limit=max(1, unfinished // share),
-            )
-        return [Unit(self.run_id, row.kind, row.unit, self.owner, row.attempts) for row in claimed]
-
-    async def _claim_named(self, phase: int, names: Sequence[str]) -> list[Unit]:
-        """Claim a few of the named units."""
-        now = self.database.clock.now()
-        async with self.database.transaction(flushed=False) as conn:
-            claimed = await runs.claim_named(
-                conn,
-                self.run_id,
-                phase=phase,
-                names=names,
-                owner=self.owner,
-                until=self._lease_end(now),
-                limit=MAX_CLAIMED,
+                conn, self.run_id, phase, self.owner, now=now, until=self._lease_end(now), limit=limit, names=names
             )
         return [Unit(self.run_id, row.kind, row.unit, self.owner, row.attempts) for row in claimed]
 

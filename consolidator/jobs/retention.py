@@ -28,6 +28,7 @@ from consolidator.store.log import retention as store
 from consolidator.store.log.retention import Cutoffs, ExpiredSession, PrunableSession
 from consolidator.store.memory import injections, store_items
 from consolidator.store.nights import model_calls
+from consolidator.store.queries import row_values
 from consolidator.store.sessions import checkpoints, sessions
 
 GRACE = timedelta(days=7)  # for a session in which something is to be answered or decided
@@ -114,16 +115,10 @@ class RetentionReport:
 
     def as_json(self) -> dict[str, Any]:
         """Return the report for programs and the ledger."""
-        return {
+        return row_values(self) | {
             "cutoff": self.cutoff.isoformat(),
-            "dry_run": self.dry_run,
-            "sessions": self.sessions,
-            "events": self.events,
-            "partitions": self.partitions,
-            "blobs": self.blobs,
             "spared": dict(sorted(self.spared.items())),
             "agents": {agent: cutoff.isoformat() for agent, cutoff in self.agents.items()},
-            "expired": self.expired,
             "unexpired": dict(sorted(self.unexpired.items())),
         }
 

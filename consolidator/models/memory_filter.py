@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
@@ -108,3 +108,8 @@ class Page(list[T]):
         """Take the rows, and the position after the last one; None where no more follow."""
         super().__init__(rows)
         self.position = position
+
+    @classmethod
+    def cut(cls, rows: Sequence[T], limit: int, position_of: Callable[[T], list[Any]]) -> Page[T]:
+        """Return the first rows of more than a page holds, with the position after the last of them."""
+        return cls(rows[:limit], position_of(rows[limit - 1]) if 0 < limit < len(rows) else None)

@@ -189,20 +189,20 @@ def open_tokens(database: Database, home: Path) -> BearerTokens:
 
 async def find_viewer(database: Database, token: str) -> Viewer | None:
     """Return what a token may do; None for a wrong, revoked or expired one."""
-    found = await _find(database, token)
-    if found is None or found.status(database.clock.now()) != "valid":
+    credential = await _find(database, token)
+    if credential is None or credential.status(database.clock.now()) != "valid":
         return None
-    scopes = cast(frozenset[Scope], frozenset(found.scopes) & frozenset(SCOPES))
-    return Viewer(found.name, scopes, found.agent, found.project, found.peer)
+    scopes = cast(frozenset[Scope], frozenset(credential.scopes) & frozenset(SCOPES))
+    return Viewer(credential.name, scopes, credential.agent, credential.project, credential.peer)
 
 
 async def explain_refusal(database: Database, token: str) -> str | None:
     """Return why a token that was right once is not taken; None for one that is right, or that never was."""
-    found = await _find(database, token)
-    status = "valid" if found is None else found.status(database.clock.now())
-    if found is None or status == "valid":
+    credential = await _find(database, token)
+    status = "valid" if credential is None else credential.status(database.clock.now())
+    if credential is None or status == "valid":
         return None
-    at = found.revoked_at if status == "revoked" else found.expires_at
+    at = credential.revoked_at if status == "revoked" else credential.expires_at
     since = "" if at is None else f" at {at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     what = "was revoked" if status == "revoked" else "expired"
     return f"the bearer token {what}{since}; {_NEW_TOKEN}"

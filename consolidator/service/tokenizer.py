@@ -12,6 +12,7 @@ from consolidator.errors import UsageError
 from consolidator.llm import tokens
 from consolidator.settings import Settings
 
+VOCABULARY_URL = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
 MAX_BYTES = 50_000_000  # of a vocabulary; it has 3.6 MB
 _TIMEOUT = 30.0  # seconds without a byte
 
@@ -21,25 +22,25 @@ def use_vocabulary(settings: Settings) -> None:
     tokens.use_folder(settings.vocabulary_folder)
 
 
-async def fetch_vocabulary(settings: Settings) -> Path:
+async def fetch_vocabulary(settings: Settings, url: str = VOCABULARY_URL) -> Path:
     """Fetch the vocabulary into its directory and return its file. Nothing is kept that is not what tiktoken expects.
 
     Raises UsageError if the server cannot be reached, or sends something else.
     """
-    path = await asyncio.to_thread(_fetch, settings.tokenizer_url, settings.vocabulary_folder)
+    path = await asyncio.to_thread(_fetch, url, settings.vocabulary_folder)
     use_vocabulary(settings)
     return path
 
 
 def _fetch(url: str, folder: Path) -> Path:
     if not url.startswith(("http://", "https://")):
-        raise UsageError(f"{url!r} is no address of a web server: CONSOLIDATOR_TOKENIZER_URL names one")
+        raise UsageError(f"{url!r} is no address of a web server")
     try:
         with urllib.request.urlopen(url, timeout=_TIMEOUT) as answer:
             content: bytes = answer.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         raise UsageError(
-            f"the vocabulary cannot be fetched from {url}: {error}; set CONSOLIDATOR_TOKENIZER_URL to a mirror, or "
+            f"the vocabulary cannot be fetched from {url}: {error}; `consolidator tokenizer URL` takes a mirror, or "
             f"go on: tokens are overestimated without it"
         ) from error
     if not tokens.is_vocabulary(content):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import fetch_column, fetch_one, load
+from consolidator.store.queries import fetch_column, fetch_row, load
 
 _SQL = load("checks")
 INVARIANTS = {
@@ -38,6 +38,4 @@ async def find_violations(conn: Connection) -> dict[str, list[str]]:
 
 async def get_sizes(conn: Connection) -> DatabaseSizes:
     """Return how large the database is."""
-    sizes = await fetch_one(conn, DatabaseSizes, _SQL["sizes"])
-    assert sizes is not None
-    return sizes
+    return await fetch_row(conn, DatabaseSizes, _SQL["sizes"])

@@ -122,8 +122,8 @@ async def fetch_page(
 
 async def _find_few(conn: Connection, statement: Any, key: SortKey[Any]) -> list[str] | None:
     """Return the ids of the rows that a select finds; None if they are more than a few."""
-    found = await fetch_selected(conn, _Id, statement.with_only_columns(key.id.label("id")).limit(FEW))
-    return [row.id for row in found] if len(found) < FEW else None
+    ids = await fetch_selected(conn, _Id, statement.with_only_columns(key.id.label("id")).limit(FEW))
+    return [row.id for row in ids] if len(ids) < FEW else None
 
 
 def _list_ways(searched: Any, query: str | None) -> list[list[Condition]]:

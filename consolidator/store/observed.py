@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import Rows, fetch_one, load
+from consolidator.store.queries import Rows, fetch_row, load
 
 _SQL = load("observed")
 
@@ -46,16 +46,12 @@ class WaitingWork:
 
 async def load_queue(conn: Connection, *, now: datetime, limit: int) -> DrivingQueue:
     """Return the queue of sessions to drive, counted up to a limit."""
-    found = await fetch_one(conn, DrivingQueue, _SQL["queue"], {"now": now, "limit": limit})
-    assert found is not None
-    return found
+    return await fetch_row(conn, DrivingQueue, _SQL["queue"], {"now": now, "limit": limit})
 
 
 async def load_waiting(conn: Connection, *, limit: int) -> WaitingWork:
     """Return what waits, each counted up to a limit."""
-    found = await fetch_one(conn, WaitingWork, _SQL["waiting"], {"limit": limit})
-    assert found is not None
-    return found
+    return await fetch_row(conn, WaitingWork, _SQL["waiting"], {"limit": limit})
 
 
 load_last_runs = Rows[LastRun, Sequence[str]](LastRun, _SQL["last_runs"])

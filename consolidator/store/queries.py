@@ -76,6 +76,15 @@ async def fetch_one(
         return await cursor.fetchone()
 
 
+async def fetch_row(
+    conn: Connection, row_type: type[T], query: LiteralString, values: Mapping[str, Any] | None = None
+) -> T:
+    """Run a query that always has a row, such as one of sums, and return that as an instance of `row_type`."""
+    row = await fetch_one(conn, row_type, query, values)
+    assert row is not None
+    return row
+
+
 async def fetch_each(
     conn: Connection, row_type: type[T], query: LiteralString, values: Sequence[Mapping[str, Any]]
 ) -> list[list[T]]:
@@ -177,6 +186,13 @@ class FirstRow(_TypedQuery[T, *Ts]):
 
     async def __call__(self, conn: Connection, *values: *Ts) -> T | None:
         return await fetch_one(conn, self.returned, self.query, self.bind(values))
+
+
+class OneRow(_TypedQuery[T, *Ts]):
+    """A query that always has a row, such as one of sums; it returns that."""
+
+    async def __call__(self, conn: Connection, *values: *Ts) -> T:
+        return await fetch_row(conn, self.returned, self.query, self.bind(values))
 
 
 class Column(_TypedQuery[T, *Ts]):

@@ -68,9 +68,6 @@ def test_a_word_that_is_no_command_is_an_error_that_says_what_to_type(cli: Comma
     tries = {
         "fact": "`consolidator facts`",
         "search tabs": "`consolidator recall`",
-        "facts add tabs": 'consolidator remember "what holds"',
-        "facts corect x": "`consolidator facts correct`",
-        "facts --limit 3 review": "`consolidator facts review ...`",
         "session shw": "`consolidator session show`",
         "branch": "`consolidator session branch`",
         "zebra": "`consolidator --help`",

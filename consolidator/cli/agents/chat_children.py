@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from ulid import ULID
 
 from consolidator.cli.agents.branch import BRANCHES, print_compared
+from consolidator.cli.agents.checkpoint import CHECKPOINTS
 from consolidator.cli.agents.rerun import print_comparison
-from consolidator.cli.output import format_usd, print_line, print_table, replace_file, shorten
+from consolidator.cli.agents.work import TASKS
+from consolidator.cli.output import format_usd, print_line, replace_file
 from consolidator.errors import NotFound, UsageError
 from consolidator.runtime.lineage.children import ChildRequest
 from consolidator.runtime.rerun.branches import BRANCH_KINDS, BranchRequest
@@ -63,8 +65,7 @@ async def checkpoint(chat: TerminalChat, label: str) -> None:
 async def checkpoints(chat: TerminalChat, _: str) -> None:
     """List the session's checkpoints."""
     rows = await list_checkpoints(chat.agent.database, chat.session.id, limit=_LISTED)
-    cells = [(row.id, row.seq, shorten(row.label, 60), row.expires_at) for row in rows]
-    print_table("checkpoints", ("checkpoint", "after event", "label", "expires"), cells, right=("after event",))
+    CHECKPOINTS.print(rows)
 
 
 async def restore(chat: TerminalChat, name: str) -> None:
@@ -168,5 +169,4 @@ async def spawn_agent(chat: TerminalChat, task: str) -> None:
 async def tasks(chat: TerminalChat, _: str) -> None:
     """List the session's tasks."""
     rows = await list_tasks(chat.agent.database, chat.session.id, limit=_LISTED)
-    cells = [(row.id, shorten(row.title, 60), row.outcome or "open", shorten(row.note, 60)) for row in rows]
-    print_table("tasks", ("task", "title", "outcome", "note"), cells)
+    TASKS.print(rows)

@@ -29,7 +29,7 @@ from consolidator.service.sessions.children import (
 )
 from consolidator.settings import Settings
 
-_TABLE = table(
+CHECKPOINTS = table(
     "checkpoints",
     "checkpoint=id, >after event=seq, label, since the one before, expires=expires_at",
     label=lambda row: shorten(row.label, 40),
@@ -74,7 +74,7 @@ def checkpoint_command(
         emit({"deleted": session}, line)
     elif list_:
         rows = run_in(session, lambda database, _, name: list_checkpoints(database, name, limit=limit))
-        emit(rows, _TABLE, encode=lambda rows: [_describe(row) for row in rows])
+        emit(rows, CHECKPOINTS, encode=lambda rows: [_describe(row) for row in rows])
     else:
         values = options.values()
         row = run_in(session, lambda database, _, name: create_checkpoint(database, name, label=label, **values))

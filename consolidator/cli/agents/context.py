@@ -65,8 +65,8 @@ def context_command(
 
     Options you omit default to the session's own.
     """
-    wanted = options.to_options()
-    context, row = run(lambda database, settings: preview_context(database, settings, session, wanted))
+    preview = options.to_options()
+    context, row = run(lambda database, settings: preview_context(database, settings, session, preview))
     emit(
         context,
         lambda context: _print_context(context, row, full=full),

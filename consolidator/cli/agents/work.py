@@ -24,7 +24,7 @@ from consolidator.service.sessions.work import (
 )
 from consolidator.settings import Settings
 
-_TASKS = table(
+TASKS = table(
     "tasks",
     "task=id, title, outcome, >steers, started=started_at, ended=ended_at",
     title=lambda row: shorten(row.title, 60),
@@ -58,7 +58,7 @@ def task_command(
         task = run_in(session, lambda db, _, name: start_task(db, name, title, surface=SURFACE))
         emit(task, _describe_task)
     else:
-        emit(run_in(session, lambda db, _, name: list_tasks(db, name, limit=limit)), _TASKS)
+        emit(run_in(session, lambda db, _, name: list_tasks(db, name, limit=limit)), TASKS)
 
 
 def _describe_task(row: TaskRow) -> str:

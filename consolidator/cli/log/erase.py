@@ -77,7 +77,7 @@ def _erase_everything(*, is_agreed: bool) -> None:
     if everything.config is not None:
         print_note(f"the settings in {everything.config}")
     for path in list_rule_files(load_settings()):
-        print_note(f"(the rules in {path} stay: `consolidator rules write {path} --remove` takes them out, now)")
+        print_note(f"(the rules in {path} stay: `consolidator rules --write {path} --remove` takes them out, now)")
     service = plan_removal()
     if service.is_change:  # it would start again with an empty database
         print_note(

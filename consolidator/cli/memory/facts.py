@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any
 
 import typer
 
 from consolidator.cli.common import parse_moment, run
-from consolidator.cli.options import OwnerOptions, spread
-from consolidator.cli.output import AgentOption, Limit, emit, owner_name, print_line, short_id, shorten, table
-from consolidator.cli.query_group import QueryGroup
+from consolidator.cli.options import OwnerOptions, QueryWords, join_query, require_at_most_one
+from consolidator.cli.output import Limit, emit, owner_name, print_line, short_id, shorten, table
 from consolidator.errors import UsageError
 from consolidator.models.fact import UNKNOWN_START, FactRow
 from consolidator.models.memory_filter import FactFilter, MemoryFilter
@@ -25,8 +24,6 @@ from consolidator.service.memory.facts import (
     undo_change,
 )
 
-facts_app = typer.Typer(cls=QueryGroup, invoke_without_command=True)
-FactId = Annotated[str, typer.Argument(metavar="ID", help="A fact's id, as `facts` lists it, or its beginning.")]
 _FACTS = table(
     "facts",
     "id, kind, fact, since, >sessions, of",
@@ -69,73 +66,65 @@ class FactOptions:
         return times | {"include_superseded": self.history, "flagged": self.flagged}
 
 
-@facts_app.callback()
-@spread
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactActions:
+    """What a person says about a fact, or about a candidate in quarantine."""
+
+    correct: Annotated[
+        str | None, typer.Option(metavar="ID", help="Put the words in place of this fact; its history stays.")
+    ] = None
+    undo: Annotated[
+        str | None, typer.Option(metavar="ID", help="Take back that you forgot or corrected this fact.")
+    ] = None
+    review: Annotated[
+        bool, typer.Option("--review", help="Quarantine: orders that a tool, a page or a quoted text gave.")
+    ] = False
+    accept: Annotated[str | None, typer.Option(metavar="ID", help="Believe this candidate in quarantine.")] = None
+    reject: Annotated[str | None, typer.Option(metavar="ID", help="Reject this candidate for good.")] = None
+
+
 def facts_command(
-    context: typer.Context,
-    query: Annotated[
-        str | None, typer.Argument(help="What to look for: `search` and words, or a phrase in quotes.")
-    ] = None,
+    words: QueryWords = None,
     *,
     owner: OwnerOptions,
     options: FactOptions,
+    actions: FactActions,
     limit: Limit = 50,
 ) -> None:
-    """List facts: what users stated or a model read, each with the words it rests on (`explain ID`)."""
-    if context.invoked_subcommand:
-        return
-    if options.rejected and (options.as_of or options.valid_at or options.history):
+    """List facts: what users stated or a model read, each with the words it rests on (`explain ID`).
+
+    Or correct one: `facts --correct ID "The package manager is pnpm."` outranks whatever the logs say.
+    """
+    require_at_most_one(**asdict(replace(actions, review=False)), rejected=options.rejected)
+    query = join_query(words)
+    if actions.correct:
+        fact = run(lambda database, _: correct_fact(database, actions.correct or "", query or ""))
+        emit(fact, f"believed from now on: {fact.sentence} ({short_id(fact.id)})")
+    elif actions.undo:
+        fact = run(lambda database, _: undo_change(database, actions.undo or ""))
+        emit(fact, f"believed again: {fact.sentence} ({short_id(fact.id)})")
+    elif candidate_id := actions.accept or actions.reject:
+        is_accepted = actions.accept is not None
+        candidate = run(lambda database, _: review_candidate(database, candidate_id, accept=is_accepted))
+        emit([candidate], f"{'believed' if is_accepted else 'rejected'}: {candidate.sentence}")
+    elif actions.review:
+        emit(run(lambda database, _: list_quarantined(database, agent=owner.agent, limit=limit)), _QUARANTINED)
+    elif options.rejected:
+        _list_rejected(MemoryFilter(**owner.values(), query=query, limit=limit), options)
+    else:
+        filters = FactFilter(**owner.values(), query=query, limit=limit)
+        facts = run(lambda database, _: list_facts(database, replace(filters, **options.values(database.clock.now()))))
+        emit(facts, _print_flagged if options.flagged else _FACTS)
+
+
+def _list_rejected(filters: MemoryFilter, options: FactOptions) -> None:
+    """Print the candidates that may not become facts."""
+    if options.as_of or options.valid_at or options.history:
         raise UsageError("--rejected cannot be combined with --all, --as-of or --valid-at")
-    if options.rejected:
-        rejected = run(
-            lambda database, _: list_rejected(database, MemoryFilter(**owner.values(), query=query, limit=limit))
-        )
-        emit(rejected, _REJECTED)
-        return
-    facts = run(
-        lambda database, _: list_facts(
-            database, FactFilter(**owner.values(), **options.values(database.clock.now()), query=query, limit=limit)
-        )
-    )
-    emit(facts, _print_flagged if options.flagged else _FACTS)
+    emit(run(lambda database, _: list_rejected(database, filters)), _REJECTED)
 
 
 def _print_flagged(facts: Sequence[FactRow]) -> None:
     _FACTS.print(facts)
     for fact in facts:
         print_line(f"{short_id(fact.id)}: {fact.flagged}", style="dim")
-
-
-@facts_app.command("correct")
-def correct_command(
-    fact_id: FactId, text: Annotated[str, typer.Argument(help="The sentence as it should be.")]
-) -> None:
-    """Correct a fact. A person's word outranks whatever the logs say; the old fact keeps its history."""
-    fact = run(lambda database, _: correct_fact(database, fact_id, text))
-    emit(fact, f"believed from now on: {fact.sentence} ({short_id(fact.id)})")
-
-
-@facts_app.command("undo")
-def undo_command(fact_id: FactId) -> None:
-    """Take back that you forgot or corrected a fact: it is believed again as it was."""
-    fact = run(lambda database, _: undo_change(database, fact_id))
-    emit(fact, f"believed again: {fact.sentence} ({short_id(fact.id)})")
-
-
-@facts_app.command("review")
-def review_command(
-    accept: Annotated[str | None, typer.Option(metavar="ID", help="Believe this candidate.")] = None,
-    reject: Annotated[str | None, typer.Option(metavar="ID", help="Reject this candidate for good.")] = None,
-    agent: AgentOption = None,
-    limit: Limit = 50,
-) -> None:
-    """List what waits in quarantine: orders that a tool, a page or a quoted text gave. Accept or reject one."""
-    if accept and reject:
-        raise UsageError("--accept and --reject go one at a time")
-    if candidate_id := accept or reject:
-        candidate = run(lambda database, _: review_candidate(database, candidate_id, accept=accept is not None))
-        line = f"{'believed' if accept else 'rejected'}: {candidate.sentence}"
-        emit([candidate], line)
-    else:
-        candidates = run(lambda database, _: list_quarantined(database, agent=agent, limit=limit))
-        emit(candidates, _QUARANTINED)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from consolidator.cli.common import parse_path, run
+from consolidator.cli.options import require_at_most_one
 from consolidator.cli.output import (
     AgentOption,
     Limit,
@@ -36,30 +38,54 @@ from consolidator.service.memory.rules import (
 )
 from consolidator.settings import Settings, load_settings
 
-rules_app = typer.Typer(invoke_without_command=True)
-RuleId = Annotated[str, typer.Argument(metavar="ID", help="The id of a proposal, or its beginning.")]
-File = Annotated[
-    Path | None, typer.Option("--write", metavar="FILE", help="Also put the rule into this AGENTS.md or CLAUDE.md.")
-]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before the file is changed.")]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleActions:
+    """What a person says about a proposal, and the file that rules are written into."""
+
+    accept: Annotated[str | None, typer.Option(metavar="ID", help="Believe this proposal as a rule from now on.")] = (
+        None
+    )
+    words: Annotated[str | None, typer.Option(help="With --accept: the rule in better words.")] = None
+    me: Annotated[
+        bool, typer.Option("--me", help="With --accept: the rule is about you, and holds in every project.")
+    ] = False
+    dismiss: Annotated[
+        str | None, typer.Option(metavar="ID", help="Propose this no more; where it is believed, it is forgotten.")
+    ] = None
+    write: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            parser=parse_path,
+            help="Have the block in this AGENTS.md or CLAUDE.md hold the accepted rules, no more and no less.",
+        ),
+    ] = None
+    remove: Annotated[bool, typer.Option("--remove", help="With --write: remove the block from the file.")] = False
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before the file is changed.")] = False
 
 
-@rules_app.callback()
 def rules_command(
-    context: typer.Context,
-    agent: AgentOption = None,
-    project: ProjectOption = None,
-    limit: Limit = 50,
+    *, actions: RuleActions, agent: AgentOption = None, project: ProjectOption = None, limit: Limit = 50
 ) -> None:
-    """List what people asked for in three sessions or more, with their words: a proposal until you accept it."""
-    if context.invoked_subcommand:
-        return
+    """List what people asked for in three sessions or more, with their words: a proposal until you accept it.
 
-    proposals = run(lambda database, _: list_rules(database, agent=agent, project=project, limit=limit))
-    emit(
-        proposals, _print_proposals,
-        encode=lambda proposals: [proposal.as_json() for proposal in proposals],
-    )  # fmt: skip
+    A file is shown as a diff first, with a backup; the rest of it stays as it is.
+    """
+    require_at_most_one(accept=actions.accept, dismiss=actions.dismiss)
+    if actions.accept:
+        _accept(actions.accept, actions)
+    elif actions.dismiss:
+        rule = run(lambda database, _: dismiss_rule(database, actions.dismiss or ""))
+        emit(rule, f"dismissed: {rule.rule}")
+    elif actions.write:
+        path = actions.write.absolute()
+        place = project or derive_project(str(path.parent)) or ""
+        accepted = run(lambda database, _: list_accepted_rules(database, project=place))
+        _write(path, [] if actions.remove else [row.rule for row in accepted], is_agreed=actions.yes)
+    else:
+        proposals = run(lambda database, _: list_rules(database, agent=agent, project=project, limit=limit))
+        emit(proposals, _print_proposals, encode=lambda proposals: [proposal.as_json() for proposal in proposals])
 
 
 def _print_proposals(proposals: list[RuleProposal]) -> None:
@@ -71,59 +97,29 @@ def _print_proposals(proposals: list[RuleProposal]) -> None:
         for quote in proposal.quotes:
             print_line(f'    "{shorten(quote.quote, 120)}" ({quote.origin or quote.session_id}, event {quote.seq})')
     if proposals:
-        print_note("`consolidator rules accept ID [--write AGENTS.md]`, or `consolidator rules dismiss ID`")
+        print_note("`consolidator rules --accept ID [--write AGENTS.md]`, or `consolidator rules --dismiss ID`")
     else:
         print_line("nothing waits: no demand was made in three sessions that you have not accepted or dismissed")
 
 
-@rules_app.command("accept")
-def accept_command(
-    rule_id: RuleId,
-    words: Annotated[str | None, typer.Option(help="The rule in better words.")] = None,
-    me: Annotated[bool, typer.Option("--me", help="The rule is about you: it holds in every project.")] = False,
-    write: File = None,
-    yes: Yes = False,
-) -> None:
-    """Believe a proposal as a rule. With --write it also goes into a file: shown as a diff first, with a backup."""
-    if me and write is not None:
+def _accept(rule_id: str, actions: RuleActions) -> None:
+    """Believe a proposal, and put it into a file if one is named."""
+    if actions.me and actions.write is not None:
         raise UsageError("--write takes a project's rules, and --me is for every project: give one of them")
-    if write is not None:
-        plan_rules(parse_path(str(write)).absolute(), [])  # a wrong file is told before anything is believed
+    if actions.write is not None:
+        plan_rules(actions.write.absolute(), [])  # a wrong file is told before anything is believed
 
     async def accept(database: Database, _: Settings) -> tuple[FactRow, list[AcceptedRow]]:
-        fact = await accept_rule(database, rule_id, words=words, everywhere=me)
+        fact = await accept_rule(database, rule_id, words=actions.words, everywhere=actions.me)
         return fact, [] if fact.project is None else await list_accepted_rules(database, project=fact.project)
 
     fact, accepted = run(accept)
     rule = next((row.rule for row in accepted if row.id == fact.id), fact.sentence)
     emit(fact, f"a rule from now on: {rule} ({fact.id[:12]})")
-    if write is not None:
+    if actions.write is not None:
         if fact.project is None:
-            raise UsageError("this rule is of no project: `consolidator rules write` takes the rules of one")
-        _write(write, [row.rule for row in accepted], is_agreed=yes)
-
-
-@rules_app.command("dismiss")
-def dismiss_command(rule_id: RuleId) -> None:
-    """Propose this no more; where it is believed already, it is forgotten."""
-
-    rule = run(lambda database, _: dismiss_rule(database, rule_id))
-    emit(rule, f"dismissed: {rule.rule}")
-
-
-@rules_app.command("write")
-def write_command(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="AGENTS.md or CLAUDE.md.")],
-    project: ProjectOption = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Remove the block from the file.")] = False,
-    yes: Yes = False,
-) -> None:
-    """Make a file's block hold the accepted rules of its project, no more and no less; the rest stays as it is."""
-    path = parse_path(str(file)).absolute()
-
-    place = project or derive_project(str(path.parent)) or ""
-    accepted = run(lambda database, _: list_accepted_rules(database, project=place))
-    _write(path, [] if remove else [row.rule for row in accepted], is_agreed=yes)
+            raise UsageError("this rule is of no project: `consolidator rules --write` takes the rules of one")
+        _write(actions.write, [row.rule for row in accepted], is_agreed=actions.yes)
 
 
 def _write(path: Path, sentences: list[str], *, is_agreed: bool) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from consolidator.cli.common import read_settings, run_async
 from consolidator.cli.output import Table, emit, print_line
 from consolidator.config_file import config_path
 from consolidator.service.system import describe_model, hide_secrets
-from consolidator.service.tokenizer import fetch_vocabulary
+from consolidator.service.tokenizer import VOCABULARY_URL, fetch_vocabulary
 from consolidator.settings import list_settings
 
 _TABLE = Table(
@@ -36,7 +38,11 @@ def config_command() -> None:
     emit(list_settings(), show, encode=encode)
 
 
-def tokenizer_command() -> None:
+def tokenizer_command(
+    url: Annotated[
+        str, typer.Argument(metavar="[URL]", help="Where it is; a mirror sends the same bytes.")
+    ] = VOCABULARY_URL,
+) -> None:
     """Fetch the vocabulary (3.6 MB) into the data directory. Without it, tokens are estimated, never too low."""
-    path = run_async(fetch_vocabulary(read_settings()))
+    path = run_async(fetch_vocabulary(read_settings(), url))
     emit({"vocabulary": path}, f"tokens are counted with {path} from now on")

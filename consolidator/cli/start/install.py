@@ -165,7 +165,7 @@ def uninstall_command(
             record_model_answer(known, settings, is_agreed=None, now=Clock(settings.clock).now())
     if client is None and not service:
         for path in list_rule_files(settings):
-            print_note(f"rules that you accepted stay in {path}: `consolidator rules write {path} --remove`")
+            print_note(f"rules that you accepted stay in {path}: `consolidator rules --write {path} --remove`")
     if not project and not service:
         stop_service(settings.home)
 

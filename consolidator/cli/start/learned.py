@@ -30,7 +30,7 @@ from consolidator.service.nights.night_digest import preview_digest, send_digest
 
 _WAITING = {
     "rules": ("to accept or dismiss as a rule", "rules"),
-    "to_review": ("to accept or reject", "facts review"),
+    "to_review": ("to accept or reject", "facts --review"),
     "flagged": ("kept beside what they resemble", "facts --flagged"),
     "dead_letters": ("events that could not be learned from", "retry"),
     "calls": ("sessions with a call that waits", "session list --attention"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import datetime
 from typing import Any
 
@@ -198,17 +198,7 @@ def unpack_folds(row: DigestRow | None) -> FoldStates:
     """Return the folds of a session as its digest stores them; empty ones if another version stored it."""
     if row is None or row.version != DIGEST_VERSION:
         return FoldStates()
-    packed = PackedDigest(
-        calls=row.calls,
-        sequence=row.sequence,
-        seqs=row.seqs,
-        keys=row.keys,
-        counts=row.counts,
-        terms=row.terms,
-        quotes=row.quotes,
-        state=row.state,
-        version=row.version,
-    )
+    packed = PackedDigest(**{each.name: getattr(row, each.name) for each in fields(PackedDigest)})
     return FoldStates(packed, _unpack_json(row.error_state), row.summary, row.trace)
 
 

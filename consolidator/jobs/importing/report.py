@@ -69,8 +69,10 @@ class ImportReport:
 
     def forget_problems(self, path: Path, since: int) -> None:
         """Remove what was said of a file, all of it after the first `since` problems; it stays counted."""
-        said = escape_unprintable(str(path))
-        self.problems[since:] = [problem for problem in self.problems[since:] if not problem.startswith(f"{said}:")]
+        shown_path = escape_unprintable(str(path))
+        self.problems[since:] = [
+            problem for problem in self.problems[since:] if not problem.startswith(f"{shown_path}:")
+        ]
 
     def add_unread(self, path: Path) -> None:
         """Count a file that no reader reads; one that is compressed may be a log, and is named."""
@@ -96,9 +98,9 @@ class ImportReport:
         shapes = [f"{name} x{count}" for name, count in self.shapes.most_common()]
         unread = [f"{suffix} x{count}" for suffix, count in self.unread.most_common()]
         parts = [("unknown lines", shapes), ("files not read", unread)]
-        told = [f"{title}: {'; '.join(names)}" for title, names in parts if names]
+        unknown = [f"{title}: {'; '.join(names)}" for title, names in parts if names]
         return f"{self.files} files, {self.problem_count} lines not understood; " + (
-            "; ".join(told) or "nothing unknown"
+            "; ".join(unknown) or "nothing unknown"
         )
 
     def add_batch(self, result: BatchResult) -> None:

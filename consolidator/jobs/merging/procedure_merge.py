@@ -88,10 +88,10 @@ async def _delete_other_audiences(
     conn: Connection, agent: str, people: Sequence[str], known: Iterable[str], min_support: int
 ) -> None:
     """Delete what was published for audiences that the agent does not have any more."""
-    kept: set[str] = set()
+    audiences: set[str] = set()
     if len(people) > 1:
-        kept = {own_audience(person) for person in known} | ({SHARED} if len(people) >= min_support else set())
-    for audience in set(await procedures.list_other_audiences(conn, agent)) - kept:
+        audiences = {own_audience(person) for person in known} | ({SHARED} if len(people) >= min_support else set())
+    for audience in set(await procedures.list_other_audiences(conn, agent)) - audiences:
         await procedures.delete_audience(conn, agent, audience)
 
 

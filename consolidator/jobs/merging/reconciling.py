@@ -43,9 +43,9 @@ async def reconcile_agent(conn: Connection, agent: str, stamp: Provenance, chang
                 continue
             outcome = await facts.save_fact(conn, values | asdict(stamp))
             changes.add("facts", "reinforced" if outcome == "changed" else outcome)
-        kept = [fact.id for fact in believed]
-        changes.add("facts", "retired", await facts.drop_unsupported(conn, agent, attributes, kept, stamp.now))
-        touched = {*published, *kept}
+        believed_ids = [fact.id for fact in believed]
+        changes.add("facts", "retired", await facts.drop_unsupported(conn, agent, attributes, believed_ids, stamp.now))
+        touched = {*published, *believed_ids}
     await facts.mark_reconciled(conn, agent, [row.id for row in unreconciled])
     await index_facts(conn, agent, sorted(touched))
 

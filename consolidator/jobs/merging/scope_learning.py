@@ -116,12 +116,12 @@ async def _load_texts(
     conn: Connection, agent: str, project: str, audience: Audience, latest: Sequence[DigestArrays], mined: MinedPatterns
 ) -> KeyTexts:
     """Return the texts of what recurs in digests: those that the last merge left, and what is missing from sessions."""
-    wanted = await asyncio.to_thread(_find_recurring, latest, mined)
+    recurring = await asyncio.to_thread(_find_recurring, latest, mined)
     state = await scopes.get_state(conn, agent, project, audience.name)
     known = KeyTexts.from_dict({})
     if state is not None:
-        known = KeyTexts.unpack([{"keys": state.keys, "groups": state.groups, "texts": state.texts}]).only(wanted)
-    missing = known.missing_keys(wanted)
+        known = KeyTexts.unpack([{"keys": state.keys, "groups": state.groups, "texts": state.texts}]).only(recurring)
+    missing = known.missing_keys(recurring)
     if not len(missing):
         return known
     terms = dict.fromkeys(missing.tolist(), "")  # "": the key has no text, and none is looked for again

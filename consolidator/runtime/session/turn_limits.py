@@ -17,11 +17,9 @@ from consolidator.errors import OverBudget
 from consolidator.models.event import Event, NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
-from consolidator.settings import Settings
 
 MAX_NAME_LENGTH = 64  # characters of a tool's name that are kept
-
-
+MAX_STEPS = 100  # answers of the model in one turn, where neither the session nor its agent has a limit
 MAX_REPEATS = 30  # calls of a turn with equal arguments and result before it ends
 
 
@@ -39,10 +37,10 @@ class TurnLimits:
         return max(2, self.repeats // 3)
 
 
-def session_limits(settings: Settings, session: SessionRow, polled_tools: frozenset[str]) -> TurnLimits:
-    """Return the limits of a session's turns: its own, or else those of the settings."""
+def session_limits(session: SessionRow, polled_tools: frozenset[str]) -> TurnLimits:
+    """Return the limits of a session's turns: its own or its agent's, else those of every session."""
     own = session.config.get("max_steps")
-    steps = own if type(own) is int and own >= 1 else settings.turn_max_steps
+    steps = own if type(own) is int and own >= 1 else MAX_STEPS
     return TurnLimits(steps, MAX_REPEATS, polled_tools)
 
 

@@ -106,7 +106,7 @@ class SessionStepper:
         return await self._generate(session, state, None)
 
     def _limits(self, session: SessionRow) -> TurnLimits:
-        return session_limits(self.harness.settings, session, self.harness.tools.polled_names)
+        return session_limits(session, self.harness.tools.polled_names)
 
     async def open_state(self) -> OpenState:
         """Return what is open in the log now."""

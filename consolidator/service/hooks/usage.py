@@ -70,16 +70,16 @@ async def count_warnings(database: Database, home: Path) -> int:
 def _read_warning(line: str, now: datetime) -> InjectionRow | None:
     """Return what a line of the hook says; None for one that is broken."""
     try:
-        said = json.loads(line)
-        client, session, call_id = str(said["client"]), str(said["session_id"]), said.get("tool_use_id")
+        warning = json.loads(line)
+        client, session, call_id = str(warning["client"]), str(warning["session_id"]), warning.get("tool_use_id")
         return InjectionRow(
             id=str(ULID()),
             session_id=imported_session_id(client, session),
             agent=client,
-            project=str(said["project"]),
+            project=str(warning["project"]),
             moment="before_call",
-            cited=[f"lesson:{said['id']}"],
-            tokens=int(said["tokens"]),
+            cited=[f"lesson:{warning['id']}"],
+            tokens=int(warning["tokens"]),
             call_id=call_id if isinstance(call_id, str) else None,
             fix={},
             outcome=None,

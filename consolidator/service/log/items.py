@@ -63,8 +63,8 @@ class ItemLog:
         """Return the latest items that stand, the oldest first; none where there is no open session."""
         async with database.connection() as conn:
             session = await self._find(conn)
-            kept = [] if session is None else await items.read_items(conn, session, limit)
-        return [one.item for one in kept]
+            stored = [] if session is None else await items.read_items(conn, session, limit)
+        return [row.item for row in stored]
 
     async def pop(self, database: Database) -> dict[str, Any] | None:
         """Withdraw the latest item and return it; None if there is none."""

@@ -53,7 +53,7 @@ async def load_run_memory(
     viewer.check_unnarrowed()
     end = finished_at or database.clock.now()
     async with database.connection() as conn:
-        found = {
+        remembered = {
             kind: await daily.list_remembered(conn, kind, begin=started_at, end=end, limit=limit) for kind in KINDS
         }
-    return {kind: rows for kind, rows in found.items() if rows}
+    return {kind: rows for kind, rows in remembered.items() if rows}

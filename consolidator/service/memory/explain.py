@@ -244,7 +244,7 @@ def _outcome(candidate: CitedCandidateRow) -> str:
     if candidate.rejected:
         return f"rejected: {candidate.rejected}"
     if candidate.quarantined:
-        return f"in quarantine: {candidate.quarantined}; `consolidator facts review` accepts or rejects it"
+        return f"in quarantine: {candidate.quarantined}; `consolidator facts --review` accepts or rejects it"
     if not candidate.active:
         return "does not count: its revision is a draft, or another revision replaced it"
     if candidate.operation and candidate.target:
@@ -396,14 +396,14 @@ async def find_places(
     viewer.check_may("read")
     viewer.check_unnarrowed()
     there = [proof for proof in evidence if proof["log"] == "there"]
-    wanted = [(str(proof["session_id"]), int(proof["seq"])) for proof in there[:read] if proof["quote"]]
+    cited = [(str(proof["session_id"]), int(proof["seq"])) for proof in there[:read] if proof["quote"]]
     async with database.connection() as conn:
         titles = await read_titles(conn, sorted({str(proof["session_id"]) for proof in there}))
-        rows = await sessions.get_each(conn, sorted({session for session, _ in wanted}))
+        rows = await sessions.get_each(conn, sorted({session for session, _ in cited}))
         bounds = {row.id: row.ingest_bounds for row in rows}
-        spans = [Span(session, seq - 1, seq, bounds[session]) for session, seq in wanted]
+        spans = [Span(session, seq - 1, seq, bounds[session]) for session, seq in cited]
         read_events = await events.read_each(conn, spans, limit=1)
-    texts = {place: _text_of(found[0].data) for place, found in zip(wanted, read_events, strict=True) if found}
+    texts = {place: _text_of(found[0].data) for place, found in zip(cited, read_events, strict=True) if found}
     return [
         QuotedPlace(
             titles.get(str(proof["session_id"])),

@@ -98,8 +98,7 @@ async def list_quarantined(
             rows = await facts.list_quarantined(conn, scope, after=after, limit=MAX_QUARANTINED_READ)
             decidable = await _find_decidable(conn, rows, viewer)
             rows = [row for row in rows if row.id in decidable]
-    last = rows[limit - 1] if 0 < limit < len(rows) else None
-    return Page(rows[:limit], None if last is None else [last.occurred_at.isoformat(), last.id])
+    return Page.cut(rows, limit, lambda row: [row.occurred_at.isoformat(), row.id])
 
 
 async def forget_fact(database: Database, fact_id: str, *, viewer: Viewer = OWNER) -> FactRow:
@@ -191,7 +190,7 @@ async def review_candidate(
     It may be the beginning of an id; raises UsageError where it begins several that wait for the viewer's word.
     """
     not_quarantined = NotFound(
-        f"nothing in quarantine has the id {candidate_id!r}; `consolidator facts review` lists it"
+        f"nothing in quarantine has the id {candidate_id!r}; `consolidator facts --review` lists it"
     )
     async with database.transaction() as conn:
 

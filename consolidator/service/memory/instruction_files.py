@@ -26,20 +26,22 @@ _GENERAL = re.compile(r"\b(?:always|every|prefix|safe|all)\b", re.IGNORECASE)
 
 def mark_contradictions(lessons: Iterable[Lesson], project: str) -> list[Lesson]:
     """Return lessons; the line of a call that always fails says so where an instruction file tells to make it."""
-    known = list(lessons)
-    if not any(lesson.warns for lesson in known) or not project.startswith("/"):
-        return known
+    marked = list(lessons)
+    if not any(lesson.warns for lesson in marked) or not project.startswith("/"):
+        return marked
     for name in NAMES:
         text = _read(Path(project) / name)
-        told = {
-            warned.lesson.key for line in _commands(text) if (warned := warn_before(known, "bash", {"command": line}))
+        contradicted = {
+            warned.lesson.key for line in _commands(text) if (warned := warn_before(marked, "bash", {"command": line}))
         }
-        told |= {lesson.key for lesson in known if lesson.match.get("kind") == "wrapper" and _praises(text, lesson)}
-        known = [
-            replace(lesson, line=f"{lesson.line} {name} says otherwise.") if lesson.key in told else lesson
-            for lesson in known
+        contradicted |= {
+            lesson.key for lesson in marked if lesson.match.get("kind") == "wrapper" and _praises(text, lesson)
+        }
+        marked = [
+            replace(lesson, line=f"{lesson.line} {name} says otherwise.") if lesson.key in contradicted else lesson
+            for lesson in marked
         ]
-    return known
+    return marked
 
 
 def _read(path: Path) -> str:

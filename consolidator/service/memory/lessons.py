@@ -58,8 +58,8 @@ async def list_friction(
     database: Database, filters: LessonFilter = LessonFilter(), *, viewer: Viewer = OWNER
 ) -> list[LessonRow]:
     """Return what failed in several sessions, what failed in most of them first."""
-    wanted = replace(filters, kinds=FRICTION_KINDS, limit=_ALL)
-    rows = await list_lessons(database, wanted, viewer=viewer)
+    frictions = replace(filters, kinds=FRICTION_KINDS, limit=_ALL)
+    rows = await list_lessons(database, frictions, viewer=viewer)
     failing = [row for row in rows if row.body["failures"] and row.body["sessions"] >= MIN_FRICTION_SESSIONS]
     failing.sort(key=lambda row: (-row.body["sessions"], -row.body["failures"], row.id))
     return failing[: filters.limit]

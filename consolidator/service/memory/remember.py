@@ -101,14 +101,14 @@ async def forget(
     viewer may not: a person's word takes the scope `write`.
     """
     viewer.check_may("record")
-    wanted = " ".join(words.split())
-    if not wanted:
+    name = " ".join(words.split())
+    if not name:
         raise UsageError("name what to forget: a fact's id, or its words; `consolidator facts` lists them")
-    if wanted.startswith(LESSON_PREFIX):
-        lesson = await forget_lesson(database, wanted, viewer=viewer)
+    if name.startswith(LESSON_PREFIX):
+        lesson = await forget_lesson(database, name, viewer=viewer)
         agent = next(iter(lesson.body["agents"]), DEFAULT_AGENT)
         return Remembered(lesson.id, lesson.line, "project", agent, lesson.project, lesson.person or None, known=True)
-    fact_id = await _find_fact_id(database, wanted, scope, viewer)
+    fact_id = await _find_fact_id(database, name, scope, viewer)
     return _remembered(await forget_fact(database, fact_id, viewer=viewer), known=True)
 
 
@@ -149,21 +149,21 @@ async def _load_believed(conn: Connection, candidate: Candidate) -> set[str]:
     return {row.id for row in published.values() if row.superseded_reason is None}
 
 
-async def _find_fact_id(database: Database, wanted: str, scope: MemoryScope, viewer: Viewer) -> str:
+async def _find_fact_id(database: Database, name: str, scope: MemoryScope, viewer: Viewer) -> str:
     """Return the id of the one fact that a person means."""
-    if _ID_PREFIX.fullmatch(wanted):
+    if _ID_PREFIX.fullmatch(name):
         async with database.connection() as conn:
-            ids = await facts.find_ids(conn, wanted, 2)
+            ids = await facts.find_ids(conn, name, 2)
         if len(ids) == 1:
             return ids[0]
         if ids:
-            raise UsageError(f"several facts begin with {wanted}: type more of the id")
-    filters = FactFilter(scope.agent, scope.project, scope.peer, query=wanted, limit=MAX_MATCHES + 1)
+            raise UsageError(f"several facts begin with {name}: type more of the id")
+    filters = FactFilter(scope.agent, scope.project, scope.peer, query=name, limit=MAX_MATCHES + 1)
     rows = await list_facts(database, filters, viewer=viewer)
     if len(rows) == 1:
         return rows[0].id
     if not rows:
-        raise NotFound(f"no fact has this id or these words: {wanted[:80]!r}; `consolidator facts` lists them")
+        raise NotFound(f"no fact has this id or these words: {name[:80]!r}; `consolidator facts` lists them")
     listed = "\n".join(f"  {row.id[:12]}  {row.sentence}" for row in rows[:MAX_MATCHES])
     more = "\n  ..." if len(rows) > MAX_MATCHES else ""
     raise UsageError(f"several facts have these words; say which by its id, `consolidator forget ID`:\n{listed}{more}")

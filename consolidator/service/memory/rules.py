@@ -222,12 +222,12 @@ def _group_orders(orders: Sequence[OrderRow], dismissed: Collection[str]) -> Ite
 async def _find(conn: Connection, rule_id: str, viewer: Viewer) -> RepeatedRow:
     """Return the proposal whose id is this or begins with it."""
     rows = await _list_visible(conn, viewer, agent=None, project=None)
-    found = [row for row in rows if rule_id and (row.fact_id or _id_of(row)).startswith(rule_id)]
-    if not found:
+    matching = [row for row in rows if rule_id and (row.fact_id or _id_of(row)).startswith(rule_id)]
+    if not matching:
         raise NotFound(f"no proposal has the id {rule_id!r}; `consolidator rules` lists them")
-    if len(found) > 1:
-        raise UsageError(f"{len(found)} proposals begin with {rule_id!r}: type more of the id")
-    return found[0]
+    if len(matching) > 1:
+        raise UsageError(f"{len(matching)} proposals begin with {rule_id!r}: type more of the id")
+    return matching[0]
 
 
 async def _propose(conn: Connection, row: RepeatedRow) -> RuleProposal:

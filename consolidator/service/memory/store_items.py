@@ -44,14 +44,14 @@ async def run_operations(
     answers: list[Answer] = [None] * len(operations)
     async with database.transaction() as conn:
         now = database.clock.now()
-        gets = [(place, wanted) for place, wanted in enumerate(operations) if isinstance(wanted, GetItem)]
+        gets = [(place, operation) for place, operation in enumerate(operations) if isinstance(operation, GetItem)]
         for (place, _), row in zip(gets, await store_items.get_items(conn, [get for _, get in gets], now), strict=True):
             answers[place] = row
-        for place, wanted in enumerate(operations):
-            if isinstance(wanted, SearchItems):
-                answers[place] = await _search(database, conn, wanted)
-            elif isinstance(wanted, ListNamespaces):
-                answers[place] = list(await store_items.list_namespaces(conn, wanted, now))
+        for place, operation in enumerate(operations):
+            if isinstance(operation, SearchItems):
+                answers[place] = await _search(database, conn, operation)
+            elif isinstance(operation, ListNamespaces):
+                answers[place] = list(await store_items.list_namespaces(conn, operation, now))
         if database.access != "reader":
             await store_items.refresh_items(conn, _list_refreshed(operations, answers), now)
         if puts:
@@ -73,27 +73,27 @@ def _check_put(put: PutItem) -> None:
         raise UsageError(f"the value of {put.key!r} is no JSON: {error}") from error
 
 
-async def _search(database: Database, conn: Connection, wanted: SearchItems) -> list[ScoredItem]:
+async def _search(database: Database, conn: Connection, search: SearchItems) -> list[ScoredItem]:
     now = database.clock.now()
-    if wanted.limit <= 0 or wanted.offset < 0:
+    if search.limit <= 0 or search.offset < 0:
         return []
-    if wanted.vector is None:
-        return [ScoredItem(row, None) for row in await store_items.search(conn, wanted, now)]
-    ranked = await _rank_by_vectors(conn, wanted, database)
-    rows = await store_items.get_items(conn, [found for _, found in ranked], now)
+    if search.vector is None:
+        return [ScoredItem(row, None) for row in await store_items.search(conn, search, now)]
+    ranked = await _rank_by_vectors(conn, search, database)
+    rows = await store_items.get_items(conn, [place for _, place in ranked], now)
     return [ScoredItem(row, score) for (score, _), row in zip(ranked, rows, strict=True) if row is not None]
 
 
 async def _rank_by_vectors(
-    conn: Connection, wanted: SearchItems, database: Database
+    conn: Connection, search: SearchItems, database: Database
 ) -> list[tuple[float | None, store_items.ItemVectorsRow]]:
     """Return the places of the items nearest to a vector, by the nearest of each one's own; those without come last."""
-    query = np.asarray(wanted.vector, dtype="<f4")
+    query = np.asarray(search.vector, dtype="<f4")
     norm = float(np.linalg.norm(query))
-    needed = wanted.offset + wanted.limit
+    needed = search.offset + search.limit
     scored: list[tuple[float | None, store_items.ItemVectorsRow]] = []
     unscored: list[tuple[float | None, store_items.ItemVectorsRow]] = []
-    async for rows in store_items.read_vectors(conn, wanted, database.clock.now()):
+    async for rows in store_items.read_vectors(conn, search, database.clock.now()):
         for row in rows:
             vectors = [vector for vector in row.vectors if len(vector) == query.nbytes]
             place = store_items.ItemVectorsRow(row.namespace, row.key, [])
@@ -107,7 +107,7 @@ async def _rank_by_vectors(
                 unscored.append((None, place))
         scored.sort(key=lambda pair: -(pair[0] or 0.0))  # stable: equals stay in the order of the store
         del scored[needed:]
-    return [*scored, *unscored][wanted.offset : needed]
+    return [*scored, *unscored][search.offset : needed]
 
 
 def _list_refreshed(operations: Sequence[Operation], answers: Sequence[Answer]) -> list[StoreItemRow]:
@@ -117,5 +117,5 @@ def _list_refreshed(operations: Sequence[Operation], answers: Sequence[Answer]) 
         if isinstance(operation, GetItem) and operation.refresh and isinstance(answer, StoreItemRow):
             refreshed.append(answer)
         elif isinstance(operation, SearchItems) and operation.refresh and isinstance(answer, list):
-            refreshed += [found.item for found in answer if isinstance(found, ScoredItem)]
+            refreshed += [scored.item for scored in answer if isinstance(scored, ScoredItem)]
     return refreshed

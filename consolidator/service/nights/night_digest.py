@@ -33,7 +33,7 @@ _MAX_OWNER = 60
 _WAITING = {  # kinds of `WaitingCountsRow` in the order of a digest: what waits, and the command that shows it
     "rules": ("rule", "that people repeat, to accept or dismiss", "consolidator rules"),
     "calls": ("session", "with a call that waits", "consolidator session list --attention"),
-    "to_review": ("statement", "to accept or reject", "consolidator facts review"),
+    "to_review": ("statement", "to accept or reject", "consolidator facts --review"),
     "flagged": ("fact", "kept beside similar ones", "consolidator facts --flagged"),
     "dead_letters": ("event", "that could not be learned from", "consolidator retry"),
 }

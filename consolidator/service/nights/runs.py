@@ -77,8 +77,7 @@ async def list_runs(
     """
     async with database.connection() as conn:
         rows = await runs.list_runs(conn, job=job, after=after, limit=limit + 1)
-    last = rows[limit - 1] if 0 < limit < len(rows) else None
-    return Page(rows[:limit], None if last is None else [last.started_at.isoformat(), last.id])
+    return Page.cut(rows, limit, lambda row: [row.started_at.isoformat(), row.id])
 
 
 async def load_run(database: Database, run_id: str, *, limit: int = 200) -> dict[str, Any]:

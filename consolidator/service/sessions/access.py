@@ -181,9 +181,9 @@ async def decide_approval(
     Raises NotFound if none within reach waits for it, and UsageError if calls of several sessions have this id and
     `session_id` names none of them.
     """
-    found = await _find_session(database, call_id, session_id, viewer)
+    session = await _find_session(database, call_id, session_id, viewer)
     return await runtime.decide_approval(
-        database, call_id, allow=allow, reason=reason, surface=viewer.name, session_id=found
+        database, call_id, allow=allow, reason=reason, surface=viewer.name, session_id=session
     )
 
 
@@ -196,23 +196,25 @@ async def resolve_call(
     viewer: Viewer = OWNER,
 ) -> str:
     """Record how an uncertain call went, and return its session's id. Raises as `decide_approval` does."""
-    found = await _find_session(database, call_id, session_id, viewer)
-    return await runtime.resolve_call(database, call_id, outcome, surface=viewer.name, session_id=found)
+    session = await _find_session(database, call_id, session_id, viewer)
+    return await runtime.resolve_call(database, call_id, outcome, surface=viewer.name, session_id=session)
 
 
 async def _find_session(database: Database, call_id: str, session_id: str | None, viewer: Viewer) -> str:
     """Return the session within reach in which a call waits."""
     viewer.check_may("write")
-    found = []
+    matching = []
     async with database.connection() as conn:
-        for each in await lease.find_waiting_sessions(conn, call_id):
-            if session_id in (None, each):
+        for waiting_id in await lease.find_waiting_sessions(conn, call_id):
+            if session_id in (None, waiting_id):
                 try:
-                    found.append((await get_session(conn, viewer, each, "write")).id)
+                    matching.append((await get_session(conn, viewer, waiting_id, "write")).id)
                 except NotFound:
                     continue
-    if not found:
+    if not matching:
         raise runtime.no_waiting_call(call_id)
-    if len(found) > 1:
-        raise UsageError(f"calls of several sessions are called {call_id!r}: name the session, of {', '.join(found)}")
-    return found[0]
+    if len(matching) > 1:
+        raise UsageError(
+            f"calls of several sessions are called {call_id!r}: name the session, of {', '.join(matching)}"
+        )
+    return matching[0]

@@ -98,14 +98,14 @@ async def pin_template(database: Database, request: R, *, viewer: Viewer = OWNER
         return request
     async with database.connection() as conn:
         versions = await agents.list_templates(conn, named.name) if viewer.agent in (None, named.name) else []
-        found = next((row for row in versions if named.version in (None, row.version)), None)
-        if found is None:
+        version = next((row for row in versions if named.version in (None, row.version)), None)
+        if version is None:
             has = [str(row.version) for row in versions] or await agents.list_template_names(conn, viewer.agent)
             what = f"no version {named.version} of its template" if versions else "no template"
             raise UsageError(f"agent {named.name!r} has {what}; there are: {', '.join(has) or 'none'}")
-    parameters = {**found.parameters, **(request.parameters or {})}
-    pinned = NamedTemplate(named.name, found.version)
-    return replace(request, template=found.template, parameters=parameters, pinned=pinned)
+    parameters = {**version.parameters, **(request.parameters or {})}
+    pinned = NamedTemplate(named.name, version.version)
+    return replace(request, template=version.template, parameters=parameters, pinned=pinned)
 
 
 def _not_found(name: str) -> NotFound:

@@ -66,8 +66,8 @@ async def list_branches(
 ) -> list[SessionRow]:
     """Return a session's branches, the newest first. Raises Forbidden and NotFound."""
     session = await load_session(database, session_id, "read", viewer=viewer)
-    wanted = SessionFilter(parent=session.id, kind="branch")
-    return (await list_sessions(database, wanted, order="created", limit=limit, viewer=viewer)).sessions
+    branches = SessionFilter(parent=session.id, kind="branch")
+    return (await list_sessions(database, branches, order="created", limit=limit, viewer=viewer)).sessions
 
 
 async def compare_branch(

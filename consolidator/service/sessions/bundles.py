@@ -33,6 +33,10 @@ from consolidator.store.log.events import Span
 from consolidator.store.sessions import checkpoints, seeds, sessions
 from consolidator.store.sessions.lineage import load_lineage
 
+_COLUMNS = (  # of a session's row, in their order in a bundle
+    "state", "config", "max_cost", "cost", "turns", "input_tokens", "output_tokens", "cached_tokens", "compactions",
+    "context_window", "labels", "trigger_type", "trigger_id", "completed_at",
+)  # fmt: skip
 _PAGE = 500  # events read at once
 _MAX_CHECKPOINTS = 1000
 _PAGE_BYTES = 16 * 1024 * 1024  # of large values that are in memory at once
@@ -190,22 +194,11 @@ class _SessionExporter:
     def _columns(self) -> dict[str, Any]:
         session = self.session
         open_task = None if session.open_task is None else unescape(session.open_task)
-        return ({} if open_task is None else {"open_task": open_task}) | {
-            "state": session.state,
-            "config": session.config,
-            "max_cost": None if session.max_cost is None else str(session.max_cost),
-            "cost": str(session.cost),
-            "turns": session.turns,
-            "input_tokens": session.input_tokens,
-            "output_tokens": session.output_tokens,
-            "cached_tokens": session.cached_tokens,
-            "compactions": session.compactions,
-            "context_window": session.context_window,
-            "labels": session.labels,
-            "trigger_type": session.trigger_type,
-            "trigger_id": session.trigger_id,
-            "completed_at": None if session.completed_at is None else session.completed_at.isoformat(),
-        }
+        values = {} if open_task is None else {"open_task": open_task}
+        values |= {name: getattr(session, name) for name in _COLUMNS}
+        amounts = {name: None if values[name] is None else str(values[name]) for name in ("max_cost", "cost")}
+        completed_at = None if session.completed_at is None else session.completed_at.isoformat()
+        return values | amounts | {"completed_at": completed_at}
 
     async def _page(self, writer: BundleWriter, order: ChunkOrder[ChunkRow], span: Span) -> AsyncIterator[str]:
         """Yield the lines of a span of events, with the chunks and deliveries of the messages that began in it."""
@@ -241,27 +234,14 @@ class _SessionExporter:
 
 
 def _checkpoint_values(checkpoint: CheckpointRow) -> dict[str, Any]:
-    expires_at = checkpoint.expires_at
-    return {
-        "seq": checkpoint.seq,
-        "label": checkpoint.label,
-        "metadata": checkpoint.metadata,
-        "delta": checkpoint.delta,
-        "fold": checkpoint.fold,
-        "created_at": checkpoint.created_at.isoformat(),
-        "expires_at": None if expires_at is None else expires_at.isoformat(),
-    }
+    values = {name: getattr(checkpoint, name) for name in ("seq", "label", "metadata", "delta", "fold")}
+    times = {"created_at": checkpoint.created_at, "expires_at": checkpoint.expires_at}
+    return values | {name: None if time is None else time.isoformat() for name, time in times.items()}
 
 
 def _seed_values(seed: SeedRow) -> dict[str, Any]:
-    return {
-        "ordinal": seed.ordinal,
-        "role": seed.role,
-        "content": seed.content,
-        "is_new": seed.is_new,
-        "occurred_at": None if seed.occurred_at is None else seed.occurred_at.isoformat(),
-        "details": seed.details,
-    }
+    values = {name: getattr(seed, name) for name in ("ordinal", "role", "content", "is_new", "occurred_at", "details")}
+    return values | ({} if seed.occurred_at is None else {"occurred_at": seed.occurred_at.isoformat()})
 
 
 def redact_chunks(chunks: Sequence[ChunkRow]) -> list[ChunkRow]:

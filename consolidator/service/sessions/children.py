@@ -92,8 +92,8 @@ async def list_checkpoints(
     """Return a session's checkpoints that have not expired, the latest point first. Raises Forbidden and NotFound."""
     async with database.connection() as conn:
         session = await get_session(conn, viewer, session_id, "read")
-        found = await store.list_of(conn, session.id, limit=limit)
-    return [checkpoint for checkpoint in found if not checkpoint.has_expired(database.clock.now())]
+        rows = await store.list_of(conn, session.id, limit=limit)
+    return [checkpoint for checkpoint in rows if not checkpoint.has_expired(database.clock.now())]
 
 
 async def list_checkpoints_of_each(
@@ -106,8 +106,8 @@ async def list_checkpoints_of_each(
     viewer.check_may("read")
     viewer.check_unnarrowed()
     async with database.connection() as conn:
-        found = await store.list_of_each(conn, session_ids, limit=limit)
-    return [checkpoint for checkpoint in found if not checkpoint.has_expired(database.clock.now())]
+        rows = await store.list_of_each(conn, session_ids, limit=limit)
+    return [checkpoint for checkpoint in rows if not checkpoint.has_expired(database.clock.now())]
 
 
 async def get_checkpoint(database: Database, checkpoint_id: str, *, viewer: Viewer = OWNER) -> CheckpointRow:
@@ -130,12 +130,12 @@ async def find_restorable(
     async with database.connection() as conn:
         session = await get_session(conn, viewer, session_id, "write")
         if checkpoint_id is None:
-            found = await store.get_last_unexpired(conn, session.id, now=now)
+            checkpoint = await store.get_last_unexpired(conn, session.id, now=now)
         else:
-            found = await store.get(conn, checkpoint_id)
-    if found is None or found.session_id != session.id or found.has_expired(now):
+            checkpoint = await store.get(conn, checkpoint_id)
+    if checkpoint is None or checkpoint.session_id != session.id or checkpoint.has_expired(now):
         raise NotFound(f"session {session.id!r} has no such checkpoint: POST .../checkpoint sets one")
-    return found
+    return checkpoint
 
 
 async def restore_checkpoint(

@@ -114,8 +114,8 @@ async def list_children(
 ) -> SessionPage:
     """Return the sessions that came of a session, the newest first, page by page. Raises NotFound, and Forbidden."""
     parent = await load_session(database, session_id, "read", viewer=viewer)
-    wanted = SessionFilter(parent=parent.id, hidden=True)
-    return await list_sessions(database, wanted, order="created", after=after, limit=limit, viewer=viewer)
+    children = SessionFilter(parent=parent.id, hidden=True)
+    return await list_sessions(database, children, order="created", after=after, limit=limit, viewer=viewer)
 
 
 async def list_family(database: Database, session_id: str, *, limit: int = 60, viewer: Viewer = OWNER) -> SessionPage:
@@ -124,8 +124,8 @@ async def list_family(database: Database, session_id: str, *, limit: int = 60, v
     Raises NotFound, and Forbidden.
     """
     session = await load_session(database, session_id, "read", viewer=viewer)
-    wanted = SessionFilter(root=session.root_id, hidden=True)
-    page = await list_sessions(database, wanted, order="created", limit=limit, viewer=viewer)
+    family = SessionFilter(root=session.root_id, hidden=True)
+    page = await list_sessions(database, family, order="created", limit=limit, viewer=viewer)
     if any(row.id == session.id for row in page.sessions):
         return page
     return SessionPage([*page.sessions, session], page.next, page.titles)

@@ -130,8 +130,8 @@ async def rerun_session(
     first = _first_message(messages, from_seq)
     offered = await _offered_tools(database, settings, recorded, tools)
     toolbox = RecordedToolbox(offered, recording, live=live_tools)
-    wanted = replace(overrides or Overrides(), tools=list(toolbox.names))
-    request = ChildRequest(kind="branch", branch_kind="sim", at=first.seq, overrides=wanted, is_rerun=True)
+    rerun_overrides = replace(overrides or Overrides(), tools=list(toolbox.names))
+    request = ChildRequest(kind="branch", branch_kind="sim", at=first.seq, overrides=rerun_overrides, is_rerun=True)
     child = await create_child(database, settings, recorded.id, request)
     everything: list[Repeated] = [*run.changes, *run.steers]
     replay = ChangeReplay(database, child.id, (change for change in everything if change.seq > first.seq))
@@ -227,29 +227,29 @@ async def compare_pair(
     NotFound and Forbidden, and UsageError where there is nothing to compare with.
     """
     async with database.connection() as conn:
-        one = await find_session(conn, viewer, left, "read")
-        other_name = right or one.parent_id
+        first = await find_session(conn, viewer, left, "read")
+        other_name = right or first.parent_id
         if not other_name:
-            raise UsageError(f"session {one.id} came of no other: name a second one to compare it with")
-        other = await find_session(conn, viewer, other_name, "read")
-        if one.id == other.id:
+            raise UsageError(f"session {first.id} came of no other: name a second one to compare it with")
+        second = await find_session(conn, viewer, other_name, "read")
+        if first.id == second.id:
             raise UsageError("this is one session twice: name another one")
-        if one.parent_id == other.id:
-            one, other = other, one
+        if first.parent_id == second.id:
+            first, second = second, first
         begin = None
-        if other.parent_id == one.id:
-            begin = await branches.find_begin(conn, other) if other.kind == "branch" else other.base_seq
-        starts = [await _find_start(conn, session, begin) for session in (one, other)]
+        if second.parent_id == first.id:
+            begin = await branches.find_begin(conn, second) if second.kind == "branch" else second.base_seq
+        starts = [await _find_start(conn, session, begin) for session in (first, second)]
     starts = list(positions) if positions else starts
-    ends = [min(start + limit, session.head) for session, start in zip((one, other), starts, strict=True)]
+    ends = [min(start + limit, session.head) for session, start in zip((first, second), starts, strict=True)]
     sides = [
         _Side(await read_turns(database, session.id, after=start, upto=end), start, end, end < session.head)
-        for session, start, end in zip((one, other), starts, ends, strict=True)
+        for session, start, end in zip((first, second), starts, ends, strict=True)
     ]
     shown, following = _cut_to_whole_turns(sides)
-    is_pruned = any(session.pruned_to > max(begin or 0, session.base_seq) for session in (one, other))
-    after = 0 if begin is None else other.base_seq
-    return ComparedPair(one, other, after, compare_runs(*shown), following, is_pruned)
+    is_pruned = any(session.pruned_to > max(begin or 0, session.base_seq) for session in (first, second))
+    after = 0 if begin is None else second.base_seq
+    return ComparedPair(first, second, after, compare_runs(*shown), following, is_pruned)
 
 
 async def _find_start(conn: Connection, session: SessionRow, begin: int | None) -> int:

@@ -80,8 +80,8 @@ async def hydrate_session(
     async with database.snapshot() as conn:
         row = await get_session(conn, viewer, session_id, "read")
         now = database.clock.now()
-        found = await hydration.hydrate_session(conn, settings, row, now=now, before=before, limit=limit)
-        return replace(found, titles=await read_titles(conn, [row.id, *(child.id for child in found.children)]))
+        hydrated = await hydration.hydrate_session(conn, settings, row, now=now, before=before, limit=limit)
+        return replace(hydrated, titles=await read_titles(conn, [row.id, *(child.id for child in hydrated.children)]))
 
 
 EVENTS_PER_READ = 2000

@@ -16,7 +16,7 @@ from consolidator.store.queries import (
     Value,
     execute_each,
     fetch_all,
-    fetch_one,
+    fetch_row,
     fetch_value,
     load,
 )
@@ -119,9 +119,7 @@ async def list_expired(
 
 async def get_latest_times(conn: Connection) -> LatestTimes:
     """Return what the clock is checked against, and the size of the log."""
-    latest = await fetch_one(conn, LatestTimes, _SQL["get_latest_times"])
-    assert latest is not None
-    return latest
+    return await fetch_row(conn, LatestTimes, _SQL["get_latest_times"])
 
 
 async def begin_pruning(conn: Connection, *, run_id: str | None, cutoff: datetime, override: bool) -> str:

@@ -20,7 +20,7 @@ from consolidator.store.queries import (
     execute,
     fetch_all,
     fetch_column,
-    fetch_one,
+    fetch_row,
     fetch_value,
     load,
     row_values,
@@ -120,17 +120,13 @@ async def list_answered(conn: Connection, keys: Sequence[str]) -> set[str]:
 async def load_spending(conn: Connection, run_id: str) -> RunSpending:
     """Lock a run's budget until the transaction ends, and return what the run has spent or reserved."""
     await execute(conn, _SQL["lock_budget"], {"run": run_id})
-    spending = await fetch_one(conn, RunSpending, _SQL["spending"], {"run": run_id})
-    assert spending is not None
-    return spending
+    return await fetch_row(conn, RunSpending, _SQL["spending"], {"run": run_id})
 
 
 async def load_day(conn: Connection, model: str, since: datetime) -> DaySpending:
     """Lock a model's budget until the transaction ends; return what all runs have spent or reserved since a time."""
     await execute(conn, _SQL["lock_budget"], {"run": model})
-    spending = await fetch_one(conn, DaySpending, _SQL["day"], {"model": model, "since": since})
-    assert spending is not None
-    return spending
+    return await fetch_row(conn, DaySpending, _SQL["day"], {"model": model, "since": since})
 
 
 async def reserve_call(conn: Connection, reserve: CallReserve) -> None:
@@ -153,9 +149,7 @@ async def release_call(
 
 async def load_totals(conn: Connection, run_id: str) -> CallTotals:
     """Return what the calls of a run used together, over all replicas."""
-    totals = await fetch_one(conn, CallTotals, _SQL["totals"], {"run": run_id})
-    assert totals is not None
-    return totals
+    return await fetch_row(conn, CallTotals, _SQL["totals"], {"run": run_id})
 
 
 async def count_failures(conn: Connection, run_id: str) -> dict[str, int]:

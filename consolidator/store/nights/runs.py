@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, LiteralString
+from typing import Any
 
 from psycopg.types.json import Jsonb
 from ulid import ULID
@@ -24,6 +24,7 @@ from consolidator.store.queries import (
     execute_each,
     fetch_all,
     fetch_one,
+    fetch_row,
     fetch_value,
     load,
 )
@@ -109,9 +110,7 @@ async def start(
         "arguments": Jsonb(arguments or {}),
     }
     await execute(conn, _SQL["start"], values)
-    run = await fetch_one(conn, RunRow, _SQL["at_scheduled_time"], values)
-    assert run is not None
-    return run
+    return await fetch_row(conn, RunRow, _SQL["at_scheduled_time"], values)
 
 
 async def get(conn: Connection, run_id: str) -> RunRow:
@@ -145,25 +144,25 @@ async def add_units(
 
 
 async def claim_units(
-    conn: Connection, run_id: str, *, phase: int, owner: str, now: datetime, until: datetime, limit: int = 1
+    conn: Connection,
+    run_id: str,
+    phase: int,
+    owner: str,
+    *,
+    now: datetime,
+    until: datetime,
+    limit: int = 1,
+    names: Sequence[str] | None = None,
 ) -> list[ClaimedUnit]:
-    """Claim up to `limit` free units that were not tried before, else one that was; return them by name."""
+    """Claim up to `limit` free units that were not tried before, else one that was; return them by name.
+
+    With `names` only of these, which an engine has handed to this owner.
+    """
     values = {"run": run_id, "phase": phase, "owner": owner, "now": now, "until": until}
-    return await _claim(conn, _SQL["claim"], values, limit)
-
-
-async def claim_named(
-    conn: Connection, run_id: str, *, phase: int, names: Sequence[str], owner: str, until: datetime, limit: int
-) -> list[ClaimedUnit]:
-    """Claim up to `limit` of the named units that are free, as `claim_units` does."""
-    values = {"run": run_id, "phase": phase, "owner": owner, "until": until, "units": list(names)}
-    return await _claim(conn, _SQL["claim_named"], values, limit)
-
-
-async def _claim(conn: Connection, query: LiteralString, values: dict[str, Any], limit: int) -> list[ClaimedUnit]:
-    claimed = await fetch_all(conn, ClaimedUnit, query, {**values, "tried": False, "limit": limit})
+    values["units"] = None if names is None else list(names)
+    claimed = await fetch_all(conn, ClaimedUnit, _SQL["claim"], {**values, "tried": False, "limit": limit})
     if not claimed:
-        claimed = await fetch_all(conn, ClaimedUnit, query, {**values, "tried": True, "limit": 1})
+        claimed = await fetch_all(conn, ClaimedUnit, _SQL["claim"], {**values, "tried": True, "limit": 1})
     return sorted(claimed, key=lambda unit: unit.unit)
 
 
@@ -249,9 +248,7 @@ async def count_unfinished(conn: Connection, run_id: str, *, phase: int, limit: 
 
 async def sum_units(conn: Connection, run_id: str) -> RunSums:
     """Return the sums over a run's units."""
-    sums = await fetch_one(conn, RunSums, _SQL["sums"], {"run": run_id})
-    assert sums is not None
-    return sums
+    return await fetch_row(conn, RunSums, _SQL["sums"], {"run": run_id})
 
 
 async def try_lock_job(conn: Connection, job: str) -> bool:

@@ -33,19 +33,8 @@ where %(reopen)s and claim.status = 'done'
 update claim set status = 'leased', owner = %(owner)s, lease_until = %(until)s, attempts = attempts + 1
 where (run_id, kind, unit) in (
     select run_id, kind, unit from claim
-    where run_id = %(run)s and phase = %(phase)s
+    where run_id = %(run)s and phase = %(phase)s and (%(units)s::text[] is null or unit = any(%(units)s))
       and (status = 'open' or (status = 'leased' and lease_until < %(now)s)) and (attempts > 0) = %(tried)s
-    order by unit limit %(limit)s for update skip locked
-)
-returning kind, unit, attempts
-
--- name: claim_named
--- The next of the units that an engine has handed to this owner.
-update claim set status = 'leased', owner = %(owner)s, lease_until = %(until)s, attempts = attempts + 1
-where (run_id, kind, unit) in (
-    select run_id, kind, unit from claim
-    where run_id = %(run)s and phase = %(phase)s and unit = any(%(units)s)
-      and status = 'open' and (attempts > 0) = %(tried)s
     order by unit limit %(limit)s for update skip locked
 )
 returning kind, unit, attempts

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from consolidator.database.partitions import Connection
 from consolidator.models.digest import EpisodeRow, IndexedFactRow
-from consolidator.store.queries import Column, Rows, Statement, Value, execute, fetch_all, fetch_one, fetch_value, load
+from consolidator.store.queries import Column, Rows, Statement, Value, execute, fetch_all, fetch_row, fetch_value, load
 
 _SQL = load("search/index")
 
@@ -223,9 +223,7 @@ async def move_documents(conn: Connection, kind: str, scopes: Mapping[int, int])
 
 async def count_documents(conn: Connection) -> DocumentTotals:
     """Return how many episodes and facts are indexed."""
-    totals = await fetch_one(conn, DocumentTotals, _SQL["count_documents"])
-    assert totals is not None
-    return totals
+    return await fetch_row(conn, DocumentTotals, _SQL["count_documents"])
 
 
 lock_turns = Rows[ScopedTurnRow, str, int, int](ScopedTurnRow, _SQL["lock_turns"], "session after limit")

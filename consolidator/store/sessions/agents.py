@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 from consolidator.database.jsonb import dumps
 from consolidator.database.partitions import Connection
 from consolidator.models.agent import AgentRow, AgentVersionRow, TemplateRow
-from consolidator.store.queries import Column, FirstRow, Rows, Statement, execute, fetch_all, fetch_one, load
+from consolidator.store.queries import Column, FirstRow, Rows, Statement, execute, fetch_all, fetch_one, fetch_row, load
 
 _SQL = load("sessions/agents")
 
@@ -39,9 +39,7 @@ async def lock(conn: Connection, name: str, *, now: datetime | None = None) -> A
 
 async def get_last_version(conn: Connection, name: str) -> LastVersion:
     """Return the highest numbers that an agent's versions and templates ever had."""
-    last = await fetch_one(conn, LastVersion, _SQL["last_version"], {"name": name})
-    assert last is not None
-    return last
+    return await fetch_row(conn, LastVersion, _SQL["last_version"], {"name": name})
 
 
 async def save(
@@ -50,8 +48,7 @@ async def save(
     """Store the defaults of a locked agent as its next version; `definition` has all that a person sets."""
     values = {**definition, "name": name, "version": version, "now": now}
     values["parameters"] = Jsonb(dict(definition["parameters"]), dumps=dumps)
-    saved = await fetch_one(conn, AgentRow, _SQL["save"], values)
-    assert saved is not None
+    saved = await fetch_row(conn, AgentRow, _SQL["save"], values)
     await add_version(conn, name, version, definition, now=now, changed_by=changed_by)
     return saved
 

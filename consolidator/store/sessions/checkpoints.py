@@ -14,7 +14,7 @@ from consolidator.database import Connection
 from consolidator.database.jsonb import dumps, escape, unescape
 from consolidator.errors import NotFound
 from consolidator.models.checkpoint import CheckpointRow
-from consolidator.store.queries import Statement, execute, fetch_all, fetch_one, load, row_values
+from consolidator.store.queries import Statement, execute, fetch_all, fetch_one, fetch_row, load, row_values
 
 _SQL = load("sessions/checkpoints")
 
@@ -92,9 +92,7 @@ async def delete(conn: Connection, checkpoint_id: str) -> bool:
 
 async def sum_spends(conn: Connection, session_id: str, *, at: datetime) -> SpendSum:
     """Return what a session's model calls took that began up to a time."""
-    spent = await fetch_one(conn, SpendSum, _SQL["sum_spends"], {"session": session_id, "at": at})
-    assert spent is not None
-    return spent
+    return await fetch_row(conn, SpendSum, _SQL["sum_spends"], {"session": session_id, "at": at})
 
 
 delete_expired = Statement[datetime](_SQL["delete_expired"])

@@ -31,8 +31,10 @@ async def revoke(conn: Connection, name: str, *, now: datetime) -> bool:
 
 async def find(conn: Connection, token_hash: bytes) -> CredentialRow | None:
     """Return the credential of a token, also one that is revoked or has expired."""
-    found = await fetch_one(conn, _FoundCredential, _SQL["find"], {"token_hash": token_hash})
-    return found if found is not None and hmac.compare_digest(bytes(found.token_hash), token_hash) else None
+    credential = await fetch_one(conn, _FoundCredential, _SQL["find"], {"token_hash": token_hash})
+    return (
+        credential if credential is not None and hmac.compare_digest(bytes(credential.token_hash), token_hash) else None
+    )
 
 
 list_all = Rows[CredentialRow](CredentialRow, _SQL["list"])

@@ -111,16 +111,16 @@ async def link_imported(conn: Connection, session_id: str, *, below: frozenset[s
     Parents come first, so that a child reads what its parent does; `below` are the sessions on the way up here, which a
     file may have put into a ring.
     """
-    for found in await fetch_all(conn, _Unlinked, _SQL["find_unlinked"], {"session": session_id}):
-        parent = await fetch_one(conn, _PastRow, _SQL["find_past"], {"session": found.source_id})
+    for child in await fetch_all(conn, _Unlinked, _SQL["find_unlinked"], {"session": session_id}):
+        parent = await fetch_one(conn, _PastRow, _SQL["find_past"], {"session": child.source_id})
         if parent is None or parent.id in below or len(below) >= MAX_RANGES:
             continue
-        if found.id == session_id:  # it is a child like any other there
+        if child.id == session_id:  # it is a child like any other there
             await link_imported(conn, parent.id, below=below | {session_id})
             continue
-        await inherit_past(conn, found.id)
-        if found.id not in below:
-            await link_imported(conn, found.id, below=below | {session_id})
+        await inherit_past(conn, child.id)
+        if child.id not in below:
+            await link_imported(conn, child.id, below=below | {session_id})
 
 
 async def read_lineage(
@@ -170,8 +170,8 @@ async def read_skeletons(conn: Connection, lineage: Lineage, *, after: int, upto
 
 async def find_event(conn: Connection, lineage: Lineage, position: int) -> Event | None:
     """Return the event at a position; None if it is pruned or there is none."""
-    found = await read_lineage(conn, lineage, after=position - 1, upto=position)
-    return found[0] if found else None
+    rows = await read_lineage(conn, lineage, after=position - 1, upto=position)
+    return rows[0] if rows else None
 
 
 async def find_mark(conn: Connection, lineage: Lineage, mark: Mark, *, upto: int) -> Event | None:
@@ -209,8 +209,8 @@ async def find_hash(conn: Connection, part: LineageRange, seq: int) -> bytes | N
     """Return the hash of an event of a range's session; None where it has none or is gone."""
     low, high = part.bounds
     values = {"session": part.session_id, "seq": seq, "low": low, "high": high}
-    found = await fetch_one(conn, _EventHash, _SQL["find_hash"], values)
-    return None if found is None or found.hash is None else bytes(found.hash)
+    row = await fetch_one(conn, _EventHash, _SQL["find_hash"], values)
+    return None if row is None or row.hash is None else bytes(row.hash)
 
 
 async def lock_ancestors(conn: Connection, ids: Sequence[str]) -> set[str]:
@@ -254,16 +254,16 @@ class AbandonedChild:
 
 async def find_called(conn: Connection, parent_id: str, call_id: str) -> str | None:
     """Return the id of the sub-agent that came of a call; None if it has none yet."""
-    found = await fetch_column(conn, _SQL["find_called"], {"parent": parent_id, "call": call_id})
-    return found[0] if found else None
+    rows = await fetch_column(conn, _SQL["find_called"], {"parent": parent_id, "call": call_id})
+    return rows[0] if rows else None
 
 
 async def find_named_branch(conn: Connection, parent_id: str, name: str) -> str | None:
     """Return the id of the branch that has a name; None if there is none, and nobody makes one meanwhile."""
     values = {"parent": parent_id, "name": name}
     await execute(conn, _SQL["lock_branch_name"], values)
-    found = await fetch_column(conn, _SQL["find_named_branch"], values)
-    return found[0] if found else None
+    rows = await fetch_column(conn, _SQL["find_named_branch"], values)
+    return rows[0] if rows else None
 
 
 def span_of(part: LineageRange) -> Span:

@@ -64,8 +64,8 @@ async def find_last_mark(
     """Return the last event up to a seq that begins or ends a message, if it is near enough to matter."""
     low, high = bounds
     values = {"session": session_id, "upto": upto, "after": upto - MAX_OPEN_EVENTS, "low": low, "high": high}
-    found = await complete(conn, await fetch_all(conn, EventRow, _SQL["find_last_mark"], values))
-    return found[0] if found else None
+    rows = await complete(conn, await fetch_all(conn, EventRow, _SQL["find_last_mark"], values))
+    return rows[0] if rows else None
 
 
 async def read_chunks(conn: Connection, spans: Sequence[ChunkSpan], *, limit: int) -> list[list[PlacedChunk]]:
@@ -74,8 +74,8 @@ async def read_chunks(conn: Connection, spans: Sequence[ChunkSpan], *, limit: in
         {"session": span.session_id, "message": span.message_id, "after": span.after, "low": span.low, "limit": limit}
         for span in spans
     ]
-    found = await fetch_each(conn, PlacedChunk, _SQL["read_pieces"], values)
-    return [[replace(chunk, delta=unescape(chunk.delta)) for chunk in chunks] for chunks in found]
+    rows = await fetch_each(conn, PlacedChunk, _SQL["read_pieces"], values)
+    return [[replace(chunk, delta=unescape(chunk.delta)) for chunk in chunks] for chunks in rows]
 
 
 async def acknowledge(

@@ -69,8 +69,8 @@ async def test_a_worker_that_dies_of_an_outage_leaves_nothing_held_and_nobody_wa
     ledger = await start_ledger(database, settings, "a", "b")
     claim_units, lost, idle = Ledger._claim_units, asyncio.Event(), asyncio.Event()
 
-    async def lose_first_answer(self: Ledger, phase: int, workers: int) -> list[Unit]:
-        claimed = await claim_units(self, phase, workers)
+    async def lose_first_answer(self: Ledger, phase: int, workers: int, names: Any = None) -> list[Unit]:
+        claimed = await claim_units(self, phase, workers, names)
         if not claimed:
             idle.set()  # the other worker is done and waits for the unit of the dead one
         if lost.is_set():

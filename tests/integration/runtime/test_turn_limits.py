@@ -9,6 +9,7 @@ import pytest
 
 from consolidator import Outcome, tool
 from consolidator.database import Database
+from consolidator.runtime.session import turn_limits
 from consolidator.runtime.session.turn_limits import call_key
 from consolidator.runtime.tools.tool import nesting_depth
 from consolidator.runtime.turn import sessions
@@ -73,10 +74,13 @@ async def test_a_model_that_repeats_one_call_is_told_once_and_then_the_turn_ends
         assert not (await session.info()).pending
 
 
-async def test_a_turn_has_a_limit_of_steps_and_the_next_message_begins_anew(database: Database) -> None:
+async def test_a_turn_has_a_limit_of_steps_and_the_next_message_begins_anew(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turn_limits, "MAX_STEPS", 12)
     async with (
         ModelServer(always(("count_up", {}))) as server,
-        open_agent(database, server, [count_up], turn_max_steps=12) as agent,
+        open_agent(database, server, [count_up]) as agent,
     ):
         session = await agent.open(KEY)
         assert "the limit of 12 steps of one turn is reached" in await send_and_collect(session, "count")
@@ -96,10 +100,13 @@ async def test_a_session_may_have_a_limit_of_its_own(database: Database) -> None
         assert CALLS["count"] == 8
 
 
-async def test_steps_are_counted_from_the_log_by_whoever_goes_on(database: Database) -> None:
+async def test_steps_are_counted_from_the_log_by_whoever_goes_on(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turn_limits, "MAX_STEPS", 7)
     async with ModelServer(always(("count_up", {}))) as server:
         for number in range(20):  # each step by another process
-            async with open_agent(database, server, [count_up], turn_max_steps=7) as agent:
+            async with open_agent(database, server, [count_up]) as agent:
                 session = await agent.open(KEY)
                 if not number:
                     await sessions.send_message(database, session.id, "count")
@@ -110,13 +117,15 @@ async def test_steps_are_counted_from_the_log_by_whoever_goes_on(database: Datab
     assert CALLS["count"] == 7
 
 
-async def test_steps_before_an_approval_count_after_it(database: Database) -> None:
+async def test_steps_before_an_approval_count_after_it(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turn_limits, "MAX_STEPS", 6)
+
     def answer(body: dict[str, Any]) -> ScriptedReply:
         return ScriptedReply.calling(("deploy", {})) if CALLS["count"] == 3 else ScriptedReply.calling(("count_up", {}))
 
     async with (
         ModelServer(answer) as server,
-        open_agent(database, server, [count_up, deploy], turn_max_steps=6) as agent,
+        open_agent(database, server, [count_up, deploy]) as agent,
     ):
         session = await agent.open(KEY)
         await send_and_collect(session, "count, then deploy")
@@ -178,12 +187,16 @@ async def test_repeats_are_found_beside_other_calls_and_among_failures(
     assert len(server.requests) >= 2, "the model was told before"
 
 
-async def test_a_follow_up_is_answered_after_a_turn_that_was_stopped(database: Database) -> None:
+async def test_a_follow_up_is_answered_after_a_turn_that_was_stopped(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turn_limits, "MAX_STEPS", 5)
+
     def answer(body: dict[str, Any]) -> ScriptedReply | str:
         texts = [message["content"] for message in body["messages"] if message["role"] == "user"]
         return "the other thing is done" if "then the other" in texts[-1] else ScriptedReply.calling(("count_up", {}))
 
-    async with ModelServer(answer) as server, open_agent(database, server, [count_up], turn_max_steps=5) as agent:
+    async with ModelServer(answer) as server, open_agent(database, server, [count_up]) as agent:
         session = await agent.open(KEY)
         await sessions.send_message(database, session.id, "count")
         await agent.step(session.id)

@@ -56,7 +56,7 @@ async def test_a_fetched_vocabulary_is_kept_where_it_is_looked_for(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tokens, "VOCABULARY_SHA256", hashlib.sha256(CONTENT).hexdigest())
-    path = await fetch_vocabulary(Settings(home=tmp_path, tokenizer_url=f"{url}/right"))
+    path = await fetch_vocabulary(Settings(home=tmp_path), f"{url}/right")
     assert path.parent == tmp_path / "tokenizer"
     assert path.read_bytes() == CONTENT
 
@@ -64,9 +64,9 @@ async def test_a_fetched_vocabulary_is_kept_where_it_is_looked_for(
 @pytest.mark.parametrize(("page", "said"), [("/wrong", "sent 6 bytes that are not"), ("/none", "cannot be fetched")])
 async def test_nothing_else_is_kept(url: str, tmp_path: Path, page: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        await fetch_vocabulary(Settings(home=tmp_path, tokenizer_url=url + page))
+        await fetch_vocabulary(Settings(home=tmp_path), url + page)
     with pytest.raises(UsageError, match="no address of a web server"):
-        await fetch_vocabulary(Settings(home=tmp_path, tokenizer_url="file:///etc/passwd"))
+        await fetch_vocabulary(Settings(home=tmp_path), "file:///etc/passwd")
     assert os.listdir(tmp_path) == []
 
 

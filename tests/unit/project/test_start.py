@@ -27,7 +27,7 @@ def loaded_packages(program: str, *words: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "words", [["--help"], ["--version"], ["fact"], ["facts", "lst"], ["branch", "lst"]], ids=" ".join
+    "words", [["--help"], ["--version"], ["fact"], ["session", "lst"], ["branch", "lst"]], ids=" ".join
 )
 def test_help_and_a_mistyped_command_load_neither_the_database_nor_what_draws_tables(words: list[str]) -> None:
     assert loaded_packages("from consolidator.cli import main; main()", *words).isdisjoint(
@@ -43,7 +43,7 @@ def test_the_command_line_loads_no_client_of_a_model_and_no_migrations() -> None
 
 
 def test_every_command_is_where_the_list_of_commands_says_and_has_a_line_that_fits() -> None:
-    from consolidator.cli.commands import ALIASES, COMMANDS, OPTION_ALIASES, SUBCOMMANDS, SYNONYMS, list_targets
+    from consolidator.cli.commands import ALIASES, COMMANDS, OPTION_ALIASES, SYNONYMS, list_targets
     from consolidator.cli.lazy_group import load_command
 
     targets = list_targets()
@@ -54,31 +54,14 @@ def test_every_command_is_where_the_list_of_commands_says_and_has_a_line_that_fi
     for name in {name for name in named if not name.startswith("-")}:
         noun, word = [*name.split(), ""][:2]
         assert noun in COMMANDS, name
-        assert not word or word.startswith("--") or word in SUBCOMMANDS[noun], name
+        assert not word or word.startswith("--") or word in COMMANDS[noun].commands, name
     assert not set(SYNONYMS) & set(COMMANDS)
 
 
 def test_no_alias_hides_a_command() -> None:
-    from consolidator.cli.commands import ALIASES, COMMANDS, SUBCOMMANDS
+    from consolidator.cli.commands import ALIASES, list_targets
 
-    assert not set(ALIASES) & {*COMMANDS, *(f"{noun} {name}" for noun, names in SUBCOMMANDS.items() for name in names)}
-
-
-def test_every_group_is_listed_with_its_commands() -> None:
-    from consolidator.cli.commands import COMMANDS, SEARCH, SUBCOMMANDS
-    from consolidator.cli.lazy_group import LazyGroup, load_command
-    from consolidator.cli.query_group import QueryGroup
-
-    loaded = {name: load_command(name, entry) for name, entry in COMMANDS.items()}
-    groups = {name: group for name, group in loaded.items() if hasattr(group, "commands")}
-    searched = {name for name, group in groups.items() if isinstance(group, QueryGroup)}
-    assert {name: {*commands} for name, commands in SUBCOMMANDS.items()} == {
-        name: {*(group.entries if isinstance(group, LazyGroup) else group.commands)}
-        | ({SEARCH} if name in searched else set())
-        for name, group in groups.items()
-    }
-    # What takes no query takes no other word either that could be taken for a mistyped command.
-    assert not [name for name in {*groups} - searched for p in groups[name].params if p.param_type_name == "argument"]
+    assert not set(ALIASES) & {" ".join(words) for words in list_targets()}
 
 
 def test_a_former_name_is_the_command_that_it_became() -> None:
@@ -87,6 +70,8 @@ def test_a_former_name_is_the_command_that_it_became() -> None:
     former = {
         "sessions --limit 3": "session list --limit 3",
         "branch commit b1 --json": "session branch --commit b1 --json",
+        "facts correct f1 Short.": "facts --correct f1 Short.",
+        "rules accept r1 --write AGENTS.md": "rules --accept r1 --write AGENTS.md",
         "task finish s1 success": "session task --finish s1 success",
         "session create --ttl 7d": "session create --session-ttl 7d",
         "spawn s1 do --only=look": "session spawn s1 do --tool look",
