@@ -33,7 +33,8 @@ LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _PREFIX = "CONSOLIDATOR_"
 _OTHER_VARIABLES = f"{_PREFIX}TEST_"  # what tests and benchmarks read
 _REMOVED = {  # settings of earlier versions, and what holds in their place
-    "abandoned_hours": "24", "answer_max_calls": "64", "chunk_tokens": "6000", "max_attempts": "3",
+    "abandoned_hours": "24", "answer_max_calls": "64", "chunk_tokens": "2400",
+    "extract_tool_output": "off", "max_attempts": "3",
     "model_concurrency": "4", "scratchpad_max_chars": "8000", "tokenizer_dir": "`tokenizer` in the data directory",
     "turn_max_repeats": "30",
 }  # fmt: skip
@@ -180,9 +181,6 @@ class Settings(BaseSettings):
         description="calls of all processes together, in nights and other runs; needs the night engine `dbos`",
     )
     model_timeout_seconds: float = Field(default=120, gt=0, le=3600, description="how long one call may take")
-    extract_tool_output: bool = Field(
-        default=False, description="also ask about the parts of a session that are not near a person's words"
-    )
     batch: bool = Field(default=False, description="use the provider's batches: half the price, up to 24 h")
     turn_max_steps: int = Field(
         default=100, ge=1, description="answers of the model in one turn; a session may have its own limit"

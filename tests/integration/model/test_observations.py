@@ -14,7 +14,8 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.memory.facts.candidates import Candidate, SessionContext
 from consolidator.memory.facts.reconcile import reconcile_candidates
-from consolidator.memory.facts.transcript import TranscriptChunk, transcript_lines
+from consolidator.memory.facts.session_lines import transcript_lines
+from consolidator.memory.facts.transcript import TranscriptChunk
 from consolidator.memory.observations import KnownObservation, read_observations, told_texts
 from consolidator.models.event import Event, NewEvent
 from consolidator.models.memory_filter import MemoryScope
@@ -45,7 +46,7 @@ def observing(request: dict[str, Any]) -> ScriptedReply:
             if known:
                 answer["again"].append({"known": known[0], **cited})
             else:
-                stated = {"kind": "environment", "moment": "running tests", "sentence": NOTED}
+                stated = {"kind": "environment", "moment": "running tests", "proof": [], "sentence": NOTED}
                 answer["observations"].append({**stated, **cited})
         elif "has `tzdata` at last" in words and known:
             answer["ended"].append({"known": known[0], "line": name, "quote": "has `tzdata` at last"})
@@ -88,13 +89,13 @@ def candidates_of(
         for seq, event in enumerate(talk, 1)
     ]
     chunk = TranscriptChunk(tuple(transcript_lines(events, session, str)), told=told_texts(events))
-    lines = [name for name, line in chunk.named_lines().items() if quote in line.text and line.source != "tool"]
-    cited = {"line": lines[-1] if lines else "e1", "quote": quote}
+    lines = [name for name, line in chunk.named_lines().items() if quote in line.text and line.kind in "PAS"]
+    cited = {"line": lines[-1] if lines else "P1", "quote": quote}
     if "known" in more:
         answer = {more["key"]: [{"known": more["known"].name, **cited}]}
         proposals = read_observations(chunk, answer, session, "model:m:5", 1, [more["known"]])
     else:
-        stated = {"kind": more.get("kind", "structure"), "moment": "x", "sentence": sentence, **cited}
+        stated = {"kind": more.get("kind", "structure"), "moment": "x", "proof": [], "sentence": sentence, **cited}
         proposals = read_observations(chunk, {"observations": [stated]}, session, "model:m:5", 1)
     return proposals.candidates, [rejected.reason for rejected in proposals.rejected]
 
@@ -233,7 +234,12 @@ class Attack:
             if who == "agent" and words.startswith(self.says[:20]):
                 quote = self.quote or self.says.rstrip(".")
                 cited = {"line": self.line or name, "quote": quote}
-                stated = {"kind": "structure", "moment": self.moment, "sentence": self.sentence or self.says}
+                stated = {
+                    "kind": "structure",
+                    "moment": self.moment,
+                    "proof": [],
+                    "sentence": self.sentence or self.says,
+                }
                 answer["observations"].append({**stated, **cited})
         return ScriptedReply.json(answer)
 
@@ -293,8 +299,8 @@ ATTACKS = {
         "`orders.py` reads `orders.sql`.",
         "`orders.py` reads `orders.sql`",
     ),
-    "a line that is not there": Attack(HARMLESS, line="e99"),
-    "a person's line": Attack(HARMLESS, line="e1"),
+    "a line that is not there": Attack(HARMLESS, line="P99"),
+    "a person's line": Attack(HARMLESS, line="P1"),
     "words that are not there": Attack(HARMLESS, quote="`src/shop.py` reads `orders.sql` at noon"),
     "no moment": Attack(HARMLESS, moment=" "),
     "two sessions on one day": Attack(HARMLESS, same_day=True),
