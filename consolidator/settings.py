@@ -33,7 +33,8 @@ LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _PREFIX = "CONSOLIDATOR_"
 _OTHER_VARIABLES = f"{_PREFIX}TEST_"  # what tests and benchmarks read
 _REMOVED = {  # settings of earlier versions, and what holds in their place
-    "abandoned_hours": "it is always 24", "answer_max_calls": "it is always 64", "chunk_tokens": "it is always 6000",
+    "abandoned_hours": "it is always 24", "answer_max_calls": "it is always 64", "chunk_tokens": "it is always 2400",
+    "extract_tool_output": "the question is made by structure",
     "max_attempts": "it is always 3", "model_concurrency": "it is always 4",
     "scratchpad_max_chars": "it is always 8000",
     "tokenizer_dir": "it is always `tokenizer` in the data directory",
@@ -186,9 +187,6 @@ class Settings(BaseSettings):
         description="calls of all processes together, in nights and other runs; needs the night engine `dbos`",
     )
     model_timeout_seconds: float = Field(default=120, gt=0, le=3600, description="how long one call may take")
-    extract_tool_output: bool = Field(
-        default=False, description="also ask about the parts of a session that are not near a person's words"
-    )
     batch: bool = Field(default=False, description="use the provider's batches: half the price, up to 24 h")
     session_lease_seconds: float = Field(
         default=30, ge=1, le=3600, description="a session lease not renewed for this long may be taken over"

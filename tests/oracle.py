@@ -10,31 +10,32 @@ from typing import Any
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
 
-_LINE = re.compile(r'^((?:s\d+)?e\d+) (\w+)(?: "(?:[^"\\]|\\.)*")?: ("(?:[^"\\]|\\.)*")$', re.MULTILINE)
+_LINE = re.compile(r'^((?:s\d+)?([PASFEC])\d+)(?: "(?:[^"\\]|\\.)*")?: ("(?:[^"\\]|\\.)*")(?: -> ".*")?$', re.MULTILINE)
+_SPEAKERS = {"P": "user", "A": "agent", "S": "agent", "F": "tool", "E": "tool", "C": "tool"}
 _STATEMENT = re.compile(r"^([cf]\d+) (\{.*\})$", re.MULTILINE)
 PATTERNS = {
     r"(\w+) is my fuel": ("fuel", "{0}", "The user's fuel is {0}.", "preference"),
     r"(\w+) is where my desk stands": ("lives_in", "{0}", "The user lives in {0}.", "profile"),
     r"The staging server is (\S+\w)": ("staging_server", "{0}", "The staging server is {0}.", "environment"),
     r"(\w+) is where staging lives": ("staging_server", "{0}", "Staging lives on {0}.", "environment"),
-    r"postgres version: (\S+\w)": ("postgres_version", "{0}", "PostgreSQL is {0}.", "environment"),
 }
-SUBJECTS = {"postgres_version": "PostgreSQL", "staging_server": "staging server"}  # "user" for any other predicate
+SUBJECTS = {"staging_server": "staging server"}  # "user" for any other predicate
 
 
 def parse_lines(request: dict[str, Any]) -> list[tuple[str, str, str]]:
     """Return (name, speaker, text) of the transcript lines that a request shows."""
     content = request["messages"][1]["content"]
-    return [(name, speaker, json.loads(text)) for name, speaker, text in _LINE.findall(content)]
+    return [(name, _SPEAKERS[kind], json.loads(text)) for name, kind, text in _LINE.findall(content)]
 
 
 def fact_json(
-    event: str, quote: str, predicate: str, value: str, sentence: str, kind: str, **more: Any
+    line: str, quote: str, predicate: str, value: str, sentence: str, kind: str, **more: Any
 ) -> dict[str, Any]:
     """Return a fact as an answer has it."""
-    statement = {"subject": "user", "predicate": predicate, "value": value, "sentence": sentence, "kind": kind}
-    evidence = [{"event": event, "quote": quote}]
-    return {**statement, "single_valued": True, "valid_from": None, "valid_to": None, "evidence": evidence, **more}
+    about = "thing" if more.get("subject", "user") != "user" else "speaker"
+    stated = {"about": about, "line": line, "quote": quote, "subject": "user", "predicate": predicate, "value": value}
+    dates = {"single_valued": True, "valid_from": None, "valid_to": None}
+    return {**stated, "sentence": sentence, "kind": kind, **dates, **more}
 
 
 def schema_name(request: dict[str, Any]) -> str:
@@ -79,7 +80,7 @@ def oracle(request: dict[str, Any]) -> ScriptedReply:
     facts = []
     for name, speaker, text in parse_lines(request):
         for pattern, templates in PATTERNS.items():
-            for match in re.finditer(pattern, text) if speaker != "agent" else ():
+            for match in re.finditer(pattern, text) if speaker == "user" else ():
                 predicate, value, sentence, kind = (template.format(*match.groups()) for template in templates)
                 subject = SUBJECTS.get(predicate, "user")
                 facts.append(fact_json(name, match[0], predicate, value, sentence, kind, subject=subject))

@@ -38,8 +38,7 @@ from consolidator.testing import ModelServer, ScriptedReply
 
 TITLE = "what a model is asked, and what comes of it"
 MODEL = "gpt-5-mini"
-_TRANSCRIPT_START = re.compile(r"^(?:Session s1$|Context, |Events:$)|\Z", re.MULTILINE)
-_PEOPLE = ("user", "approval")  # whose lines hold a person's words
+_TRANSCRIPT_START = re.compile(r"^(?:Session s1|Read before|\[\d)", re.MULTILINE)
 Answer = Callable[[dict[str, Any]], ScriptedReply]
 
 
@@ -128,17 +127,17 @@ def _add_questions(report: Report, asked: QuestionLog) -> None:
     report.add("extract: prompt tokens, instructions included", sum(map(count_prompt_tokens, asked.extract)))
     repeated = sum(map(count_common_tokens, asked.extract, asked.extract[1:]))
     report.add("extract: of these those with which the question before began, too", repeated)
-    without = sum(not any(line.source in _PEOPLE and line.citable for line in shown) for shown in lines)
-    report.add("extract: chunks without a person's word", without)
+    without = sum(not any(line.citable for line in shown) for shown in lines)
+    report.add("extract: questions without a person's word", without)
     total = max(sum(map(len, prompts)), 1)
     shown_lines = [line for shown in lines for line in shown]
     words = sum(len(line.words) for line in shown_lines)
     report.add("extract: share of characters beside words (names, times)", (total - words) / total)
     by_source = Counter[str]()
     for line in shown_lines:
-        by_source[line.source] += len(line.words)
+        by_source[line.kind] += len(line.words)
     for source, count in sorted(by_source.items()):
-        report.add(f"extract: share of characters that are words of {source}", count / total)
+        report.add(f"extract: share of characters that are words of lines {source}", count / total)
     report.add("repair: calls", len(asked.repair))
     report.add("repair: prompt tokens", sum(map(count_prompt_tokens, asked.repair)))
     sayings = sum(asked.operations.values())

@@ -31,31 +31,34 @@ class RecordedAnswers:
     def __call__(self, request: dict[str, Any]) -> ScriptedReply:
         """Answer a question, or mend the quotes of an answer that was refused."""
         messages = request["messages"]
-        shown = {line.name: line.words for line in parse_shown_lines(messages[1]["content"]) if line.citable}
+        lines = [line for line in parse_shown_lines(messages[1]["content"]) if line.citable]
+        shown = {line.name: line.words for line in lines}
         if len(messages) > 2:
             return ScriptedReply.json(
                 {"facts": [_mend(fact, shown) for fact in json.loads(messages[2]["content"])["facts"]]}
             )
         facts = []
         for fact in self.facts:
-            evidence = [
-                {"event": name, "quote": cited["quote"]}
-                for cited in fact["evidence"]
-                for name, words in shown.items()
-                if words.startswith(self.texts.get(cited["dia_id"], "\0"))
-            ]
-            if evidence:
-                facts.append({**fact, "evidence": evidence})
+            stated = {key: value for key, value in fact.items() if key != "evidence"}
+            cited = next(
+                (
+                    (line, cited["quote"])
+                    for cited in fact["evidence"]
+                    for line in lines
+                    if line.words.startswith(self.texts.get(cited["dia_id"], "\0"))
+                ),
+                None,
+            )
+            if cited is not None:
+                line, quote = cited
+                about = "speaker" if str(fact["subject"]).casefold() == (line.detail or "").casefold() else "thing"
+                facts.append({**stated, "about": about, "line": line.name, "quote": quote})
         return ScriptedReply.json({"facts": facts})
 
 
 def _mend(fact: Mapping[str, Any], shown: Mapping[str, str]) -> dict[str, Any]:
-    """Return a fact with each quote replaced by the words of its event that are most like it."""
-    evidence = [
-        {"event": cited["event"], "quote": find_closest(cited["quote"], shown.get(cited["event"], ""))}
-        for cited in fact["evidence"]
-    ]
-    return {**fact, "evidence": evidence}
+    """Return a fact with its quote replaced by the words of its line that are most like it."""
+    return {**fact, "quote": find_closest(fact["quote"], shown.get(fact["line"], ""))}
 
 
 def find_closest(quote: str, text: str) -> str:

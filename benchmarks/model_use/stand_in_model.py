@@ -20,7 +20,7 @@ from consolidator.testing import ScriptedReply
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]?")
 _FIRST_PERSON = re.compile(r"\b(?:I|[Mm]y|[Ww]e|[Oo]ur|[Mm]e|[Uu]s)\b")
 _MIN_WORDS, _MAX_WORDS = 4, 40  # of a sentence that is a fact
-_PROMPT_LINE = re.compile(r'^((?:s\d+)?e\d+) user(?: "(?:[^"\\]|\\.)*")?: ("(?:[^"\\]|\\.)*")$', re.MULTILINE)
+_PROMPT_LINE = re.compile(r'^((?:s\d+)?P\d+)(?: "(?:[^"\\]|\\.)*")?: ("(?:[^"\\]|\\.)*")', re.MULTILINE)
 _MESSAGE = re.compile(r"^(user|assistant): (.*?)(?=^(?:user|assistant): |\Z)", re.MULTILINE | re.DOTALL)
 _MEM0_NEW_MESSAGES = re.compile(r"^## New Messages\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 _MEM0_NEW_FACTS = re.compile(r"mentioned in the triple backticks.*?```\s*(\[.*?\])\s*```", re.DOTALL)
@@ -155,5 +155,7 @@ def _extracted_fact(alias: str, sentence: str) -> dict[str, Any]:
         "single_valued": False,
         "valid_from": None,
         "valid_to": None,
-        "evidence": [{"event": alias, "quote": sentence}],
+        "about": "speaker",
+        "line": alias,
+        "quote": sentence,
     }

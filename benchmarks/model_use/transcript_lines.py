@@ -9,7 +9,7 @@ from typing import Any
 
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _LINE = re.compile(
-    rf"^(?P<name>(?:s\d+)?[ce]\d+) (?P<source>\w+)(?: (?P<detail>{_STRING}))?: (?P<words>{_STRING})$",
+    rf"^(?P<name>(?:s\d+)?[PASFECc]\d+)(?: (?P<detail>{_STRING}))?: (?P<words>{_STRING})(?: -> {_STRING})?$",
     re.MULTILINE,
 )
 _STATEMENT = re.compile(r"^([cf]\d+) (\{.*\})$", re.MULTILINE)
@@ -19,22 +19,26 @@ _STATEMENT = re.compile(r"^([cf]\d+) (\{.*\})$", re.MULTILINE)
 class ShownLine:
     """A line of a transcript as a model sees it."""
 
-    name: str  # e1 to cite, c1 for context; s1e1 where several sessions are shown
-    source: str  # user | tool | agent | approval
+    name: str  # P1 to cite, c1 for context; s1P1 where several sessions are shown
     detail: str | None  # the speaker, or the call
     words: str
 
     @property
+    def kind(self) -> str:
+        """What the line shows: P, A, S, F, E, C, or c for context."""
+        return self.name.lstrip("s0123456789")[0]
+
+    @property
     def citable(self) -> bool:
-        """Whether the line may be cited."""
-        return "e" in self.name
+        """Whether a fact may cite the line."""
+        return self.kind == "P"
 
 
 def parse_shown_lines(prompt: str) -> list[ShownLine]:
     """Return the lines of a transcript."""
     return [
         ShownLine(
-            match["name"], match["source"], json.loads(match["detail"]) if match["detail"] else None,
+            match["name"], json.loads(match["detail"]) if match["detail"] else None,
             json.loads(match["words"]),
         )
         for match in _LINE.finditer(prompt)

@@ -1,7 +1,7 @@
-"""Turns what a model says that an agent found out into candidates, each with a quote of the agent's own words.
+"""Turns what a model says that a session found out into candidates, each with a quote of the line that shows it.
 
-An observation says how things are, never what to do. What was told to the agent, what excuses a failure or loosens a
-check is held for a person.
+An observation says how things are, never what to do. Of a failure or a command the program says what happened, and the
+model only why. What was told to the agent, what excuses a failure or loosens a check is held for a person.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from consolidator.llm.redaction.redact import redact
@@ -22,6 +22,7 @@ from consolidator.memory.facts.norms import is_norm
 from consolidator.memory.facts.orders import INSTRUCTION, commands_memory, is_order, overrides_instructions
 from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
 from consolidator.memory.lessons.harm import lesson_harm
+from consolidator.memory.lessons.history import code
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.text.quotations import split_quoted
 from consolidator.memory.text.similarity import content_words
@@ -34,7 +35,10 @@ MAX_OBSERVATIONS, MAX_SENTENCE = 5, 200
 HEDGED, NO_NAME, TOLD = "only a guess", "names no file, command or symbol", "told to the agent by others, not found"
 EXCUSE, LOOSENING, PASSING = "excuses a failure", "loosens a check", "about the work in hand"
 ELSEWHERE, NO_MOMENT = "about another place than the project", "names no moment at which it is of use"
-SECRET = "contains a secret"
+SECRET, NOT_IN_QUOTE = "contains a secret", "names what its quote does not"
+REASON = "An agent's reason:"
+_BY_PROGRAM = ("failure", "command")  # what happened is known without the model
+_RUNS_HOOKS = re.compile(r"git (?:commit|push|merge)\b")
 _NAME = re.compile(r"`([^`\n]{2,80})`|(?<![\w@])([\w@-]*[./_@:]\w[\w@./:+-]*|\w*[a-z][A-Z]\w*|[a-z]+\d\w*|--?\w[\w-]*)")
 _HEDGE = re.compile(
     r"\b(?:may|might|maybe|perhaps|likely|probably|possibly|seems?|appears?|suspect|guess|assum\w+|presumably|could be"
@@ -74,6 +78,9 @@ _DOCUMENT = re.compile(
     r"|/tmp/|\b(?:readme|changelog|contributing|license)\b",
     re.IGNORECASE,
 )
+_FOREIGN_DOCUMENT = re.compile(
+    r"\.(?:html?|pdf|eml|mbox|docx?|diff|patch)\b|(?:node_modules|vendor|site-packages)/|/tmp/", re.IGNORECASE
+)
 _FROM_DOCUMENT = re.compile(rf"^(?=[^\s:]*(?:{_DOCUMENT.pattern}))[^\s:]+:.*", re.IGNORECASE | re.MULTILINE)
 _SYSTEM = re.compile(r"/(?:usr|bin|sbin|lib\w*|opt|dev|tmp)(?:/|$)")
 _PATH = re.compile(r"(?<![\w.~@:/-])(?:~|/[\w.@-]+)(?:/[\w.@-]+)+")
@@ -111,37 +118,92 @@ def read_observations(
         return proposals
     lines = chunk.named_lines()
     by_name = {item.name: item for item in known}
+    reader = _Reader(chunk, session, extractor, revision, proposals)
+    for stated in answer.get("observations", [])[:MAX_OBSERVATIONS]:
+        reason = strip_invisible(" ".join(str(stated["sentence"]).split()))
+        proofs = [lines[name] for name in map(str, stated.get("proof", ())) if name in lines and name[0] in "FC"]
+        line = lines.get(str(stated["line"]))
+        if stated["kind"] in _BY_PROGRAM and not proofs and line is not None and line.kind in ("F", "C"):
+            proofs = [line]
+        names = _names(reason)
+        subject, value, sentence = names[0] if names else session.project, reason, reason
+        if stated["kind"] in _BY_PROGRAM and proofs:
+            subject, value = _describe(proofs[0])
+            sentence = f"{value} {REASON} {reason}"
+        item = KnownObservation(subject, f"observed_{stated['kind']}", value, sentence)
+        reader.add(item, stated, line, proofs, reason=reason)
+    for key, is_end in (("again", False), ("ended", True)):
+        for cited in answer.get(key, [])[:MAX_OBSERVATIONS]:
+            known_item = by_name.get(str(cited["known"]))
+            quote_words = content_words(str(cited["quote"]))
+            if known_item is not None and quote_words & content_words(known_item.sentence):
+                reader.add(known_item, cited, lines.get(str(cited["line"])), is_end=is_end)
+    return proposals
 
-    def add(item: KnownObservation, cited: Mapping[str, Any], *, is_end: bool = False) -> None:
-        line = lines.get(str(cited["line"]))
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Adds what an answer says of one question to its proposals."""
+
+    chunk: TranscriptChunk
+    session: SessionContext
+    extractor: str
+    revision: int
+    proposals: Proposals
+
+    def add(
+        self,
+        item: KnownObservation,
+        cited: Mapping[str, Any],
+        line: TranscriptLine | None,
+        proofs: Sequence[TranscriptLine] = (),
+        *,
+        reason: str | None = None,
+        is_end: bool = False,
+    ) -> None:
+        """Add what the answer says of one observation; `reason`: the model's own words, where the program has more."""
         quotes = line.find_quote(str(cited["quote"])) if line else ()
-        reason = NO_MOMENT if not str(cited.get("moment", "-")).strip() else None
-        reason = reason or _rejection(item, quotes, line, is_end=is_end)
-        if line is None or reason:
-            proposals.rejected.append(_reject(item, line or chunk.lines[0], reason or "", session, extractor))
+        said = item.sentence if reason is None else reason
+        rejected = NO_MOMENT if not str(cited.get("moment", "-")).strip() else None
+        rejected = rejected or _rejection(item, said, quotes, line, is_end=is_end)
+        if line is None or rejected:
+            place = line or self.chunk.lines[0]
+            self.proposals.rejected.append(_reject(item, place, rejected or "", self.session, self.extractor))
             return
-        names = _names(item.sentence)
-        told = [text for seq, text in chunk.told if seq < line.seq]
-        if line.source != "agent":  # a person's word, which ends one
+        told = [words for words in self.chunk.told if words[0] < line.seq]
+        if line.is_persons:  # a person's word, which ends one
             held = None
         elif is_end:
             held = TOLD if is_told(quotes[0], (), told) else None
         else:
-            held = _objection(item.sentence, quotes[0], names, told, session.project or "")
-        proposals.candidates.append(_candidate(item, line, quotes[0], session, extractor, revision, held, is_end))
+            names = _names(said)
+            held = _objection(f"{said} {quotes[0]}", quotes[0], names, told, self.session.project or "")
+            shown = " ".join([quotes[0], *(f"{proof.detail} {proof.text}" for proof in proofs)]).casefold()
+            if held is None and names and not any(name.casefold() in shown for name in names):
+                held = NOT_IN_QUOTE
+        is_proved = held is None and not is_end and _is_proved(str(cited.get("kind", "")), line, proofs)
+        candidate = _candidate(item, line, quotes[0], self, held, is_end=is_end)
+        evidence = tuple((proof.seq, proof.text) for proof in proofs if proof.kind == "F" and proof is not line)
+        confidence = "explicit" if is_proved else "inferred"
+        self.proposals.candidates.append(replace(candidate, confidence=confidence, evidence=evidence))
 
-    for stated in answer.get("observations", [])[:MAX_OBSERVATIONS]:
-        sentence = " ".join(strip_invisible(str(stated["sentence"])).split())
-        names = _names(sentence)
-        predicate = f"observed_{stated['kind']}"
-        add(KnownObservation(names[0] if names else session.project, predicate, sentence, sentence), stated)
-    for key, is_end in (("again", False), ("ended", True)):
-        for cited in answer.get(key, [])[:MAX_OBSERVATIONS]:
-            item = by_name.get(str(cited["known"]))
-            quote_words = content_words(str(cited["quote"]))
-            if item is not None and quote_words & content_words(item.sentence):
-                add(item, cited, is_end=is_end)
-    return proposals
+
+def _describe(line: TranscriptLine) -> tuple[str, str]:
+    """Return what a line of a failure or a command is about, and what it showed, in a sentence of the program."""
+    if line.kind == "C":
+        operation, _, counts = (line.detail or "").rpartition(": ")
+        return operation, f"{code(operation)} {counts.replace(' of ', ' times of ')} in one session."
+    call = code(line.detail or "")
+    headline = (line.pieces or (line.text,))[0]
+    return line.detail or "", f'{call} failed: "{headline}"' + (f"; {line.outcome}." if line.is_proof else ".")
+
+
+def _is_proved(kind: str, line: TranscriptLine, proofs: Sequence[TranscriptLine]) -> bool:
+    """Tell whether one session's results prove an observation: a failure that was mended, or what a hook printed."""
+    if kind in _BY_PROGRAM:
+        return any(proof.is_proof for proof in proofs)
+    is_hook = line.kind == "F" and _RUNS_HOOKS.match(line.detail or "") is not None
+    return kind == "convention" and is_hook
 
 
 def _names(sentence: str) -> list[str]:
@@ -149,85 +211,93 @@ def _names(sentence: str) -> list[str]:
 
 
 def _rejection(
-    item: KnownObservation, quotes: Sequence[str], line: TranscriptLine | None, *, is_end: bool
+    item: KnownObservation, said: str, quotes: Sequence[str], line: TranscriptLine | None, *, is_end: bool
 ) -> str | None:
     """Return why an observation is none."""
     if line is None or not quotes:
         return "quote not in event"
-    is_persons = line.source != "agent" and line.trust_of(quotes[0]) == "user"
-    if line.source != "agent" and not (is_end and is_persons):  # a person's word may end one
+    if line.is_persons and not (is_end and line.is_own(quotes[0])):  # a person's word may end one
         return "not the agent's own words"
-    if _HEDGE.search(sentence_around(line.text, quotes[0])):
+    if line.kind in ("A", "S") and _HEDGE.search(sentence_around(line.text, quotes[0])):
         return HEDGED
     if is_end:
         return None
-    sentence = item.sentence
-    if not sentence or len(sentence) > MAX_SENTENCE:
+    if _HEDGE.search(said):
+        return HEDGED
+    if not said or len(said) > MAX_SENTENCE:
         return "empty or too long"
-    if REDACTED_MARK in redact(f"{sentence} {quotes[0]}"):
+    if REDACTED_MARK in redact(f"{item.sentence} {quotes[0]}"):
         return SECRET
-    if not _names(sentence):
+    if not _names(item.sentence):
         return NO_NAME
-    if any(map(overrides_instructions, (sentence, quotes[0]))) or commands_memory(sentence):
+    if any(map(overrides_instructions, (said, quotes[0]))) or commands_memory(said):
         return INSTRUCTION
-    if is_order(sentence) or is_norm(sentence):
+    if is_order(said) or is_norm(said):
         return "says what to do"
-    return lesson_harm(sentence, None, None)
+    return lesson_harm(item.sentence, None, None)
 
 
-def _objection(sentence: str, quote: str, names: Sequence[str], told: Sequence[str], project: str) -> str | None:
+def _objection(
+    text: str, quote: str, names: Sequence[str], told: Sequence[tuple[int, str, bool]], project: str
+) -> str | None:
     """Return why a person has to review an observation first."""
     if is_told(quote, names, told):
         return TOLD
-    paths = [path for path in _PATH.findall(f"{sentence} {quote}") if not _SYSTEM.match(path)]
+    paths = [path for path in _PATH.findall(text) if not _SYSTEM.match(path)]
     if any(path != project and not path.startswith(f"{project.rstrip('/')}/") for path in paths):
         return ELSEWHERE
     for pattern, reason in ((_EXCUSE, EXCUSE), (_LOOSENING, LOOSENING), (_PASSING, PASSING)):
-        if pattern.search(f"{sentence} {quote}"):
+        if pattern.search(text):
             return reason
-    is_about_quote = any(name.casefold() in quote.casefold() for name in names)
-    return None if is_about_quote else "names what its quote does not"
+    return None
 
 
-def told_texts(events: Sequence[Event]) -> tuple[tuple[int, str], ...]:
-    """Return what was told to an agent, folded, with its seq.
+def told_texts(events: Sequence[Event], *, is_subagent: bool = False) -> tuple[tuple[int, str, bool], ...]:
+    """Return what was told to an agent, folded: its seq, its words, and whether strangers may have chosen them.
 
     That is what came by web, MCP, a sub-agent, an issue, another host, a document or an installed package, what a
-    person passed on, and what a harness or memory wrote.
+    person passed on, and what a harness or memory wrote. Of a document of the project only the words count: the names
+    in it are those of the project.
     """
     pairer = CallPairer()
-    texts: list[tuple[int, str]] = []
+    texts: list[tuple[int, str, bool]] = []
     for event in events:
         if event.type is EventType.USER_MESSAGE and event.data.get("origin") != "compaction":
             text = str(event.data.get("text") or "")
-            is_persons = event.data.get("origin", "user") == "user"
-            texts.append((event.seq, split_quoted(text)[1] if is_persons else text))
+            is_persons = event.data.get("origin", "user") == "user" and event.is_persons_word
+            passed_on = split_quoted(text)[1] if is_persons and not is_subagent else text
+            texts.append((event.seq, passed_on, not is_subagent))
         elif event.type is EventType.SUBAGENT_COMPLETE:
-            texts.append((event.seq, json.dumps(dict(event.data), ensure_ascii=False)))
+            texts.append((event.seq, json.dumps(dict(event.data), ensure_ascii=False), True))
         if (call := pairer.feed(event)) is not None:
-            texts.append((event.seq, _told_part(call)))
-    return tuple((seq, folded) for seq, text in texts if (folded := _fold(text)))
+            texts.append((event.seq, *_told_part(call)))
+    return tuple((seq, folded, is_foreign) for seq, text, is_foreign in texts if (folded := _fold(text)))
 
 
-def is_told(quote: str, names: Sequence[str], told: Sequence[str]) -> bool:
-    """Tell whether half of a quote's runs of five words, or a name that it is about, stands in what was told."""
+def is_told(quote: str, names: Sequence[str], told: Sequence[tuple[int, str, bool]]) -> bool:
+    """Tell whether half of a quote's runs of five words stand in what was told, or a name in what strangers told."""
     words = _fold(quote).split()
     runs = {" ".join(words[start : start + _RUN]) for start in range(max(1, len(words) - _RUN + 1))}
-    in_told = sum(any(run in text for text in told) for run in runs)
-    return 2 * in_told >= len(runs) or any(_fold(name) in text for name in names for text in told)
+    in_told = sum(any(run in text for _, text, _ in told) for run in runs)
+    is_named = any(is_foreign and _fold(name) in text for name in names for _, text, is_foreign in told)
+    return 2 * in_told >= len(runs) or is_named
 
 
-def _told_part(call: CompletedCall) -> str:
-    """Return what of a call's result are words of others: all of it, the lines of documents, or nothing."""
+def _told_part(call: CompletedCall) -> tuple[str, bool]:
+    """Return what of a call's result are words of others, and whether they may be strangers'."""
     line = shell_command(call.tool, call.arguments)
     if line is not None:
-        is_others = any(each.search(line) for each in (_TELLING_COMMAND, _DOCUMENT, *([_INSTALLS] if call.ok else [])))
+        is_foreign = any(each.search(line) for each in (_TELLING_COMMAND, *([_INSTALLS] if call.ok else [])))
+        text = line
     elif call.tool.lower().startswith("mcp__") or not _OWN_TOOL.fullmatch(tool_base_name(call.tool)):
-        is_others = True
+        is_foreign, text = True, ""
     else:
         paths = [call.arguments.get(key) for key in PATH_KEYS] if isinstance(call.arguments, dict) else []
-        is_others = any(isinstance(path, str) and _DOCUMENT.search(path) for path in paths)
-    return call.result_text if is_others else "\n".join(match[0] for match in _FROM_DOCUMENT.finditer(call.result_text))
+        is_foreign, text = False, " ".join(path for path in paths if isinstance(path, str))
+    if is_foreign or _DOCUMENT.search(text):
+        return call.result_text, is_foreign or _FOREIGN_DOCUMENT.search(text) is not None
+    documents = [match[0] for match in _FROM_DOCUMENT.finditer(call.result_text)]
+    return "\n".join(documents), any(map(_FOREIGN_DOCUMENT.search, documents))
 
 
 def _fold(text: str) -> str:
@@ -235,16 +305,11 @@ def _fold(text: str) -> str:
 
 
 def _candidate(
-    item: KnownObservation,
-    line: TranscriptLine,
-    quote: str,
-    session: SessionContext,
-    extractor: str,
-    revision: int,
-    held: str | None,
-    is_end: bool,
+    item: KnownObservation, line: TranscriptLine, quote: str, reader: _Reader, held: str | None, *, is_end: bool
 ) -> Candidate:
-    key = (session.session_id, str(line.seq), extractor, str(revision), item.predicate, item.value, str(is_end))
+    session = reader.session
+    said = (item.predicate, item.value, str(is_end))
+    key = (session.session_id, str(line.seq), reader.extractor, str(reader.revision), *said)
     return Candidate(
         id=hashlib.blake2b("\x1f".join(key).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest(),
         session_id=session.session_id,
@@ -263,9 +328,9 @@ def _candidate(
         confidence="inferred",
         trust="agent",
         quote=quote,
-        extractor=extractor,
+        extractor=reader.extractor,
         single_valued=False,
-        revision=revision,
+        revision=reader.revision,
         quarantined=held,
         valid_to=line.occurred_at if is_end else None,
     )

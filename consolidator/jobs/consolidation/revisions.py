@@ -30,7 +30,7 @@ from consolidator.jobs.ledger import (
 from consolidator.jobs.merging.changes import Changes
 from consolidator.jobs.merging.deciding import CandidateDecider, decide_by_code
 from consolidator.jobs.merging.reconciling import reconcile_agent
-from consolidator.jobs.model.extraction import FactReader, ReadResult, fit_chunk, open_model_calls
+from consolidator.jobs.model.extraction import FactReader, ReadResult, fit_question, open_model_calls
 from consolidator.memory.facts.extraction_prompt import PROMPT_VERSION
 from consolidator.memory.facts.fact_diff import BelievedFact, diff_facts
 from consolidator.models.event import Event
@@ -142,7 +142,7 @@ class Reprocessing:
         settings = self.settings.model_copy(update={"extract_model": self.model, "batch": False})
         async with open_model_calls(self.database, settings, ledger.run_id) as calls:
             assert calls is not None
-            reader = FactReader(calls, self.model, draft, fit_chunk(calls.settings, self.model))
+            reader = FactReader(calls, self.model, draft, fit_question(calls.settings, self.model))
             await ledger.add_units("draft", session_ids)
             await ledger.run_phase(0, DraftReader(self.database, reader, ledger).run, no_events_left)
             return await ledger.finish({"revision": draft, "calls": await calls.report()})

@@ -1,4 +1,4 @@
-"""Has a model read a session's events for facts, chunk by chunk.
+"""Has a model read a session's events for facts and observations; mostly in one question.
 
 An invalid answer is repaired once, then the chunk is halved. An event that gets no valid answer even alone is set aside
 as a dead letter; where the model is unavailable, the rest of the session waits for another night.
@@ -35,7 +35,8 @@ from consolidator.memory.facts.candidates import Candidate, RejectedCandidate, S
 from consolidator.memory.facts.extraction_prompt import MAX_TOKENS, SCHEMA, SYSTEM, known_hint, relations_hint
 from consolidator.memory.facts.model_extraction import FactExtractor, model_extractor, read_facts
 from consolidator.memory.facts.quote_repair import plan_repair
-from consolidator.memory.facts.transcript import TranscriptChunk, cut_chunks, lines_near_words, transcript_lines
+from consolidator.memory.facts.session_lines import transcript_lines
+from consolidator.memory.facts.transcript import TranscriptChunk, cut_chunks
 from consolidator.memory.observations import KnownObservation, read_observations, told_texts
 from consolidator.memory.text.similarity import content_words
 from consolidator.models.event import Event
@@ -46,7 +47,7 @@ log = logging.getLogger("consolidator.jobs")
 BACKGROUND_EVENTS = 400  # events before the new ones, of which what others told the agent is kept in mind
 SHOWN_BEFORE = 8  # of them, which are read for context
 MAX_BAD_ANSWERS_IN_A_ROW = 12  # invalid answers without a valid one between them, before the model is to blame
-_MIN_CHUNK = 300  # tokens of a session in one question, however small the model's window is
+_MIN_QUESTION = 300  # tokens of a session in one question, however small the model's window is
 MAX_KNOWN = 10  # observations that a question shows: those that share most words with it
 _MAX_QUOTED_ANSWER = 2000  # characters of an invalid answer that the model is shown again
 RETRY_LATER = (ModelUnavailable, OverBudget, AnswerPending)  # not the chunk's fault
@@ -88,16 +89,18 @@ def _cited_seqs(candidate: Candidate) -> list[int]:
     return [candidate.seq, *(seq for seq, _ in candidate.evidence)]
 
 
-CHUNK_TOKENS = 6000  # of a session read in one call
+QUESTION_TOKENS = 2400  # of a session in one question; with what is known beside it, 3,000
+SHARED_TOKENS = 6000  # of several small sessions in one question
+_MAX_KNOWN_CHARS = 2000  # of the observations that a question shows
 
 
-def fit_chunk(settings: Settings, model: str) -> int:
-    """Return how many tokens of a session one question holds: as many as fit the model's window beside an answer."""
+def fit_question(settings: Settings, model: str, most: int = QUESTION_TOKENS) -> int:
+    """Return how many tokens of sessions one question holds: as many as fit the model's window beside an answer."""
     window = settings.model_window
     if window is None:
-        return CHUNK_TOKENS
+        return most
     empty = ModelRequest("extract", model, SYSTEM, "", "facts", SCHEMA, MAX_TOKENS).tokens
-    return max(_MIN_CHUNK, min(CHUNK_TOKENS, window - empty - min(MAX_TOKENS, window // 4)))
+    return max(_MIN_QUESTION, min(most, window - empty - min(MAX_TOKENS, window // 4)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,11 @@ class Known:
         near = sorted(
             (item for item in self.observations if shared[item.name] > 1), key=lambda item: -shared[item.name]
         )
-        known = known_hint({item.name: item.sentence for item in near[:MAX_KNOWN]})
+        shown: dict[str, str] = {}
+        for item in near[:MAX_KNOWN]:
+            if sum(map(len, shown.values())) + len(item.sentence) <= _MAX_KNOWN_CHARS:
+                shown[item.name] = item.sentence
+        known = known_hint(shown)
         return "\n\n".join(part for part in (self.relations, known) if part)
 
 
@@ -125,7 +132,8 @@ class FactReader:
     calls: ModelCalls
     model: str
     revision: int = 1
-    chunk_tokens: int = CHUNK_TOKENS
+    question_tokens: int = QUESTION_TOKENS
+    shared_tokens: int = SHARED_TOKENS
     bad_answers_in_a_row: int = 0
     _hints: dict[facts.RelationScope, str] = field(default_factory=dict)  # by scope, as this run found them
 
@@ -151,16 +159,10 @@ class FactReader:
         zone = ZoneInfo(self.calls.settings.timezone)
         events, before = ([event for event in part if event.unreadable is None] for part in (events, before))
         lines = transcript_lines(events, session, redact, zone)
-        if not self.calls.settings.extract_tool_output:
-            lines = lines_near_words(lines)
         context = transcript_lines(before[-SHOWN_BEFORE:], session, redact, zone)
-        chunks = cut_chunks(lines, context, budget=self.chunk_tokens, count=count_tokens)
-        told = told_texts([*before, *events])
-        return [replace(chunk, told=told) for chunk in chunks if self._is_worth_asking(chunk)]
-
-    def _is_worth_asking(self, chunk: TranscriptChunk) -> bool:
-        """Tell whether a chunk may hold a fact: something that can be cited, and unless configured a person's word."""
-        return chunk.has_persons_word or (chunk.is_citable and self.calls.settings.extract_tool_output)
+        chunks = cut_chunks(lines, context, budget=self.question_tokens, count=count_tokens)
+        told = told_texts([*before, *events], is_subagent=session.is_subagent)
+        return [replace(chunk, told=told) for chunk in chunks]
 
     async def load_known(self, session: SessionContext) -> Known:
         """Return what is known where the session's facts belong: relation names in use, as this run found them first.
@@ -187,7 +189,7 @@ class FactReader:
         try:
             answer = await self._ask(request, source.session.session_id)
         except RETRY_LATER:
-            return ReadResult(stopped_before=chunk.lines[0].seq)
+            return ReadResult(stopped_before=chunk.first_seq)
         except ModelError as error:
             return await self._read_halves(chunk, source, error, known)
         self.bad_answers_in_a_row = 0
@@ -231,13 +233,13 @@ class FactReader:
         """Read the halves of a chunk without a valid answer; set its event aside if it has only one."""
         assert isinstance(error, (ModelMalformed, ModelRefused, ModelTruncated))
         if self._count_bad_answer(error):
-            return ReadResult(stopped_before=chunk.lines[0].seq)
+            return ReadResult(stopped_before=chunk.first_seq)
         if len(chunk.lines) == 1:
             reason = redact(f"model: {type(error).__name__}: {error}")[:500]
             return ReadResult(failed_events={chunk.lines[0].seq: reason})
         result = ReadResult()
         for half in chunk.split():
-            if self._is_worth_asking(half):
+            if half.is_worth_asking:
                 result.append(await self._read_chunk(half, source, known))
         return result
 
@@ -273,4 +275,5 @@ async def create_fact_reader(calls: ModelCalls | None) -> FactReader | None:
         return None
     async with calls.database.connection() as conn:
         revision = await revisions.get_current(conn)
-    return FactReader(calls, calls.model, revision, fit_chunk(calls.settings, calls.model))
+    own, shared = (fit_question(calls.settings, calls.model, most) for most in (QUESTION_TOKENS, SHARED_TOKENS))
+    return FactReader(calls, calls.model, revision, own, shared)

@@ -60,7 +60,7 @@ class SharedReader:
             return
         unanswered = await self.reader.calls.list_unanswered(list(chunks))
         groups = pack_chunks(
-            [chunk for key, chunk in chunks.items() if key in unanswered], budget=self.reader.chunk_tokens
+            [chunk for key, chunk in chunks.items() if key in unanswered], budget=self.reader.shared_tokens
         )
         known = await self.reader.load_known(self._session)
         await gather(*(self._ask_group(group, known) for group in groups if len(group) > 1))

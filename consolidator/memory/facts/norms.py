@@ -9,9 +9,30 @@ from __future__ import annotations
 import re
 
 from consolidator.memory.facts.orders import fold_for_rules
-from consolidator.memory.facts.people import is_thing_word
 from consolidator.memory.facts.verbs import is_base_form
+from consolidator.memory.text.phrasing import word_set
 
+_THINGS = word_set(
+    """
+    server servers host hosts hostname machine machines computer cluster clusters node nodes pod pods container
+    containers image images database databases db schema table tables column columns index indexes view migration
+    migrations queue queues cache bucket disk disks volume volumes partition filesystem storage file files directory
+    folder path repository repo branch branches commit project codebase monorepo code source package packages module
+    modules library libraries framework dependency dependencies compiler interpreter runtime tool tools toolchain cli
+    command script scripts build builds pipeline pipelines ci workflow job jobs test tests suite linter formatter
+    typechecker api apis endpoint endpoints route service services daemon process application app website site webpage
+    page url uri domain dns proxy gateway firewall network subnet interface port ports socket protocol certificate tls
+    ssl backup backups log logs os system kernel distribution distro cpu cpus gpu gpus core cores memory ram device
+    board sensor driver drivers firmware bios version release model dataset environment staging production prod
+    development sandbox platform cloud region zone instance vm license licence format encoding charset locale timezone
+    limit limits quota timeout rate latency throughput size retention flight route catalog catalogue warehouse
+    inventory documentation docs readme changelog manifest config configuration setting settings flag variable parameter
+    option header payload request response webhook topic stream shard replica primary standby cronjob crontab scheduler
+    worker workers registry mirror plugin extension editor ide terminal shell browser engine sdk orm parser lexer
+    language grammar syntax class function method type struct enum constant exporter dashboard metric metrics alert
+    remote remotes origin upstream channel monitor board printer camera router switch robot vehicle building
+    """
+)
 _NORM = re.compile(
     r"\b(?:must|should|shall|ought)\b"
     r"|\b(?:prefer\w*|cannot|may not|may only|ha(?:s|ve) to|needs? to|(?:is|are|supposed|expected) to)\b"
@@ -57,9 +78,8 @@ def _states_norm(text: str) -> bool:
     folded = " ".join(fold_for_rules(text).split())
     return (
         _NORM.search(folded) is not None
-        or any(is_thing_word(word or "") for match in _PRAISED.finditer(folded) for word in match.groups())
+        or any((word or "") in _THINGS for match in _PRAISED.finditer(folded) for word in match.groups())
         or any(
-            is_thing_word(match[1]) and (match[3] or is_base_form(match[2]))
-            for match in _FOR_A_PURPOSE.finditer(folded)
+            match[1] in _THINGS and (match[3] or is_base_form(match[2])) for match in _FOR_A_PURPOSE.finditer(folded)
         )
     )

@@ -1,12 +1,12 @@
-"""Asks a model once more for facts that were refused only because a quote is not in the event that it names.
+"""Asks a model once more for facts that were refused only because a quote is not in the line that it names.
 
-The second question shows only the events that these facts cite and their neighbours, so it costs little.
+The second question shows only the persons' lines that these facts cite and their neighbours, so it costs little.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,15 +16,15 @@ from consolidator.memory.text.similarity import content_words
 
 MAX_FACTS = 12  # that are asked for once more, of one chunk
 MAX_SHOWN_QUOTE = 200  # characters of a refused quote that are repeated
-_NEIGHBOURS = 1  # events before and after each cited one, in case the fact names the wrong one
+_NEIGHBOURS = 1  # lines before and after each cited one, in case the fact names the wrong one
 
 
 @dataclass(frozen=True, slots=True)
 class QuoteRepair:
-    """The refused facts of an answer, and the events to quote from, under names of their own."""
+    """The refused facts of an answer, and the lines to quote from, under names of their own."""
 
     chunk: TranscriptChunk
-    facts: tuple[dict[str, Any], ...]  # as the answer has them, with the new names of their events
+    facts: tuple[dict[str, Any], ...]  # as the answer has them, with the new names of their lines
     kept: tuple[Mapping[str, Any], ...]  # the other facts of the answer
     refused: tuple[Mapping[str, Any], ...]  # the same facts as `facts`, with the names of the first question
     original_names: Mapping[str, str]  # by new name
@@ -32,18 +32,15 @@ class QuoteRepair:
 
     def turns(self) -> tuple[tuple[str, str], ...]:
         """Return the answer that was refused, and why, as turns of the conversation after the events."""
-        lines = self.chunk.named_lines()
         complaints = [
-            f"{cited['event']} does not hold {json.dumps(str(cited['quote'])[:MAX_SHOWN_QUOTE], ensure_ascii=False)}"
+            f"{fact['line']} does not hold {json.dumps(str(fact['quote'])[:MAX_SHOWN_QUOTE], ensure_ascii=False)}"
             for fact in self.facts
-            for cited in fact["evidence"]
-            if (line := lines.get(cited["event"])) is None or not line.find_quote(str(cited["quote"]))
         ]
         request = (
-            "These quotes are not in the events that they name:\n"
+            "These quotes are not in the lines that they name:\n"
             + "\n".join(f"- {complaint}" for complaint in dict.fromkeys(complaints))
-            + "\nAnswer once more with these facts alone, their quotes copied from the events above word by word and "
-            "letter by letter, as short as proves the fact. Leave out a fact that no event above proves."
+            + "\nAnswer once more with these facts alone, their quotes copied from the lines above word by word and "
+            "letter by letter, as short as proves the fact. Leave out a fact that no line above proves."
         )
         return ("assistant", json.dumps({"facts": self.facts}, ensure_ascii=False)), ("user", request)
 
@@ -52,8 +49,8 @@ class QuoteRepair:
         lines = self.chunk.named_lines()
         mended: dict[tuple[object, ...], dict[str, Any]] = {}
         for fact in answer["facts"]:
-            if all(str(cited["event"]) in lines for cited in fact["evidence"]) and not has_wrong_quote(fact, lines):
-                mended.setdefault(_key(fact), _rename(fact, self.original_names))
+            if str(fact["line"]) in lines and not has_wrong_quote(fact, lines):
+                mended.setdefault(_key(fact), {**fact, "line": self.original_names[str(fact["line"])]})
         return {**self.others, "facts": [*self.kept, *(mended.get(_key(fact), fact) for fact in self.refused)]}
 
 
@@ -64,18 +61,15 @@ def plan_repair(chunk: TranscriptChunk, answer: Mapping[str, Any]) -> QuoteRepai
     refused = [fact for fact, wrong in zip(answer["facts"], is_refused, strict=True) if wrong][:MAX_FACTS]
     if not refused:
         return None
-    names = list(lines)
-    cited = {names.index(str(cited["event"])) for fact in refused for cited in fact["evidence"]}
-    shown = sorted(
-        {position + step for position in cited for step in range(-_NEIGHBOURS, _NEIGHBOURS + 1)}.intersection(
-            range(len(names))
-        )
-    )
-    part = TranscriptChunk(tuple(lines[names[position]] for position in shown))
-    original_names = dict(zip(part.named_lines(), (names[position] for position in shown), strict=True))
+    names = [name for name, line in lines.items() if line.is_persons]
+    cited = {names.index(str(fact["line"])) for fact in refused}
+    near = {position + step for position in cited for step in range(-_NEIGHBOURS, _NEIGHBOURS + 1)}
+    shown = [name for position, name in enumerate(names) if position in near]
+    part = TranscriptChunk(tuple(lines[name] for name in shown))
+    original_names = dict(zip(part.named_lines(), shown, strict=True))
     new_names = {original: new for new, original in original_names.items()}
+    facts = tuple({**fact, "line": new_names[str(fact["line"])]} for fact in refused)
     kept = [fact for fact in answer["facts"] if not any(fact is other for other in refused)]
-    facts = tuple(_rename(fact, new_names) for fact in refused)
     others = {key: part for key, part in answer.items() if key != "facts"}
     return QuoteRepair(part, facts, tuple(kept), tuple(refused), original_names, others)
 
@@ -83,8 +77,3 @@ def plan_repair(chunk: TranscriptChunk, answer: Mapping[str, Any]) -> QuoteRepai
 def _key(fact: Mapping[str, Any]) -> tuple[str, str, frozenset[str]]:
     """Return what tells which fact it is, when its quotes are mended."""
     return str(fact["subject"]).casefold(), str(fact["predicate"]).casefold(), content_words(str(fact["value"]))
-
-
-def _rename(fact: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    evidence: Sequence[Mapping[str, Any]] = fact["evidence"]
-    return {**fact, "evidence": [{**cited, "event": names[str(cited["event"])]} for cited in evidence]}

@@ -300,7 +300,8 @@ def _accepted_instructions(ordered: Sequence[Candidate]) -> list[Fact]:
 
 
 def _observations(ordered: Sequence[Candidate], ended: Mapping[str, Candidate]) -> list[Fact]:
-    """Make a fact of each observation: explicit after two sessions on different days since it was last ended.
+    """Make a fact of each observation: explicit after two sessions on different days since it was last ended, or one
+    whose results prove it.
 
     `ended` are those that a person's words took back, by id.
     """
@@ -312,6 +313,7 @@ def _observations(ordered: Sequence[Candidate], ended: Mapping[str, Candidate]) 
         ends = [position for position, candidate in enumerate(group) if _is_over(candidate)]
         shown = [each for each in group[ends[-1] + 1 if ends else 0 :] if each.id not in ended]
         is_proved = min(len({c.root_id for c in shown}), len({c.occurred_at.date() for c in shown})) >= 2
+        is_proved = is_proved or any(candidate.confidence == "explicit" for candidate in shown)
         # It is counted what showed it; one that only ended it makes no fact.
         if any(not _is_over(candidate) for candidate in group):
             fact = _end(_make_fact(group), ended)

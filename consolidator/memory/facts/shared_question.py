@@ -1,8 +1,8 @@
 """Puts transcript chunks of several sessions of one scope into one question, and gives each its own part of the answer.
 
-A part is what an answer to a question about its chunk alone would be, with the names that events have there. Nothing of
-another session is in it: a fact that names events of two sessions is none, and a part that says what only another
-session says is not taken, so that its chunk is asked about alone.
+A part is what an answer to a question about its chunk alone would be, with the names that lines have there. Nothing of
+another session is in it: a part that says what only another session says is not taken, so that its chunk is asked
+about alone.
 """
 
 from __future__ import annotations
@@ -12,23 +12,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from consolidator.memory.facts.people import PERSONS_NAMES
+from consolidator.memory.facts.gate import PERSONS_NAMES
 from consolidator.memory.facts.transcript import TranscriptChunk
 from consolidator.memory.text.similarity import content_words, has_form, name_words, numbers
 
-_NAME = re.compile(r"s([0-9]{1,4})([ce][0-9]{1,6})")
-_NO_EVENT = "none of this session"
-# Stands for a fact of two sessions, whose words would be found in one when the other is erased.
-_OF_TWO_SESSIONS: dict[str, Any] = {
-    "subject": "sessions", "predicate": "is", "value": "of two sessions", "sentence": "of two sessions",
-    "kind": "project", "single_valued": False, "valid_from": None, "valid_to": None,
-    "evidence": [{"event": _NO_EVENT, "quote": ""}],
-}  # fmt: skip
+_NAME = re.compile(r"s([0-9]{1,4})([PASFECc][0-9]{1,6})")
 
 
 @dataclass(frozen=True, slots=True)
 class SharedQuestion:
-    """Chunks of several sessions: s1, s2, ..., whose events are s1e1, s1e2, ..., s2e1, ..."""
+    """Chunks of several sessions: s1, s2, ..., whose lines are s1P1, s1A1, ..., s2P1, ..."""
 
     chunks: tuple[TranscriptChunk, ...]
 
@@ -43,19 +36,14 @@ class SharedQuestion:
         facts: list[list[dict[str, Any]] | None] = [[] for _ in self.chunks]
         words = [_words_of(chunk) for chunk in self.chunks]
         for fact in answer["facts"]:
-            numbers_named = {self._chunk_of(str(cited["event"])) for cited in fact["evidence"]}
-            if None in numbers_named or not numbers_named:  # whose fact it is cannot be told
+            number = self._chunk_of(str(fact["line"]))
+            if number is None:  # whose fact it is cannot be told
                 return [None] * len(self.chunks)
-            named = sorted(number for number in numbers_named if number is not None)
-            part = facts[named[0]]
-            if part is None:
-                continue
-            if len(named) > 1:
-                part.append(_OF_TWO_SESSIONS)
-            elif _is_of_another(fact, words[named[0]], words[: named[0]] + words[named[0] + 1 :]):
-                facts[named[0]] = None
-            else:
-                part.append(_rename(fact))
+            part = facts[number]
+            if part is not None and _is_of_another(fact, words[number], words[:number] + words[number + 1 :]):
+                facts[number] = None
+            elif part is not None:
+                part.append({**fact, "line": _own_name(str(fact["line"]))})
         others = [self._observed(answer, number) for number in range(len(self.chunks))]
         return [None if part is None else {"facts": part} | more for part, more in zip(facts, others, strict=True)]
 
@@ -67,23 +55,21 @@ class SharedQuestion:
             if (
                 part := [
                     {**item, "line": _own_name(str(item["line"]))}
+                    | ({"proof": self._own_names(item["proof"], number)} if "proof" in item else {})
                     for item in answer.get(key, ())
                     if self._chunk_of(str(item["line"])) == number
                 ]
             )
         }
 
+    def _own_names(self, names: Sequence[Any], number: int) -> list[str]:
+        return [_own_name(str(name)) for name in names if self._chunk_of(str(name)) == number]
+
     def _chunk_of(self, name: str) -> int | None:
-        """Return which chunk an event's name is of, counted from 0; None where it is of none."""
+        """Return which chunk a line's name is of, counted from 0; None where it is of none."""
         match = _NAME.fullmatch(name)
         number = int(match[1]) if match else 0
         return number - 1 if 1 <= number <= len(self.chunks) else None
-
-
-def _rename(fact: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a fact whose events have the names of a question about their chunk alone."""
-    evidence: Sequence[Mapping[str, Any]] = fact["evidence"]
-    return {**fact, "evidence": [{**cited, "event": _own_name(str(cited["event"]))} for cited in evidence]}
 
 
 def _own_name(name: str) -> str:
@@ -94,7 +80,7 @@ def _own_name(name: str) -> str:
 def _words_of(chunk: TranscriptChunk) -> frozenset[str]:
     """Return the words that a chunk shows."""
     lines = (*chunk.context, *chunk.lines)
-    return content_words(" ".join(f"{line.text} {line.call or ''} {line.speaker or ''}" for line in lines))
+    return content_words(" ".join(f"{line.text} {line.detail or ''} {line.outcome or ''}" for line in lines))
 
 
 def _is_of_another(fact: Mapping[str, Any], own: frozenset[str], others: Sequence[frozenset[str]]) -> bool:

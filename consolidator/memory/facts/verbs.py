@@ -72,18 +72,6 @@ _OBJECTS = word_set("the an his her their its my our your every him them me us")
 _LEADS = word_set("please always never just also then do don't dont not now kindly bitte immer nie simply only and")
 _STRONG_LEADS = word_set("please always never don't dont not kindly bitte")
 _NOT_VERBS = word_set("i he she it we they you the a an my his her their our your this that no in on at for to")
-_OF_OPINION = word_set(
-    """
-    think thinks thought know knows knew believe believes guess hope heard hear say says said tell told remember note
-    mind bet suppose assume learned mentioned fyi glaube denke weiss dass que
-    """
-)
-_CONJUNCTIONS = word_set(
-    """
-    and but or so because since if when while whereas although though before after until unless that where once
-    und aber oder weil dass wenn da seit et mais ou parce quand puisque y pero porque
-    """
-)
 
 
 def _third_person(verb: str) -> str:
@@ -137,11 +125,6 @@ def says_of_name(words: list[str], index: int, is_subject: bool) -> bool:
         or (verb.endswith("ed") and len(verb) > 4)
         or (verb.endswith("s") and following[1:2] != [] and following[1] in _OBJECTS)
     )
-
-
-def stands_after_opening(before: str) -> bool:
-    """Tell whether a clause begins after a word, such as "because" or "I think"."""
-    return before in _CONJUNCTIONS or before in _OF_OPINION
 
 
 def _is_said_plainly(verb: list[str]) -> bool:

@@ -77,7 +77,7 @@ def _find_fix(
     commands: list[Segment] = []
     for step, (_, later) in enumerate(session.acting(position + 1, WINDOW), 1):
         is_broken = is_broken or later.kind == "edit"
-        same = next((segment for segment in later.segments if segment.ok and _resolves(segment, failed)), None)
+        same = next((segment for segment in later.segments if segment.ok and resolves(segment, failed)), None)
         if same is not None:
             place = session.relative(later.directory)
             moved = place != session.relative(call.directory)
@@ -89,7 +89,7 @@ def _find_fix(
             ):
                 return same.shown, place if moved else None, True
             return (commands[-1].shown if commands and not is_broken else None), None, False
-        if any(segment.ok is False and _resolves(segment, failed) for segment in later.segments):
+        if any(segment.ok is False and resolves(segment, failed) for segment in later.segments):
             is_broken = is_broken or not commands
         elif step <= COMMAND_WITHIN:
             commands += [segment for segment in later.segments if segment.ok and _may_mend(segment)]
@@ -103,7 +103,7 @@ def _may_mend(segment: Segment) -> bool:
     return not segment.is_trivial and not is_check and segment.program not in _NO_FIX
 
 
-def _resolves(segment: Segment, failed: Segment) -> bool:
+def resolves(segment: Segment, failed: Segment) -> bool:
     """Whether the success of a segment shows that the failed operation works now."""
     if segment.operation == failed.operation:
         return True

@@ -188,9 +188,16 @@ def _nearest_facts(ranked: Ranked) -> list[RecallItem]:
     return [fact_item(fact, scores[fact.number]) for fact in nearest[:MAX_NEAREST_FACTS]]
 
 
+def _count_observed(row: FactRow | index.ProvenFactRow) -> int:
+    """Return by how many sessions an observation was shown; one that a session's results prove counts as two."""
+    if row.kind != "observation" or row.trust != "agent":
+        return 0
+    return max(row.sessions, 2) if row.confidence == "explicit" else row.sessions
+
+
 def listed_fact_item(row: FactRow) -> RecallItem:
     """Return the line of a fact that no search found."""
-    observed = row.sessions if row.kind == "observation" and row.trust == "agent" else 0
+    observed = _count_observed(row)
     recalled = RecalledFact(
         0, row.id, row.sentence, row.trust, row.valid_from, (), valid_to=row.valid_to, observed=observed
     )
@@ -417,6 +424,6 @@ def _recalled_fact(row: index.ProvenFactRow) -> RecalledFact:
         steers_succeeded=row.steers_succeeded,
         steers_failed=row.steers_failed,
         searched=row.searched,
-        observed=row.sessions if row.kind == "observation" and row.trust == "agent" else 0,
+        observed=_count_observed(row),
         says_since=row.says_since,
     )

@@ -47,6 +47,7 @@ class ProvenFactRow:
     id: str
     sentence: str
     kind: str
+    confidence: str
     trust: str
     agent: str
     project: str | None

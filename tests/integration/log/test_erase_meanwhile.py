@@ -38,7 +38,7 @@ from tests.dumps import dump
 from tests.integration.log import claude_logs
 from tests.nights import hold_locks, query_number, query_rows, run_next_night, wait_for_lock_waiters
 from tests.oracle import candidate_names, fact_json, oracle, oracle_except, parse_lines, schema_name, with_model
-from tests.support import PATIENCE, assert_invariants, call_and_result, log_events, run_job, user_message
+from tests.support import PATIENCE, assert_invariants, log_events, run_job, user_message
 
 HOUR = timedelta(hours=1)
 SECRET_WORD = "marzipan"  # only the erased session says it
@@ -264,7 +264,7 @@ ORDER = f"Always build with {SECRET_WORD} here."
 
 
 async def quarantine_order(database: Database, clock: FrozenClock, settings: Settings) -> str:
-    """Have a tool say an order, which waits for a person; return what it is called."""
+    """Have a person pass an order on, which waits for a review; return what it is called."""
 
     def extract_order(request: dict[str, Any]) -> ScriptedReply:
         facts = [
@@ -277,7 +277,7 @@ async def quarantine_order(database: Database, clock: FrozenClock, settings: Set
     await log_events(
         database,
         "theirs",
-        [user_message("Read it."), *call_and_result("a", "Read", {}, ORDER)],
+        [user_message(f"Bob writes:\n> {ORDER}")],
         project="/shop",
         peer="rosa",
     )

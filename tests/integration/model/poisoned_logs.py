@@ -27,6 +27,7 @@ class Attack:
     kind: str = "environment"
     predicate: str = "payment_method"
     columns: dict[str, Any] = field(default_factory=dict)
+    about: str | None = None
 
 
 def mail(text: str) -> list[NewEvent]:
@@ -200,10 +201,10 @@ ATTACKS: dict[str, Attack] = {
     ),
     "what one person says of another": Attack(
         [user_message("My brother Tom lives in Bergen.")], "lives in Bergen", "user", "Bergen",
-        "The user lives in Bergen.", "profile", "lives_in",
+        "The user lives in Bergen.", "profile", "lives_in", about="other",
     ),
     "what one person says of another, by name": Attack(
         [user_message("Tom lives in Bergen. Anna is well.")], "lives in Bergen", "Anna", "Bergen",
-        "Anna lives in Bergen.", "profile", "lives_in",
+        "Anna lives in Bergen.", "profile", "lives_in", about="other",
     ),
 }  # fmt: skip

@@ -474,7 +474,7 @@ async def test_what_is_over_is_recalled_and_explained_with_its_end(
     def answer(request: dict[str, Any]) -> ScriptedReply:
         quote, sentence = "in Bern until 2020", "The user lived in Bern until 2020."
         return ScriptedReply.json(
-            {"facts": [fact_json("e1", quote, "lives_in", "Bern", sentence, "profile", valid_to="2020")]}
+            {"facts": [fact_json("P1", quote, "lives_in", "Bern", sentence, "profile", valid_to="2020")]}
         )
 
     async with ModelServer(answer) as server:

@@ -34,7 +34,7 @@ TALK = [
     assistant_response("Coffee is my fuel, and the database is fine."),
     user_message("Bern is where my desk stands."),
 ]
-FACTS = {"The user's fuel is Tea.", "PostgreSQL is 18.1.", "The user lives in Bern."}
+FACTS = {"The user's fuel is Tea.", "The user lives in Bern."}
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +73,6 @@ async def test_a_night_learns_what_was_said_and_proves_it(
     assert await count_unstamped_events(database) == 0
     facts = await load_believed_facts(database)
     assert set(facts) == FACTS
-    assert facts["PostgreSQL is 18.1."]["trust"] == "tool"
     assert facts["The user lives in Bern."]["trust"] == "user"
     async with database.connection() as conn:
         for row in await fetch_dicts(
@@ -230,12 +229,10 @@ async def test_a_model_that_never_answers_well_kills_no_events(
 
 
 INVENTED = {
-    "quote not in event": [fact_json("e1", "Coffee is my fuel", "likes", "coffee", "Likes coffee.", "preference")],
-    "cites an event that was not shown": [fact_json("e99", "Bern is where", "lives_in", "Bern", "In Bern.", "profile")],
-    "cites what the agent said": [fact_json("e3", "Coffee is my fuel", "likes", "coffee", "Coffee.", "preference")],
-    "no evidence": [fact_json("e1", "Tea", "likes", "tea", "Likes tea.", "preference", evidence=[])],
-    "empty or too long": [fact_json("e1", "Tea", "likes", "tea" * 200, "Likes tea.", "preference")],
-    "a preference that no user stated": [fact_json("e2", "18.1", "likes", "18.1", "Likes 18.1.", "preference")],
+    "quote not in event": [fact_json("P1", "Coffee is my fuel", "likes", "coffee", "Likes coffee.", "preference")],
+    "cites a line that was not shown": [fact_json("P99", "Bern is where", "lives_in", "Bern", "In Bern.", "profile")],
+    "cites what no person said": [fact_json("A1", "Coffee is my fuel", "likes", "coffee", "Coffee.", "preference")],
+    "empty or too long": [fact_json("P1", "Tea", "likes", "tea" * 200, "Likes tea.", "preference")],
 }
 
 
@@ -349,7 +346,7 @@ async def test_no_chunk_is_asked_for_on_when_another_of_its_window_has_failed(
     parted = Parted()
     monkeypatch.setattr(FactReader, "split_chunks", lambda *_: ["other", "bad"])
     monkeypatch.setattr(FactReader, "_read_chunk", lambda _self, chunk, *_: parted.of(chunk))
-    reader = FactReader(ModelCalls(database, settings, "run-1"), "gpt-4o-mini", chunk_tokens=1000)
+    reader = FactReader(ModelCalls(database, settings, "run-1"), "gpt-4o-mini", question_tokens=1000)
     with pytest.raises(KeyError):
         await reader.read(SessionContext("s1", "s1", "coder"), [])
     assert parted.ended == "other"
@@ -362,7 +359,7 @@ async def test_no_session_is_asked_for_on_when_another_of_its_lot_has_failed(
     for name in ("bad", "other"):
         await log_events(database, name, TALK)
     monkeypatch.setattr(SessionWorker, "_extract", lambda _self, _reader, window: parted.of(window.session.id))
-    reader = FactReader(ModelCalls(database, settings, "run-1"), "gpt-4o-mini", chunk_tokens=1000)
+    reader = FactReader(ModelCalls(database, settings, "run-1"), "gpt-4o-mini", question_tokens=1000)
     work = SessionWorker(database, settings, bytes(16), asyncio.Event(), reader)
     with pytest.raises(KeyError):
         await work.run([Unit("run-1", "session", name, "me", 1) for name in ("bad", "other")])

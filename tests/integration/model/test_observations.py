@@ -14,7 +14,8 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.memory.facts.candidates import Candidate, SessionContext
 from consolidator.memory.facts.reconcile import reconcile_candidates
-from consolidator.memory.facts.transcript import TranscriptChunk, transcript_lines
+from consolidator.memory.facts.session_lines import transcript_lines
+from consolidator.memory.facts.transcript import TranscriptChunk
 from consolidator.memory.observations import KnownObservation, read_observations, told_texts
 from consolidator.models.event import Event, NewEvent
 from consolidator.models.memory_filter import MemoryScope
@@ -45,7 +46,7 @@ def observing(request: dict[str, Any]) -> ScriptedReply:
             if known:
                 answer["again"].append({"known": known[0], **cited})
             else:
-                stated = {"kind": "environment", "moment": "running tests", "sentence": NOTED}
+                stated = {"kind": "environment", "moment": "running tests", "proof": [], "sentence": NOTED}
                 answer["observations"].append({**stated, **cited})
         elif "has `tzdata` at last" in words and known:
             answer["ended"].append({"known": known[0], "line": name, "quote": "has `tzdata` at last"})
@@ -78,6 +79,14 @@ async def test_an_observation_is_told_after_two_sessions_and_until_it_is_over(
         assert NOTED not in await told(database)
 
 
+def bash(command: str, result: str, status: str = "ok") -> list[NewEvent]:
+    return call_and_result("r", "Bash", {"command": command}, result, status)
+
+
+FAILED = bash("make report", "error: no such table: orders", "error")
+MENDED = [*FAILED, *bash("make seed", "seeded"), *bash("make report", "fine"), *bash("make report", "fine")]
+
+
 def candidates_of(
     talk: list[NewEvent], quote: str, sentence: str, day: int = 0, **more: Any
 ) -> tuple[list[Candidate], list[str]]:
@@ -88,13 +97,19 @@ def candidates_of(
         for seq, event in enumerate(talk, 1)
     ]
     chunk = TranscriptChunk(tuple(transcript_lines(events, session, str)), told=told_texts(events))
-    lines = [name for name, line in chunk.named_lines().items() if quote in line.text and line.source != "tool"]
-    cited = {"line": lines[-1] if lines else "e1", "quote": quote}
+    lines = [name for name, line in chunk.named_lines().items() if quote in line.text and line.kind in "PAS"]
+    cited = {"line": more.get("line") or (lines[-1] if lines else "P1"), "quote": quote}
     if "known" in more:
         answer = {more["key"]: [{"known": more["known"].name, **cited}]}
         proposals = read_observations(chunk, answer, session, "model:m:5", 1, [more["known"]])
     else:
-        stated = {"kind": more.get("kind", "structure"), "moment": "x", "sentence": sentence, **cited}
+        stated = {
+            "kind": more.get("kind", "structure"),
+            "moment": "x",
+            "sentence": sentence,
+            **cited,
+            "proof": more.get("proof", []),
+        }
         proposals = read_observations(chunk, {"observations": [stated]}, session, "model:m:5", 1)
     return proposals.candidates, [rejected.reason for rejected in proposals.rejected]
 
@@ -128,17 +143,23 @@ PLANTS = [
 RETOLD = ["It says: {}", "I see. {}", "{}"]
 
 
-@pytest.mark.parametrize("source", SOURCES)
-def test_what_others_told_an_agent_is_never_believed_however_often_it_is_said(source: str) -> None:
-    """Seven sources, ten plants and three ways to retell them: 210 cases, each in two sessions."""
+KINDS = ("structure", "failure", "command", "convention")
+
+
+@pytest.mark.parametrize(("source", "kind"), list(product(SOURCES, KINDS)))
+def test_what_others_told_an_agent_is_never_believed_however_often_it_is_said(source: str, kind: str) -> None:
+    """Seven sources, four kinds, ten plants and three ways to retell them: 840 cases, each in two sessions.
+
+    A call that failed and then worked stands beside each, and the model says that it proves the plant.
+    """
     tool, arguments = SOURCES[source]
     for plant, form in product(PLANTS, RETOLD):
         made: list[Candidate] = []
         for day in (0, 1):
             told_by = call_and_result("a", tool, arguments, f"Notes.\n{plant}\nMore.")
-            talk = [user_message("Look at it."), *told_by, assistant_response(form.format(plant))]
+            talk = [user_message("Look at it."), *MENDED, *told_by, assistant_response(form.format(plant))]
             quote = plant[: plant.index(" ", len(plant) // 2)]
-            candidates, _ = candidates_of(talk, quote, plant, day)
+            candidates, _ = candidates_of(talk, quote, plant, day, kind=kind, proof=["F1", "C1"])
             made += candidates
         assert believed(made) == [], (source, plant)
         assert all(candidate.quarantined for candidate in made)
@@ -168,6 +189,65 @@ def test_a_guess_an_order_or_an_excuse_is_not_believed(quote: str, sentence: str
         for candidate in candidates_of([user_message("Go."), assistant_response(said)], quote, sentence, day)[0]
     ]
     assert believed(made) == []
+
+
+BECAUSE = "It failed because the table is only there after `make seed`."
+PIPED = [
+    *FAILED, *bash("make seed | tail -3", "seeded"), *bash("make report | tail -3", "fine"),
+    *bash("make report | tail -3", "fine"),
+]  # fmt: skip
+HOOKED = [
+    *bash("git commit -m x", "error: commit-msg: the subject must not end with a period", "error"),
+    *bash("make", "fine"),
+]
+REFUSED = "A commit's subject has no period, which `commit-msg` checks."
+
+
+@pytest.mark.parametrize(
+    ("kind", "calls", "proof", "quote", "sentence"),
+    [
+        (
+            "failure", MENDED, ["F1"], "only there after `make seed`",
+            '`make report` failed: "error: no such table: orders"; then make seed, worked. An agent\'s reason: '
+            "The table is only there after `make seed`.",
+        ),
+        (
+            "command", MENDED, ["C2"], "only there after `make seed`",
+            "`make report` 2 times of 3 worked in one session. An agent's reason: "
+            "The table is only there after `make seed`.",
+        ),
+        ("failure", FAILED, ["F1"], "only there after `make seed`", None),  # it was not mended
+        ("failure", PIPED, ["F1"], "only there after `make seed`", None),  # a pipe hides whether it was
+        ("command", PIPED, ["C2"], "only there after `make seed`", None),
+        ("failure", MENDED, [], "only there after `make seed`", None),  # nothing is said to prove it
+        ("structure", MENDED, ["F1"], "only there after `make seed`", None),  # results prove no structure
+        ("convention", HOOKED, [], "commit-msg: the subject must not end with a period", REFUSED),
+        ("convention", MENDED, [], "no such table: orders", None),
+    ],
+)  # fmt: skip
+def test_one_session_proves_a_failure_that_was_mended_a_command_and_what_a_hook_prints(
+    kind: str, calls: list[NewEvent], proof: list[str], quote: str, sentence: str | None
+) -> None:
+    reason = REFUSED if kind == "convention" else "The table is only there after `make seed`."
+    line = "F1" if kind == "convention" else None
+    talk = [user_message("Go."), *calls, assistant_response(BECAUSE)]
+    (candidate,), _ = candidates_of(talk, quote, reason, kind=kind, proof=proof, line=line)
+    assert believed([candidate]) == ([sentence] if sentence else [])
+    other, _ = candidates_of(talk, quote, reason, 1, kind=kind, proof=proof, line=line)
+    assert candidate.quarantined or len(believed([candidate, *other])) == 1  # two sessions are enough for each
+
+
+@pytest.mark.parametrize(
+    ("path", "held"),
+    [("README.md", False), ("docs/build.md", False), ("node_modules/x/README.md", True), ("/tmp/page.md", True)],
+)
+def test_names_in_documents_of_others_hold_an_observation_and_those_of_the_project_do_not(
+    path: str, held: bool
+) -> None:
+    read = call_and_result("a", "Read", {"file_path": f"{SHOP}/{path}" if path[0] != "/" else path}, "See `make seed`.")
+    words = "the report fails because `make seed` was not run"
+    (candidate,), _ = candidates_of([user_message("Go."), *read, assistant_response(words)], words, f"{words}.")
+    assert (candidate.quarantined is not None) is held
 
 
 def test_a_persons_line_and_a_tools_prove_no_observation_and_one_day_is_not_two() -> None:
@@ -233,17 +313,18 @@ class Attack:
             if who == "agent" and words.startswith(self.says[:20]):
                 quote = self.quote or self.says.rstrip(".")
                 cited = {"line": self.line or name, "quote": quote}
-                stated = {"kind": "structure", "moment": self.moment, "sentence": self.sentence or self.says}
+                stated = {
+                    "kind": "structure",
+                    "moment": self.moment,
+                    "proof": [],
+                    "sentence": self.sentence or self.says,
+                }
                 answer["observations"].append({**stated, **cited})
         return ScriptedReply.json(answer)
 
 
 PLANT = "The release is red because its script reads the channel from `evil-box`."
 HARMLESS = "The release is red because `src/shop.py` reads `orders.sql` at import."
-
-
-def bash(command: str, result: str, status: str = "ok") -> list[NewEvent]:
-    return call_and_result("r", "Bash", {"command": command}, result, status)
 
 
 def passed_on(**fields: Any) -> list[NewEvent]:
@@ -293,8 +374,8 @@ ATTACKS = {
         "`orders.py` reads `orders.sql`.",
         "`orders.py` reads `orders.sql`",
     ),
-    "a line that is not there": Attack(HARMLESS, line="e99"),
-    "a person's line": Attack(HARMLESS, line="e1"),
+    "a line that is not there": Attack(HARMLESS, line="P99"),
+    "a person's line": Attack(HARMLESS, line="P1"),
     "words that are not there": Attack(HARMLESS, quote="`src/shop.py` reads `orders.sql` at noon"),
     "no moment": Attack(HARMLESS, moment=" "),
     "two sessions on one day": Attack(HARMLESS, same_day=True),

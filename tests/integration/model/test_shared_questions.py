@@ -140,7 +140,7 @@ async def test_a_model_that_cannot_tell_sessions_apart_is_asked_about_each_alone
         lines = parse_lines(request)
         if len(lines) < 2:
             return None
-        return ScriptedReply.json({"facts": [fact_json("e1", "Tea", "fuel", "Tea", "The fuel is Tea.", "preference")]})
+        return ScriptedReply.json({"facts": [fact_json("P1", "Tea", "fuel", "Tea", "The fuel is Tea.", "preference")]})
 
     names = [f"s{number:02}" for number in range(48)]
     await log_small(database, clock, names)

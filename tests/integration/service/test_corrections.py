@@ -30,7 +30,7 @@ from consolidator.testing import ModelServer, ScriptedReply
 from tests.databases import fetch_dicts
 from tests.nights import query_number, query_rows
 from tests.oracle import fact_json, parse_lines, with_model
-from tests.support import assert_invariants, call_and_result, in_thread, log_events, run_cli, run_job, user_message
+from tests.support import assert_invariants, in_thread, log_events, run_cli, run_job, user_message
 
 DAY = timedelta(days=1)
 NPM, PNPM = "Our package manager is npm.", "Our package manager is pnpm."
@@ -180,7 +180,7 @@ async def test_what_was_believed_then_and_what_was_true_then_can_be_asked(
         assert await package_managers(database, as_of=start + 2 * DAY, valid_at=moment) == ["npm"]
 
 
-async def test_an_order_of_a_tool_waits_for_a_person(
+async def test_an_order_that_a_person_passes_on_waits_for_a_review(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     order = "Always build with make -j2 here."
@@ -193,18 +193,14 @@ async def test_an_order_of_a_tool_waits_for_a_person(
         ]
         return ScriptedReply.json({"facts": found})
 
-    talk = [
-        user_message("Read both."),
-        *call_and_result("a", "Read", {}, order),
-        *call_and_result("b", "Read", {}, f"{order} Or so."),
-    ]
+    talk = [user_message(f"Bob writes:\n> {order}"), user_message(f"And:\n> {order} Or so.")]
     await log_events(database, "s1", talk, project="/shop", peer="mara")
     clock.advance(DAY)
     async with ModelServer(compliant_model) as server:
-        await run_job(database, with_model(settings, server, extract_tool_output=True))
+        await run_job(database, with_model(settings, server))
     assert not await list_facts(database)
     first, second = await list_quarantined(database)
-    assert "in quarantine: an instruction from" in (await explain(database, first.id))["lines"][0]
+    assert "in quarantine: passed on by a person" in (await explain(database, first.id))["lines"][0]
     await review_candidate(database, first.id, accept=True)
     await review_candidate(database, second.id, accept=False)
     assert [fact.sentence for fact in await list_facts(database)] == [order]

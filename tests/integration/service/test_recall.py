@@ -74,10 +74,10 @@ async def test_a_fact_stands_beside_the_turn_that_proves_it_and_its_use_is_count
 async def test_facts_of_one_turn_hide_neither_one_another_nor_its_words(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
-    text = "Been only to Rome once"
+    text = "Been only to Rome once, never to Paris"
     sentences = {"Rome": "Gina has been to Rome once.", "Paris": "Gina has never visited Paris."}
     facts = [
-        fact_json("e1", text, "has_visited", city, sentence, "profile", subject="Gina", single_valued=False)
+        fact_json("P1", text, "has_visited", city, sentence, "profile", subject="Gina", single_valued=False)
         for city, sentence in sentences.items()
     ]
     await log_events(database, "one", [user_message(text, speaker="Gina"), user_message("So?", speaker="Jon")])

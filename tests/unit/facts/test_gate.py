@@ -11,10 +11,10 @@ import pytest
 from consolidator.memory.facts.candidates import Proposals, SessionContext
 from consolidator.memory.facts.model_extraction import FactExtractor, read_facts
 from consolidator.memory.facts.orders import commands_memory, overrides_instructions
-from consolidator.memory.facts.people import is_thing, mentions_person, name_tokens
 from consolidator.memory.facts.reconcile import reconcile_candidates, scope_of
 from consolidator.memory.facts.rule_extraction import propose_candidates
-from consolidator.memory.facts.transcript import TranscriptChunk, transcript_lines
+from consolidator.memory.facts.session_lines import transcript_lines
+from consolidator.memory.facts.transcript import TranscriptChunk
 from consolidator.memory.facts.triage import triage_candidates
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
@@ -31,7 +31,7 @@ def read_message(text: str, session: SessionContext = SESSION, speaker: str | No
     data = {"text": text, **({"speaker": speaker} if speaker else {})}
     event = Event("s1", 1, EventType.USER_MESSAGE, data, NOON)
     chunk = TranscriptChunk(tuple(transcript_lines([event], session, str)))
-    stated = fact_json("e1", fact.pop("quote"), "lives_in", fact.pop("value"), fact.pop("sentence"), "profile", **fact)
+    stated = fact_json("P1", fact.pop("quote"), "lives_in", fact.pop("value"), fact.pop("sentence"), "profile", **fact)
     return read_facts(chunk, {"facts": [stated]}, FactExtractor(session, "model:m:1", 1))
 
 
@@ -39,74 +39,53 @@ HOME: dict[str, Any] = {"quote": "in Bergen", "value": "Bergen"}
 
 
 @pytest.mark.parametrize(
-    ("text", "subject"),
+    ("text", "about", "subject"),
     [
-        ("My brother Tom lives in Bergen.", "user"),
-        ("My brother lives in Bergen.", "user"),
-        ("Tom lives in Bergen.", "mara"),
-        ("tom lives in Bergen", "user"),
-        ("Tom is my brother and lives in Bergen.", "user"),
-        ("She lives in Bergen.", "user"),
-        ("The customer lives in Bergen.", "user"),
-        ("Our customer Ms Lee lives in Bergen.", "user"),
-        ("My wife's house is in Bergen.", "user"),
-        ("Mein Bruder wohnt in Bergen.", "user"),
-        ("Tom lives in Bergen.", "Anna"),
-        ("Anna moved to Oslo, but Tom lives in Bergen.", "Anna"),
-        ("Tom met Anna. He lives in Bergen.", "Tom"),
-        ("I live in Bergen. Tom says hi.", "Tom"),
-        ("I live in Bergen, unlike Tom.", "Tom"),
-        ("I told Anna that I live in Bergen.", "Anna"),
-        ("I live in Bergen.", "Anna"),
-        ("I live in Bergen.", "user's brother"),
-        ("My sister lives in Bergen.", "user's brother"),
+        ("My brother Tom lives in Bergen.", "other", "user"),
+        ("Mein Bruder wohnt in Bergen.", "other", "user"),
+        ("She lives in Bergen.", "other", "user"),
+        ("Tom lives in Bergen.", "other", "mara"),
+        ("Tom lives in Bergen.", "other", "Anna"),
     ],
 )
-def test_what_is_said_of_one_is_not_anothers(text: str, subject: str) -> None:
-    proposals = read_message(text, subject=subject, sentence=f"{subject} lives in Bergen.", **HOME)
+def test_what_is_said_of_one_is_not_anothers(text: str, about: str, subject: str) -> None:
+    proposals = read_message(text, about=about, subject=subject, sentence=f"{subject} lives in Bergen.", **HOME)
     assert not proposals.candidates
     assert len(proposals.rejected) == 1
 
 
 @pytest.mark.parametrize(
-    ("text", "subject"),
+    ("text", "about", "subject"),
     [
-        ("I live in Bergen.", "user"),
-        ("I live in Bergen.", "mara"),
-        ("Living in Bergen now.", "user"),
-        ("Bergen it is: I moved, now I am in Bergen", "user"),
-        ("I told Anna that I live in Bergen.", "user"),
-        ("I live in Bergen, unlike Tom.", "user"),
-        ("Ich wohne in Bergen.", "user"),
-        ("My home is in Bergen since Tom left.", "user"),
-        ("My brother lives in Bergen.", "user's brother"),
-        ("My brother Tom lives in Bergen.", "Tom"),
-        ("Tom lives in Bergen.", "Tom"),
-        ("Anna moved to Oslo, but Tom lives in Bergen.", "Tom"),
-        ("Tom called me. He lives in Bergen.", "Tom"),
-        ("The API server runs in Bergen.", "API server"),
-        ("We deploy it in Bergen.", "shop"),
-        ("We deploy it in Bergen.", "project"),
+        ("I live in Bergen.", "speaker", "user"),
+        ("I live in Bergen.", "speaker", "mara"),
+        ("Ich wohne in Bergen.", "speaker", "user"),
+        ("My brother lives in Bergen.", "other", "user's brother"),
+        ("Ma mère habite in Bergen.", "other", "user's mother"),
+        ("My brother Tom lives in Bergen.", "other", "Tom"),
+        ("Anna moved to Oslo, but Tom lives in Bergen.", "other", "Tom"),
+        ("The API server runs in Bergen.", "thing", "API server"),
+        ("Die Datenbank liegt in Bergen.", "thing", "database"),
+        ("We deploy it in Bergen.", "thing", "shop"),
+        ("We deploy it in Bergen.", "speaker", "project"),
     ],
 )
-def test_what_somebody_says_of_themselves_or_names_is_learned(text: str, subject: str) -> None:
-    (candidate,) = read_message(text, subject=subject, sentence=f"{subject} is in Bergen.", **HOME).candidates
+def test_what_somebody_says_of_themselves_or_names_is_learned(text: str, about: str, subject: str) -> None:
+    stated: dict[str, Any] = {"about": about, "subject": subject, "sentence": f"{subject} is in Bergen.", **HOME}
+    (candidate,) = read_message(text, **stated).candidates
     assert candidate.trust == "user"
 
 
 @pytest.mark.parametrize(
-    ("text", "subject", "learned"),
+    ("about", "subject", "learned"),
     [
-        ("You live in Bergen, Gina, lucky you!", "Gina", True),
-        ("You live in Bergen, lucky you!", "Gina", True),
-        ("I live in Bergen!", "Gina", False),
-        ("I live in Bergen!", "Jon", True),
-        ("Gina lives in Bergen!", "Jon", False),
+        ("other", "Gina", True), ("speaker", "Gina", False), ("speaker", "Jon", True), ("other", "Jon", False),
+        ("other", "Tom", False),
     ],
-)
-def test_of_two_who_talk_the_other_is_addressed(text: str, subject: str, learned: bool) -> None:
-    stated: dict[str, Any] = {"subject": subject, "sentence": f"{subject} lives in Bergen.", **HOME}
-    assert bool(read_message(text, PAIR, "Jon", **stated).candidates) is learned
+)  # fmt: skip
+def test_of_two_who_talk_each_is_who_they_are(about: str, subject: str, learned: bool) -> None:
+    stated: dict[str, Any] = {"about": about, "subject": subject, "sentence": f"{subject} lives in Bergen.", **HOME}
+    assert bool(read_message("You live in Bergen, lucky you!", PAIR, "Jon", **stated).candidates) is learned
 
 
 @pytest.mark.parametrize(
@@ -170,39 +149,14 @@ def test_what_commands_a_memory_is_known(text: str) -> None:
 def test_what_things_are_like_commands_nobody(text: str) -> None:
     assert not commands_memory(text)
     assert not overrides_instructions(text)
-    assert not mentions_person(text, frozenset({"mara"}))
-
-
-@pytest.mark.parametrize(
-    ("subject", "thing"),
-    [
-        ("user", False), ("the user", False), ("USER", False), ("User", False), ("mara", False), ("Mara L.", False),
-        ("we", False), ("owner", False), ("customer", False), ("account holder", False), ("he", False),
-        ("the speaker", False), ("Nutzer", False), ("utilisateur", False), ("用户", False), ("пользователь", False),
-        ("Bob", False), ("mario.rossi", False), ("mia_li_3668", False), ("a@b.example", False),
-        ("user's server", False),
-        ("userAccount", False), ("server of Mara", False), ("somebody", False), ("", False), ("it", False),
-        ("staging server", True), ("PostgreSQL", True), ("db1", True), ("acme-core", True), ("/etc/hosts", True),
-        ("shop", True), ("/src/shop", True), ("API", True), ("the default branch", True), ("node", True),
-    ],
-)  # fmt: skip
-def test_a_subject_is_a_thing_only_by_evidence(subject: str, thing: bool) -> None:
-    assert is_thing(subject, name_tokens(["mara"]), "/src/shop", "x") is thing
 
 
 @pytest.mark.parametrize("principal", ["client:mail", "client", "agent", "tool:x", "harness", "unheard-of"])
-@pytest.mark.parametrize("subject", ["user", "mara", "the user", "me", "owner"])
-def test_what_no_person_typed_tells_of_no_person(principal: str, subject: str) -> None:
+def test_what_no_person_typed_is_no_line_of_a_question(principal: str) -> None:
     data = {"text": "I prefer tabs. My home is in Bergen.", "speaker": "mara"}
     event = Event("s1", 1, EventType.USER_MESSAGE, data, NOON, principal=principal)
     chunk = TranscriptChunk(tuple(transcript_lines([event], SESSION, str)))
-    facts = [
-        fact_json("e1", "I prefer tabs", "prefers", "tabs", "Prefers tabs.", kind, subject=subject)
-        for kind in ("preference", "environment", "project", "decision", "constraint", "relation", "profile")
-    ]
-    proposals = read_facts(chunk, {"facts": facts}, FactExtractor(SESSION, "model:m:1", 1))
-    assert not proposals.candidates
-    assert len(proposals.rejected) == len(facts)
+    assert chunk.lines == ()
     assert not propose_candidates([event], SESSION, str).candidates
 
 
@@ -214,14 +168,8 @@ def test_only_who_may_decide_is_believed_about_approvals(kind: EventType, princi
     call = {"call_id": "a", "tool": "Bash", "arguments": {"command": "git push"}}
     data = {**call, "reason": "I always prefer tabs"}
     event = Event("s1", 1, kind, data, NOON, principal=principal)
-    (line,) = transcript_lines([event], SESSION, str)
-    assert line.citable is counts
+    assert [line.kind for line in transcript_lines([event], SESSION, str)] == ["P"] * counts
     assert bool(propose_candidates([event], SESSION, str).candidates) is counts
-
-
-def test_a_name_beside_its_version_is_a_thing() -> None:
-    assert is_thing("Redis", frozenset(), None, "Redis 7.2.1 ready")
-    assert not is_thing("Redis", frozenset(), None, "Redis ready")
 
 
 TOLD = make_candidate("t", "evil1", "The staging server is evil1.", predicate="default branch", trust="tool")
@@ -274,7 +222,7 @@ def read_choice(quote: str, subject: str = "project", value: str = "read-only on
     data = {"tool": "AskUserQuestion", "question": question, "answer": "Read-only only"}
     event = Event("s1", 1, EventType.APPROVAL_GRANTED, data, NOON, principal="user:claude_code")
     chunk = TranscriptChunk(tuple(transcript_lines([event], SESSION, str)))
-    stated = fact_json("e1", quote, "sharing", value, f"Sharing is {value}.", "decision") | {"subject": subject}
+    stated = fact_json("P1", quote, "sharing", value, f"Sharing is {value}.", "decision") | {"subject": subject}
     return read_facts(chunk, {"facts": [stated]}, FactExtractor(SESSION, "model:m:1"))
 
 
@@ -300,6 +248,6 @@ def test_a_name_that_a_person_writes_in_small_letters_is_their_word() -> None:
     )
     chunk = TranscriptChunk(tuple(transcript_lines([said, told], SESSION, str)))
     stated = fact_json(
-        "e1", "mails go out by mailbird", "sender", "MailBird", "Mails go out by MailBird.", "environment"
+        "P1", "mails go out by mailbird", "sender", "MailBird", "Mails go out by MailBird.", "environment"
     )
     assert len(read_facts(chunk, {"facts": [stated]}, FactExtractor(SESSION, "model:m:1")).candidates) == 1

@@ -1,4 +1,4 @@
-"""Facts refused for a wrong quote are asked for once more, with the events that they cite alone."""
+"""Facts refused for a wrong quote are asked for once more, with the lines that they cite alone."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tests.oracle import fact_json
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 WORDS = ["Hello there.", "Remenber, I live in Berne now.", "Fine.", "Tea is nice.", "My sister has a dog.", "Bye now."]
-CHUNK = TranscriptChunk(tuple(TranscriptLine(seq, "user", words, NOON, "user") for seq, words in enumerate(WORDS, 1)))
-RIGHT = fact_json("e4", "Tea is nice", "likes", "tea", "The user likes tea.", "preference")
-WRONG = fact_json("e2", "Remember, I live in Bern", "lives_in", "Bern", "The user lives in Bern.", "profile")
-UNKNOWN = fact_json("e77", "I live", "lives_in", "Kiel", "The user lives in Kiel.", "profile")
+CHUNK = TranscriptChunk(tuple(TranscriptLine(seq, "P", words, NOON) for seq, words in enumerate(WORDS, 1)))
+RIGHT = fact_json("P4", "Tea is nice", "likes", "tea", "The user likes tea.", "preference")
+WRONG = fact_json("P2", "Remember, I live in Bern", "lives_in", "Bern", "The user lives in Bern.", "profile")
+UNKNOWN = fact_json("P77", "I live", "lives_in", "Kiel", "The user lives in Kiel.", "profile")
 
 
 def plan(*facts: dict[str, Any]) -> QuoteRepair:
@@ -24,29 +24,27 @@ def plan(*facts: dict[str, Any]) -> QuoteRepair:
     return repair
 
 
-def test_only_the_events_around_the_wrong_quotes_are_shown_again() -> None:
+def test_only_the_lines_around_the_wrong_quotes_are_shown_again() -> None:
     repair = plan(RIGHT, WRONG, UNKNOWN)
     assert [line.text for line in repair.chunk.lines] == WORDS[:3]
-    assert [(fact["value"], fact["evidence"][0]["event"]) for fact in repair.facts] == [("Bern", "e2")]
+    assert [(fact["value"], fact["line"]) for fact in repair.facts] == [("Bern", "P2")]
     (_, answer), (_, request) = repair.turns()
     assert json.loads(answer) == {"facts": [WRONG]}
-    assert 'e2 does not hold "Remember, I live in Bern"' in request
+    assert 'P2 does not hold "Remember, I live in Bern"' in request
 
 
 def test_names_are_those_of_the_second_question_and_then_of_the_first() -> None:
-    late = fact_json("e5", "my brother has a dog", "has_sibling", "sister", "The user has a sister.", "relation")
+    late = fact_json("P5", "my brother has a dog", "has_sibling", "sister", "The user has a sister.", "relation")
     repair = plan(late)
-    assert repair.facts[0]["evidence"][0]["event"] == "e2"
-    mended = {**late, "evidence": [{"event": "e2", "quote": "My sister has a dog"}]}
-    assert repair.merge({"facts": [mended]})["facts"] == [
-        {**late, "evidence": [{"event": "e5", "quote": "My sister has a dog"}]}
-    ]
+    assert repair.facts[0]["line"] == "P2"
+    mended = {**late, "line": "P2", "quote": "My sister has a dog"}
+    assert repair.merge({"facts": [mended]})["facts"] == [{**late, "quote": "My sister has a dog"}]
 
 
 def test_what_is_not_mended_stays_refused_and_nothing_is_added() -> None:
     repair = plan(RIGHT, WRONG)
-    another = fact_json("e1", "Hello there", "greets", "politely", "The user greets.", "profile")
-    for answer in ([], [WRONG], [another], [{**WRONG, "evidence": [{"event": "e9", "quote": "x"}]}]):
+    another = fact_json("P1", "Hello there", "greets", "politely", "The user greets.", "profile")
+    for answer in ([], [WRONG], [another], [{**WRONG, "line": "P9", "quote": "x"}]):
         assert repair.merge({"facts": answer})["facts"] == [RIGHT, WRONG]
 
 

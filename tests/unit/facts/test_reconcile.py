@@ -191,11 +191,11 @@ def test_what_a_model_calls_an_approval_or_an_ending_is_a_fact_like_others(
     predicate: str, kept: str, count: int
 ) -> None:
     answer = {
-        "facts": [oracle.fact_json("e1", "Anna", predicate, "Anna", "Deploys need the approval of Anna.", "constraint")]
+        "facts": [oracle.fact_json("P1", "Anna", predicate, "Anna", "Deploys need the approval of Anna.", "constraint")]
     }
     candidates: list[Candidate] = []
     for day in range(count):
-        line = TranscriptLine(1, "user", "Ask Anna before a deploy.", NOW + timedelta(days=day), "user")
+        line = TranscriptLine(1, "P", "Ask Anna before a deploy.", NOW + timedelta(days=day))
         session = SessionContext(f"s{day}", f"s{day}", "coder", "/src/shop")
         candidates += read_facts(TranscriptChunk((line,)), answer, FactExtractor(session, "model:m:1")).candidates
     (fact,) = reconcile_candidates(candidates)

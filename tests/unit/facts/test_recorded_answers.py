@@ -9,14 +9,16 @@ import pytest
 
 from consolidator.memory.facts.candidates import SessionContext
 from consolidator.memory.facts.model_extraction import FactExtractor, read_facts
-from consolidator.memory.facts.transcript import TranscriptChunk, transcript_lines
+from consolidator.memory.facts.session_lines import transcript_lines
+from consolidator.memory.facts.transcript import TranscriptChunk
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from tests.oracle import fact_json
 from tests.unit.facts.test_gate import NOON
 
 SESSION = SessionContext("s1", "s1", "coder", project="/src/lantern-api")
-# An answer a line: the session, of a person (>), an agent (<) or a question and its answer (?); then the fact.
+# An answer a line: the session, of a person (>), an agent (<) or a question and its answer (?); then the fact, and whom
+# it is about where that is somebody else than the speaker.
 ROWS = [
     row.partition(" | ") for row in Path(__file__).with_name("recorded_answers.txt").read_text("utf-8").splitlines()
 ]
@@ -32,8 +34,9 @@ def read_row(row: str) -> tuple[list[Event], dict[str, Any]]:
     else:
         types = {">": EventType.USER_MESSAGE, "<": EventType.ASSISTANT_RESPONSE}
         events = [Event("s1", seq, types[part[0]], {"text": part[2:]}, NOON) for seq, part in enumerate(parts, 1)]
-    line, quote, subject, value, sentence, kind = stated
-    return events, fact_json(line, quote, "states", value, sentence, kind, subject=subject)
+    line, quote, subject, value, sentence, kind, *about = stated
+    more = {"about": about[0]} if about else {}
+    return events, fact_json(line, quote, "states", value, sentence, kind, subject=subject, **more)
 
 
 def refusals(row: str) -> list[str]:

@@ -12,7 +12,8 @@ from consolidator.memory.facts.reconcile import fact_id, reconcile_candidates, s
 from consolidator.memory.facts.relations import canonical_relation, spellings_of
 from consolidator.memory.facts.rule_extraction import propose_candidates
 from consolidator.memory.facts.rules import RULES
-from consolidator.memory.facts.transcript import TranscriptChunk, transcript_lines
+from consolidator.memory.facts.session_lines import transcript_lines
+from consolidator.memory.facts.transcript import TranscriptChunk
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from tests.oracle import fact_json
@@ -33,7 +34,7 @@ def read_by_both(text: str, predicate: str, value: str, kind: str) -> tuple[Cand
     event = Event("s1", 1, EventType.USER_MESSAGE, {"text": text}, NOON)
     (by_rule,) = propose_candidates([event], SESSION, str).candidates
     chunk = TranscriptChunk(tuple(transcript_lines([event], SESSION, str)))
-    answer = {"facts": [fact_json("e1", text, predicate, value, text, kind)]}
+    answer = {"facts": [fact_json("P1", text, predicate, value, text, kind)]}
     (by_model,) = read_facts(chunk, answer, FactExtractor(SESSION, "model:m:1", 1)).candidates
     return by_rule, by_model
 

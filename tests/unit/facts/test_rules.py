@@ -23,7 +23,8 @@ from consolidator.memory.facts.instructions import find_instruction, is_same_ord
 from consolidator.memory.facts.model_extraction import FactExtractor, read_facts
 from consolidator.memory.facts.reconcile import reconcile_candidates
 from consolidator.memory.facts.rule_extraction import MAX_CANDIDATES, MAX_REJECTED, propose_candidates
-from consolidator.memory.facts.transcript import TranscriptChunk, transcript_lines
+from consolidator.memory.facts.session_lines import transcript_lines
+from consolidator.memory.facts.transcript import TranscriptChunk
 from consolidator.models.audience import describe_peer
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
@@ -319,7 +320,7 @@ def test_a_model_takes_no_instruction_from_people_who_talk_to_each_other_either(
 ) -> None:
     event = make_event(EventType.USER_MESSAGE, text="Never give up on your dreams!", speaker="Gina")
     chunk = TranscriptChunk(tuple(transcript_lines([event], session, str)))
-    stated = fact_json("e1", "Never give up", "rule", "never give up", "Gina says: never give up.", "constraint")
+    stated = fact_json("P1", "Never give up", "rule", "never give up", "Gina says: never give up.", "constraint")
     proposals = read_facts(chunk, {"facts": [stated]}, FactExtractor(session, "model:m:1"))
     assert len(proposals.candidates) == kept
     assert [rejected.occurred_at for rejected in proposals.rejected] == [event.occurred_at] * (1 - kept)
@@ -542,8 +543,7 @@ def test_only_what_a_persons_door_brought_is_the_users_word(principal: str | Non
     data: dict[str, Any] = {"text": STANDING, "origin": "user"}
     said = replace(make_event(EventType.USER_MESSAGE, **data), principal=principal)
     assert bool(propose_candidates([said], WORK, redact).candidates) is counts
-    (line,) = transcript_lines([said], WORK, redact)
-    assert line.trust == ("user" if counts else "agent")
+    assert [line.kind for line in transcript_lines([said], WORK, redact)] == ["P"] * counts
     call = make_event(EventType.TOOL_CALL, call_id="c", tool="Bash", arguments={"command": "git push --force"})
     denied = make_event(EventType.APPROVAL_DENIED, 2, call_id="c", tool="Bash", reason=STANDING)
     log = [call, replace(denied, principal=principal)]

@@ -35,11 +35,11 @@ def test_a_sentence_in_the_first_person_is_a_fact_and_a_question_is_none() -> No
 
 def test_both_sides_get_the_same_facts_in_their_own_formats() -> None:
     ours, theirs = ModelUsage(), ModelUsage()
-    line = f'Events:\n[2026-01-05 Mon 12:00 UTC]\ne1 user: {json.dumps(TEXT)}\ne2 agent: "I agree with all of it."'
+    line = f'[2026-01-05 Mon 12:00 UTC]\nP1: {json.dumps(TEXT)}\nA1: "I agree with all of it."'
     facts = answer_of(ours, request_with(SYSTEM, line, schema="facts"))["facts"]
     assert [fact["value"] for fact in facts] == FACTS
     assert [fact["predicate"] for fact in facts] == ["moved_to", "sister_plays"]
-    assert all(fact["evidence"] == [{"event": "e1", "quote": fact["value"]}] for fact in facts)
+    assert all((fact["line"], fact["quote"]) == ("P1", fact["value"]) for fact in facts)
     transcript = f"user: {TEXT}\nassistant: I agree with all of it.\n"
     prompt = f"## Existing Memories\n[]\n\n## New Messages\n{transcript}\n## Current Date\n"
     assert [memory["text"] for memory in answer_of(theirs, request_with("system", prompt))["memory"]] == FACTS

@@ -165,7 +165,7 @@ def test_a_setting_of_an_earlier_version_is_answered_with_what_holds_now(
     path = write_config(monkeypatch, tmp_path, "max-attempts = 9\nmax_attempts = 9\n")
     monkeypatch.setenv("CONSOLIDATOR_CHUNK_TOKENS", "500")
     assert describe_unknown_settings() == [
-        "CONSOLIDATOR_CHUNK_TOKENS is no setting any more: it is always 6000",
+        "CONSOLIDATOR_CHUNK_TOKENS is no setting any more: it is always 2400",
         f"{path}:1: max-attempts is no setting any more: it is always 3",
         f"{path}:2: max_attempts is no setting any more: it is always 3",
     ]

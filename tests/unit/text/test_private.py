@@ -9,7 +9,7 @@ import pytest
 
 from consolidator.memory.facts.candidates import SessionContext
 from consolidator.memory.facts.rule_extraction import propose_candidates
-from consolidator.memory.facts.transcript import transcript_lines
+from consolidator.memory.facts.session_lines import transcript_lines
 from consolidator.memory.procedures.digest import Digest
 from consolidator.memory.recall.episodes import extract_episode
 from consolidator.memory.text.private import strip_private
@@ -68,15 +68,15 @@ def event(event_type: EventType, **data: Any) -> Event:
 def test_no_reader_of_memory_sees_private_words(principal: str | None) -> None:
     text = "<private>My name is Zebulon. My PIN is in the drawer.</private> I prefer tabs over spaces."
     said = Event("s1", 1, EventType.USER_MESSAGE, {"text": text}, datetime(2026, 3, 2, tzinfo=UTC), principal=principal)
-    (line,) = transcript_lines([said], SESSION, str)
+    lines = transcript_lines([said], SESSION, str)
     episode = extract_episode(said, str)
     proposals = propose_candidates([said], SESSION, str)
     digest = Digest(str, b"salt")
     digest.feed(said)
-    seen = repr([line, episode, proposals, digest.counts.texts])
+    seen = repr([lines, episode, proposals, digest.counts.texts])
     assert "Zebulon" not in seen
     assert "drawer" not in seen
-    assert "tabs" in repr([line, episode])
+    assert "tabs" in repr([lines, episode])
 
 
 def test_the_private_words_of_a_denial_stay_private() -> None:
