@@ -25,15 +25,9 @@ from consolidator.errors import UsageError
 from consolidator.models.injection import Moment
 from consolidator.models.memory_filter import LessonFilter, MemoryScope
 from consolidator.service.database import Database
+from consolidator.service.memory import lessons
 from consolidator.service.memory.brief import BriefPreview, Situation, preview_brief
-from consolidator.service.memory.lessons import (
-    LessonRow,
-    describe_worth,
-    find_lessons_about,
-    list_friction,
-    list_lessons,
-    pin_lesson,
-)
+from consolidator.service.memory.lessons import LessonRow, describe_worth, find_lessons_about, list_friction
 from consolidator.service.scope import find_project
 from consolidator.settings import Settings
 
@@ -95,9 +89,9 @@ def lessons_command(
 
     async def load(database: Database, _: Settings) -> list[LessonRow]:
         if identity := pin or unpin:
-            return [await pin_lesson(database, identity, pinned=pin is not None)]
+            return [await lessons.pin_lesson(database, identity, pinned=pin is not None)]
         filters = LessonFilter(**owner.values(), query=" ".join(words or []) or None, limit=limit)
-        return await list_lessons(database, filters)
+        return await lessons.list_lessons(database, filters)
 
     emit(run(load), _lessons("lessons"), as_json=as_json)
 

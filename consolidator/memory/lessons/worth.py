@@ -22,7 +22,8 @@ from consolidator.memory.lessons.trace import Trace, TracedCall, call_mark
 from consolidator.models.event import parse_timestamp
 from consolidator.models.injection import TellingRow
 
-MIN_HARM_CHANCES, HARM_LEVEL = 3, 0.95  # a lesson harms if its failures are more frequent told than untold
+MIN_HARM_CHANCES, HARM_LEVEL = 3, 0.95  # a lesson harms if most told sessions fail, and more than untold ones
+RARE_HARM_LEVEL = 0.999  # where fewer of them fail: it is looked at after every chance, and there are many lessons
 MIN_CHANCES, MIN_UNTOLD_FAILURES = 20, 8  # chances after which it has to pay: as many as bring so many failures
 PAYS_SHARE = 0.6  # of the failures at most come back if it pays
 MAX_GAP = 300.0  # seconds between two calls; what is longer is a pause
@@ -75,7 +76,8 @@ class Worth:
         told, untold = self.told, self.untold
         if told.sessions >= MIN_HARM_CHANCES:
             misleads = told.misled >= MIN_HARM_CHANCES and 2 * told.misled > told.sessions
-            if misleads or probability_less(untold, told) >= HARM_LEVEL:
+            level = HARM_LEVEL if 2 * told.wrong > told.sessions else RARE_HARM_LEVEL
+            if misleads or probability_less(untold, told) >= level:
                 return "it does harm"
         needed = max(MIN_CHANCES, math.ceil(MIN_UNTOLD_FAILURES / untold.share))
         if untold.wrong and told.sessions >= needed and told.share > PAYS_SHARE * untold.share:
@@ -297,7 +299,8 @@ def _is_advised(lesson: Lesson, segment: Segment) -> bool:
     """Whether a segment is the call that a lesson tells to make."""
     if lesson.match.get("kind") == "wrapper":
         return lesson.match["wrapper"] not in segment.wrappers
-    return lesson.instead is not None and segment.full_call.startswith(lesson.instead)
+    is_plain = TRANSPARENT_WRAPPERS.issuperset(segment.wrappers)
+    return is_plain and lesson.instead is not None and segment.full_call.startswith(lesson.instead)
 
 
 def _has_failed(history: History, lesson: Lesson, call: TracedCall, segment: Segment | None) -> bool:

@@ -14,6 +14,7 @@ from consolidator.models.memory_filter import LessonFilter, MemoryScope
 from consolidator.service.memory.brief import brief
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.lessons import list_lessons, pin_lesson
+from consolidator.service.nights.night_digest import preview_digest
 from consolidator.settings import Settings
 from consolidator.store.memory import injections
 from consolidator.store.memory.lessons import LessonRow, lesson_id
@@ -112,3 +113,18 @@ async def test_a_figure_is_the_same_in_one_night_or_many_and_survives_pruning(
             rows = await list_lessons(database, LessonFilter(project=SHOP))
             memories.append([(row.id, row.line, row.score, row.body["worth"]) for row in rows])
     assert memories[0] == memories[1] == memories[2]
+
+
+async def test_a_digest_says_what_came_of_telling(database: Database, clock: FrozenClock, settings: Settings) -> None:
+    for number in range(3):
+        await log_session(database, f"u{number}", WRONG, RIGHT)
+    await tell(database, "t", f"lesson:{LESSON}")
+    minutes_later(database)
+    await log_session(database, "t", RIGHT)
+    await run_next_night(database, clock, settings)
+    digest = await preview_digest(database, settings)
+    assert digest is not None
+    assert digest.body.endswith(
+        "told in 1 session, the failure came back in 0 of 1 (0% to 79%), untold it failed in 3 of 3, at 1.0 calls, "
+        "0.0 min and 17 tokens each\n"
+    )

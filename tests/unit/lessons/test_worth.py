@@ -144,6 +144,11 @@ def test_a_useless_lesson_is_retired_within_twenty_chances(share: float, in_time
     assert max(ended) <= 40
 
 
+def test_a_few_failures_of_what_never_failed_are_no_harm() -> None:
+    assert Worth(27, Chances(27, 2, 0, 2), Chances(68)).withheld is None
+    assert Worth(30, Chances(30, 12, 0, 12), Chances(68, 1, 0, 1)).withheld == "it does harm"
+
+
 def test_what_seldom_fails_is_not_judged_after_few_chances() -> None:
     assert Worth(40, Chances(40, 1, 0, 1), Chances(60, 3, 0, 3)).withheld is None
     assert Worth(40, Chances(40), Chances(60)).withheld is None  # nothing to prevent
