@@ -47,6 +47,7 @@ _PANELS: dict[str, dict[str, tuple[str | _Noun, str]]] = {
         "procedures": ("memory.procedures:procedures_command", "what agents do again and again; export it as skills"),
         "solutions": ("memory.solutions:solutions_command", "errors and what resolved them"),
         "commands": ("memory.lessons:commands_command", "how commands are run here, and which never work"),
+        "lessons": ("memory.lessons:lessons_command", "every lesson, with what came of telling it; pin one"),
         "friction": ("memory.lessons:friction_command", "what keeps failing, and what then works"),
         "brief": ("memory.lessons:brief_command", "what the next session is told"),
         "explain": ("memory.explain:explain_command", "the words, sessions and run that a memory rests on"),

@@ -39,6 +39,7 @@ def main(arguments: list[str]) -> None:
     if not candidates:
         return
     import json  # only here, since it takes time
+    import time
 
     body = json.loads(payload)
     programs = frozenset(_load_programs(warnings))
@@ -50,7 +51,7 @@ def main(arguments: list[str]) -> None:
         os.write(1, json.dumps(answer).encode() + b"\n")
         note = {name: body.get(name) for name in ("session_id", "tool_use_id", "cwd")}
         note |= {name: warning[name] for name in ("id", "tokens", "project")}
-        _append(directory, json.dumps({**note, "client": client}).encode() + b"\n")
+        _append(directory, json.dumps({**note, "client": client, "at": time.time()}).encode() + b"\n")
         return
 
 

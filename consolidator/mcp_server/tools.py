@@ -164,7 +164,9 @@ class MemoryTools:
         """
         filters = LessonFilter(agent, await self._find_project(project, everywhere), limit=limit)
         rows = await find_lessons_about(self.database, words, filters, viewer=self.viewer())
-        return fit_lines(texts.lesson_lines(to_visible_json([row for row in rows if row.harm is None])), token_budget)
+        return fit_lines(
+            texts.lesson_lines(to_visible_json([row for row in rows if row.withheld is None])), token_budget
+        )
 
     async def suggest_next(
         self,

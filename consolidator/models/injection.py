@@ -11,6 +11,16 @@ FixOutcome = Literal["worked", "failed", "not_tried"]
 
 
 @dataclass(frozen=True, slots=True)
+class TellingRow:
+    """That a session was told a lesson."""
+
+    session_id: str
+    lesson_id: str
+    at: datetime
+    call_id: str | None = None  # of the call that it was about
+
+
+@dataclass(frozen=True, slots=True)
 class InjectionRow:
     """A row of `injection`; it holds citations, and of a fix the call that was suggested."""
 

@@ -1,4 +1,4 @@
-"""consolidator commands, friction and brief: how things are run, what keeps failing, what agents are told of it."""
+"""consolidator commands, friction, lessons and brief: how things are run, what keeps failing, what agents are told."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ from consolidator.errors import UsageError
 from consolidator.models.injection import Moment
 from consolidator.models.memory_filter import LessonFilter, MemoryScope
 from consolidator.service.database import Database
+from consolidator.service.memory import lessons
 from consolidator.service.memory.brief import BriefPreview, Situation, preview_brief
-from consolidator.service.memory.lessons import LessonRow, find_lessons_about, list_friction
+from consolidator.service.memory.lessons import LessonRow, describe_worth, find_lessons_about, list_friction
 from consolidator.service.scope import find_project
 from consolidator.settings import Settings
 
@@ -35,18 +36,19 @@ MOMENTS: dict[str, Moment] = {"start": "session_start", "prompt": "prompt", "cal
 def _lessons(title: str, nothing: str | None = None) -> Table:
     return table(
         title,
-        "id, lesson, >sessions, >worked, >failed, agents, of",
+        "id, lesson, >sessions, >worked, >failed, worth, agents, of",
         nothing=nothing,
         entry=lambda row: (
             _line(row), pluralize(row.body["sessions"], "session"),
-            f"worked {row.body['successes']}, failed {row.body['failures']}", ", ".join(row.body["agents"]),
-            owner_name(row.project), short_id(row.id),
+            f"worked {row.body['successes']}, failed {row.body['failures']}", describe_worth(row) or "-",
+            ", ".join(row.body["agents"]), owner_name(row.project), short_id(row.id),
         ),
         id=lambda row: short_id(row.id),
         lesson=lambda row: _line(row),
         sessions=lambda row: row.body["sessions"],
         worked=lambda row: row.body["successes"],
         failed=lambda row: row.body["failures"],
+        worth=lambda row: describe_worth(row) or "-",
         agents=lambda row: ", ".join(row.body["agents"]),
         of=lambda row: owner_name(row.project),
     )  # fmt: skip
@@ -72,9 +74,32 @@ def friction_command(*, owner: OwnerOptions, limit: Limit = 20) -> None:
     emit(rows, _lessons("friction", "nothing failed in three sessions"))
 
 
+def lessons_command(
+    words: Annotated[list[str] | None, typer.Argument(metavar="[WORDS]", help="Words of a lesson.")] = None,
+    *,
+    owner: OwnerOptions,
+    pin: Annotated[str | None, typer.Option(metavar="ID", help="Tell this lesson whatever came of it.")] = None,
+    unpin: Annotated[str | None, typer.Option(metavar="ID", help="Let its figures decide again.")] = None,
+    limit: Limit = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List every lesson with what it is worth: how its situation went where it was told, and where not."""
+
+    async def load(database: Database, _: Settings) -> list[LessonRow]:
+        if identity := pin or unpin:
+            return [await lessons.pin_lesson(database, identity, pinned=pin is not None)]
+        filters = LessonFilter(**owner.values(), query=" ".join(words or []) or None, limit=limit)
+        return await lessons.list_lessons(database, filters)
+
+    emit(run(load), _lessons("lessons"), as_json=as_json)
+
+
 def _line(row: LessonRow) -> str:
     """Return a lesson, and what only a person is shown of it."""
-    return row.line if row.harm is None else f"{row.line} [hostile: told to no agent, since it {row.harm}]"
+    if row.harm is not None:
+        return f"{row.line} [hostile: told to no agent, since it {row.harm}]"
+    marks = [f"told no more: {row.withheld}"] if row.withheld else ["pinned"] if row.pinned else []
+    return " ".join([row.line, *(f"[{mark}]" for mark in marks)])
 
 
 def brief_command(

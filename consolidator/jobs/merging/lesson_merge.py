@@ -15,11 +15,13 @@ from consolidator.memory.lessons.harm import lesson_harm
 from consolidator.memory.lessons.history import MAX_CALLS_LEARNED
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.trace import Trace
+from consolidator.memory.lessons.worth import measure_lessons
 from consolidator.memory.text.invisible import strip_invisible, strip_invisible_in
 from consolidator.models.digest import ScopeRow
+from consolidator.models.injection import TellingRow
 from consolidator.models.provenance import Provenance
 from consolidator.store.calls import scopes
-from consolidator.store.memory import lessons
+from consolidator.store.memory import injections, lessons
 from consolidator.store.memory.lessons import LessonRow, TraceRow, lesson_id
 
 
@@ -34,8 +36,8 @@ async def merge_lessons(
     """Learn the lessons of some scopes again, in the caller's transaction that holds the agent's lock."""
     for person, project in await _lock(conn, changed):
         rows = await lessons.list_traces(conn, person, project, limit=learning.MAX_TRACES)
-        learned = await asyncio.to_thread(_learn, rows)
-        published = await asyncio.to_thread(_lesson_rows, learned, person, project, provenance)
+        tellings = await injections.list_tellings(conn, [row.session_id for row in rows])
+        published = await asyncio.to_thread(_learn, rows, tellings, person, project, provenance)
         for outcome in await lessons.save_each(conn, published):
             changes.add("lessons", outcome)
         keep = [row.id for row in published]
@@ -50,18 +52,23 @@ async def _lock(conn: Connection, changed: Iterable[ScopeRow]) -> list[tuple[str
     return places
 
 
-def _learn(rows: Sequence[TraceRow]) -> list[Lesson]:
+def _learn(
+    rows: Sequence[TraceRow],
+    tellings: Sequence[TellingRow],
+    person: str,
+    project: str,
+    provenance: Provenance,
+) -> list[LessonRow]:
     traces: list[Trace] = []
     room = MAX_CALLS_LEARNED
     for row in rows:  # the latest first; what no room is left for is not unpacked
         if room >= 0:
             traces.append(Trace.unpack(row.session_id, row.root_id, row.agent, row.trace))
             room -= len(traces[-1].calls)
-    return learning.learn_lessons(traces)
-
-
-def _lesson_rows(learned: Iterable[Lesson], person: str, project: str, provenance: Provenance) -> list[LessonRow]:
-    return [_lesson_row(lesson, person, project, provenance) for lesson in learned]
+    learned = learning.learn_lessons(traces)
+    ids = [lesson_id(person, project, lesson.kind, lesson.key) for lesson in learned]
+    measured = measure_lessons(learned, ids, traces, tellings)
+    return [_lesson_row(lesson, person, project, provenance) for lesson in measured]
 
 
 def _lesson_row(lesson: Lesson, person: str, project: str, provenance: Provenance) -> LessonRow:

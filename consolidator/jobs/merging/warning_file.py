@@ -41,7 +41,7 @@ async def write_warnings(database: Database, home: Path) -> None:
         return
     async with database.connection() as conn:
         rows = await lessons.list_warnings(conn, OWNER, MAX_WARNINGS) if database.share_between_agents else []
-    known = [(row.id, row.project, Lesson.from_json(row.body)) for row in rows]
+    known = [(row.id, row.project, Lesson.from_json(row.body)) for row in rows if row.withheld is None]
     text = render_warnings(known).encode("utf-8", "replace")
     path = directory / FILE
     with suppress(OSError):

@@ -32,6 +32,7 @@ class CompletedCall:
     reason: str | None  # rejected | aborted | cascade | timeout
     result: Any  # likewise
     occurred_at: str  # ISO 8601, of the call
+    call_id: str = ""
 
     @property
     def result_text(self) -> str:
@@ -94,6 +95,7 @@ class CallPairer:
                     reason=event.data.get("reason"),
                     result=read_tool_value(event.data.get("content")),
                     occurred_at=call["occurred_at"],
+                    call_id=call_id,
                 )
         return None
 

@@ -28,7 +28,7 @@ MIN_PATH_SESSIONS = 3  # that looked for a path: one or two guesses are nobody's
 _NO_FILE = re.compile(r"no such file|(?:file|path|directory) does not exist|\bENOENT\b", re.IGNORECASE)
 _OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 _KINDS = ("wrapper", "program", "skill", "flag", "place", "argument", "path")  # what explains more comes first
-_FIELDS = {
+MATCH_NAMES = {
     "wrapper": ("wrapper", "program"),
     "program": ("program",),
     "flag": ("operation", "option"),
@@ -163,7 +163,7 @@ def _build_lesson(history: History, key: Key, uses: _Uses, failures: list[_Failu
         failures=len(failures),
         successes=uses.successes,
         instead=instead,
-        match={"kind": kind, "headline": headline, **dict(zip(_FIELDS[kind], names, strict=True))},
+        match={"kind": kind, "headline": headline, **dict(zip(MATCH_NAMES[kind], names, strict=True))},
         warns=uses.successes == 0 and kind not in ("argument", "path"),
     )
 

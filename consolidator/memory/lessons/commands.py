@@ -144,9 +144,10 @@ def _purposes(commands: dict[str, _Command]) -> Iterator[Lesson]:
             successes=len(command.worked),
             instead=call,
             purpose=purpose,
-            match={"operation": best, "home": home}
-            if home is not None and len(command.worked) >= MIN_HOME_USES
-            else {},
+            match={
+                "operation": best,
+                **({"home": home} if home is not None and len(command.worked) >= MIN_HOME_USES else {}),
+            },
             directory=home,
             seconds=seconds,
         )

@@ -143,7 +143,7 @@ def _build_lesson(key: str, cases: list[_Case]) -> Lesson | None:
         failures=len(cases),
         successes=len(best),
         instead=instead,
-        match={"headline": key, "share": round(share, 3)},
+        match={"headline": key, "share": round(share, 3), "operation": operation},
         directory=directory,
     )
 

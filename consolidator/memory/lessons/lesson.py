@@ -44,6 +44,7 @@ class Lesson:
     last_at: str = ""  # of the latest call that it rests on, ISO 8601
     agents: tuple[str, ...] = ()  # whose sessions showed it, sorted
     evidence: tuple[tuple[str, int], ...] = ()  # session and seq of calls, the latest first
+    worth: Mapping[str, Any] = field(default_factory=dict)  # what came of it, told and untold: `Worth` as JSON
 
     def to_json(self) -> dict[str, Any]:
         """Return the lesson as JSON."""

@@ -27,6 +27,7 @@ TRACE_VERSION = "t2"
 MAX_CALLS = 3000  # of a session: the latest
 MAX_LINE = 240  # characters of a command line
 MAX_FOLDERS = 12
+CHARS_OF_TOKEN = 4
 MAX_CHECKS = 10
 MAX_SCANNED = 60_000  # characters of an output that are searched for folders and checks
 _REDACTED = 60_000  # characters of a failed output that are redacted before it is read
@@ -68,6 +69,8 @@ class TracedCall:
     value: str | None = None  # of `gh`: the repository; of an edit: "tab" or "space", how its lines are indented
     at: str = ""  # ISO 8601
     seconds: float | None = None
+    tokens: int = 0  # that it took of the context, about
+    mark: int = 0  # by which its call id is known
 
     def to_json(self) -> list[Any]:
         """Return the call as JSON: its values in order."""
@@ -137,6 +140,8 @@ class TraceFold:
         if not call.ok and call.reason in ("rejected", "aborted", "cascade"):
             ok = None
         traced = TracedCall(call.seq, "tool", ok, name=call.tool[:80], reason=call.reason, at=call.occurred_at)
+        traced.tokens = (len(json.dumps(call.arguments)) + len(call.result_text)) // CHARS_OF_TOKEN
+        traced.mark = call_mark(call.call_id)
         started = parse_timestamp(call.occurred_at)
         traced.seconds = round((ended - started).total_seconds(), 1) if started is not None else None
         if line is not None:
@@ -223,6 +228,11 @@ def _ends_of(text: str, limit: int) -> str:
         return text
     half = limit // 2
     return text[:half].rpartition("\n")[0] + "\n" + text[-half:].partition("\n")[2]
+
+
+def call_mark(call_id: str) -> int:
+    """Return by what a trace knows a call's id."""
+    return zlib.crc32(call_id.encode("utf-8", "surrogatepass"))
 
 
 def find_repository(line: str) -> str | None:

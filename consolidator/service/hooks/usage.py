@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import asdict
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -83,9 +83,9 @@ def _read_warning(line: str, now: datetime) -> InjectionRow | None:
             call_id=call_id if isinstance(call_id, str) else None,
             fix={},
             outcome=None,
-            created_at=now,
+            created_at=min(now, datetime.fromtimestamp(float(said["at"]), UTC)) if "at" in said else now,
         )
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError, OSError):
         return None
 
 

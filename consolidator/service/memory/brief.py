@@ -179,7 +179,7 @@ async def _load_lessons(database: Database, scope: MemoryScope) -> dict[str, Les
         rows = await lessons.list_lessons(
             conn, scope.peer or OWNER, scope.project or "", limit=MAX_LESSONS, agent_alone=alone
         )
-    return {row.id: read_lesson(row) for row in rows if row.harm is None}
+    return {row.id: read_lesson(row) for row in rows if row.withheld is None}
 
 
 def _choose_for_start(known: dict[str, Lesson]) -> Iterable[tuple[str, Lesson]]:

@@ -21,7 +21,7 @@ from consolidator.models.memory_filter import ALL_AGENTS
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
 from consolidator.service.memory.ids import MEMORY, resolve_id
-from consolidator.service.memory.lessons import is_reached, read_lesson
+from consolidator.service.memory.lessons import describe_worth, is_reached, read_lesson
 from consolidator.service.memory.withheld import find_withheld_facts
 from consolidator.service.scope import reaches_memory, sees_memory
 from consolidator.service.sessions.listing import read_titles
@@ -288,6 +288,9 @@ async def _explain_lesson(conn: Connection, row: LessonRow) -> dict[str, Any]:
             f"in {lesson.sessions} session{'s' if lesson.sessions != 1 else ''}: "
             f"worked {lesson.successes} times, failed {lesson.failures} times",
             *([f"instead: {lesson.instead}"] if lesson.instead else []),
+            *([figure] if (figure := describe_worth(row)) else []),
+            *([f"told no more, since {row.withheld}"] if row.withheld and not row.harm else []),
+            *(["pinned: told whatever came of it"] if row.pinned else []),
             *([f"retired on {row.retired_at:%Y-%m-%d}"] if row.retired_at else []),
         ],
         "evidence": [

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from consolidator.database import Database
+from consolidator.database import Connection, Database
 from consolidator.errors import NotFound
 from consolidator.memory.lessons.lesson import Lesson
+from consolidator.memory.lessons.worth import Worth
 from consolidator.memory.text.words import query_words
 from consolidator.models.memory_filter import LessonFilter
 from consolidator.service.memory.ids import resolve_id
@@ -24,6 +27,11 @@ _ALL = 100_000
 def read_lesson(row: LessonRow) -> Lesson:
     """Return what a row holds."""
     return Lesson.from_json(row.body)
+
+
+def describe_worth(row: LessonRow) -> str:
+    """Return in words what came of telling a lesson; "" where nothing is known."""
+    return Worth.from_json(row.body.get("worth", {})).describe()
 
 
 async def list_lessons(
@@ -70,6 +78,23 @@ async def forget_lesson(database: Database, lesson_id: str, *, viewer: Viewer = 
 
     `lesson_id` may be the beginning of an id.
     """
+    async with _open_lesson(database, lesson_id, viewer) as (conn, row):
+        await lessons.forget(conn, row.id, database.clock.now())
+    return row
+
+
+async def pin_lesson(database: Database, lesson_id: str, *, pinned: bool = True, viewer: Viewer = OWNER) -> LessonRow:
+    """Have a lesson told whatever its figures say, or no more so; return it. Raise NotFound where there is none."""
+    async with _open_lesson(database, lesson_id, viewer) as (conn, row):
+        await lessons.pin(conn, row.id, pinned)
+    return replace(row, pinned=pinned)
+
+
+@asynccontextmanager
+async def _open_lesson(
+    database: Database, lesson_id: str, viewer: Viewer
+) -> AsyncIterator[tuple[Connection, LessonRow]]:
+    """Yield a lesson that no merge changes meanwhile; `lesson_id` may be the beginning of an id."""
     viewer.check_may("write")
     async with database.transaction() as conn:
         lesson_id = await resolve_id(conn, lesson_id, ("lesson",))
@@ -77,8 +102,7 @@ async def forget_lesson(database: Database, lesson_id: str, *, viewer: Viewer = 
         if row is None or not is_reached(row, viewer):
             raise NotFound(f"there is no lesson {lesson_id!r}")
         await lessons.lock_scopes(conn, [(row.person, row.project)])
-        await lessons.forget(conn, row.id, database.clock.now())
-    return row
+        yield conn, row
 
 
 def is_reached(row: LessonRow, viewer: Viewer) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, tzinfo
 from zoneinfo import ZoneInfo
 
@@ -19,7 +19,9 @@ from consolidator.errors import DatabaseUnavailable, UsageError
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.models.audience import describe_peer
+from consolidator.models.memory_filter import LessonFilter
 from consolidator.service.memory.learned import LearnedSection, list_sections, load_learned
+from consolidator.service.memory.lessons import describe_worth, list_lessons
 from consolidator.service.memory.rules import RuleProposal, list_rules
 from consolidator.service.nights.receivers import send_each
 from consolidator.settings import Settings
@@ -173,4 +175,10 @@ async def _compose(
 ) -> NightDigest | None:
     rules = await list_rules(database, limit=MAX_LINES)
     zone = ZoneInfo(settings.timezone)
-    return compose_digest(news, rules, told_waiting=told_waiting, now=database.clock.now(), zone=zone)
+    digest = compose_digest(news, rules, told_waiting=told_waiting, now=database.clock.now(), zone=zone)
+    rows = await list_lessons(database, LessonFilter(limit=_MAX_READ))
+    told = [row for row in rows if row.body.get("worth", {}).get("sessions") and row.harm is None][:MAX_LINES]
+    if digest is None or not told:
+        return digest
+    lines = [f"- {_quote(row.line)} {describe_worth(row)}" for row in told]
+    return replace(digest, body="\n".join([digest.body, "**What came of telling lessons**", "", *lines, ""]))

@@ -13,7 +13,7 @@ from consolidator.database.jsonb import dumps, escape
 from consolidator.database.partitions import Connection
 from consolidator.models.audience import OWNER
 from consolidator.models.fact import FactRow
-from consolidator.models.injection import FixOutcome, InjectionRow
+from consolidator.models.injection import FixOutcome, InjectionRow, TellingRow
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.solution import SolutionRow
 from consolidator.store.queries import Rows, Statement, execute, fetch_all, fetch_value, load, row_values
@@ -78,5 +78,6 @@ def _values(agent: str, project: str) -> dict[str, Any]:
 
 
 judge = Statement[str, FixOutcome](_SQL["judge"], "id outcome")
+list_tellings = Rows[TellingRow, list[str]](TellingRow, _SQL["tellings"], "sessions")
 delete_before = Statement[datetime](_SQL["delete_before"])
 sum_by_moment = Rows[MomentSumsRow, datetime](MomentSumsRow, _SQL["sum_by_moment"])

@@ -20,7 +20,9 @@ order by seq limit 1
 update injection set outcome = %(outcome)s where id = %(id)s
 
 -- name: delete_before
-delete from injection where created_at < %(cutoff)s
+-- What a lesson is worth is counted from them as long as its sessions' traces are there.
+delete from injection i where i.created_at < %(cutoff)s
+  and not (array_to_string(i.cited, ' ') like '%%lesson:%%' and exists (select from digest d where d.session_id = i.session_id))
 
 -- name: sum_by_moment
 select moment, count(*) as times, count(distinct session_id) as sessions, sum(tokens)::bigint as tokens,
@@ -28,6 +30,12 @@ select moment, count(*) as times, count(distinct session_id) as sessions, sum(to
        count(*) filter (where outcome = 'failed') as failed,
        count(*) filter (where outcome = 'not_tried') as not_tried
 from injection where created_at >= %(since)s group by moment order by moment
+
+-- name: tellings
+-- Which lessons some sessions were told.
+select i.session_id, substr(cited.citation, length('lesson:') + 1) as lesson_id, i.created_at as at, i.call_id
+from injection i cross join unnest(i.cited) cited(citation)
+where i.session_id = any(%(sessions)s) and starts_with(cited.citation, 'lesson:')
 
 -- name: standing_facts
 -- What people decided for one project, and what holds for its agent or its owner wherever; by support, from the index.

@@ -52,6 +52,12 @@ class LessonRow:
     forgotten_at: datetime | None
     run_id: str | None
     cause: str
+    pinned: bool = False  # a person has it told whatever its figures say
+
+    @property
+    def withheld(self) -> str | None:
+        """Why it is told to no agent: it is hostile, or what came of it says so; None for one that is told."""
+        return self.harm or (None if self.pinned else self.body.get("worth", {}).get("withheld"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,3 +140,4 @@ delete_retired = Statement[str, str](_SQL["delete_retired"], "person project")
 load_lesson = FirstRow[LessonRow, str, str](LessonRow, _SQL["by_id"], "id person")
 list_projects = Column[str, str](str, _SQL["projects"])
 forget = Statement[str, datetime](_SQL["forget"], "id now")
+pin = Statement[str, bool](_SQL["pin"], "id pinned")

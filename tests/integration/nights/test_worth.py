@@ -1,0 +1,130 @@
+"""What came of telling a lesson is summed by the nights, decides what is told on, and is the same however they cut."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ulid import ULID
+
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.memory.lessons.worth import Worth
+from consolidator.models.injection import InjectionRow
+from consolidator.models.memory_filter import LessonFilter, MemoryScope
+from consolidator.service.memory.brief import brief
+from consolidator.service.memory.explain import explain
+from consolidator.service.memory.lessons import list_lessons, pin_lesson
+from consolidator.service.nights.night_digest import preview_digest
+from consolidator.settings import Settings
+from consolidator.store.memory import injections
+from consolidator.store.memory.lessons import LessonRow, lesson_id
+from tests.integration.conftest import OpenDatabase
+from tests.nights import run_next_night
+from tests.support import call_and_result, later, log_events, user_message
+
+SHOP = "/work/shop"
+WRONG = ("wrap pnpm run test", "error: unrecognized subcommand 'pnpm'", "error")
+LESSON = lesson_id("", SHOP, "always_fails", "wrapper wrap pnpm")
+RIGHT = ("pnpm run test", "12 passed", "ok")
+
+
+async def log_session(database: Database, name: str, *calls: tuple[str, str, str]) -> None:
+    events = [user_message("go")]
+    for number, (command, output, status) in enumerate(calls):
+        events += call_and_result(f"{name}-{number}", "Bash", {"command": command}, output, status)
+    await log_events(database, name, events, agent="claude-code", project=SHOP)
+
+
+async def tell(database: Database, name: str, *cited: str) -> None:
+    """Record that a session was told lessons at its start."""
+    row = InjectionRow(
+        str(ULID()), name, "claude-code", SHOP, "session_start", list(cited), 9, None, {}, None, database.clock.now()
+    )
+    async with database.transaction() as conn:
+        await injections.add(conn, row)
+
+
+def minutes_later(database: Database) -> None:
+    clock: Any = database.clock
+    clock.set(later(clock.now(), minutes=1))
+
+
+async def load_wrapper(database: Database) -> LessonRow:
+    rows = await list_lessons(database, LessonFilter(project=SHOP))
+    return next(row for row in rows if row.kind == "always_fails")
+
+
+async def start_lines(database: Database) -> str:
+    answer = await brief(database, "session_start", MemoryScope("claude-code", SHOP))
+    return "" if answer is None else answer.block.text
+
+
+async def test_a_lesson_that_does_not_help_is_told_no_more_unless_a_person_pins_it(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    for number in range(3):
+        await log_session(database, f"u{number}", WRONG, RIGHT)
+    await run_next_night(database, clock, settings)
+    row = await load_wrapper(database)
+    assert "untold it failed in 3 of 3" in "\n".join((await explain(database, row.id))["lines"])
+    for number in range(20):
+        await tell(database, f"t{number}", f"lesson:{row.id}")
+        minutes_later(database)
+        await log_session(database, f"t{number}", WRONG, RIGHT)
+    assert row.line[:20] in await start_lines(database)
+    await run_next_night(database, clock, settings)
+    row = await load_wrapper(database)
+    worth = Worth.from_json(row.body["worth"])
+    assert (worth.told.failed, worth.told.sessions, worth.untold.failed) == (20, 20, 3)
+    assert row.withheld == "it does not pay"
+    assert row.line[:20] not in await start_lines(database)
+    assert "told no more, since it does not pay" in (await explain(database, row.id))["lines"]
+    assert (await pin_lesson(database, row.id)).withheld is None
+    assert row.line[:20] in await start_lines(database)
+    await log_session(database, "more", WRONG, RIGHT)
+    await run_next_night(database, clock, settings)
+    assert (await load_wrapper(database)).pinned
+
+
+async def test_a_figure_is_the_same_in_one_night_or_many_and_survives_pruning(
+    fresh: OpenDatabase, settings: Settings
+) -> None:
+    """I8."""
+    memories = []
+    for nights in ({7}, {2, 4, 7}, set(range(8))):
+        async with fresh() as database:
+            clock: Any = database.clock
+            for number in range(8):
+                minutes_later(database)
+                name = f"s{number}"
+                if number in (5, 6):
+                    await tell(database, name, f"lesson:{LESSON}", "fact:f_1")
+                    minutes_later(database)
+                await log_session(database, name, RIGHT if number in (5, 6) else WRONG, RIGHT)
+                if number in nights:
+                    await run_next_night(database, clock, settings)
+            row = await load_wrapper(database)
+            async with database.transaction() as conn:
+                await injections.delete_before(conn, later(clock.now(), days=1))
+                assert len(await injections.list_tellings(conn, ["s5", "s6"])) == 2
+            assert row.id == LESSON
+            worth = Worth.from_json(row.body["worth"])
+            assert (worth.sessions, worth.told.sessions, worth.told.failed) == (2, 2, 0)
+            rows = await list_lessons(database, LessonFilter(project=SHOP))
+            memories.append([(row.id, row.line, row.score, row.body["worth"]) for row in rows])
+    assert memories[0] == memories[1] == memories[2]
+
+
+async def test_a_digest_says_what_came_of_telling(database: Database, clock: FrozenClock, settings: Settings) -> None:
+    for number in range(3):
+        await log_session(database, f"u{number}", WRONG, RIGHT)
+    await tell(database, "t", f"lesson:{LESSON}")
+    minutes_later(database)
+    await log_session(database, "t", RIGHT)
+    await run_next_night(database, clock, settings)
+    digest = await preview_digest(database, settings)
+    assert digest is not None
+    assert digest.body.endswith(
+        "told in 1 session, the failure came back in 0 of 1 (0% to 79%), untold it failed in 3 of 3, at 1.0 calls, "
+        "0.0 min and 17 tokens each\n"
+    )
