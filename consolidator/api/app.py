@@ -46,6 +46,7 @@ from consolidator.runtime.turn.harness import Harness
 from consolidator.service.credentials import BearerTokens, open_tokens
 from consolidator.service.database import Database
 from consolidator.service.nights.requested import RequestedRuns
+from consolidator.service.sessions.reruns import RequestedReruns
 from consolidator.settings import Settings
 
 log = logging.getLogger("consolidator.api")
@@ -111,6 +112,7 @@ def build_app(
         tokens or open_tokens(database, settings.home),
         stopping,
         runs or RequestedRuns(database, settings, stopping),
+        RequestedReruns(database, settings),
         hub,
     )
     app.openapi = _describe_once(app)  # type: ignore[method-assign]

@@ -25,6 +25,7 @@ from consolidator.service.database import Database
 from consolidator.service.encoding import encode_json
 from consolidator.service.nights.requested import RequestedRuns
 from consolidator.service.requests import Answer, KeyedRequest, Work, answer_again, answer_once
+from consolidator.service.sessions.reruns import RequestedReruns
 from consolidator.service.viewer import Scope, Viewer
 from consolidator.settings import Settings
 
@@ -70,6 +71,7 @@ class ApiServices:
     tokens: BearerTokens
     stopping: asyncio.Event
     runs: RequestedRuns  # of the nights' jobs, on their connections
+    reruns: RequestedReruns
     open_hub: FollowHub | None = None  # follows sessions for all streams
     previews: guard.Places = field(default_factory=lambda: guard.Places(guard.PREVIEWS_EACH, guard.PREVIEWS))
 

@@ -23,6 +23,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "NewBackfill": {"since": "2026-03-01T00:00:00Z", "only": "procedures"},
     "NewBranch": {"kind": "sim", "message": "What if we used pnpm?"},
     "NewCheckpoint": {"label": "before the migration", "ttl_seconds": 604800},
+    "NewRerun": {"from_message": 4, "overrides": {"model": "gpt-4o-mini"}},
     "NewEvents": {
         "session_key": "main:cli:mara",
         "events": [{"type": "UserMessage", "data": {"text": "From now on, use tabs."}}],

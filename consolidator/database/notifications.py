@@ -11,7 +11,6 @@ import random
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from types import TracebackType
 
 import psycopg
 from psycopg import sql
@@ -58,9 +57,7 @@ class NotificationListener:
         self._task = asyncio.create_task(self._run())
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

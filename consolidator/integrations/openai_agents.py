@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any, Literal
 
 from ulid import ULID
@@ -107,9 +106,7 @@ class ConsolidatorSession:
     async def __aenter__(self) -> ConsolidatorSession:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def _check_open(self) -> None:

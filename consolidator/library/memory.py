@@ -8,7 +8,6 @@ from copy import copy
 from dataclasses import replace
 from datetime import datetime
 from functools import wraps
-from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from consolidator.errors import UsageError
@@ -259,17 +258,13 @@ class Memory:
     async def __aenter__(self) -> Memory:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def __enter__(self) -> BlockingMemory:
         return self.blocking
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close_and_wait()
 
     def _fill(self, asked: AnyScope) -> AnyScope:
@@ -331,7 +326,5 @@ class BlockingMemory:
     def __enter__(self) -> BlockingMemory:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Literal, assert_never
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
@@ -179,44 +179,16 @@ class Approval(Payload):
     answer: str | None = None  # that the person chose
 
 
-def payload_model(event_type: EventType) -> type[Payload]:
-    """Return the payload model of an event type."""
-    match event_type:
-        case EventType.SESSION_START:
-            return SessionStart
-        case EventType.SESSION_END:
-            return SessionEnd
-        case EventType.USER_MESSAGE:
-            return UserMessage
-        case EventType.ASSISTANT_RESPONSE:
-            return AssistantResponse
-        case EventType.TOOL_CALL:
-            return ToolCall
-        case EventType.TOOL_RESULT:
-            return ToolResult
-        case EventType.THINKING_START:
-            return ThinkingStart
-        case EventType.POLICY_DECISION:
-            return PolicyDecision
-        case EventType.TASK_START:
-            return TaskStart
-        case EventType.TASK_END:
-            return TaskEnd
-        case EventType.ERROR:
-            return ErrorPayload
-        case EventType.SUBAGENT_SPAWN:
-            return SubAgentSpawn
-        case EventType.SUBAGENT_COMPLETE:
-            return SubAgentComplete
-        case EventType.APPROVAL_REQUESTED | EventType.APPROVAL_GRANTED | EventType.APPROVAL_DENIED:
-            return Approval
-        case _:
-            assert_never(event_type)
-
-
-_ADAPTERS: dict[EventType, TypeAdapter[Payload]] = {
-    event_type: TypeAdapter(payload_model(event_type)) for event_type in EventType
-}
+# Of each type of event.
+PAYLOADS: Mapping[EventType, type[Payload]] = {
+    EventType.SESSION_START: SessionStart, EventType.SESSION_END: SessionEnd, EventType.USER_MESSAGE: UserMessage,
+    EventType.ASSISTANT_RESPONSE: AssistantResponse, EventType.TOOL_CALL: ToolCall, EventType.TOOL_RESULT: ToolResult,
+    EventType.THINKING_START: ThinkingStart, EventType.POLICY_DECISION: PolicyDecision,
+    EventType.TASK_START: TaskStart, EventType.TASK_END: TaskEnd, EventType.ERROR: ErrorPayload,
+    EventType.SUBAGENT_SPAWN: SubAgentSpawn, EventType.SUBAGENT_COMPLETE: SubAgentComplete,
+    EventType.APPROVAL_REQUESTED: Approval, EventType.APPROVAL_GRANTED: Approval, EventType.APPROVAL_DENIED: Approval,
+}  # fmt: skip
+_ADAPTERS: dict[EventType, TypeAdapter[Payload]] = {kind: TypeAdapter(PAYLOADS[kind]) for kind in EventType}
 
 
 def check_payload(event_type: EventType, data: Mapping[str, Any]) -> dict[str, Any]:

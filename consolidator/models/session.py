@@ -95,24 +95,6 @@ class SessionRow:
         return self.simulated and not self.config.get("live_tools")
 
     @property
-    def policy(self) -> dict[str, Any] | None:
-        """What its trigger's policy extraction decided, if its caller said."""
-        policy: dict[str, Any] | None = self.config.get("policy")
-        return policy
-
-    @property
-    def tool_names(self) -> list[str] | None:
-        """The names of the tools that it was created with; None where that was not known."""
-        names: list[str] | None = self.config.get("tools", self.config.get("tool_names"))
-        return names
-
-    @property
-    def parent_conversation_id(self) -> str | None:
-        """The conversation that its own was forked from."""
-        conversation: str | None = self.config.get("parent_conversation_id")
-        return conversation
-
-    @property
     def is_whole(self) -> bool:
         """Whether none of its own events is pruned."""
         return self.pruned_to <= self.base_seq

@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from decimal import Decimal
-from types import TracebackType
 from typing import Any, Unpack
 
 from consolidator.database import Database, open_database
@@ -87,9 +86,7 @@ class Consolidator:
             self._stack = stack.pop_all()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._harness = self._hub = None
         await self._stack.aclose()
 

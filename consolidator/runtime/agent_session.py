@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any
 
 from ulid import ULID
 
@@ -262,23 +262,13 @@ class Session:
         return await change_scratchpad(self._agent.database, self.id, edit, expected_seq=expected_seq)
 
 
+_ROLES = {EventType.USER_MESSAGE: "user", EventType.ASSISTANT_RESPONSE: "assistant"}
+
+
 def _to_message(event: Event) -> Message | None:
     """Return an event as a person saw it; None if it is no message, or has no text."""
-    match event.type:
-        case EventType.USER_MESSAGE:
-            role = "user"
-        case EventType.ASSISTANT_RESPONSE:
-            role = "assistant"
-        case (
-            EventType.SESSION_START | EventType.SESSION_END | EventType.TOOL_CALL | EventType.TOOL_RESULT
-            | EventType.THINKING_START | EventType.POLICY_DECISION | EventType.TASK_START | EventType.TASK_END
-            | EventType.ERROR | EventType.SUBAGENT_SPAWN | EventType.SUBAGENT_COMPLETE
-            | EventType.APPROVAL_REQUESTED | EventType.APPROVAL_GRANTED | EventType.APPROVAL_DENIED
-        ):  # fmt: skip
-            return None
-        case _:
-            assert_never(event.type)
+    role = _ROLES.get(event.type)
     text = str(event.data.get("text") or "")
-    if not text or event.data.get("origin", "user") != "user":
+    if role is None or not text or event.data.get("origin", "user") != "user":
         return None
     return Message(event.seq, role, text, event.data.get("mode"))

@@ -15,7 +15,6 @@ import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from types import TracebackType
 from typing import Any
 
 import uvicorn
@@ -149,9 +148,7 @@ class ModelServer:
             await asyncio.sleep(0.005)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._server.should_exit = True
         self._server.force_exit = True
         await self._serving

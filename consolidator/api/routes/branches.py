@@ -12,12 +12,13 @@ from starlette.responses import Response
 from consolidator.api import guard, problems
 from consolidator.api.call import Reading, Writing, operation, reply, to_answer
 from consolidator.api.problems import Problem
-from consolidator.api.schemas.branch import Branch, BranchList, Comparison, NewBranch
+from consolidator.api.schemas.branch import Branch, BranchList, Comparison, NewBranch, NewRerun, Rerun
 from consolidator.api.schemas.session import SessionId
 from consolidator.models.session import SessionRow
 from consolidator.service.database import Database
 from consolidator.service.requests import Answer
 from consolidator.service.sessions import branches
+from consolidator.service.sessions.access import load_session
 
 router = APIRouter(tags=["branches"])
 BranchId = Annotated[
@@ -84,6 +85,43 @@ async def _preview(call: Writing, session_id: str, body: NewBranch) -> Response:
         return to_answer(Branch.of(row, compared), row.id, status=201, location=f"/v1/sessions/{row.id}")
 
     return await call.answer_again(work)
+
+
+@router.post("/sessions/{session_id}/rerun", **operation("write", Rerun, 202, also={"read": "its diff is answered"}))
+async def rerun_session(call: Writing, session_id: SessionId, body: NewRerun | None = None) -> Response:
+    """Say a session's messages again in a branch. Calls are answered from the record; all others are dry runs."""
+    call.viewer.check_may("read")
+    wanted = body or NewRerun()
+
+    async def work(database: Database) -> Answer:
+        if call.services.harness is None:
+            raise Problem(problems.UNAVAILABLE, "this process asks no model, so nothing can be run again")
+        session = await load_session(database, session_id, "write", viewer=call.viewer)
+        rerun = await call.services.reruns.start(
+            session.id, from_seq=wanted.from_message, overrides=wanted.overrides.to_overrides(), viewer=call.viewer
+        )
+        shown = Rerun(rerun_id=rerun.session_id, status=rerun.status, messages=rerun.messages, answered=0)
+        location = f"/v1/sessions/{session.id}/reruns/{rerun.session_id}"
+        return to_answer(shown, rerun.session_id, status=202, location=location)
+
+    return await call.answer_again(work)
+
+
+@router.get("/sessions/{session_id}/reruns/{branch_id}", **operation("read", Rerun))
+async def get_rerun(call: Reading, session_id: SessionId, branch_id: BranchId) -> Response:
+    """Show how far a rerun is, and how it compares once it has ended."""
+    compared = await branches.compare_branch(call.database, branch_id, main=session_id, viewer=call.viewer)
+    rerun = call.services.reruns.find(compared.branch.id)
+    status = "unknown" if rerun is None else rerun.status
+    shown = {
+        "rerun_id": compared.branch.id,
+        "status": status,
+        "messages": None if rerun is None else rerun.messages,
+        "answered": compared.branch.turns,
+        "finish_reason": rerun.task.result().finish_reason if rerun is not None and status == "done" else None,
+        "diff": None if status == "running" else compared.as_json()["diff"],
+    }
+    return reply(Rerun.model_validate(shown))
 
 
 @router.get("/sessions/{session_id}/branches", **operation("read", BranchList))

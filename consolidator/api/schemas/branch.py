@@ -93,6 +93,24 @@ class Comparison(BaseModel):
         return cls.model_validate(compared.as_json())
 
 
+class NewRerun(Input):
+    """From where a session is run again, and what is different."""
+
+    from_message: Position | None = Field(default=None, description="seq; by default its own first")
+    overrides: ChildOverrides = Field(default_factory=ChildOverrides)
+
+
+class Rerun(BaseModel):
+    """A rerun of a session: how far it is, and at its end what is different."""
+
+    rerun_id: str = Field(description="the branch in which it runs")
+    status: str = Field(description="running, done, failed; or unknown, after a restart of the service")
+    messages: int | None = Field(description="that are said again")
+    answered: int = Field(description="turns that have ended")
+    finish_reason: str | None = Field(default=None, description="of the last turn")
+    diff: Diff | None = Field(default=None, description="once it is not running any more")
+
+
 class Branch(RowAnswer):
     """A branch of a session: it is never evidence of anything."""
 

@@ -158,6 +158,8 @@ class Session(RowAnswer):
         own = {"title": None, "context": None, "driven_here": not row.is_driven_elsewhere} | own
         own |= {"session_id": row.id, "agent_id": row.agent, "model": row.model or row.answered_by}
         own |= {name: row.labels.get(name) for name in LABELS}
+        own |= {name: row.config.get(name) for name in ("policy", "parent_conversation_id")}
+        own["tool_names"] = row.config.get("tools", row.config.get("tool_names"))
         own |= {"total_cost_usd": float(row.cost), "compaction_count": row.compactions}
         return super().of(row, max_cost_usd=max_cost, cost_usd=str(row.cost), **own)
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.formats.common.content import extract_text
-from consolidator.models.payload import EventType, payload_model
+from consolidator.models.payload import PAYLOADS, EventType
 
 _TEXT_FIELDS = {
     event_type: [
-        name for name, field in payload_model(event_type).model_fields.items() if field.annotation in (str, str | None)
+        name for name, field in PAYLOADS[event_type].model_fields.items() if field.annotation in (str, str | None)
     ]
     for event_type in EventType
 }

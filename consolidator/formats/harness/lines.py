@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC
-from typing import Any, assert_never
+from typing import Any
 
 from consolidator.formats.common.fields import occurred_at_field
 from consolidator.models.event import Event
@@ -161,32 +161,12 @@ def _deltas(data: Mapping[str, Any]) -> list[str]:
 
 def _line_type(event_type: EventType, data: Mapping[str, Any]) -> str | None:
     """Return the type of line for an event; None if the vocabulary cannot express it."""
-    match event_type:
-        case EventType.USER_MESSAGE:
-            return "MESSAGE_RECEIVED"
-        case EventType.THINKING_START:
-            return "LLM_CALLED"
-        case EventType.ASSISTANT_RESPONSE:
-            return "GEN_COMPLETE"
-        case EventType.TOOL_CALL:
-            return "TOOL_INVOKED"
-        case EventType.TOOL_RESULT:
-            return "TOOL_FAILED_UNCERTAIN" if data.get("status") == "uncertain" else "TOOL_RESULT"
-        case EventType.POLICY_DECISION:
-            decision = str(data.get("decision"))
-            if decision == SENT:
-                return "GEN_SENT"
-            return "GEN_RESUMED" if decision.startswith("generation_") else None
-        case EventType.SESSION_END:
-            return "SESSION_TERMINATED"
-        case (
-            EventType.SESSION_START | EventType.TASK_START | EventType.TASK_END | EventType.ERROR
-            | EventType.SUBAGENT_SPAWN | EventType.SUBAGENT_COMPLETE | EventType.APPROVAL_REQUESTED
-            | EventType.APPROVAL_GRANTED | EventType.APPROVAL_DENIED
-        ):  # fmt: skip
-            return None
-        case _:
-            assert_never(event_type)
+    if event_type is EventType.POLICY_DECISION:
+        decision = str(data.get("decision"))
+        return "GEN_SENT" if decision == SENT else "GEN_RESUMED" if decision.startswith("generation_") else None
+    if event_type is EventType.TOOL_RESULT and data.get("status") == "uncertain":
+        return "TOOL_FAILED_UNCERTAIN"
+    return next((kind for kind, of in EVENT_TYPES.items() if of is event_type), None)
 
 
 def _build_payload(event_type: EventType, data: Mapping[str, Any]) -> dict[str, Any]:

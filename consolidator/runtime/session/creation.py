@@ -194,7 +194,8 @@ async def _check_beginning(conn: Connection, session: SessionRow, request: Sessi
     wanted: dict[str, object] = {"project": request.project, "conversation_id": request.conversation_id}
     if session.head > 0 and session.kind == "root":  # others have no trigger of their own
         wanted |= {name: getattr(request, name) for name in ("trigger_type", "trigger_id", "policy")}
-    differing = [name for name, value in wanted.items() if value is not None and value != getattr(session, name)]
+    stands = {name: getattr(session, name, session.config.get(name)) for name in wanted}
+    differing = [name for name, value in wanted.items() if value is not None and value != stands[name]]
     if session.head > 0 and request.seeds:
         thread = [
             _stored_seed(row)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from consolidator.database import Connection, Database
-from consolidator.errors import UsageError
+from consolidator.errors import RequestUnderWay, UsageError
 from consolidator.llm.client import create_client
 from consolidator.models.session import SessionRow
 from consolidator.runtime.lineage.children import ChildRequest, create_child
@@ -45,6 +46,8 @@ from consolidator.store.sessions import sessions
 from consolidator.store.sessions.lineage import count_events, load_lineage
 
 MAX_EVENTS = 400  # of each session that are read for one part
+_MAX_REQUESTED, _MAX_REMEMBERED = 2, 100  # reruns of a service at once, and those that it can still tell of
+_ON_BEGIN: ContextVar[Callable[[SessionRow, int], None]] = ContextVar("on_begin", default=lambda child, messages: None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +136,7 @@ async def rerun_session(
     rerun_overrides = replace(overrides or Overrides(), tools=list(toolbox.names))
     request = ChildRequest(kind="branch", branch_kind="sim", at=first.seq, overrides=rerun_overrides, is_rerun=True)
     child = await create_child(database, settings, recorded.id, request)
+    _ON_BEGIN.get()(child, len(messages))
     everything: list[Repeated] = [*run.changes, *run.steers]
     replay = ChangeReplay(database, child.id, (change for change in everything if change.seq > first.seq))
     recording.advance = replay.advance
@@ -146,6 +150,60 @@ async def rerun_session(
     right = await read_turns(database, child.id, after=first.seq - 1)
     comparison = compare_runs(left, right)
     return Rerun(child.id, recorded.id, first.seq, result.finish_reason, recording.used, recording.missed, comparison)
+
+
+@dataclass(slots=True)
+class RequestedRerun:
+    """A rerun that goes on after the request that began it."""
+
+    session_id: str
+    messages: int  # that are said again, in all
+    task: asyncio.Task[Rerun]
+
+    @property
+    def status(self) -> Literal["running", "done", "failed"]:
+        """How it is."""
+        if not self.task.done():
+            return "running"
+        return "failed" if self.task.cancelled() or self.task.exception() else "done"
+
+
+@dataclass(slots=True)
+class RequestedReruns:
+    """The reruns that a service was asked for: a few at once, without any tool of this machine."""
+
+    database: Database
+    settings: Settings
+    _reruns: dict[str, RequestedRerun] = field(default_factory=dict)  # by the session that is run, the latest last
+
+    async def start(
+        self, source: str, *, from_seq: int | None, overrides: Overrides, viewer: Viewer = OWNER
+    ) -> RequestedRerun:
+        """Begin a rerun. Raises what `rerun_session` does before it begins, and RequestUnderWay beside too many."""
+        if sum(rerun.status == "running" for rerun in self._reruns.values()) >= _MAX_REQUESTED:
+            raise RequestUnderWay(f"{_MAX_REQUESTED} reruns are under way here: ask again when one has ended")
+        begun: asyncio.Future[tuple[SessionRow, int]] = asyncio.get_running_loop().create_future()
+
+        async def work() -> Rerun:
+            _ON_BEGIN.set(lambda *started: begun.set_result(started))  # in this task's own context
+            return await rerun_session(
+                self.database, self.settings, source, from_seq=from_seq, overrides=overrides, viewer=viewer
+            )
+
+        task = asyncio.create_task(work())
+        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # read by clients
+        await asyncio.wait((task, begun), return_when=asyncio.FIRST_COMPLETED)
+        if not begun.done():
+            await task  # raises why
+        child, messages = begun.result()
+        self._reruns[child.id] = rerun = RequestedRerun(child.id, messages, task)
+        for name in list(self._reruns)[:-_MAX_REMEMBERED]:
+            del self._reruns[name]
+        return rerun
+
+    def find(self, session_id: str) -> RequestedRerun | None:
+        """Return a rerun of this process that is remembered."""
+        return self._reruns.get(session_id)
 
 
 async def _repeat(

@@ -14,7 +14,7 @@ from typing import Any
 from consolidator.database.jsonb import dumps, loads
 from consolidator.database.partitions import Connection
 from consolidator.models.event import EventRow
-from consolidator.models.payload import EventType, payload_model
+from consolidator.models.payload import PAYLOADS, EventType
 from consolidator.store.queries import execute, execute_each, fetch_all, load
 
 INLINE_BYTES = 16 * 1024  # a payload beyond this goes to the blob store
@@ -101,7 +101,7 @@ def restore(row: EventRow, bodies: Mapping[bytes, bytes]) -> tuple[dict[str, Any
         body, plain = bodies.get(sha256_of(ref)), ref["media_type"].startswith("text/plain")
         if body is None:
             lost.append(f"session {row.session_id}, event {row.seq}: the blob of its {key!r} is lost ({ref['ref']})")
-            fields = payload_model(EventType(row.event_type)).model_fields
+            fields = PAYLOADS[EventType(row.event_type)].model_fields
             if ref.get("many"):
                 needed = [name for name, value in fields.items() if value.is_required() and name not in refs]
                 data = {**dict.fromkeys(needed, f"[{lost[-1]}]"), **data}

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from consolidator.testing import ModelServer, ScriptedReply
@@ -59,9 +60,27 @@ def driving_api(
         yield server, home
 
 
+def check_rerun(owner: httpx2.Client, path: str, second: int) -> None:
+    """Run a session again over HTTP: a job that tells how far it is, and at its end what is different."""
+    for body, messages in (({}, 2), ({"from_message": second}, 1)):
+        started = owner.post(f"{path}/rerun", json={**body, "overrides": {"model": "gpt-4o"}})
+        assert (started.status_code, started.json()["messages"]) == (202, messages), started.text
+        wait_for(owner, started.headers["location"].removeprefix("/v1"), lambda rerun: rerun["status"] != "running")
+        rerun = owner.get(started.headers["location"].removeprefix("/v1")).json()
+        assert (rerun["status"], rerun["answered"], rerun["finish_reason"]) == ("done", messages, "stop")
+        answers = [turn["right"]["answers"][0].partition(":")[0] for turn in rerun["diff"]["differences"]]
+        assert answers == ["gpt-4o"] * messages
+    refused = owner.post(f"{path}/rerun", json={"from_message": second + 1})
+    assert (refused.status_code, "no person's message" in refused.json()["detail"]) == (422, True)
+    branches = owner.get(f"{path}/branches").json()["branches"]
+    shown = owner.get(f"{path}/reruns/{branches[-1]['id']}").json()
+    assert (shown["status"], shown["messages"]) == ("unknown", None)
+
+
 def test_a_bundle_by_http_is_run_again_and_a_difference_is_named(
     driving_api: tuple[ApiServer, Path], model: ModelServer, environment: dict[str, str], tmp_path: Path
 ) -> None:
+    """P18, P19, P20, P21, P22, P23."""
     api, home = driving_api
     bundle = tmp_path / "session.jsonl"
     session_id = api.open_session("main:web:oven", system="Be brief.")
@@ -112,4 +131,5 @@ def test_a_bundle_by_http_is_run_again_and_a_difference_is_named(
         (turn,) = owner.get(f"{path}/branches/{branch['id']}/compare").json()["diff"]["differences"]
         assert (turn["message"], turn["status"]) == ("And the door?", "changed")
         assert turn["right"]["answers"][0].startswith("gpt-4o: Dry run: look was not run")
+        check_rerun(owner, path, second)
     assert (home / "looked").read_text() == "the oven;the door;"  # no tool ran again

@@ -51,7 +51,7 @@ async def test_a_fork_goes_on_from_its_parents_log_and_leaves_it_as_it_is(databa
     assert history == [(2, "first"), (4, "One."), (6, "another way"), (8, "Otherwise.")]
     assert (row.kind, row.parent_id, row.parent_seq, row.base_seq, row.head) == ("fork", session.id, 4, 4, 8)
     assert (row.root_id, row.key, row.current) == (session.id, KEY, False)
-    assert (row.conversation_id, row.parent_conversation_id) == (fork.id, session.id)
+    assert (row.conversation_id, row.config["parent_conversation_id"]) == (fork.id, session.id)
     assert (row.settled_to, row.pending, row.turns) == (8, False, 1)
     assert start.data["kind"] == "fork"
     assert (start.data["parent"], start.data["point"], start.data["overrides"]) == (session.id, 4, {})
