@@ -118,9 +118,9 @@ async def _embed_texts(calls: ModelCalls, model: str, texts: list[str]) -> list[
         return await _embed_texts(calls, model, texts[:middle]) + await _embed_texts(calls, model, texts[middle:])
 
 
-async def embed_query(settings: Settings | None, query: str) -> list[float] | None:
+async def embed_query(settings: Settings, query: str) -> list[float] | None:
     """Return a query's vector; None where no model is configured or it does not answer in time."""
-    if settings is None or settings.embed_model is None:
+    if settings.embed_model is None:
         return None
     client = create_client(settings)
     try:

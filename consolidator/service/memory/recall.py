@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from consolidator.database import Connection, Database
-from consolidator.jobs.indexing.embeddings import embed_query
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.harm_in_text import mask_commands
 from consolidator.memory.recall import ranking
@@ -252,7 +251,11 @@ async def rank_documents(
 async def _rank_documents(
     database: Database, query: str, scope: MemoryScope, *, limit: int, settings: Settings | None
 ) -> Ranked:
-    vector = await embed_query(settings, query)
+    vector = None
+    if settings is not None and settings.embed_model is not None:
+        from consolidator.jobs.indexing.embeddings import embed_query  # it loads what asks models
+
+        vector = await embed_query(settings, query)
     words = query_words(query)[:MAX_QUERY_WORDS]
     async with database.connection() as conn:
         sums = await scope_sizes.load_corpus(conn, scope)
