@@ -20,8 +20,6 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 from urllib.parse import urlsplit
 
-from jsonschema import Draft202012Validator
-
 from consolidator.errors import ModelMalformed, ModelRefused, ModelTruncated, ModelUnavailable
 from consolidator.llm.bounded_http import ResponseTooLarge, create_http_client
 from consolidator.llm.dialect import Dialect
@@ -354,6 +352,8 @@ def parse_answer(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         raise ModelMalformed(f"the answer is not JSON: {type(error).__name__}", text) from error
     if not isinstance(answer, dict):
         raise ModelMalformed(f"the answer is a {type(answer).__name__}, not an object", text)
+    from jsonschema import Draft202012Validator
+
     violation = next(iter(Draft202012Validator(dict(schema)).iter_errors(answer)), None)
     if violation is not None:
         if "error" in answer:

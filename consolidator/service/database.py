@@ -15,7 +15,6 @@ from consolidator.database import open_database as open_database
 from consolidator.database.schema import describe_columns as describe_columns
 from consolidator.errors import UsageError
 from consolidator.jobs import engine
-from consolidator.jobs.indexing.reindex import Reindexing
 from consolidator.settings import Settings
 from consolidator.store import checks
 from consolidator.store.log import seals, verification
@@ -126,4 +125,6 @@ async def reindex(
     progress: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
     """Rebuild recall's index; with `vectors`, recompute all vectors. Return the run's report."""
+    from consolidator.jobs.indexing.reindex import Reindexing  # half of what opening a database would load
+
     return await Reindexing(database, settings, vectors, stop, started=started, progress=progress).run()

@@ -74,6 +74,7 @@ class Codex:
     environment: Mapping[str, str]
     home: Path
     session: str = "now"
+    settings: Path | None = None  # the file of the hooks; None: that of the home
 
     def run(self, event: str, **fields: Any) -> str:
         """Run the hooks of an event once; return the context that they add."""
@@ -87,7 +88,7 @@ class Codex:
             **({} if event in ("SessionStart", "SessionEnd") else {"turn_id": "t1"}),
             **fields,
         }
-        settings = json.loads((self.home / ".codex" / "hooks.json").read_text())
+        settings = json.loads((self.settings or self.home / ".codex" / "hooks.json").read_text())
         shown = []
         for hook in (hook for group in settings["hooks"][event] for hook in group["hooks"]):
             done = subprocess.run(

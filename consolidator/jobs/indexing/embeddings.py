@@ -120,13 +120,8 @@ async def _embed_texts(calls: ModelCalls, model: str, texts: list[str]) -> list[
         return await _embed_texts(calls, model, texts[:middle]) + await _embed_texts(calls, model, texts[middle:])
 
 
-async def embed_query(settings: Settings | None, query: str) -> list[float] | None:
-    """Return a query's vector; None where nothing makes vectors, or the model does not answer in time."""
-    model = None if settings is None else static_vectors.embedding_name(settings)
-    if settings is None or model is None:
-        return None
-    if model == static_vectors.NAME:
-        return static_vectors.embed([query[:MAX_TEXT_LENGTH]])[0] or None
+async def embed_query(settings: Settings, model: str, query: str) -> list[float] | None:
+    """Return a query's vector by what `embedding_name` names; None where the model does not answer in time."""
     client = create_client(settings)
     try:
         async with asyncio.timeout(QUERY_TIMEOUT):

@@ -18,7 +18,6 @@ from pathlib import Path
 from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.jobs.engine import describe_engine
-from consolidator.jobs.nightly import model_line
 from consolidator.llm.choice import choose_model
 from consolidator.service.address import find_service, read_json
 from consolidator.service.clients import changes
@@ -142,7 +141,11 @@ async def check_model(database: Database, settings: Settings) -> Check:
     async with database.connection() as conn:
         last = await runs.find_last_ended(conn, "consolidation")
     report = {} if last is None else last.report
-    used = None if isinstance(report.get("model"), str) else model_line(report)
+    used = None
+    if report.get("model") and not isinstance(report["model"], str):
+        from consolidator.jobs.nightly import model_line  # it loads all that nights do
+
+        used = model_line(report)
     found = choice.description if used is None else f"{choice.description}; last night {used}"
     is_there = not choice.is_agent or shutil.which(choice.place) is not None
     return Check("model", is_there, found, f"{choice.place} is no program: run `consolidator install` again")

@@ -9,17 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import consolidator
 from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.formats.agent_folders import log_folders
 from consolidator.formats.common.log_files import path_exists
-from consolidator.formats.registry import get_format
-from consolidator.jobs.importing.report import ImportReport
-from consolidator.jobs.importing.source_files import ImportSource
-from consolidator.jobs.nightly import JobRunner
 from consolidator.llm.choice import choose_model, load_permissions, save_permission
 from consolidator.llm.commands import AGENT_COMMANDS
 from consolidator.service.clients import changes, guidance
@@ -28,8 +24,10 @@ from consolidator.service.clients.client import Client
 from consolidator.service.clients.hooks_text import add_hooks, has_hooks, remove_hooks
 from consolidator.service.clients.registry import CLIENTS, get_client
 from consolidator.service.clients.servers_text import SERVER_ARGUMENTS, is_mcp_installed
-from consolidator.service.nights.imports import import_logs
 from consolidator.settings import Settings
+
+if TYPE_CHECKING:
+    from consolidator.jobs.importing.report import ImportReport
 
 PROGRAMS = Path(consolidator.__file__).parent / "hooks"  # the folder of what hooks run
 INSTALL, BACKUPS = "install", "install/backups"  # below the home
@@ -178,6 +176,10 @@ async def import_history(
     database: Database, place: Place, stop: asyncio.Event, progress: Callable[[int, int, str], None] | None = None
 ) -> ImportReport | None:
     """Import the sessions that a client has kept; None where it has kept none that can be read."""
+    from consolidator.formats.registry import get_format  # what only looks at settings loads neither this nor nights
+    from consolidator.jobs.importing.source_files import ImportSource
+    from consolidator.service.nights.imports import import_logs
+
     folders = [folder for folder in place.logs if path_exists(folder)]
     if not folders:
         return None
@@ -194,6 +196,8 @@ async def learn_history(
     progress: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
     """Learn from what was imported by rules alone, without a single token of a model; return the run's report."""
+    from consolidator.jobs.nightly import JobRunner
+
     without_model = settings.model_copy(update={**dict.fromkeys(_MODELS), "find_model": False})
     return await JobRunner(database, without_model, stop, started=started, progress=progress).run_now("consolidation")
 

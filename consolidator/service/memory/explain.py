@@ -116,15 +116,10 @@ async def _is_visible(
 ) -> bool:
     """Whether a scope's person and project may see it; procedures and solutions are found only where they may."""
     if isinstance(row, FactRow):
-        return row.id in await find_scoped_facts(conn, {row.id}, scope)
+        return row.id in await find_reached_facts(conn, {row.id}, peer=scope.peer, project=scope.project)
     if isinstance(row, ProcedureRow | SolutionRow):
         return True
     return row.session_id in await _reached_sessions(conn, {row.session_id}, scope)
-
-
-async def find_scoped_facts(conn: Connection, ids: set[str], scope: Viewer) -> set[str]:
-    """Return which of some facts a scope's person and project may see."""
-    return await find_reached_facts(conn, ids, peer=scope.peer, project=scope.project)
 
 
 async def _reached_sessions(conn: Connection, ids: set[str], scope: Viewer) -> set[str]:
@@ -149,7 +144,8 @@ async def _explain_fact(conn: Connection, fact: FactRow, scope: Viewer) -> dict[
     if _is_cut(scope):
         fact = _cut(fact)
         own = await _reached_sessions(conn, {candidate.session_id for candidate in cited}, scope)
-        visible = await find_scoped_facts(conn, {other.id for other in history}, scope)
+        others = {other.id for other in history}
+        visible = await find_reached_facts(conn, others, peer=scope.peer, project=scope.project)
         cited = [_cut(candidate) for candidate in cited if candidate.session_id in own]
         history = [other for other in history if other.id in visible]
     withheld = await find_withheld_facts(conn, {fact.id: fact.sentence})

@@ -10,11 +10,6 @@ from typing import Any, TypeVar
 from consolidator.database import Connection, Database
 from consolidator.database.jsonb import escape
 from consolidator.errors import Forbidden, NotFound, UsageError
-from consolidator.jobs.indexing.indexer import index_facts
-from consolidator.jobs.merging.changes import Changes
-from consolidator.jobs.merging.reconciling import reconcile_agent
-from consolidator.llm.redaction.redact import redact
-from consolidator.memory.facts.corrections import correction_id, is_correction
 from consolidator.memory.facts.reconcile import normalize_value
 from consolidator.memory.facts.relations import spellings_of
 from consolidator.memory.facts.remembered import FORGOTTEN, RESTORED
@@ -22,7 +17,6 @@ from consolidator.models.fact import CandidateRow, ChainedFactRow, CitedCandidat
 from consolidator.models.memory_filter import FactFilter, MemoryFilter, MemoryScope, Page
 from consolidator.models.provenance import Provenance
 from consolidator.service.memory.decision_log import MemoryOwner, log_decision
-from consolidator.service.memory.explain import find_scoped_facts
 from consolidator.service.memory.ids import resolve_id
 from consolidator.service.scope import narrow_scope, reaches_memory, sees_memory
 from consolidator.service.viewer import OWNER, Viewer
@@ -114,7 +108,7 @@ async def forget_fact(database: Database, fact_id: str, *, viewer: Viewer = OWNE
             raise Forbidden("a person's word is forgotten by a person: `consolidator forget` or the scope write")
         await _log_decision(conn, database, fact, FORGOTTEN, viewer)
         await _supersede_fact(conn, database, fact, superseded_by=None)
-        await index_facts(conn, fact.agent, [fact.id])
+        await _index(conn, fact.agent, [fact.id])
         return await _lock_fact(conn, fact.id)
 
 
@@ -124,6 +118,9 @@ async def correct_fact(database: Database, fact_id: str, text: str, *, viewer: V
     `fact_id` may be the beginning of an id. Raises NotFound for what the viewer may not see, Forbidden for what is of
     more than the viewer, and UsageError where the id begins several.
     """
+    from consolidator.llm.redaction.redact import redact  # listing facts loads no rules of redaction or correction
+    from consolidator.memory.facts.corrections import correction_id
+
     sentence = redact(" ".join(text.split()))
     if not sentence or len(sentence) > MAX_CORRECTION_LENGTH:
         raise UsageError(f"a correction is a sentence of at most {MAX_CORRECTION_LENGTH} characters")
@@ -135,7 +132,7 @@ async def correct_fact(database: Database, fact_id: str, text: str, *, viewer: V
         await _supersede_fact(conn, database, fact, superseded_by=new_id)
         stated = {**asdict(fact), "new_id": new_id, "sentence": escape(sentence), "now": database.clock.now()}
         await facts.save_stated_fact(conn, stated)
-        await index_facts(conn, fact.agent, [fact.id, new_id])
+        await _index(conn, fact.agent, [fact.id, new_id])
         return await _lock_fact(conn, new_id)
 
 
@@ -146,6 +143,8 @@ async def undo_change(database: Database, fact_id: str, *, viewer: Viewer = OWNE
     Raises NotFound for what the viewer may not see, Forbidden for what is of more than the viewer, and UsageError where
     there is nothing to take back, or a person has said otherwise since.
     """
+    from consolidator.memory.facts.corrections import is_correction
+
     viewer.check_may("write")
     async with database.transaction() as conn:
         fact = await _lock_fact(conn, fact_id, viewer)
@@ -166,8 +165,8 @@ async def undo_change(database: Database, fact_id: str, *, viewer: Viewer = OWNE
         corrections = _list_corrections(fact, history)
         for each in corrections:
             await facts.supersede(conn, each.id, fact.id, now)
-        await reconcile_agent(conn, fact.agent, Provenance(None, "person", now), Changes())
-        await index_facts(conn, fact.agent, [fact.id, *(each.id for each in corrections)])
+        await _reconcile(conn, fact.agent, Provenance(None, "person", now))
+        await _index(conn, fact.agent, [fact.id, *(each.id for each in corrections)])
         restored = await _lock_fact(conn, fact.id)
         if restored.superseded_at is not None:
             raise UsageError("a person has said otherwise since: correct or forget that first")
@@ -176,6 +175,8 @@ async def undo_change(database: Database, fact_id: str, *, viewer: Viewer = OWNE
 
 def _list_corrections(fact: FactRow, history: Sequence[FactRow]) -> list[FactRow]:
     """Return those of a fact's attribute that are believed as its correction, or as a correction of its correction."""
+    from consolidator.memory.facts.corrections import is_correction
+
     chain = [fact]
     for corrected in chain:  # which grows by what corrects it
         chain += [each for each in history if is_correction(each, corrected)]
@@ -205,7 +206,7 @@ async def review_candidate(
         await scopes.lock_agent(conn, candidate.agent)
         if not await facts.end_quarantine(conn, candidate_id, rejected=None if accept else REJECTED):
             raise not_quarantined
-        await reconcile_agent(conn, candidate.agent, Provenance(None, "review", database.clock.now()), Changes())
+        await _reconcile(conn, candidate.agent, Provenance(None, "review", database.clock.now()))
     return candidate
 
 
@@ -238,6 +239,19 @@ async def _find_decidable(conn: Connection, candidates: Sequence[CandidateRow], 
     )
     own = [row for row in candidates if row.session_id in sessions]
     return {row.id for row in own if await reaches_memory(conn, viewer, row.agent, row.project, row.peer)}
+
+
+async def _reconcile(conn: Connection, agent: str, provenance: Provenance) -> None:
+    from consolidator.jobs.merging.changes import Changes  # what only lists facts does not load the rules of merging
+    from consolidator.jobs.merging.reconciling import reconcile_agent
+
+    await reconcile_agent(conn, agent, provenance, Changes())
+
+
+async def _index(conn: Connection, agent: str, ids: Sequence[str]) -> None:
+    from consolidator.jobs.indexing.indexer import index_facts
+
+    await index_facts(conn, agent, ids)
 
 
 async def _lock_fact(conn: Connection, fact_id: str, viewer: Viewer = OWNER) -> FactRow:
@@ -304,7 +318,8 @@ async def load_fact_chain(database: Database, fact: FactRow, *, viewer: Viewer =
     async with database.connection() as conn:
         chain = await facts.load_chain(conn, fact.id, MAX_CHAIN + 2)
         history = await lookup.load_fact_history(conn, fact)
-        visible = await find_scoped_facts(conn, {each.id for each in chain} | {each.id for each in history}, scope)
+        ids = {each.id for each in chain} | {each.id for each in history}
+        visible = await find_reached_facts(conn, ids, peer=scope.peer, project=scope.project)
         chain = [each for each in chain if each.id in visible]
         shown = _nearest(chain, fact.id)
         versions = await facts.load_versions(conn, [each.id for each in shown])

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from consolidator.database import Connection, Database
-from consolidator.jobs.indexing.embeddings import embed_query
 from consolidator.llm import static_vectors
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.harm_in_text import mask_commands
@@ -47,6 +46,7 @@ from consolidator.store.sessions import sessions
 DEFAULT_TOKEN_BUDGET = 1500  # tokens
 DEFAULT_LIMIT = 100  # items of a block, which its budget of tokens ends before
 DEFAULT_RANKED = 20  # documents
+MAX_VECTOR_TEXT = 2000  # characters of a query of which a vector is made
 MAX_QUERY_WORDS = 24  # distinct words of a query that are searched for
 CANDIDATES_PER_CHANNEL = 100  # documents
 FACTS_WITH_TURNS = 40  # of the best facts the turns that prove them are read, too
@@ -280,7 +280,13 @@ async def _rank_documents(
     database: Database, query: str, scope: MemoryScope, *, limit: int, settings: Settings | None
 ) -> Ranked:
     model = None if settings is None else static_vectors.embedding_name(settings)
-    vector = await embed_query(settings, query)
+    vector = None
+    if settings is not None and model == static_vectors.NAME:
+        vector = static_vectors.embed([query[:MAX_VECTOR_TEXT]])[0] or None
+    elif settings is not None and model is not None:
+        from consolidator.jobs.indexing.embeddings import embed_query  # it loads what asks models
+
+        vector = await embed_query(settings, model, query)
     words = query_words(query)[:MAX_QUERY_WORDS]
     async with database.connection() as conn:
         sums = await scope_sizes.load_corpus(conn, scope)

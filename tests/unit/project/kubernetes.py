@@ -1,4 +1,4 @@
-"""The shapes of the Kubernetes objects that `deploy/kubernetes` uses, and a strict check of a manifest against them.
+"""The shapes of the Kubernetes objects that `deploy/` uses, and a strict check of a manifest against them.
 
 Fields, types and required fields are those of the API reference, 1.29 and newer. Unused fields are left out, so that a
 typo is an unknown field.
@@ -19,6 +19,9 @@ SHAPES: dict[str, dict[str, str]] = {
         "metadata!": "ObjectMeta",
         "spec!": "DeploymentSpec",
     },
+    "Service": {"apiVersion!": "v1|", "kind!": "Service|", "metadata!": "ObjectMeta", "spec!": "ServiceSpec"},
+    "ServiceSpec": {"selector!": "string{}", "ports!": "ServicePort[]"},
+    "ServicePort": {"name": "string", "port!": "integer", "targetPort": "string"},
     "ObjectMeta": {"name": "string", "labels": "string{}", "annotations": "string{}"},
     "CronJobSpec": {
         "schedule!": "string",
@@ -70,6 +73,8 @@ SHAPES: dict[str, dict[str, str]] = {
     "Container": {
         "name!": "string",
         "image": "string",
+        "imagePullPolicy": "Always|IfNotPresent|Never",
+        "ports": "ContainerPort[]",
         "args": "string[]",
         "command": "string[]",
         "env": "EnvVar[]",
@@ -88,12 +93,15 @@ SHAPES: dict[str, dict[str, str]] = {
     "ConfigMapEnvSource": {"name": "string", "optional": "boolean"},
     "Probe": {
         "exec": "ExecAction",
+        "httpGet": "HTTPGetAction",
         "initialDelaySeconds": "integer",
         "periodSeconds": "integer",
         "timeoutSeconds": "integer",
         "failureThreshold": "integer",
         "successThreshold": "integer",
     },
+    "ContainerPort": {"name": "string", "containerPort!": "integer"},
+    "HTTPGetAction": {"path": "string", "port!": "string"},
     "ExecAction": {"command": "string[]"},
     "ResourceRequirements": {"requests": "quantity{}", "limits": "quantity{}"},
     "SecurityContext": {

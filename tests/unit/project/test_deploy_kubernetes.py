@@ -1,16 +1,19 @@
-"""The manifests in deploy/kubernetes: they fit the API, have minimal rights, and agree with the settings' schedules."""
+"""The manifests and the chart in deploy: they fit the API, have minimal rights, and agree with the schedules."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
+import yaml
 
 from consolidator.jobs.nightly import JOBS
 from tests.unit.project.deploy import (
@@ -23,6 +26,7 @@ from tests.unit.project.deploy import (
     manifests_of_kind,
     pod_specs,
 )
+from tests.unit.project.helm import CHART, render_chart
 from tests.unit.project.kubernetes import schema_errors
 
 
@@ -156,3 +160,76 @@ def test_a_replica_that_does_not_answer_is_not_alive() -> None:
         pass
     spec = container(manifests_of_kind("Deployment")[0]["spec"]["template"]["spec"])
     assert not run_probe(spec["livenessProbe"]["exec"]["command"], port)
+
+
+CHARTS = {
+    "serve": {},
+    "serve with claims": {"logs__claim": "agent-logs", "home__claim": "token", "runAsUser": 1_000_620_000},
+    "cronjobs": {"mode": "cronjobs", "logs__claim": "agent-logs"},
+}
+
+
+@pytest.mark.parametrize("values", CHARTS.values(), ids=CHARTS)
+def test_the_chart_fits_the_api_and_its_pods_may_not_do_more_than_they_must(values: dict[str, Any]) -> None:
+    objects = render_chart(**values)
+    kinds = sorted(each["kind"] for each in objects)
+    nights = values.get("mode") == "cronjobs"
+    assert kinds == (
+        ["ConfigMap", "CronJob", "CronJob", "CronJob"] if nights else ["ConfigMap", "Deployment", "Service"]
+    )
+    assert [error for each in objects for error in schema_errors(each, each["kind"], each["metadata"]["name"])] == []
+    (config,) = (each["data"] for each in objects if each["kind"] == "ConfigMap")
+    assert set(config) <= VARIABLES
+    assert ("CONSOLIDATOR_SOURCES" in config) == ("logs__claim" in values)
+    for each in objects:
+        spec = each["spec"].get("jobTemplate", each)["spec"] if each["kind"] in ("CronJob", "Deployment") else None
+        if spec is None:
+            continue
+        pod = spec["template"]["spec"]
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"].get("runAsUser") == values.get("runAsUser")
+        assert pod["automountServiceAccountToken"] is False
+        assert pod["enableServiceLinks"] is False
+        assert container(pod)["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        mounts = {mount["name"]: mount for mount in container(pod)["volumeMounts"]}
+        assert set(mounts) == {volume["name"] for volume in pod["volumes"]}
+        assert {mount["mountPath"] for mount in mounts.values()} >= {"/tmp", "/data"}
+        assert mounts.get("agent-logs", {"readOnly": True})["readOnly"] is True
+        assert ("agent-logs" in mounts) == ("logs__claim" in values)
+
+
+def test_the_charts_service_reaches_its_pods_and_its_probes_ask_what_they_should() -> None:
+    config, deployment, service = sorted(render_chart(service__port=9000), key=lambda each: str(each["kind"]))
+    pod = deployment["spec"]["template"]
+    assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+    assert service["spec"]["selector"] == deployment["spec"]["selector"]["matchLabels"]
+    spec = container(pod["spec"])
+    assert (spec["args"], spec["ports"]) == (["serve"], [{"name": "http", "containerPort": 9000}])
+    assert service["spec"]["ports"] == [{"name": "http", "port": 9000, "targetPort": "http"}]
+    assert config["data"]["CONSOLIDATOR_HEALTH_PORT"] == "9000"
+    assert config["data"]["CONSOLIDATOR_HTTP_HOST"] == "0.0.0.0"
+    assert isinstance(json.loads(config["data"]["CONSOLIDATOR_HTTP_ALLOWED_HOSTS"]), list)
+    assert spec["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "http"}
+    assert spec["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "http"}
+
+
+def test_the_charts_cron_jobs_run_when_the_settings_say() -> None:
+    config, *cron_jobs = render_chart(mode="cronjobs", timezone="Europe/Rome")[::-1]
+    assert {container(each["spec"]["jobTemplate"]["spec"]["template"]["spec"])["args"][1] for each in cron_jobs} == {
+        *JOBS
+    }
+    for each in cron_jobs:
+        job = each["metadata"]["name"].removeprefix("memory-")
+        assert each["spec"]["schedule"] == config["data"][f"CONSOLIDATOR_{job.upper()}_CRON"] == default_cron(job)
+        assert each["spec"]["timeZone"] == config["data"]["CONSOLIDATOR_TIMEZONE"] == "Europe/Rome"
+
+
+def test_the_chart_is_of_this_version() -> None:
+    version = tomllib.loads((CHART.parents[2] / "pyproject.toml").read_text())["project"]["version"]
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert (chart["apiVersion"], chart["version"], chart["appVersion"]) == ("v2", version, version)
+    assert render_chart()[0]["spec"]["template"]["spec"]["containers"][0]["image"] == f"consolidator:{version}"

@@ -42,6 +42,20 @@ def test_the_command_line_loads_no_client_of_a_model_and_no_migrations() -> None
     assert loaded_packages(f"import {modules}").isdisjoint(SLOW)
 
 
+@pytest.mark.parametrize(
+    ("module", "not_needed"),
+    [
+        ("cli.memory.facts", {"consolidator.jobs.merging.reconciling", "consolidator.jobs.indexing.indexer", "numpy"}),
+        ("cli.memory.recall", {"consolidator.jobs.indexing.embeddings", "openai"}),
+        ("cli.start.install", {"consolidator.jobs.nightly", "consolidator.formats.registry"}),
+    ],
+)
+def test_a_question_loads_nothing_that_only_a_change_or_a_night_needs(module: str, not_needed: set[str]) -> None:
+    report = f"import sys, consolidator.{module}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, check=True, timeout=PATIENCE)
+    assert not_needed.isdisjoint(done.stdout.split())
+
+
 def test_every_command_is_where_the_list_of_commands_says_and_has_a_line_that_fits() -> None:
     from consolidator.cli.commands import ALIASES, COMMANDS, OPTION_ALIASES, SYNONYMS, list_targets
     from consolidator.cli.lazy_group import load_command

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from cyclonedx.output.json import JsonV1Dot6
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
@@ -121,3 +123,29 @@ def test_it_says_nothing_of_the_machine_it_was_made_on(bill_text: str) -> None:
     assert addresses == set()
     assert str(Path.home()) not in bill_text
     assert str(ROOT) not in bill_text
+
+
+def test_a_release_is_attested_and_published_only_by_a_person() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())
+    assert workflow["permissions"] == {"contents": "read"}
+    build, publish = workflow["jobs"]["build"], workflow["jobs"]["publish"]
+    steps = [step.get("uses", "").partition("@")[0] for step in build["steps"]]
+    assert {"actions/attest-build-provenance", "actions/attest-sbom"} <= {*steps}
+    assert "id-token" in build["permissions"]
+    assert "secrets." not in str(workflow)  # the registry trusts the workflow by its identity
+    assert "workflow_dispatch" in publish["if"]
+    assert "inputs.publish" in publish["if"]
+    assert workflow[True]["workflow_dispatch"]["inputs"]["publish"]["default"] is False  # YAML reads `on` as true
+    assert publish["environment"] == "registry"
+    assert [name for name, job in workflow["jobs"].items() if "pypi-publish" in str(job)] == ["publish"]
+
+
+def test_the_formula_installs_this_version_and_only_what_was_hashed() -> None:
+    formula = (ROOT / "deploy/homebrew/consolidator.rb").read_text()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert f"/v{project['version']}.tar.gz" in formula
+    assert f'license "{project["license"]}"' in formula
+    assert '"--require-hashes", "--only-binary", ":all:", "-r", "requirements-hashed.txt"' in formula
+    words = re.findall(r"^\s*(class|def|service do|test do|end)\b", formula, re.MULTILINE)
+    assert words.count("end") == len(words) - words.count("end")  # each block is closed
+    assert "consolidator" in project["scripts"]  # `uvx consolidator` and `pipx run consolidator` run this one
