@@ -1,16 +1,13 @@
-"""Brief: what the next session of a project will be told, line by line, each to forget."""
+"""Brief: what the next session of a project will be told, line by line, each to correct or forget."""
 
 from __future__ import annotations
-
-from urllib.parse import quote
 
 from starlette.responses import Response
 
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.memory.brief import preview_brief
 from consolidator.service.memory.lessons import list_lesson_projects
-from consolidator.service.memory.remember import forget
-from consolidator.ui.view import Entry, PageModule, PageRequest, redirect, route
+from consolidator.ui.view import Entry, PageModule, PageRequest, route
 
 PROJECTS = 100  # that are listed
 
@@ -25,13 +22,7 @@ async def show_brief(page: PageRequest) -> Response:
     return page.show("brief.html", filters=filters, projects=projects[:PROJECTS], preview=preview)
 
 
-async def forget_line(page: PageRequest) -> Response:
-    """Forget a fact or a lesson: it is not told again."""
-    await forget(page.database, page.path_params["memory_id"], viewer=page.viewer)
-    return redirect(f"/brief?project={quote(page.form_fields.get('project', ''), safe='')}")
-
-
 PAGE = PageModule(
     Entry("/brief", "Next session"),
-    (route("/brief", show_brief), route("/brief/{memory_id}/forget", forget_line, methods=["POST"])),
+    (route("/brief", show_brief),),
 )
