@@ -9,6 +9,7 @@ from consolidator.ui.pages import (
     facts,
     nights,
     procedures,
+    projects,
     recall,
     rules,
     sessions,
@@ -20,7 +21,10 @@ from consolidator.ui.view import PageModule, Section
 
 SECTIONS: tuple[Section, ...] = (
     Section("Today", (today.PAGE, attention.PAGE)),
-    Section("Memory", (brief.PAGE, facts.PAGE, solutions.PAGE, procedures.PAGE, rules.PAGE, recall.PAGE)),
+    Section(
+        "Memory",
+        (projects.PAGE, brief.PAGE, facts.PAGE, solutions.PAGE, procedures.PAGE, rules.PAGE, recall.PAGE),
+    ),
     Section("Sessions", (sessions.PAGE, compare.PAGE)),
     Section("System", (nights.PAGE, system.PAGE)),
 )

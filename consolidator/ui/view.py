@@ -63,7 +63,7 @@ PAGE_SIZE = 50  # rows of a list
 MAX_WORDS = 1000  # characters of a filter
 BADGE_SECONDS = 15.0
 NOTICES = {"forgotten": "Forgotten: no agent is told it again.", "corrected": "Corrected: agents are told your words."}
-NOTICES |= {"restored": "It is believed again."}
+NOTICES |= {"restored": "It is believed again.", "dismissed": "Dismissed: it is proposed no more."}
 
 
 @dataclass(slots=True)

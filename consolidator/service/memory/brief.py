@@ -317,6 +317,7 @@ class BriefLine:
     id: str  # of a fact, lesson or solution; of a turn its session and seq
     line: str  # as an agent reads it
     tokens: int  # about
+    words: str = ""  # what it says
 
     @property
     def is_forgettable(self) -> bool:
@@ -360,7 +361,13 @@ async def preview_brief(
     told = await brief(database, moment, MemoryScope(agent, scope.project, scope.peer), situation)
     items = () if told is None else told.items
     lines = [
-        BriefLine(item.kind, item.citation.strip("[]").partition(":")[2], item.line, estimate_tokens(item.line + "\n"))
+        BriefLine(
+            item.kind,
+            item.citation.strip("[]").partition(":")[2],
+            item.line,
+            estimate_tokens(item.line + "\n"),
+            str(item.data["text"]),
+        )
         for item in items
     ]
     text, tokens = ("", 0) if told is None else (told.block.text, told.block.tokens)

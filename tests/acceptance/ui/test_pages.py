@@ -106,6 +106,22 @@ def test_a_line_of_today_is_corrected_and_forgotten_where_it_stands(person: Page
     assert "/ui/today?days=30" in person.url
 
 
+def test_a_project_has_a_page_with_all_that_is_known_of_it(person: Page, served: ApiServer) -> None:
+    person.goto(f"{served.address}/ui/projects")
+    person.locator(".tile", has_text="/srv/shop").get_by_role("link").click()
+    for heading in (
+        "What holds here",
+        "What fails, and what then works",
+        "How things run here",
+        "Nights that taught it",
+    ):
+        expect(person.get_by_role("heading", name=heading)).to_be_visible()
+    expect(person.get_by_role("region", name="What holds here")).to_contain_text("trunk")
+    check_looks(person, "project")
+    person.get_by_role("link", name="What its next session will be told").click()
+    expect(person.get_by_label("Project")).to_have_value("/srv/shop")
+
+
 def test_somebody_without_a_name_is_shown_in_words() -> None:
     shown = make_environment().from_string("{{ 'stranger:0123456789abcdef' | person }}").render()
     assert shown.startswith("somebody unnamed, session 0123")
@@ -333,6 +349,13 @@ def test_a_line_of_the_next_brief_is_corrected(person: Page, served: ApiServer) 
     expect(entry).to_contain_text("tokens")
     expect(person.locator("main")).not_to_contain_text("evil.example")
     check_looks(person, "brief-lines")
+    person.get_by_label("Moment").select_option("before a command")
+    person.get_by_role("button", name="Show").click()
+    person.get_by_label("The command about to run").fill("rtk pnpm test")
+    person.get_by_role("button", name="Show").click()
+    expect(person.locator(".told li")).to_have_count(1)
+    expect(person.locator(".told li")).to_contain_text("rtk pnpm")
+    person.goto(f"{served.address}/ui/brief?project=/srv/briefed")
     entry.get_by_role("link", name="what it rests on").click()
     expect(person.locator("h1")).to_contain_text("rtk pnpm")
     check_looks(person, "lesson")
