@@ -12,6 +12,7 @@ from consolidator.ui.pages import (
     projects,
     recall,
     rules,
+    search,
     sessions,
     solutions,
     system,
@@ -29,3 +30,4 @@ SECTIONS: tuple[Section, ...] = (
     Section("System", (nights.PAGE, system.PAGE)),
 )
 PAGES: tuple[PageModule, ...] = tuple(page for section in SECTIONS for page in section.pages)
+ROUTES = tuple(route for page in (*PAGES, search.PAGE) for route in page.routes)

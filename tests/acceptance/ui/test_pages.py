@@ -63,6 +63,29 @@ def test_four_links_lead_through_the_sections_in_one_row_of_a_phone(person: Page
     person.set_viewport_size({"width": 1280, "height": 900})
 
 
+def test_words_are_found_as_one_types_wherever_memory_has_them(person: Page, served: ApiServer) -> None:
+    person.goto(f"{served.address}/ui/nights")
+    person.keyboard.press("/")
+    expect(person.get_by_label("Search all of memory")).to_be_focused()
+    person.keyboard.type("trunk")
+    found = person.get_by_role("region", name="Found")
+    expect(found.get_by_role("heading", name="What people said")).to_be_visible()
+    check_page(person, "found while typing")
+    person.keyboard.press("ArrowDown")
+    expect(found.get_by_role("link").first).to_be_focused()
+    person.keyboard.press("Enter")
+    expect(person.locator("h1")).to_contain_text("trunk")
+    person.get_by_label("Search all of memory").fill("onerror")
+    expect(found.locator("img, script")).to_have_count(0)
+    person.keyboard.press("Escape")
+    expect(found).to_be_hidden()
+    person.keyboard.press("Enter")
+    expect(person.locator("h1")).to_contain_text("All with “onerror”")
+    check_looks(person, "search")
+    person.goto(f"{served.address}/ui/search?query=zzzzqqqq")
+    expect(person.locator("main")).to_contain_text("Memory has nothing with these words")
+
+
 def test_dates_are_in_the_readers_zone(person: Page, served: ApiServer) -> None:
     person.goto(f"{served.address}/ui/today?days=30")
     moment = person.locator("time").first
