@@ -10,7 +10,10 @@ from consolidator.store.memory.lessons import LessonRow, lesson_id
 
 PREFIX_LINE = "`rtk pnpm …` always fails (12 of 12); without the prefix it works."
 LESSONS = (
-    Lesson("always_fails", "rtk pnpm", PREFIX_LINE, 36.0, 9, failures=12, agents=("claude-code",)),
+    Lesson(
+        "always_fails", "rtk pnpm", PREFIX_LINE, 36.0, 9, failures=12,
+        match={"kind": "wrapper", "wrapper": "rtk", "program": "pnpm"}, warns=True, agents=("claude-code",),
+    ),
     Lesson(
         "command", "test", "Tests: `pnpm run test` (worked 61 of 64).", 20.0, 12, failures=3, successes=61,
         purpose="test", agents=("claude-code", "codex"),

@@ -22,7 +22,7 @@ from consolidator.service.nights.requested import RequestedRuns
 from consolidator.settings import Settings
 from consolidator.ui.guard import PREFIX, PageGuard, PageProblem, cookie_name, to_problem
 from consolidator.ui.logins import LOGIN_SECONDS, Logins
-from consolidator.ui.registry import PAGES, SECTIONS
+from consolidator.ui.registry import ROUTES, SECTIONS
 from consolidator.ui.view import PageRequest, PageServices, redirect, route
 
 
@@ -52,7 +52,7 @@ def mount_ui(
                     route("/logout", _log_out, methods=["POST"]),
                     route("/service", _prove),
                     Mount("/static", StaticFiles(directory=str(files("consolidator.ui") / "static"))),
-                    *(route for page in PAGES for route in page.routes),
+                    *ROUTES,
                 ],
             ),
         ],

@@ -9,8 +9,10 @@ from consolidator.ui.pages import (
     facts,
     nights,
     procedures,
+    projects,
     recall,
     rules,
+    search,
     sessions,
     solutions,
     system,
@@ -20,8 +22,12 @@ from consolidator.ui.view import PageModule, Section
 
 SECTIONS: tuple[Section, ...] = (
     Section("Today", (today.PAGE, attention.PAGE)),
-    Section("Memory", (brief.PAGE, facts.PAGE, solutions.PAGE, procedures.PAGE, rules.PAGE, recall.PAGE)),
+    Section(
+        "Memory",
+        (projects.PAGE, brief.PAGE, facts.PAGE, solutions.PAGE, procedures.PAGE, rules.PAGE, recall.PAGE),
+    ),
     Section("Sessions", (sessions.PAGE, compare.PAGE)),
     Section("System", (nights.PAGE, system.PAGE)),
 )
 PAGES: tuple[PageModule, ...] = tuple(page for section in SECTIONS for page in section.pages)
+ROUTES = tuple(route for page in (*PAGES, search.PAGE) for route in page.routes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
@@ -12,6 +13,7 @@ from consolidator.models.audience import describe_peer
 from consolidator.models.fact import UNKNOWN_START
 from consolidator.service.encoding import mark_invisible
 
+_CODE = re.compile(r"`([^`\n]+)`")
 MAX_SHOWN, MIN_SHOWN = 4000, 200  # characters of one text; a line of a log may have millions
 
 
@@ -34,6 +36,16 @@ def preview_text(value: object, most: int = 100) -> str:
     """Return the beginning of a text, which stands elsewhere in full, on one line."""
     text = str(value)
     return _Shown(show_text(" ".join(text[: most * 2].split()), most * 2)[:most] + ("…" if len(text) > most else ""))
+
+
+def show_line(value: object, most: int = 600) -> Markup:
+    """Return a sentence of memory, in which what stands between backticks is a command or a name."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(show_text(value, most)))))
+
+
+def show_project(path: str | None) -> str:
+    """Return how a project is called: the last part of its path."""
+    return "everywhere" if not path else path.rstrip("/").rpartition("/")[2] or path
 
 
 def fit_texts(texts: Iterable[str], kilobytes: int) -> int:
@@ -82,5 +94,6 @@ def make_environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"when": show_time, "cut": show_text, "preview": preview_text}
+    environment.filters |= {"line": show_line, "project": show_project}
     environment.filters |= {"count_of": count_of, "person": describe_peer}
     return environment

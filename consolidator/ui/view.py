@@ -62,6 +62,8 @@ class Section:
 PAGE_SIZE = 50  # rows of a list
 MAX_WORDS = 1000  # characters of a filter
 BADGE_SECONDS = 15.0
+NOTICES = {"forgotten": "Forgotten: no agent is told it again.", "corrected": "Corrected: agents are told your words."}
+NOTICES |= {"restored": "It is believed again.", "dismissed": "Dismissed: it is proposed no more."}
 
 
 @dataclass(slots=True)
@@ -124,6 +126,7 @@ class PageRequest(Request):
         """Return a page; the template gets the values, and what the layout needs."""
         login: Login | None = getattr(self.state, "login", None)
         path = self.url.path.removeprefix(PREFIX)
+        words = [(name, value) for name, value in self.query_params.multi_items() if name not in ("did", "of")]
         sections = self.services.sections
         current = next((each for each in sections if any(page.is_at(path) for page in each.pages)), None)
         shared = {
@@ -131,6 +134,9 @@ class PageRequest(Request):
             "path": path,
             "navigation": [(each.title, each.pages[0].entry.path, each is current) for each in sections],
             "tabs": [(page.entry, page.is_at(path)) for page in current.pages] if current else [],
+            "here": path + (f"?{urlencode(words)}" if words else ""),
+            "notice": NOTICES.get(self.query_params.get("did", "")),
+            "notice_of": self.query_params.get("of", "")[:100],
             "badge": getattr(self.state, "badge", None),
             "form_token": login.form_token if login else None,
             "now": self.database.clock.now(),
@@ -196,6 +202,14 @@ def route(path: str, show: Callable[[PageRequest], Awaitable[Response]], methods
 def redirect(path: str) -> Response:
     """Return an answer that leads to a page after a form was sent."""
     return RedirectResponse(PREFIX + path, 303)
+
+
+def go_back(page: PageRequest, otherwise: str, did: str, memory_id: str) -> Response:
+    """Return an answer that leads to the page whose form was sent, with a notice of what was done."""
+    path = page.form_fields.get("back", "")
+    if not path.startswith("/"):
+        return redirect(otherwise)
+    return redirect(f"{path}{'&' if '?' in path else '?'}{urlencode({'did': did, 'of': memory_id})}")
 
 
 def make_filter(kind: type[F], words: Mapping[str, Any], after: list[Any] | None) -> F:

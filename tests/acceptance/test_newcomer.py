@@ -85,14 +85,14 @@ def test_four_questions_are_answered_from_today(demo: dict[str, str]) -> None:
 
 
 def find_why_a_fact_is_believed(page: Page) -> None:
-    page.locator("#new-facts + p + ul a").first.click()
+    page.get_by_role("region", name="You said").locator(".entry a").first.click()
     expect(page.get_by_role("heading", name="Why this is believed")).to_be_visible()
     expect(page.locator("blockquote").first).not_to_be_empty()
     assert page.locator("figcaption").count() > 0
 
 
 def find_what_the_last_night_did(page: Page) -> None:
-    page.get_by_role("link", name="What it did").click()
+    page.get_by_role("link", name="The last night").click()
     expect(page.get_by_role("heading", name="What it saw")).to_be_visible()
     expect(page.locator("main")).to_contain_text("learned from +")
 
@@ -109,7 +109,7 @@ def find_what_was_shown_before_a_call(page: Page) -> None:
 
 
 def correct_a_fact_and_take_it_back(page: Page) -> None:
-    page.locator("#new-facts + p + ul a").first.click()
+    page.get_by_role("region", name="You said").locator(".entry a").first.click()
     before = page.locator("h1").inner_text()
     page.get_by_role("link", name="Is it wrong?").click()
     page.get_by_label("What is right").fill("Somebody else denied it.")

@@ -81,7 +81,6 @@ def lessons_command(
     pin: Annotated[str | None, typer.Option(metavar="ID", help="Tell this lesson whatever came of it.")] = None,
     unpin: Annotated[str | None, typer.Option(metavar="ID", help="Let its figures decide again.")] = None,
     limit: Limit = 20,
-    as_json: AsJson = False,
 ) -> None:
     """List every lesson with what it is worth: how its situation went where it was told, and where not."""
 
@@ -91,7 +90,7 @@ def lessons_command(
         filters = LessonFilter(**owner.values(), query=" ".join(words or []) or None, limit=limit)
         return await lessons.list_lessons(database, filters)
 
-    emit(run(load), _lessons("lessons"), as_json=as_json)
+    emit(run(load), _lessons("lessons"))
 
 
 def _line(row: LessonRow) -> str:

@@ -83,7 +83,7 @@ def _read_warning(line: str, now: datetime) -> InjectionRow | None:
             call_id=call_id if isinstance(call_id, str) else None,
             fix={},
             outcome=None,
-            created_at=min(now, datetime.fromtimestamp(float(said["at"]), UTC)) if "at" in said else now,
+            created_at=min(now, datetime.fromtimestamp(float(warning["at"]), UTC)) if "at" in warning else now,
         )
     except (ValueError, TypeError, KeyError, OverflowError, OSError):
         return None

@@ -137,7 +137,7 @@ async def _sections_of_start(database: Database, scope: MemoryScope, situation: 
     async with database.connection() as conn:
         is_owner = scope.peer == OWNER  # as far as others' fixes can be told from theirs
         rows = await injections.list_confirmed_fixes(conn, scope.agent or "", scope.project or "", limit=MAX_FIXES)
-    fixes = [row for row in rows if is_owner and _tells_a_step(row) and not _is_said(row, known.values())]
+    fixes = [row for row in rows if is_owner and _tells_a_step(row) and not is_said(row, known.values())]
     sections = [
         Section(ABOUT_PROMPT, about_prompt),
         Section(WISHES, [listed_fact_item(fact) for fact in facts if fact.kind in WISH_KINDS][:MAX_WISHES]),
@@ -208,7 +208,7 @@ def _tells_a_step(row: SolutionRow, *, bound: bool = False) -> bool:
     return step["program"] == str(row.body["failed"]).split(" ")[0]
 
 
-def _is_said(row: SolutionRow, known: Iterable[Lesson]) -> bool:
+def is_said(row: SolutionRow, known: Iterable[Lesson]) -> bool:
     """Whether a lesson says what a solution says: the call that resolved the error, or what is done about it."""
     resolving, error = str(row.body["fixes"][0].get("resolving") or ""), _masked(row.headline)
     return any(
@@ -317,6 +317,7 @@ class BriefLine:
     id: str  # of a fact, lesson or solution; of a turn its session and seq
     line: str  # as an agent reads it
     tokens: int  # about
+    words: str = ""  # what it says
 
     @property
     def is_forgettable(self) -> bool:
@@ -360,7 +361,13 @@ async def preview_brief(
     told = await brief(database, moment, MemoryScope(agent, scope.project, scope.peer), situation)
     items = () if told is None else told.items
     lines = [
-        BriefLine(item.kind, item.citation.strip("[]").partition(":")[2], item.line, estimate_tokens(item.line + "\n"))
+        BriefLine(
+            item.kind,
+            item.citation.strip("[]").partition(":")[2],
+            item.line,
+            estimate_tokens(item.line + "\n"),
+            str(item.data["text"]),
+        )
         for item in items
     ]
     text, tokens = ("", 0) if told is None else (told.block.text, told.block.tokens)

@@ -7,19 +7,23 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from consolidator.database import Database
+from consolidator.memory.procedures.digest import unpack_quotes
+from consolidator.memory.solutions.fix_harm import quote_harm
 from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.memory.facts import cut_fact
 from consolidator.service.memory.rules import count_rules
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.memory import learned
+from consolidator.store.calls import digests
+from consolidator.store.memory import learned, lookup
 from consolidator.store.memory.learned import KINDS as KINDS
 from consolidator.store.memory.learned import ChangedFactRow as ChangedFactRow
 from consolidator.store.memory.learned import FailedAgainRow as FailedAgainRow
 from consolidator.store.memory.learned import LearnedNews as LearnedNews
 from consolidator.store.memory.learned import NightSumsRow as NightSumsRow
 from consolidator.store.memory.learned import WaitingCountsRow as WaitingCountsRow
+from consolidator.store.memory.lessons import LessonRow
 
 
 async def load_learned(
@@ -61,6 +65,36 @@ async def count_waiting(database: Database, *, viewer: Viewer = OWNER) -> Waitin
     viewer.check_unnarrowed()
     async with database.connection() as conn:
         return replace(await learned.count_waiting(conn), rules=await count_rules(conn))
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """The latest words that something learned rests on, and where its session's log has them."""
+
+    session_id: str
+    seq: int
+    text: str  # "" where nothing is quoted
+
+
+async def load_quotes(
+    database: Database, facts: Iterable[FactRow], lessons: Iterable[LessonRow], *, viewer: Viewer = OWNER
+) -> dict[str, Quote]:
+    """Return a quote of each fact and lesson by its id. Raises Forbidden for a viewer who does not reach everything."""
+    viewer.check_unnarrowed()
+    cited = {fact.evidence[-1]: fact.id for fact in facts if fact.evidence}
+    calls = {row.id: row.body["evidence"][0] for row in lessons if row.body.get("evidence")}
+    texts: dict[tuple[str, int], str] = {}
+    async with database.connection() as conn:
+        candidates = await lookup.load_cited_candidates(conn, list(cited)) if cited else []
+        of_calls = sorted({str(session) for session, _ in calls.values()})
+        for packed in await digests.get_quotes(conn, of_calls) if of_calls else ():
+            seqs = memoryview(packed.seqs).cast("q").tolist()
+            texts |= zip(((packed.session_id, seq) for seq in seqs), unpack_quotes(packed.quotes), strict=True)
+    quotes = {cited[row.id]: Quote(row.session_id, row.seq, row.quote) for row in candidates}
+    for id, (session, seq) in calls.items():
+        text = texts.get((session, seq), "")
+        quotes[id] = Quote(session, seq, "" if quote_harm(text) else text)
+    return quotes
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from consolidator.service.memory.ids import resolve_id
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.memory import lessons
+from consolidator.store.memory.lessons import LESSON_PREFIX as LESSON_PREFIX
 from consolidator.store.memory.lessons import LessonRow as LessonRow
 
 COMMAND_KINDS = ("command", "always_fails")

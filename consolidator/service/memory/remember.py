@@ -22,13 +22,14 @@ from consolidator.models.memory_filter import ALL_AGENTS, FactFilter, MemoryScop
 from consolidator.models.provenance import Provenance
 from consolidator.models.session_key import has_controls
 from consolidator.service.memory.decision_log import CHANNEL, MemoryOwner, log_decision
-from consolidator.service.memory.facts import forget_fact, list_facts
-from consolidator.service.memory.lessons import forget_lesson
+from consolidator.service.memory.facts import correct_fact, forget_fact, list_facts
+from consolidator.service.memory.lessons import forget_lesson, is_reached
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.calls import scopes
 from consolidator.store.facts import facts
 from consolidator.store.facts.facts import OwnedAttribute
+from consolidator.store.memory import lessons
 from consolidator.store.memory.lessons import LESSON_PREFIX
 from consolidator.store.sessions import projects, sessions
 
@@ -110,6 +111,23 @@ async def forget(
         return Remembered(lesson.id, lesson.line, "project", agent, lesson.project, lesson.person or None, known=True)
     fact_id = await _find_fact_id(database, name, scope, viewer)
     return _remembered(await forget_fact(database, fact_id, viewer=viewer), known=True)
+
+
+async def correct(database: Database, memory_id: str, text: str, *, viewer: Viewer = OWNER) -> str:
+    """Put a person's sentence in place of a fact, or of a lesson, which is not learned again; return the fact's id.
+
+    Raises what `correct_fact`, `remember` and `forget_lesson` raise.
+    """
+    if not memory_id.startswith(LESSON_PREFIX):
+        return (await correct_fact(database, memory_id, text, viewer=viewer)).id
+    async with database.connection() as conn:
+        lesson = await lessons.load_lesson(conn, memory_id, viewer.peer or "")
+    if lesson is None or not is_reached(lesson, viewer):
+        raise NotFound(f"there is no lesson {memory_id!r}")
+    scope = MemoryScope(project=lesson.project, peer=lesson.person or None)
+    stated = await remember(database, text, scope, viewer=viewer)
+    await forget_lesson(database, lesson.id, viewer=viewer)
+    return stated.id
 
 
 def _remembered(fact: FactRow, *, known: bool, session: str | None = None, seq: int | None = None) -> Remembered:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 
 from consolidator.database.jsonb import escape
 from consolidator.database.partitions import Connection
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import ALL_AGENTS
-from consolidator.store.queries import fetch_column, fetch_value, load
+from consolidator.store.queries import Rows, fetch_column, fetch_value, load
 
 _SQL = load("sessions/projects")
 _SEPARATOR = re.compile(r"[/\\]")
@@ -76,3 +78,30 @@ def match_project(name: str, known: Iterable[str]) -> str:
 def _without_end(path: str) -> str:
     """Return a path without separators at its end."""
     return path.rstrip("/\\") or path
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectRow:
+    """A project, and how much is known of it."""
+
+    project: str  # its path
+    agents: list[str]
+    sessions: int
+    last_at: datetime
+    lessons: int
+    facts: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectNightRow:
+    """A night, and how much of what is known of a project it wrote last."""
+
+    id: str  # of the run
+    started_at: datetime
+    lessons: int
+    facts: int
+    solutions: int
+
+
+list_overview = Rows[ProjectRow, str, str | None, int](ProjectRow, _SQL["overview"], "channel project limit")
+list_nights = Rows[ProjectNightRow, str, Sequence[str], int](ProjectNightRow, _SQL["nights"], "project agents limit")

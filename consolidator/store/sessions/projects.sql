@@ -29,3 +29,26 @@ where exists (select from session s where s.project = wanted.project)
 -- name: shared_with
 select distinct project from session
 where agent = %(agent)s and memory = %(shared)s and project is not null
+
+-- name: overview
+-- Every project with its agents, the latest first.
+select s.project, array_agg(distinct s.agent) as agents, count(*) as sessions, max(s.last_occurred_at) as last_at,
+       (select count(*) from lesson l where l.person = '' and l.project = s.project and l.retired_at is null) as lessons,
+       (select count(*) from fact f where f.project = s.project and f.superseded_at is null) as facts
+from session s where s.project is not null and s.recorded_by is null and s.channel is distinct from %(channel)s
+  and (%(project)s::text is null or s.project = %(project)s)
+group by s.project order by last_at desc, s.project limit %(limit)s
+
+-- name: nights
+-- What the latest nights last wrote about a project, the latest first.
+select r.id, r.started_at, sum(written.lessons)::bigint as lessons, sum(written.facts)::bigint as facts,
+       sum(written.solutions)::bigint as solutions
+from (
+    select run_id, 1 as lessons, 0 as facts, 0 as solutions from lesson
+    where person = '' and project = %(project)s and retired_at is null
+    union all
+    select run_id, 0, 1, 0 from fact where project = %(project)s and superseded_at is null
+    union all
+    select run_id, 0, 0, 1 from solution where agent = any(%(agents)s) and project = %(project)s and retired_at is null
+) written join run r on r.id = written.run_id
+group by r.id, r.started_at order by r.started_at desc limit %(limit)s

@@ -10,13 +10,14 @@ from starlette.responses import Response
 from consolidator.errors import UsageError
 from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import FactFilter
-from consolidator.service.memory import facts
+from consolidator.service.memory import facts, remember
 from consolidator.service.memory.daily import find_first_fact
 from consolidator.service.memory.explain import explain, find_places
 from consolidator.service.memory.facts import load_fact_chain
+from consolidator.service.memory.lessons import LESSON_PREFIX
 from consolidator.ui import reviewing
 from consolidator.ui.fact_timeline import draw_timeline, list_rewordings
-from consolidator.ui.view import Entry, PageModule, PageRequest, make_filter, redirect, route
+from consolidator.ui.view import Entry, PageModule, PageRequest, go_back, make_filter, redirect, route
 
 FILTERS = ("query", "agent", "project", "peer", "kind", "trust", "as_of", "valid_at", "include_superseded", "flagged")
 KINDS = ("preference", "profile", "environment", "project", "decision", "constraint", "relation", "observation")
@@ -79,23 +80,24 @@ async def show_memory(page: PageRequest) -> Response:
 
 
 async def forget(page: PageRequest) -> Response:
-    """Stop believing a fact."""
-    fact = await facts.forget_fact(page.database, page.path_params["memory_id"], viewer=page.viewer)
-    return redirect(f"/memory/{fact.id}")
+    """Stop believing a fact, or telling a lesson."""
+    forgotten = await remember.forget(page.database, page.path_params["memory_id"], viewer=page.viewer)
+    return go_back(page, f"/memory/{forgotten.id}", "forgotten", forgotten.id)
 
 
 async def correct(page: PageRequest) -> Response:
-    """Put a sentence in place of a fact."""
-    database, viewer = page.database, page.viewer
+    """Put a sentence in place of a fact or a lesson."""
     replaced = page.path_params["memory_id"]
-    fact = await facts.correct_fact(database, replaced, page.form_fields.get("text", ""), viewer=viewer)
-    return redirect(f"/memory/{fact.id}" + (f"?corrected={replaced}" if fact.id != replaced else ""))
+    fact_id = await remember.correct(page.database, replaced, page.form_fields.get("text", ""), viewer=page.viewer)
+    is_of_fact = fact_id != replaced and not replaced.startswith(LESSON_PREFIX)
+    corrected = f"?corrected={replaced}" if is_of_fact else ""
+    return go_back(page, f"/memory/{fact_id}{corrected}", "corrected", fact_id)
 
 
 async def undo(page: PageRequest) -> Response:
     """Take back that a fact was forgotten or corrected."""
     fact = await facts.undo_change(page.database, page.path_params["memory_id"], viewer=page.viewer)
-    return redirect(f"/memory/{fact.id}")
+    return go_back(page, f"/memory/{fact.id}", "restored", "")
 
 
 async def review(page: PageRequest) -> Response:
@@ -124,9 +126,9 @@ PAGE = PageModule(
     Entry("/facts", "Facts"),
     (
         route("/facts", show_facts),
-        route("/facts/{memory_id}/forget", forget, methods=["POST"]),
-        route("/facts/{memory_id}/correct", correct, methods=["POST"]),
-        route("/facts/{memory_id}/undo", undo, methods=["POST"]),
+        route("/memory/{memory_id}/forget", forget, methods=["POST"]),
+        route("/memory/{memory_id}/correct", correct, methods=["POST"]),
+        route("/memory/{memory_id}/undo", undo, methods=["POST"]),
         route("/facts/{memory_id}/review", review, methods=["POST"]),
         route("/facts/{memory_id}/reopen", reopen, methods=["POST"]),
         route("/memory/{memory_id}", show_memory),

@@ -1,18 +1,17 @@
-"""Rules: proposals from what people repeat; accept or dismiss them, and see what a file of rules would hold."""
+"""Rules: proposals from what people repeat; accept or dismiss them."""
 
 from __future__ import annotations
 
 from starlette.responses import Response
 
-from consolidator.service.clients import rules_file
 from consolidator.service.memory import rules
-from consolidator.ui.view import Entry, PageModule, PageRequest, redirect, route
+from consolidator.ui.view import Entry, PageModule, PageRequest, go_back, redirect, route
 
 PROPOSALS = 20  # on a page
 
 
 async def show_rules(page: PageRequest) -> Response:
-    """List the proposals, and for a project its accepted rules with the difference that they make in its file."""
+    """List the proposals."""
     database, viewer = page.database, page.viewer
     filters = page.read_filter("agent", "project")
     of = f"rules {filters}"
@@ -24,17 +23,9 @@ async def show_rules(page: PageRequest) -> Response:
         limit=PROPOSALS,
         viewer=viewer,
     )
-    accepted, diff = [], None
-    if filters["project"] is not None:
-        accepted = await rules.list_accepted_rules(
-            database, project=filters["project"], agent=filters["agent"], viewer=viewer
-        )
-        diff = await rules_file.preview_rules(accepted)
     return page.show(
         "rules.html",
         filters=filters,
-        accepted=accepted,
-        diff=diff,
         **page.list_values(of, proposals, proposals.position),
     )
 
@@ -55,7 +46,7 @@ async def accept(page: PageRequest) -> Response:
 async def dismiss(page: PageRequest) -> Response:
     """Propose something no more."""
     await rules.dismiss_rule(page.database, page.path_params["rule_id"], viewer=page.viewer)
-    return redirect("/rules")
+    return go_back(page, "/rules", "dismissed", "")
 
 
 PAGE = PageModule(

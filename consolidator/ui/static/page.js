@@ -1,4 +1,4 @@
-// Shows moments in the reader's zone, and has sliders show what they are moved to. Everything works without it.
+// Shows moments in the reader's zone, has sliders show what they are moved to, and finds as one types. Everything works without it.
 "use strict";
 function showTimes(root) {
   for (const element of root.querySelectorAll("time[datetime]")) {
@@ -44,4 +44,37 @@ const moved = sessionStorage.getItem("slider");
 sessionStorage.removeItem("slider");
 for (const range of document.querySelectorAll("input[type=range]")) {
   if (range.dataset.name === moved) range.focus({ preventScroll: true });  // so that keys go on moving it
+}
+
+const TYPING = 180;  // milliseconds without a key, after which what was typed is looked for
+const find = document.querySelector(".find");
+if (find) {
+  const field = find.querySelector("input");
+  const panel = find.querySelector(".found");
+  let timer;
+  let asked = 0;
+  const close = () => { clearTimeout(timer); asked += 1; panel.hidden = true; };
+  const look = async () => {
+    const words = field.value.trim();
+    const number = asked += 1;
+    if (words.length < 2) { panel.hidden = true; return; }
+    const answer = await fetch(`${find.action}?part=1&query=${encodeURIComponent(words)}`);
+    if (!answer.ok || number !== asked) return;
+    panel.innerHTML = await answer.text();  // the server's own, in which all that memory holds is escaped
+    panel.hidden = false;
+  };
+  field.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(look, TYPING); });
+  find.addEventListener("focusout", (event) => { if (event.relatedTarget && !find.contains(event.relatedTarget)) close(); });
+  document.addEventListener("pointerdown", (event) => { if (!find.contains(event.target)) close(); });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "/" && !event.ctrlKey && !event.metaKey && !event.altKey && !event.target.closest("input, textarea, select")) {
+      event.preventDefault();
+      field.select();
+    } else if (find.contains(event.target)) {
+      const places = [field, ...panel.querySelectorAll("a")];
+      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+      if (event.key === "Escape") { event.preventDefault(); close(); field.focus(); }
+      if (step && !panel.hidden) { event.preventDefault(); places.at((places.indexOf(event.target) + step) % places.length).focus(); }
+    }
+  });
 }

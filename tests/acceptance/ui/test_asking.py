@@ -199,10 +199,10 @@ def test_a_rule_is_accepted_and_stands_in_the_difference(person: Page, served: A
     check_looks(person, "rules-proposed")
     proposal.get_by_role("button", name="Accept").click()
     expect(person.locator("h1")).to_have_text("Read a file in full before you change it.")
-    person.goto(f"{served.address}/ui/rules?project={project}")
+    person.goto(f"{served.address}/ui/projects?project={project}")
     expect(person.locator("ins", has_text="Read a file in full before you change it.").first).to_be_visible()
-    expect(person.get_by_text("Nothing is proposed.")).to_be_visible()
-    check_looks(person, "rules-accepted")
+    expect(person.get_by_role("heading", name="Rules that people repeat here")).to_have_count(0)
+    check_looks(person, "project-rules")
     assert not (Path(project) / "AGENTS.md").exists()  # a look writes nothing
 
 
@@ -229,12 +229,3 @@ def test_the_system_is_shown_without_secrets(person: Page, served: ApiServer) ->
     assert "stand-in" not in text
     assert "://" not in served.dsn or served.dsn not in text
     check_looks(person, "system-all")
-
-
-def test_each_day_is_charted(person: Page, served: ApiServer) -> None:
-    person.goto(f"{served.address}/ui/today")
-    days = person.get_by_role("region", name="Figures of each day").locator("tbody tr")
-    expect(days).to_have_count(14)
-    expect(days.first).to_contain_text("2026-03-02")
-    assert float(str(days.first.locator("meter").nth(1).get_attribute("value"))) > 0
-    check_looks(person, "today-days")

@@ -25,6 +25,7 @@ from tests.lessons import save_lessons
 from tests.support import PATIENCE, log_events, user_message
 
 FIND_ADDRESSES = """all => all.map(each => new URL(each.getAttribute('href'), document.baseURI).href.split('#')[0])"""
+CARDS = ("You said", "It broke, this fixed it", "How things run here")
 PAGES = [module.entry.path for module in MODULES]
 
 
@@ -62,6 +63,29 @@ def test_four_links_lead_through_the_sections_in_one_row_of_a_phone(person: Page
     person.set_viewport_size({"width": 1280, "height": 900})
 
 
+def test_words_are_found_as_one_types_wherever_memory_has_them(person: Page, served: ApiServer) -> None:
+    person.goto(f"{served.address}/ui/nights")
+    person.keyboard.press("/")
+    expect(person.get_by_label("Search all of memory")).to_be_focused()
+    person.keyboard.type("trunk")
+    found = person.get_by_role("region", name="Found")
+    expect(found.get_by_role("heading", name="What people said")).to_be_visible()
+    check_page(person, "found while typing")
+    person.keyboard.press("ArrowDown")
+    expect(found.get_by_role("link").first).to_be_focused()
+    person.keyboard.press("Enter")
+    expect(person.locator("h1")).to_contain_text("trunk")
+    person.get_by_label("Search all of memory").fill("onerror")
+    expect(found.locator("img, script")).to_have_count(0)
+    person.keyboard.press("Escape")
+    expect(found).to_be_hidden()
+    person.keyboard.press("Enter")
+    expect(person.locator("h1")).to_contain_text("All with “onerror”")
+    check_looks(person, "search")
+    person.goto(f"{served.address}/ui/search?query=zzzzqqqq")
+    expect(person.locator("main")).to_contain_text("Memory has nothing with these words")
+
+
 def test_dates_are_in_the_readers_zone(person: Page, served: ApiServer) -> None:
     person.goto(f"{served.address}/ui/today?days=30")
     moment = person.locator("time").first
@@ -72,7 +96,53 @@ def test_dates_are_in_the_readers_zone(person: Page, served: ApiServer) -> None:
 def test_today_leads_to_pages_and_names_no_command(person: Page, served: ApiServer) -> None:
     person.goto(f"{served.address}/ui/today?days=30")
     expect(person.locator("main .entry").first).to_be_visible()
-    expect(person.locator("main code")).to_have_count(0)
+    expect(person.locator("main code", has_text="consolidator")).to_have_count(0)
+
+
+def test_today_has_a_card_for_words_for_failures_and_for_commands(person: Page, served: ApiServer) -> None:
+    with ThreadPoolExecutor() as threads:  # an event loop runs in this one
+        threads.submit(served.run, lambda database: save_lessons(database, "/srv/carded")).result()
+    person.goto(f"{served.address}/ui/today?days=30")
+    said, broke, runs = (person.get_by_role("region", name=name) for name in CARDS)
+    expect(said).to_contain_text("The release branch is called trunk.")
+    expect(broke.get_by_role("heading", name="carded")).to_be_visible()
+    expect(broke).to_contain_text("rtk pnpm")
+    expect(runs).to_contain_text("Tests:")
+    expect(person.locator(".ledger")).to_contain_text("learned from +")
+    check_looks(person, "cards")
+
+
+def test_a_line_of_today_is_corrected_and_forgotten_where_it_stands(person: Page, served: ApiServer) -> None:
+    person.goto(f"{served.address}/ui/today?days=30")
+    entry = person.locator(".entry", has_text="The release branch is called")
+    entry.get_by_text("Correct").click()
+    entry.get_by_label("What is right").fill("The release branch is called stable.")
+    entry.get_by_role("button", name="Say so").click()
+    expect(person.locator(".notice")).to_contain_text("Corrected")
+    expect(person.locator(".entry", has_text="is called stable")).to_have_count(1)
+    person.get_by_role("button", name="Undo").click()
+    expect(person.locator(".entry", has_text="is called trunk")).to_have_count(1)
+    entry.get_by_role("button", name="Forget").click()
+    expect(entry).to_have_count(0)
+    person.get_by_role("button", name="Undo").click()
+    expect(entry).to_have_count(1)
+    assert "/ui/today?days=30" in person.url
+
+
+def test_a_project_has_a_page_with_all_that_is_known_of_it(person: Page, served: ApiServer) -> None:
+    person.goto(f"{served.address}/ui/projects")
+    person.locator(".tile", has_text="/srv/shop").get_by_role("link").click()
+    for heading in (
+        "What holds here",
+        "What fails, and what then works",
+        "How things run here",
+        "Nights that taught it",
+    ):
+        expect(person.get_by_role("heading", name=heading)).to_be_visible()
+    expect(person.get_by_role("region", name="What holds here")).to_contain_text("trunk")
+    check_looks(person, "project")
+    person.get_by_role("link", name="What its next session will be told").click()
+    expect(person.get_by_label("Project")).to_have_value("/srv/shop")
 
 
 def test_somebody_without_a_name_is_shown_in_words() -> None:
@@ -281,7 +351,7 @@ def test_forged_requests_change_nothing(served: ApiServer) -> None:
         assert client.get("/ui/facts").status_code == 200
         assert client.get("/ui/facts", headers={"host": "evil.example"}).status_code == 421
         (fact, *_) = owner.get("/facts", params={"limit": 1}).json()["facts"]
-        forget = f"/ui/facts/{fact['id']}/forget"
+        forget = f"/ui/memory/{fact['id']}/forget"
         assert client.post(forget).status_code == 415
         assert client.post(forget, data={"form_token": "guessed"}).status_code == 403
         assert client.post(forget, data={}, headers={"origin": "http://evil.example"}).status_code == 403
@@ -294,7 +364,7 @@ def test_forged_requests_change_nothing(served: ApiServer) -> None:
         assert owner.get(f"/explain/{fact['id']}").json()["row"]["superseded_at"] is None
 
 
-def test_a_line_of_the_next_brief_is_forgotten(person: Page, served: ApiServer) -> None:
+def test_a_line_of_the_next_brief_is_corrected(person: Page, served: ApiServer) -> None:
     with ThreadPoolExecutor() as threads:  # an event loop runs in this one
         threads.submit(served.run, lambda database: save_lessons(database, "/srv/briefed")).result()
     person.goto(f"{served.address}/ui/brief?project=/srv/briefed")
@@ -302,10 +372,20 @@ def test_a_line_of_the_next_brief_is_forgotten(person: Page, served: ApiServer) 
     expect(entry).to_contain_text("tokens")
     expect(person.locator("main")).not_to_contain_text("evil.example")
     check_looks(person, "brief-lines")
+    person.get_by_label("Moment").select_option("before a command")
+    person.get_by_role("button", name="Show").click()
+    person.get_by_label("The command about to run").fill("rtk pnpm test")
+    person.get_by_role("button", name="Show").click()
+    expect(person.locator(".told li")).to_have_count(1)
+    expect(person.locator(".told li")).to_contain_text("rtk pnpm")
+    person.goto(f"{served.address}/ui/brief?project=/srv/briefed")
     entry.get_by_role("link", name="what it rests on").click()
     expect(person.locator("h1")).to_contain_text("rtk pnpm")
     check_looks(person, "lesson")
-    person.get_by_role("button", name="Forget it").click()
-    expect(person.locator("h1")).to_have_text("What the next session will be told")
+    person.get_by_label("What is right").fill("Run pnpm without rtk.")
+    person.get_by_role("button", name="Correct it").click()
+    expect(person.locator("h1")).to_have_text("Run pnpm without rtk.")
+    person.goto(f"{served.address}/ui/brief?project=/srv/briefed")
     expect(person.locator(".entry", has_text="rtk pnpm")).to_have_count(0)
+    expect(person.locator(".entry", has_text="Run pnpm without rtk.")).to_have_count(1)
     expect(person.locator(".entry", has_text="Tests:")).to_have_count(1)

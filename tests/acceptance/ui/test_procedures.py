@@ -37,7 +37,7 @@ def test_every_page_leads_to_the_one_with_the_drawing(person: Page, served: ApiS
         assert f"/ui/{name}/" in person.url
         expect(person.locator(drawing).first).to_be_visible()
     person.goto(f"{served.address}/ui/today?days=30")
-    person.get_by_role("region", name="What is done again and again").get_by_role("link").first.click()
+    person.get_by_role("region", name="How things run here").locator(".entry a").first.click()
     expect(person.get_by_role("link", name="Export as a skill")).to_be_visible()
 
 
