@@ -26,6 +26,7 @@ MIN_FACT_COVERAGE = 0.28  # a fact is short: one of three words ("tabs or spaces
 STATED_COVERAGE = 0.8  # of a question's words: who states so many of them answers it
 MIN_COVERAGE_BESIDE = 0.5  # of a turn that is told beside such an answer
 MAX_ANSWERS_READ = 20  # of the best items
+MIN_WORDS_ANNOUNCED = 8  # beside the question's, of an agent's turn that ends in a colon
 NEAR = 4  # turns of a session on each side that are read with one
 MIN_DOCUMENTS = 1000  # that a log is taken to have: of a few, most words seem to tell nothing
 MIN_DOCUMENTS_OF_PROMPT = 100  # the same where nobody asked: fewer, since words that are common in it must tell little
@@ -94,8 +95,10 @@ def has_answer(question: PromptWords, items: Sequence[RecallItem]) -> bool:
 def drop_narration(question: PromptWords, items: Sequence[RecallItem]) -> list[RecallItem]:
     """Return items without what is only said near the subject, where a person's statement answers a question.
 
-    That is what agents say; where a fact is the answer, what people say, too. A turn that repeats another is left out.
+    That is what agents say; where a fact is the answer, what people say, too. A turn that repeats another is left out,
+    and so is an agent's that announces what it does next ("Now run the tests again:").
     """
+    items = [item for item in items if not (_is_agents_turn(item) and _only_announces(item, question))]
     answers = [item for item in items if _answers(item, question)]
     aside = [item for item in items if _is_agents_turn(item) or (item.kind == "episode" and _has_fact(answers))]
     dropped = {item.citation for item in aside if question.coverage_of(item.searched) < MIN_COVERAGE_BESIDE}
@@ -106,6 +109,12 @@ def drop_narration(question: PromptWords, items: Sequence[RecallItem]) -> list[R
         if not (answers and item.citation in dropped)
         and first[item.kind, tuple(split_words(item.searched))] == item.citation
     ]
+
+
+def _only_announces(item: RecallItem, question: PromptWords) -> bool:
+    """Tell whether a turn announces what is done next, and says hardly more than the question."""
+    text = str(item.data["text"]).rstrip()
+    return text.endswith(":") and len(set(query_words(text)) - question.words) < MIN_WORDS_ANNOUNCED
 
 
 def _has_fact(items: Iterable[RecallItem]) -> bool:

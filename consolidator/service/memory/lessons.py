@@ -11,7 +11,8 @@ from consolidator.errors import NotFound
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.worth import Worth
 from consolidator.memory.text.words import query_words
-from consolidator.models.memory_filter import LessonFilter
+from consolidator.models import audience
+from consolidator.models.memory_filter import LessonFilter, MemoryScope
 from consolidator.service.memory.ids import resolve_id
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
@@ -22,6 +23,7 @@ from consolidator.store.memory.lessons import LessonRow as LessonRow
 COMMAND_KINDS = ("command", "always_fails")
 FRICTION_KINDS = ("always_fails", "fix", "first_run_fails", "harness")
 MIN_FRICTION_SESSIONS = 3  # in which something failed, before it counts as friction
+MAX_TOLD = 500  # of a project, of which some are told
 _ALL = 100_000
 
 
@@ -33,6 +35,16 @@ def read_lesson(row: LessonRow) -> Lesson:
 def describe_worth(row: LessonRow) -> str:
     """Return in words what came of telling a lesson; "" where nothing is known."""
     return Worth.from_json(row.body.get("worth", {})).describe()
+
+
+async def load_lessons(database: Database, scope: MemoryScope) -> dict[str, Lesson]:
+    """Return the lessons that may be told in a project, the most helpful first, by their ids."""
+    alone = None if database.share_between_agents else scope.agent
+    async with database.connection() as conn:
+        rows = await lessons.list_lessons(
+            conn, scope.peer or audience.OWNER, scope.project or "", limit=MAX_TOLD, agent_alone=alone
+        )
+    return {row.id: read_lesson(row) for row in rows if row.withheld is None}
 
 
 async def list_lessons(

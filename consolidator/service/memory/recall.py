@@ -18,6 +18,7 @@ from consolidator.memory.recall.block import (
     NOTE_WITHOUT_MATCH,
     RecallItem,
     fact_item,
+    lesson_item,
     quoted_item,
     render_block,
     reworded,
@@ -33,6 +34,7 @@ from consolidator.models.memory_filter import MemoryScope, SolutionFilter
 from consolidator.models.procedure import MIN_SUCCESS
 from consolidator.models.session import SessionRow
 from consolidator.models.solution import SolutionRow
+from consolidator.service.memory.lessons import load_lessons
 from consolidator.service.memory.solutions import answer_error, find_solutions
 from consolidator.service.memory.withheld import find_withheld_facts
 from consolidator.service.scope import narrow_scope
@@ -52,6 +54,7 @@ CANDIDATES_PER_CHANNEL = 100  # documents
 FACTS_WITH_TURNS = 40  # of the best facts the turns that prove them are read, too
 WORDS_WEIGHT, NEIGHBOURHOOD_WEIGHT, FACT_WEIGHT, VECTOR_WEIGHT = 1.0, 2.0, 0.5, 1.0  # of the channels
 MAX_SOLUTION_QUERY_LENGTH = 1000  # characters of a query that the search for solutions reads
+MAX_LEADING_LESSONS, MIN_LESSON_COVERAGE = 3, 0.6  # with so much of a question's words, by how much they tell
 MAX_LEADING_ITEMS = 2  # solutions that a block begins with, and as many procedures
 MAX_FEW_FACTS = 12  # of a project, which are told rather than nothing
 MAX_NEAREST_FACTS = 5  # of many, where there are vectors
@@ -152,8 +155,9 @@ async def answer_query(
         scope = await narrow_scope(conn, viewer, scope)
     ranked = await _rank_documents(database, query, scope, limit=limit, settings=settings)
     relevant = drop_narration(ranked.question, ranked.items) if ranked.has_answer else []
-    has_match = bool(relevant)
-    if not relevant and is_asked and scope.project:
+    lessons = await _find_lessons(database, ranked.question, scope) if is_asked else []
+    has_match = bool(relevant or lessons)
+    if not has_match and is_asked and scope.project:
         relevant = await _list_few_facts(database, scope) or _nearest_facts(ranked)
     documents = await _without_hostile_commands(database, relevant[:limit])
     solutions = await _find_solutions(database, query, scope, viewer)
@@ -163,10 +167,20 @@ async def answer_query(
     hints = [_solution_item(row) for row in solutions if row not in sure]
     hints += await _find_procedures(database, query, scope)
     first = DOCUMENTS_FIRST if is_question else 0  # what was said answers a question, how it was done a request
-    wanted = [*leading, *documents[:first], *hints, *documents[first:]][:limit]
+    wanted = [*leading, *lessons, *documents[:first], *hints, *documents[first:]][:limit]
     text, items = render_block(wanted, token_budget, NOTE if has_match or leading or hints else NOTE_WITHOUT_MATCH)
     shown = {item.citation for item in items}
     return Answer(text, items, [item for item in wanted if item.citation not in shown], ranked)
+
+
+async def _find_lessons(database: Database, question: PromptWords, scope: MemoryScope) -> list[RecallItem]:
+    """Return the lessons of a project that say most of a question's words, the most helpful first."""
+    if not scope.project or not question.words:
+        return []
+    known = await load_lessons(database, scope)
+    covered = {id: round(question.coverage_of(lesson.line), 1) for id, lesson in known.items()}
+    best = sorted((id for id in known if covered[id] >= MIN_LESSON_COVERAGE), key=lambda id: -covered[id])
+    return [lesson_item(id, known[id].line, covered[id]) for id in best[:MAX_LEADING_LESSONS]]
 
 
 async def _list_few_facts(database: Database, scope: MemoryScope) -> list[RecallItem]:

@@ -413,3 +413,22 @@ async def test_many_scopes_are_searched_at_once(database: Database, clock: Froze
     await run_next_night(database, clock, settings)
     result = await recall(database, "otter number69", MemoryScope(agent="coder"))
     assert result.items[0].citation == "[s69:1]"
+
+
+async def test_a_question_is_answered_with_what_the_calls_of_the_project_showed(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    for number in range(3):
+        said = [
+            user_message("Please check the page."),
+            assistant_response("Now run the tests again:"),
+            *call_and_result(f"c{number}", "Bash", {"command": "pnpm run test"}, "12 passed"),
+        ]
+        await log_events(database, f"s{number}", said, project="/work/shop")
+    await run_next_night(database, clock, settings)
+    scope, question = MemoryScope(project="/work/shop"), "how are the tests run?"
+    lines = [item.line for item in (await recall(database, question, scope)).items]
+    assert lines[0].startswith("- Tests: `pnpm run test` (worked 3 of 3)")
+    assert not any("Now run the tests" in line for line in lines)
+    unasked = await recall(database, question, scope, is_asked=False)
+    assert all(item.kind != "lesson" for item in unasked.items)
