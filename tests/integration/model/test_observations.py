@@ -18,9 +18,11 @@ from consolidator.memory.facts.session_lines import transcript_lines
 from consolidator.memory.facts.transcript import TranscriptChunk
 from consolidator.memory.observations import KnownObservation, read_observations, told_texts
 from consolidator.models.event import Event, NewEvent
-from consolidator.models.memory_filter import MemoryScope
+from consolidator.models.memory_filter import FactFilter, MemoryScope
 from consolidator.models.payload import EventType
 from consolidator.service.memory.brief import OBSERVED, brief
+from consolidator.service.memory.explain import explain
+from consolidator.service.memory.facts import forget_fact, list_facts
 from consolidator.service.memory.recall import recall
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
@@ -77,6 +79,34 @@ async def test_an_observation_is_told_after_two_sessions_and_until_it_is_over(
         assert block.index(OBSERVED) < block.index(NOTED)
         await night("s3", user_message("The image for the report test has `tzdata` at last."))
         assert NOTED not in await told(database)
+
+
+async def test_an_observation_is_explained_forgotten_and_shown_as_it_was_like_any_fact(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    async with ModelServer(observing) as server:
+        for session in ("s1", "s2"):
+            talk = [user_message("Run the report test with tzdata."), assistant_response(FOUND)]
+            await log_events(database, session, talk, agent="coder", project=SHOP)
+            clock.advance(timedelta(days=1))
+            await run_job(database, with_model(settings, server))
+        (fact,) = [fact for fact in await list_facts(database) if fact.kind == "observation"]
+        between = clock.now()
+        evidence = (await explain(database, fact.id))["evidence"]
+        assert [(proof["session_id"], proof["quote"]) for proof in evidence] == [
+            (session, "the image lacks `tzdata`") for session in ("s1", "s2")
+        ]
+
+        clock.advance(timedelta(hours=1))
+        await forget_fact(database, fact.id)
+        assert NOTED not in await told(database)
+        await log_events(database, "s3", [user_message("And now, tzdata?"), assistant_response(FOUND)], project=SHOP)
+        clock.advance(timedelta(days=1))
+        await run_job(database, with_model(settings, server))
+        assert NOTED not in await told(database)  # a third session does not bring it back
+        assert [fact.sentence for fact in await list_facts(database)] == []
+        before = await list_facts(database, FactFilter(as_of=between))
+        assert [fact.sentence for fact in before if fact.kind == "observation"] == [NOTED]
 
 
 def bash(command: str, result: str, status: str = "ok") -> list[NewEvent]:
