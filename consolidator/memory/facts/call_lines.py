@@ -78,7 +78,7 @@ def _failures(
         done = completed[call.seq]
         text = redact(strip_invisible(done.result_text[:_MAX_OUTPUT]))
         reasons = [headline.text for headline in call.headlines if line_hash(headline.text) not in printed]
-        reasons = [reason for reason in reasons if is_quote_in(reason, text)][:1]
+        reasons = [reason.rstrip(" ━─═=-") for reason in reasons if is_quote_in(reason, text)][:1]
         pieces = tuple(dict.fromkeys([*reasons, *(match[0].strip() for match in _SAYS_RUN.finditer(text))]))[:2]
         name = _name(call)
         if not pieces or (name, pieces[0]) in lines:
@@ -138,8 +138,9 @@ def _commands(
         written = redact(str(completed[call.seq].arguments))
         example = segment.shown if segment.shown and is_quote_in(segment.shown, written) else operation
         worked = sum(part.ok is True and not part.piped for _, part in members)
-        piped = sum(part.piped for _, part in members)
-        detail = f"{operation}: {worked} of {len(members)} worked" + (f", {piped} piped" if piped else "")
+        hidden = sum(part.ok is True and part.piped for _, part in members)
+        detail = f"{operation}: {worked} of {len(members) - hidden} worked"
+        detail += f", {hidden} behind a pipe" if hidden else ""
         text = example[:_MAX_CALL_CHARS]
         lines.append(TranscriptLine(call.seq, "C", text, times[call.seq], detail, is_proof=worked > 1))
     return lines
@@ -147,8 +148,8 @@ def _commands(
 
 def _name(call: TracedCall) -> str:
     segment = failed_segment(call) or next((part for part in call.segments if not part.is_trivial), None)
-    if segment is not None:
-        return (segment.shown or segment.operation)[:_MAX_CALL_CHARS]
+    if segment is not None:  # a wrapper may be what fails
+        return " ".join([*segment.wrappers, segment.shown or segment.operation])[:_MAX_CALL_CHARS]
     return f"{call.name} {_short(call.path)}".strip() if call.path or not call.line else call.line[:_MAX_CALL_CHARS]
 
 
