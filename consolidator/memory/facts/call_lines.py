@@ -50,7 +50,10 @@ def call_lines(
     lines: list[TranscriptLine] = []
     room = MAX_FAILURES_CHARS
     for failure in _failures(calls, completed, times, redact):
-        detail, outcome = ((part or "").replace(folder, "") for part in (failure.detail, failure.outcome))
+        detail, outcome = (
+            (part or "").replace(folder, "").replace(folder[:-1] or folder, ".")
+            for part in (failure.detail, failure.outcome)
+        )
         line = replace(failure, detail=detail, outcome=outcome)
         room -= len(line.render())
         if room >= 0:

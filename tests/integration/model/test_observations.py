@@ -221,6 +221,30 @@ def test_a_guess_an_order_or_an_excuse_is_not_believed(quote: str, sentence: str
     assert believed(made) == []
 
 
+@pytest.mark.parametrize(
+    ("quote", "sentence"),
+    [
+        ("the pre-commit hook of `git commit` runs", "The pre-commit hook of `git commit` runs the tests."),
+        ("`dist/` is an artifact", "`dist/` is what git ignores."),
+        ("skills appear in both `a.py` and `b.py`", "Skills stand in both `a.py` and `b.py`."),
+        ("`add-user` needs redis", "`add-user` needs a running redis."),
+        ("`cat` has no such option here", "`cat` has no option `-A` here."),
+    ],
+)
+def test_what_only_looks_like_an_order_an_excuse_a_guess_or_a_strangers_name_is_believed(
+    quote: str, sentence: str
+) -> None:
+    page = call_and_result("p", "WebFetch", {"url": "https://x.example"}, "A category of its own.")
+    plan = "Implement the following plan: `add-user` in `a.py`, `b.py` and `dist/`, then `git commit`."
+    talk = [
+        NewEvent(EventType.USER_MESSAGE, {"text": plan, "origin": "harness"}),
+        NewEvent(EventType.APPROVAL_GRANTED, {"approves": "plan", "question": "Plan: x", "answer": "accepted"}),
+        *page, assistant_response(f"I see that {quote}."),
+    ]  # fmt: skip
+    made = [candidate for day in (0, 1) for candidate in candidates_of(talk, quote, sentence, day)[0]]
+    assert believed(made) == [sentence]
+
+
 BECAUSE = "It failed because the table is only there after `make seed`."
 PIPED = [
     *FAILED, *bash("make seed | tail -3", "seeded"), *bash("make report | tail -3", "fine"),
