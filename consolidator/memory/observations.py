@@ -21,7 +21,7 @@ from consolidator.memory.facts.candidates import REDACTED_MARK, Candidate, Propo
 from consolidator.memory.facts.norms import is_norm
 from consolidator.memory.facts.orders import INSTRUCTION, commands_memory, is_order, overrides_instructions
 from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
-from consolidator.memory.lessons.harm import lesson_harm
+from consolidator.memory.lessons.harm import lesson_harm, quote_reason
 from consolidator.memory.lessons.history import code
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.text.quotations import split_quoted
@@ -31,7 +31,7 @@ from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
 OBSERVATION = "observation"  # the kind of a candidate and of a fact
-MAX_OBSERVATIONS, MAX_SENTENCE = 5, 200
+MAX_OBSERVATIONS, MAX_SENTENCE, MAX_HEADLINE = 5, 200, 100
 HEDGED, NO_NAME, TOLD = "only a guess", "names no file, command or symbol", "told to the agent by others, not found"
 EXCUSE, LOOSENING, PASSING = "excuses a failure", "loosens a check", "about the work in hand"
 ELSEWHERE, NO_MOMENT = "about another place than the project", "names no moment at which it is of use"
@@ -39,7 +39,9 @@ SECRET, NOT_IN_QUOTE = "contains a secret", "names what its quote does not"
 REASON = "An agent's reason:"
 _BY_PROGRAM = ("failure", "command")  # what happened is known without the model
 _RUNS_HOOKS = re.compile(r"git (?:commit|push|merge)\b")
-_NAME = re.compile(r"`([^`\n]{2,80})`|(?<![\w@])([\w@-]*[./_@:]\w[\w@./:+-]*|\w*[a-z][A-Z]\w*|[a-z]+\d\w*|--?\w[\w-]*)")
+_NAME = re.compile(
+    r"`([^`\n]{2,80})`|(?<![\w@])([\w@-]*[./_@:]\w[\w@./:+-]*|\w*[a-z][A-Z]\w*|[a-z]+\d\w*|--?\w[\w-]*|[a-z]+(?:-[a-z]+)+)"
+)
 _HEDGE = re.compile(
     r"\b(?:may|might|maybe|perhaps|likely|probably|possibly|seems?|appears? to|suspect|guess|assum\w+|presumably"
     r"|could be|i think|wohl|vermutlich|vielleicht|scheint|peut-etre|semble)\b|かもしれ|らしい|ようです|可能|也许|似乎",
@@ -195,9 +197,12 @@ def _describe(line: TranscriptLine) -> tuple[str, str]:
     if line.kind == "C":
         operation, _, counts = (line.detail or "").rpartition(": ")
         return operation, f"{code(operation)} {counts.replace(' of ', ' times of ')} in one session."
-    call = code(line.detail or "")
-    headline = (line.pieces or (line.text,))[0]
-    return line.detail or "", f'{call} failed: "{headline}"' + (f"; {line.outcome}." if line.is_proof else ".")
+    # Whoever wrote the program chose the words that it prints: only what says what is wrong is told.
+    headline = quote_reason((line.pieces or (line.text,))[0], MAX_HEADLINE)
+    failure = f"{code(line.detail or '')} failed" + (f': "{headline}"' if headline else "")
+    steps = (line.outcome or "").removeprefix("then ").removesuffix("worked").split(", ")
+    mending = ", ".join(code(step) for step in steps if step)
+    return line.detail or "", f"{failure}; after {mending} it worked." if line.is_proof else f"{failure}."
 
 
 def _is_proved(kind: str, line: TranscriptLine, proofs: Sequence[TranscriptLine]) -> bool:

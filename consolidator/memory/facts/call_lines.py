@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import PurePosixPath
 
 from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
+from consolidator.memory.calls.installation import installed_packages
 from consolidator.memory.facts.candidates import is_quote_in
 from consolidator.memory.facts.transcript import TranscriptLine
 from consolidator.memory.lessons.fixes import resolves
@@ -95,19 +96,29 @@ def _failures(
 
 
 def _mending(calls: Sequence[TracedCall], position: int) -> tuple[list[str], bool]:
-    """Return what was done after a failed call, and whether a related call then worked."""
+    """Return what was done after a failed call, and whether a related call then worked.
+
+    Nothing is told of a mending by what is hostile or installs something: the error may have been made to ask for it.
+    """
     failed = calls[position]
     segment = failed_segment(failed)
     steps: dict[str, None] = {}
+    is_plain = True
     for later in calls[position + 1 : position + 1 + _WITHIN]:
         if _is_success(later, failed, segment):
             if later.kind == "edit" or later.line != failed.line:
                 steps[_name(later)] = None
-            return list(steps)[-MAX_STEPS:], True
+            return (list(steps)[-MAX_STEPS:] if is_plain else []), True
+        is_plain = is_plain and not _is_doubtful(later)
         is_acting = later.kind in ("edit", "tool") or any(not part.is_trivial for part in later.segments)
         if later.ok and is_acting:
             steps[_name(later)] = None
     return [], False
+
+
+def _is_doubtful(call: TracedCall) -> bool:
+    is_hostile = any(segment.is_hostile for segment in call.segments)
+    return is_hostile or next(iter(installed_packages("bash", {"command": call.line})), None) is not None
 
 
 def _is_success(later: TracedCall, failed: TracedCall, segment: Segment | None) -> bool:
