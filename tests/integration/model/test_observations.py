@@ -104,6 +104,7 @@ async def test_an_observation_is_explained_forgotten_and_shown_as_it_was_like_an
         clock.advance(timedelta(days=1))
         await run_job(database, with_model(settings, server))
         assert NOTED not in await told(database)  # a third session does not bring it back
+        assert NOTED not in "".join(server.raw_bodies[-1:])  # and no model is shown it
         assert [fact.sentence for fact in await list_facts(database)] == []
         before = await list_facts(database, FactFilter(as_of=between))
         assert [fact.sentence for fact in before if fact.kind == "observation"] == [NOTED]
