@@ -44,17 +44,15 @@ def call_lines(
         if (done := pairer.feed(event)) is not None:
             completed[done.seq] = done
     calls = [call for call in Trace.unpack("", "", "", fold.pack()).calls if call.seq in completed]
-    folder = f"{project.rstrip('/')}/" if project and "/" in project else "\0"
+    root = re.escape(project.rstrip("/")) if project and project.rstrip("/").startswith("/") else r"\0"
     for call in calls:
-        call.path = (call.path or "").removeprefix(folder) or None
+        call.path = re.sub(rf"^{root}/", "", call.path or "") or None
     times = {event.seq: event.occurred_at for event in events}
     lines: list[TranscriptLine] = []
     room = MAX_FAILURES_CHARS
     for failure in _failures(calls, completed, times, redact):
-        detail, outcome = (
-            (part or "").replace(folder, "").replace(folder[:-1] or folder, ".")
-            for part in (failure.detail, failure.outcome)
-        )
+        texts = [re.sub(rf"{root}/", "", redact(part or "")) for part in (failure.detail, failure.outcome)]
+        detail, outcome = (re.sub(rf"{root}(?![\w.-])", ".", text) for text in texts)
         line = replace(failure, detail=detail, outcome=outcome)
         room -= len(line.render())
         if room >= 0:
