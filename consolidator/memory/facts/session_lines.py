@@ -20,7 +20,7 @@ from consolidator.models.payload import EventType
 
 MAX_PERSONS_CHARS, MAX_LAST_CHARS, MAX_EXPLANATION_CHARS = 900, 300, 260  # of a line
 MAX_EXPLANATIONS_CHARS = 5000  # of all of them
-_NO_PROSE = re.compile(r"```.*?(?:```|\Z)|^[ \t]*(?:\||#).*$", re.DOTALL | re.MULTILINE)
+_NO_PROSE = re.compile(r"```.*?(?:```|\Z)|^[ \t]*(?:\||#)[^\n]*$", re.DOTALL | re.MULTILINE)
 _AFTER_FAILURE = 3  # sentences that may say why a call failed
 _INTENDS = re.compile(
     r"(?:ok(?:ay)?|good|now|right|so|alright)?\W*(?:let(?: me|'s)|i(?:'ll| will|'m going)|ich werde|je vais)\b", re.I

@@ -259,6 +259,13 @@ def test_a_person_is_read_to_the_end_and_other_lines_have_the_room_that_is_left(
     assert {line.kind for line in chunks[-1].context} == {"P"}
 
 
+def test_what_the_agent_explains_below_a_heading_or_a_table_is_shown() -> None:
+    text = "# Report\n\n| a | because b |\n\n```\nx because y\n```\nThe build fails because the lock is stale. Next."
+    (chunk,) = chunks_of(make_events(talk(SAID, "x"), talk(ANSWERED, text), talk(ANSWERED, "Done.")))
+    shown = [line.text for line in chunk.lines if line.kind == "S"]
+    assert shown == ["The build fails because the lock is stale."]
+
+
 def test_whole_lines_are_left_out_beyond_a_sections_limit() -> None:
     long = "It fails because " + "of many things and " * 20
     (chunk,) = chunks_of(
