@@ -21,7 +21,7 @@ from consolidator.memory.facts.candidates import REDACTED_MARK, Candidate, Propo
 from consolidator.memory.facts.norms import is_norm
 from consolidator.memory.facts.orders import INSTRUCTION, commands_memory, is_order, overrides_instructions
 from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
-from consolidator.memory.lessons.harm import lesson_harm
+from consolidator.memory.lessons.harm import lesson_harm, quote_reason
 from consolidator.memory.lessons.history import code
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.text.quotations import split_quoted
@@ -31,7 +31,7 @@ from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
 OBSERVATION = "observation"  # the kind of a candidate and of a fact
-MAX_OBSERVATIONS, MAX_SENTENCE = 5, 200
+MAX_OBSERVATIONS, MAX_SENTENCE, MAX_HEADLINE = 5, 200, 100
 HEDGED, NO_NAME, TOLD = "only a guess", "names no file, command or symbol", "told to the agent by others, not found"
 EXCUSE, LOOSENING, PASSING = "excuses a failure", "loosens a check", "about the work in hand"
 ELSEWHERE, NO_MOMENT = "about another place than the project", "names no moment at which it is of use"
@@ -39,16 +39,19 @@ SECRET, NOT_IN_QUOTE = "contains a secret", "names what its quote does not"
 REASON = "An agent's reason:"
 _BY_PROGRAM = ("failure", "command")  # what happened is known without the model
 _RUNS_HOOKS = re.compile(r"git (?:commit|push|merge)\b")
-_NAME = re.compile(r"`([^`\n]{2,80})`|(?<![\w@])([\w@-]*[./_@:]\w[\w@./:+-]*|\w*[a-z][A-Z]\w*|[a-z]+\d\w*|--?\w[\w-]*)")
+_NAME = re.compile(
+    r"`([^`\n]{2,80})`|(?<![\w@])([\w@-]*[./_@:]\w[\w@./:+-]*|\w*[a-z][A-Z]\w*|[a-z]+\d\w*|--?\w[\w-]*|[a-z]+(?:-[a-z]+)+)"
+)
 _HEDGE = re.compile(
-    r"\b(?:may|might|maybe|perhaps|likely|probably|possibly|seems?|appears?|suspect|guess|assum\w+|presumably|could be"
-    r"|i think|wohl|vermutlich|vielleicht|scheint|peut-etre|semble)\b|かもしれ|らしい|ようです|可能|也许|似乎",
+    r"\b(?:may|might|maybe|perhaps|likely|probably|possibly|seems?|appears? to|suspect|guess|assum\w+|presumably"
+    r"|could be|i think|wohl|vermutlich|vielleicht|scheint|peut-etre|semble)\b|かもしれ|らしい|ようです|可能|也许|似乎",
     re.IGNORECASE,
 )
-_PASSING = re.compile(r"\b(?:now|currently|would|planned|will|todo|bug|for the moment|temporar\w+)\b", re.IGNORECASE)
+_PASSING = re.compile(r"\b(?:now|currently|would|planned|will|todo|bug|for the moment|temporarily)\b", re.IGNORECASE)
 _EXCUSE = re.compile(
-    r"\b(?:expected|harmless|flak\w+|on purpose|intentional\w*|ignor\w+|broken|by design|known issue|spurious|unrelated"
-    r"|benign|cosmetic|false positive|same as|equivalent|covers?|not needed|optional|absichtlich|harmlos|attendu)\b"
+    r"\b(?:expected|harmless|flak\w+|on purpose|intentional\w*|(?<!git )ignor\w+|broken|by design|known issue|spurious"
+    r"|unrelated|benign|cosmetic|false positive|same as|equivalent|covers?|not needed|optional|absichtlich|harmlos"
+    r"|attendu)\b"
     r"|無視|想定|忽略|预期",
     re.IGNORECASE,
 )
@@ -82,6 +85,7 @@ _FOREIGN_DOCUMENT = re.compile(
     r"\.(?:html?|pdf|eml|mbox|docx?|diff|patch)\b|(?:node_modules|vendor|site-packages)/|/tmp/", re.IGNORECASE
 )
 _FROM_DOCUMENT = re.compile(rf"^(?=[^\s:]*(?:{_DOCUMENT.pattern}))[^\s:]+:.*", re.IGNORECASE | re.MULTILINE)
+_CODE, _HYPHEN = re.compile(r"`[^`\n]+`"), re.compile(r"(?<=\w)-(?=\w)")
 _SYSTEM = re.compile(r"/(?:usr|bin|sbin|lib\w*|opt|dev|tmp)(?:/|$)")
 _PATH = re.compile(r"(?<![\w.~@:/-])(?:~|/[\w.@-]+)(?:/[\w.@-]+)+")
 _WORD = re.compile(r"[\w@][\w@./:+#-]*")
@@ -177,7 +181,7 @@ class _Reader:
             held = TOLD if is_told(quotes[0], (), told) else None
         else:
             names = _names(said)
-            held = _objection(f"{said} {quotes[0]}", quotes[0], names, told, self.session.project or "")
+            held = _objection(said, quotes[0], line, names, told, self.session.project or "")
             shown = " ".join([quotes[0], *(f"{proof.detail} {proof.text}" for proof in proofs)]).casefold()
             if held is None and names and not any(name.casefold() in shown for name in names):
                 held = NOT_IN_QUOTE
@@ -193,9 +197,12 @@ def _describe(line: TranscriptLine) -> tuple[str, str]:
     if line.kind == "C":
         operation, _, counts = (line.detail or "").rpartition(": ")
         return operation, f"{code(operation)} {counts.replace(' of ', ' times of ')} in one session."
-    call = code(line.detail or "")
-    headline = (line.pieces or (line.text,))[0]
-    return line.detail or "", f'{call} failed: "{headline}"' + (f"; {line.outcome}." if line.is_proof else ".")
+    # Whoever wrote the program chose the words that it prints: only what says what is wrong is told.
+    headline = quote_reason((line.pieces or (line.text,))[0], MAX_HEADLINE)
+    failure = f"{code(line.detail or '')} failed" + (f': "{headline}"' if headline else "")
+    steps = (line.outcome or "").removeprefix("then ").removesuffix("worked").split(", ")
+    mending = ", ".join(code(step) for step in steps if step)
+    return line.detail or "", f"{failure}; after {mending} it worked." if line.is_proof else f"{failure}."
 
 
 def _is_proved(kind: str, line: TranscriptLine, proofs: Sequence[TranscriptLine]) -> bool:
@@ -232,22 +239,29 @@ def _rejection(
         return NO_NAME
     if any(map(overrides_instructions, (said, quotes[0]))) or commands_memory(said):
         return INSTRUCTION
-    if is_order(said) or is_norm(said):
+    plain = _CODE.sub("`x`", _HYPHEN.sub("_", said))  # neither "pre-commit" nor a command's name is an order
+    if is_order(plain) or is_norm(said):
         return "says what to do"
     return lesson_harm(item.sentence, None, None)
 
 
 def _objection(
-    text: str, quote: str, names: Sequence[str], told: Sequence[tuple[int, str, bool]], project: str
+    said: str,
+    quote: str,
+    line: TranscriptLine,
+    names: Sequence[str],
+    told: Sequence[tuple[int, str, bool]],
+    project: str,
 ) -> str | None:
     """Return why a person has to review an observation first."""
     if is_told(quote, names, told):
         return TOLD
-    paths = [path for path in _PATH.findall(text) if not _SYSTEM.match(path)]
+    paths = [path for path in _PATH.findall(f"{said} {quote}") if not _SYSTEM.match(path)]
     if any(path != project and not path.startswith(f"{project.rstrip('/')}/") for path in paths):
         return ELSEWHERE
+    is_printed = line.kind in ("F", "C")  # of what a program prints, "would" says nothing of the work in hand
     for pattern, reason in ((_EXCUSE, EXCUSE), (_LOOSENING, LOOSENING), (_PASSING, PASSING)):
-        if pattern.search(text):
+        if pattern.search(said if is_printed and pattern is _PASSING else f"{said} {quote}"):
             return reason
     return None
 
@@ -261,12 +275,13 @@ def told_texts(events: Sequence[Event], *, is_subagent: bool = False) -> tuple[t
     """
     pairer = CallPairer()
     texts: list[tuple[int, str, bool]] = []
+    plans = {event.seq - 1 for event in events if event.data.get("approves") == "plan"}  # the agent's own
     for event in events:
         if event.type is EventType.USER_MESSAGE and event.data.get("origin") != "compaction":
             text = str(event.data.get("text") or "")
             is_persons = event.data.get("origin", "user") == "user" and event.is_persons_word
             passed_on = split_quoted(text)[1] if is_persons and not is_subagent else text
-            texts.append((event.seq, passed_on, not is_subagent))
+            texts.append((event.seq, passed_on, not is_subagent and event.seq not in plans))
         elif event.type is EventType.SUBAGENT_COMPLETE:
             texts.append((event.seq, json.dumps(dict(event.data), ensure_ascii=False), True))
         if (call := pairer.feed(event)) is not None:
@@ -279,7 +294,8 @@ def is_told(quote: str, names: Sequence[str], told: Sequence[tuple[int, str, boo
     words = _fold(quote).split()
     runs = {" ".join(words[start : start + _RUN]) for start in range(max(1, len(words) - _RUN + 1))}
     in_told = sum(any(run in text for _, text, _ in told) for run in runs)
-    is_named = any(is_foreign and _fold(name) in text for name in names for _, text, is_foreign in told)
+    named = {f" {folded} " for name in names if len(folded := _fold(name)) > 1}
+    is_named = any(is_foreign and name in f" {text} " for name in named for _, text, is_foreign in told)
     return 2 * in_told >= len(runs) or is_named
 
 

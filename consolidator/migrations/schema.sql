@@ -449,7 +449,7 @@ create table claim (
     deferred bigint not null default 0,  -- events left for another night
     dead bigint not null default 0,  -- events that could not be learned from
     error text,  -- of the last attempt that failed
-    note text,  -- what a merge changed
+    note text,  -- what a merge changed; how many messages of a session no rule can read
     primary key (run_id, kind, unit),
     constraint claim_run_id_fkey foreign key (run_id) references run(id) on delete cascade,
     constraint claim_kind check (kind in ('session', 'late_extraction', 'merge', 'draft', 'fact_index',

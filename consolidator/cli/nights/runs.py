@@ -137,6 +137,9 @@ def print_night(report: dict[str, Any]) -> None:
         print_table("what it changed", ("agent", *kinds), rows, main="agent")
     if not isinstance(report.get("model"), str) and (line := model_line(report)) is not None:
         print_line(line)
+    if count := report.get("foreign"):
+        verb = "was" if count == 1 else "were"
+        print_line(f"{pluralize(count, 'message')} in other languages {verb} not read: set a model", style="yellow")
     if report.get("memory"):
         print_line("`consolidator learned` shows it", style="dim")
 

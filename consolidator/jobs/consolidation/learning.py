@@ -24,6 +24,7 @@ from consolidator.memory.recall.episodes import Episode, extract_episode
 from consolidator.memory.solutions.error_records import ErrorRecord
 from consolidator.memory.solutions.error_tracker import ErrorTracker
 from consolidator.memory.summary import SummaryFold
+from consolidator.memory.text.phrasing import is_foreign
 from consolidator.models.event import Event
 from consolidator.models.fact import CorrectionRow
 from consolidator.models.payload import EventType
@@ -58,6 +59,7 @@ class WindowResult:
     dead: dict[int, str] = field(default_factory=dict)  # seq -> "extractor: error"
     episodes: list[Episode] = field(default_factory=list)
     last_at: datetime | None = None  # when the last event happened
+    foreign: int = 0  # messages of persons in languages that the rules cannot read
 
     def add_read(self, read: ReadResult) -> None:
         """Add what a model read in the same events."""
@@ -137,6 +139,9 @@ def redact_call(event: Event) -> Event:
 
 def _add_candidates(event: Event, context: SessionContext, result: WindowResult) -> None:
     proposals = propose_candidates([event], context, redact)
+    is_persons = event.type is EventType.USER_MESSAGE and event.is_persons_word and not context.is_subagent
+    if is_persons and event.data.get("origin", "user") == "user":
+        result.foreign += is_foreign(str(event.data.get("text") or "")[:MAX_ERROR_CHARS])
     result.candidates.extend(proposals.candidates)
     result.rejected.extend(proposals.rejected)
     steering = read_steering(event)

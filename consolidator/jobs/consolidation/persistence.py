@@ -62,6 +62,9 @@ async def commit_windows(
     for session, result in learned:
         await runs.add_dead_letters(conn, run_id, session=session.id, failures=result.dead, now=now)
     await record_progress(conn, units, steps)
+    for window in windows:
+        if window.read is None and window.learned is not None and window.learned.foreign:
+            await runs.add_foreign(conn, run_id, window.session.id, window.learned.foreign)
     # The database stamps only what this transaction has stored and counted.
     learned_spans = [
         events.LearnedSpan(span, window.stamped_to, list(result.dead))

@@ -125,6 +125,9 @@ class Night:
         report["seal"] = await _seal(ledger)
         chosen = self.choice.description
         report["model"] = {"name": calls.model, "chosen": chosen, **await calls.report()} if calls else chosen
+        if calls is None:
+            async with database.connection() as conn:
+                report["foreign"] = await runs.count_foreign(conn, ledger.run_id)
         failure = (calls.failure if calls else None) or await _find_outage(ledger)
         if failure is None:
             return await ledger.finish(report)

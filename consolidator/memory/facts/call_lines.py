@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import PurePosixPath
 
 from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
+from consolidator.memory.calls.installation import installed_packages
 from consolidator.memory.facts.candidates import is_quote_in
 from consolidator.memory.facts.transcript import TranscriptLine
 from consolidator.memory.lessons.fixes import resolves
@@ -43,14 +44,15 @@ def call_lines(
         if (done := pairer.feed(event)) is not None:
             completed[done.seq] = done
     calls = [call for call in Trace.unpack("", "", "", fold.pack()).calls if call.seq in completed]
-    folder = f"{project.rstrip('/')}/" if project and "/" in project else "\0"
+    root = re.escape(project.rstrip("/")) if project and project.rstrip("/").startswith("/") else r"\0"
     for call in calls:
-        call.path = (call.path or "").removeprefix(folder) or None
+        call.path = re.sub(rf"^{root}/", "", call.path or "") or None
     times = {event.seq: event.occurred_at for event in events}
     lines: list[TranscriptLine] = []
     room = MAX_FAILURES_CHARS
     for failure in _failures(calls, completed, times, redact):
-        detail, outcome = ((part or "").replace(folder, "") for part in (failure.detail, failure.outcome))
+        texts = [re.sub(rf"{root}/", "", redact(part or "")) for part in (failure.detail, failure.outcome)]
+        detail, outcome = (re.sub(rf"{root}(?![\w.-])", ".", text) for text in texts)
         line = replace(failure, detail=detail, outcome=outcome)
         room -= len(line.render())
         if room >= 0:
@@ -78,7 +80,7 @@ def _failures(
         done = completed[call.seq]
         text = redact(strip_invisible(done.result_text[:_MAX_OUTPUT]))
         reasons = [headline.text for headline in call.headlines if line_hash(headline.text) not in printed]
-        reasons = [reason for reason in reasons if is_quote_in(reason, text)][:1]
+        reasons = [reason.rstrip(" ━─═=-") for reason in reasons if is_quote_in(reason, text)][:1]
         pieces = tuple(dict.fromkeys([*reasons, *(match[0].strip() for match in _SAYS_RUN.finditer(text))]))[:2]
         name = _name(call)
         if not pieces or (name, pieces[0]) in lines:
@@ -92,19 +94,29 @@ def _failures(
 
 
 def _mending(calls: Sequence[TracedCall], position: int) -> tuple[list[str], bool]:
-    """Return what was done after a failed call, and whether a related call then worked."""
+    """Return what was done after a failed call, and whether a related call then worked.
+
+    Nothing is told of a mending by what is hostile or installs something: the error may have been made to ask for it.
+    """
     failed = calls[position]
     segment = failed_segment(failed)
     steps: dict[str, None] = {}
+    is_plain = True
     for later in calls[position + 1 : position + 1 + _WITHIN]:
         if _is_success(later, failed, segment):
             if later.kind == "edit" or later.line != failed.line:
                 steps[_name(later)] = None
-            return list(steps)[-MAX_STEPS:], True
+            return (list(steps)[-MAX_STEPS:] if is_plain else []), True
+        is_plain = is_plain and not _is_doubtful(later)
         is_acting = later.kind in ("edit", "tool") or any(not part.is_trivial for part in later.segments)
         if later.ok and is_acting:
             steps[_name(later)] = None
     return [], False
+
+
+def _is_doubtful(call: TracedCall) -> bool:
+    is_hostile = any(segment.is_hostile for segment in call.segments)
+    return is_hostile or next(iter(installed_packages("bash", {"command": call.line})), None) is not None
 
 
 def _is_success(later: TracedCall, failed: TracedCall, segment: Segment | None) -> bool:
@@ -138,8 +150,9 @@ def _commands(
         written = redact(str(completed[call.seq].arguments))
         example = segment.shown if segment.shown and is_quote_in(segment.shown, written) else operation
         worked = sum(part.ok is True and not part.piped for _, part in members)
-        piped = sum(part.piped for _, part in members)
-        detail = f"{operation}: {worked} of {len(members)} worked" + (f", {piped} piped" if piped else "")
+        hidden = sum(part.ok is True and part.piped for _, part in members)
+        detail = f"{operation}: {worked} of {len(members) - hidden} worked"
+        detail += f", {hidden} behind a pipe" if hidden else ""
         text = example[:_MAX_CALL_CHARS]
         lines.append(TranscriptLine(call.seq, "C", text, times[call.seq], detail, is_proof=worked > 1))
     return lines
@@ -147,8 +160,8 @@ def _commands(
 
 def _name(call: TracedCall) -> str:
     segment = failed_segment(call) or next((part for part in call.segments if not part.is_trivial), None)
-    if segment is not None:
-        return (segment.shown or segment.operation)[:_MAX_CALL_CHARS]
+    if segment is not None:  # a wrapper may be what fails
+        return " ".join([*segment.wrappers, segment.shown or segment.operation])[:_MAX_CALL_CHARS]
     return f"{call.name} {_short(call.path)}".strip() if call.path or not call.line else call.line[:_MAX_CALL_CHARS]
 
 

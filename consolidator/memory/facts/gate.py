@@ -25,6 +25,8 @@ NOT_ITS_WORDS = "its value is not in the words it cites"
 OTHERS_WORDS = "its value is from words that are not the user's"
 NOT_THE_SPEAKER = "said about somebody else than the speaker"
 NOT_GROUNDED = "about somebody whom nobody named"
+LOOSENS = "may have been allowed only once: it loosens a check"
+_LOOSENS = re.compile(r"(?<!\S)[`'\"]?--(?:no-verify|force|insecure|skip|no-check|no-gpg-sign)\b", re.IGNORECASE)
 _DATE = re.compile(r"\b\d{4}(?:-\d\d){0,2}\b")
 _GERMAN_NOUN = re.compile(
     r"\b((?:[Dd](?:er|ie|as|en|em|es)|[Ee]in\w{0,2}|[Ii]m|[Aa]m|[Zz]u[mr]|[Vv]om|[Bb]eim) )[A-Z](?=[a-zäöüß]+\b)"
@@ -50,9 +52,9 @@ def judge_fact(
     if not line.is_own(quote):
         is_command = commands_memory(line.quoted) or any(map(commands_memory, texts))
         return Verdict(rejected=INSTRUCTION) if is_command else Verdict(quarantined=PASSED_ON)
-    return Verdict(
-        rejected=_objection_to_origin(fact, chunk) or _objection_to_subject(fact, line, quote, chunk, session)
-    )
+    objection = _objection_to_origin(fact, chunk) or _objection_to_subject(fact, line, quote, chunk, session)
+    is_loosening = _LOOSENS.search(" ".join([*texts, quote])) is not None
+    return Verdict(objection, LOOSENS if is_loosening and objection is None else None)
 
 
 def is_speaker(subject: str, line: TranscriptLine, session: SessionContext) -> bool:

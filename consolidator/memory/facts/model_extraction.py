@@ -23,7 +23,7 @@ from consolidator.memory.facts.candidates import (
     owner_of_statement,
 )
 from consolidator.memory.facts.extraction_prompt import PROMPT_VERSION
-from consolidator.memory.facts.gate import NOT_PERSONS, PERSONS_NAMES, Verdict, judge_fact
+from consolidator.memory.facts.gate import NOT_PERSONS, PASSED_ON, PERSONS_NAMES, Verdict, judge_fact
 from consolidator.memory.facts.orders import is_order
 from consolidator.memory.facts.quotes import MAX_QUOTE_CHARS
 from consolidator.memory.facts.relations import canonical_relation
@@ -119,7 +119,7 @@ def _rejection(
 def _make_candidate(
     fact: Mapping[str, Any], line: TranscriptLine, quotes: Sequence[str], extractor: FactExtractor, verdict: Verdict
 ) -> Candidate:
-    trust, session = ("tool" if verdict.quarantined else "user"), extractor.session
+    trust, session = ("tool" if verdict.quarantined == PASSED_ON else "user"), extractor.session
     subject, predicate = _subject_of(fact["subject"], line), _snake_case(fact["predicate"])
     value, sentence = fact["value"].strip(), fact["sentence"].strip()
     if denies_value(sentence, predicate, value):  # else "no longer lives in Bern" would reinforce "lives in Bern"

@@ -11,6 +11,7 @@ from consolidator.memory.calls.approvals import describe_approval, read_choice
 from consolidator.memory.facts.call_lines import call_lines
 from consolidator.memory.facts.candidates import SessionContext, speaker_name
 from consolidator.memory.facts.transcript import EXPLAINS, GAP, TranscriptLine, shorten
+from consolidator.memory.lessons.headlines import shows_failure
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.text.quotations import split_quoted
 from consolidator.memory.text.recall_markers import strip_recalled
@@ -19,7 +20,11 @@ from consolidator.models.payload import EventType
 
 MAX_PERSONS_CHARS, MAX_LAST_CHARS, MAX_EXPLANATION_CHARS = 900, 300, 260  # of a line
 MAX_EXPLANATIONS_CHARS = 5000  # of all of them
-_NO_PROSE = re.compile(r"```.*?(?:```|\Z)|^[ \t]*(?:\||#).*$", re.DOTALL | re.MULTILINE)
+_NO_PROSE = re.compile(r"```.*?(?:```|\Z)|^[ \t]*(?:\||#)[^\n]*$", re.DOTALL | re.MULTILINE)
+_AFTER_FAILURE = 3  # sentences that may say why a call failed
+_INTENDS = re.compile(
+    r"(?:ok(?:ay)?|good|now|right|so|alright)?\W*(?:let(?: me|'s)|i(?:'ll| will|'m going)|ich werde|je vais)\b", re.I
+)
 _SENTENCE = re.compile(r"[^\n]+?(?:[.!?。！？][\"'`)*_]*(?=\s|$)|[。！？]|(?=\n|$))")
 _BULLET = re.compile(r"^\W*(?:[-*•]|\d+[.)])\s+")
 
@@ -91,17 +96,17 @@ def _line_of_message(event: Event, redact: Redact) -> TranscriptLine | None:
 
 
 def _explanations(events: Sequence[Event], redact: Redact) -> list[TranscriptLine]:
-    """Return what the agent explains: by sentences that give a reason, and by the first after a failed call."""
+    """Return what the agent explains: by sentences that give a reason, and by those right after a failed call."""
     ranked: list[tuple[int, int, TranscriptLine]] = []
     is_after_failure = False
     for event in events:
         if event.type is EventType.TOOL_RESULT:
-            is_after_failure = event.data.get("status", "ok") != "ok"
+            is_after_failure = event.data.get("status", "ok") != "ok" or shows_failure(str(event.data.get("content")))
         if event.type is not EventType.ASSISTANT_RESPONSE:
             continue
         for number, sentence in enumerate(_sentences(_words(event.data.get("text"), redact))):
             explains = EXPLAINS.search(sentence) is not None
-            follows = is_after_failure and number < 1
+            follows = is_after_failure and number < _AFTER_FAILURE and not _INTENDS.match(sentence)
             if (explains or follows) and len(sentence) <= MAX_EXPLANATION_CHARS:
                 line = TranscriptLine(event.seq, "S", sentence, event.occurred_at)
                 ranked.append((-2 * explains - follows, len(ranked), line))
@@ -109,7 +114,7 @@ def _explanations(events: Sequence[Event], redact: Redact) -> list[TranscriptLin
     lines: list[TranscriptLine] = []
     room = MAX_EXPLANATIONS_CHARS
     for _, _, line in sorted(ranked, key=lambda item: item[:2]):
-        if len(line.text) <= room:
+        if len(line.text) <= room and line.text not in {other.text for other in lines}:
             lines.append(line)
             room -= len(line.text)
     return lines

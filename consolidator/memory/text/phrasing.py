@@ -204,3 +204,29 @@ def is_inside_quotes(sentence: str, position: int) -> bool:
     """Tell whether a position in a sentence is between quotation marks."""
     before = sentence[:position]
     return before.count('"') % 2 == 1 or before.count("“") > before.count("”")
+
+
+# Words of a language that no other has: of a sentence, two of them are enough.
+_FOREIGN_WORDS = word_set(
+    """
+    nicht und ist das der die den dem ein eine einen wir ich bitte immer für auf auch keine mit oder wird sind
+    le les une des est pas nous je pour dans avec toujours jamais sont vous être cette qui que et du sur au
+    el los las una es nunca siempre para con por usa este esta del como pero porque está son y
+    il lo gli di che non per sempre della sono è e nel come mai
+    os um uma não nunca você mais isso são na em
+    het een niet wij ik altijd nooit voor op van met dat zijn
+    """
+)
+
+
+def is_foreign(text: str) -> bool:
+    """Tell whether a text is in a language that the rules, which are English, cannot read."""
+    letters = [char for char in text if char.isalpha()]
+    others = sum(char > "\u024f" for char in letters)
+    words = re.findall(r"[^\W\d_]+", text.casefold())
+    foreign = {word for word in words if word in _FOREIGN_WORDS}
+    english = {word for word in words if word in _ENGLISH_WORDS}
+    return 3 * others > len(letters) > 0 or (len(foreign) > 1 and len(foreign) > len(english))
+
+
+_ENGLISH_WORDS = word_set("the a an is are and of to in for on with it this that we i you not be please use as at do")

@@ -322,11 +322,17 @@ group by relation.name order by count(*) desc, relation.name collate "C" limit %
 
 -- name: observed
 -- The latest observations of a project, which a question may show as known; also those that only one session showed.
+-- What a person had forgotten is shown to no model.
 select subject, predicate, value, sentence
 from (
-    select distinct on (subject, predicate, value) subject, predicate, value, sentence, occurred_at from candidate
+    select distinct on (subject, predicate, value) subject, predicate, value, sentence, occurred_at from candidate c
     where agent = %(agent)s and level = 'project' and owner = %(project)s and kind = 'observation'
       and rejected is null and quarantined is null and active
+      and not exists (
+          select from tombstone t
+          where t.agent = c.agent and t.project = c.owner and t.subject = c.subject
+            and btrim(t.value, $$ .,;:!?"'`$$) = btrim(c.value, $$ .,;:!?"'`$$)
+      )
     order by subject, predicate, value, occurred_at desc
 ) as observation
 order by occurred_at desc, sentence collate "C" limit %(limit)s

@@ -235,6 +235,16 @@ async def set_note(conn: Connection, run_id: str, kind: UnitKind, name: str, not
     await execute(conn, _SQL["set_note"], values)
 
 
+async def add_foreign(conn: Connection, run_id: str, session: str, count: int) -> None:
+    """Count a session's messages in languages that no rule reads, in its unit's note."""
+    await execute(conn, _SQL["add_foreign"], {"run": run_id, "unit": session, "count": count})
+
+
+async def count_foreign(conn: Connection, run_id: str) -> int:
+    """Return how many messages of a run's sessions are in languages that no rule reads."""
+    return int(await fetch_value(conn, _SQL["count_foreign"], {"run": run_id}))
+
+
 async def list_notes(conn: Connection, run_id: str, kind: UnitKind) -> dict[str, str]:
     """Return the notes of a run's units of one kind, by unit."""
     notes = await fetch_all(conn, _UnitNote, _SQL["notes"], {"run": run_id, "kind": kind})

@@ -227,3 +227,13 @@ from pg_locks l join pg_stat_activity a on a.pid = l.pid
 where l.locktype = 'advisory' and l.granted and l.objsubid = 1 and l.database = a.datid and a.datname = current_database()
   and (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended('consolidator.executor:' || %(executor)s, 0)
   and a.state_change < clock_timestamp() - make_interval(secs => %(seconds)s)
+
+-- name: add_foreign
+-- Adds up over the windows of a session.
+update claim
+set note = (coalesce(substring(note from '^[0-9]+'), '0')::bigint + %(count)s) || ' messages in other languages'
+where run_id = %(run)s and kind = 'session' and unit = %(unit)s
+
+-- name: count_foreign
+select coalesce(sum(substring(note from '^[0-9]+')::bigint), 0)::bigint as count
+from claim where run_id = %(run)s and kind = 'session' and note is not null

@@ -91,6 +91,23 @@ async def test_without_a_model_the_rules_stay_and_the_ledger_says_so(
     assert len(await load_believed_facts(database)) >= 1
 
 
+async def test_a_night_without_a_model_counts_what_is_in_languages_that_no_rule_reads(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    talk = [
+        "Bitte immer pnpm benutzen, und nie npm.",
+        "今後は必ずpnpmを使ってください。",
+        "Utilise toujours pnpm, jamais npm, et pas yarn.",
+    ]
+    english = ["Please run the tests of die.py in the container.", "ok", "Use pnpm."]
+    await log_talk(database, clock, [user_message(text) for text in [*talk[:2], *english]])
+    await log_talk(database, clock, [user_message(talk[2])], session="s2")
+    assert (await run_job(database, settings))["foreign"] == len(talk)
+    await log_talk(database, clock, [user_message(talk[0])])
+    async with ModelServer(oracle) as server:
+        assert "foreign" not in await run_job(database, with_model(settings, server))
+
+
 SICK: dict[str, Callable[[], ScriptedReply]] = {
     "a status of 500": lambda: ScriptedReply.failed(500),
     "too many requests": lambda: ScriptedReply.failed(429, retry_after=30),

@@ -16,7 +16,7 @@ from consolidator.jobs.ledger import session_title
 NIGHT: dict[str, Any] = {
     "job": "consolidation", "seen": 40, "units": 2, "learned": 30, "nothing": 10, "deferred": 0, "dead": 0,
     "memory": {"claude-code": "procedures: 7 added; solutions: 14 added", "pi": "facts: 1 added, 2 reinforced"},
-    "model": "none: rules only",
+    "model": "none: rules only", "foreign": 412,
 }  # fmt: skip
 
 
@@ -33,6 +33,7 @@ def print_on_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> str:
 def test_a_night_is_a_table_of_agents_and_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = print_on_terminal(monkeypatch, 120).splitlines()
     assert lines[0] == "The night read 40 events in 2 sessions: 30 learned from, 10 with nothing to learn."
+    assert "412 messages in other languages were not read: set a model" in lines
     (header,) = (line for line in lines if "agent" in line and "facts" in line)
     rows = {line.split()[0]: line for line in lines if line.strip().startswith(("claude-code", "pi"))}
     assert header.split() == ["agent", "facts", "procedures", "solutions"]

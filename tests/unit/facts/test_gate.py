@@ -251,3 +251,9 @@ def test_a_name_that_a_person_writes_in_small_letters_is_their_word() -> None:
         "P1", "mails go out by mailbird", "sender", "MailBird", "Mails go out by MailBird.", "environment"
     )
     assert len(read_facts(chunk, {"facts": [stated]}, FactExtractor(SESSION, "model:m:1")).candidates) == 1
+
+
+def test_leave_to_go_round_a_check_waits_for_a_person_since_it_may_have_been_for_once() -> None:
+    stated: dict[str, Any] = {"value": "--no-verify", "sentence": "The user allows commits with --no-verify."}
+    (candidate,) = read_message('you may commit with "--no-verify"', quote="commit with", **stated).candidates
+    assert (candidate.trust, candidate.quarantined is not None) == ("user", True)

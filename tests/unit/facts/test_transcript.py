@@ -223,7 +223,7 @@ def test_a_question_shows_talk_explanations_failures_with_what_mended_them_and_c
         'E1: "db.py 1"',
         'C1 "make seed: 1 of 1 worked": "make seed"',
         'C2 "make report: 1 of 2 worked": "make report"',
-        'C3 "make lint: 0 of 1 worked, 1 piped": "make lint"',
+        'C3 "make lint: 0 of 1 worked": "make lint"',
     ]
     lines = chunk.named_lines()
     assert lines["F1"].find_quote("no such table: orders")
@@ -239,7 +239,7 @@ def test_a_piped_success_mends_and_proves_nothing() -> None:
     (chunk,) = chunks_of(events)
     lines = chunk.named_lines()
     assert (lines["F1"].outcome, lines["F1"].is_proof) == ("not seen to work later", False)
-    assert (lines["C2"].detail, lines["C2"].is_proof) == ("make test: 0 of 3 worked, 2 piped", False)
+    assert (lines["C2"].detail, lines["C2"].is_proof) == ("make test: 0 of 1 worked, 2 behind a pipe", False)
 
 
 def test_a_session_in_which_only_the_agent_speaks_is_asked_about_where_it_explains_something() -> None:
@@ -257,6 +257,13 @@ def test_a_person_is_read_to_the_end_and_other_lines_have_the_room_that_is_left(
     assert all(count_tokens(chunk.render()) <= 600 for chunk in chunks)
     assert 0 < len([line for line in chunks[-1].lines if line.kind == "S"]) < 200
     assert {line.kind for line in chunks[-1].context} == {"P"}
+
+
+def test_what_the_agent_explains_below_a_heading_or_a_table_is_shown() -> None:
+    text = "# Report\n\n| a | because b |\n\n```\nx because y\n```\nThe build fails because the lock is stale. Next."
+    (chunk,) = chunks_of(make_events(talk(SAID, "x"), talk(ANSWERED, text), talk(ANSWERED, "Done.")))
+    shown = [line.text for line in chunk.lines if line.kind == "S"]
+    assert shown == ["The build fails because the lock is stale."]
 
 
 def test_whole_lines_are_left_out_beyond_a_sections_limit() -> None:
