@@ -164,6 +164,7 @@ ALIASES = {
 # Options of former releases, of all commands and of one: the option that each became, and what begins its value.
 OPTION_ALIASES = {
     "": {"--builtin": "--tools", "--mcp": "--tools mcp:", "--mcp-config": "--tools"},
+    "procedures --export": {"--format": ""},  # there was one
     "session create": {"--ttl": "--session-ttl"}, "session spawn": {"--only": "--tool"},
 }  # fmt: skip
 # What runs until it is ended, or prints a format or a dialogue of its own.

@@ -111,7 +111,7 @@ def expand_aliases(args: list[str]) -> list[str]:
             continue
         option, _, beginning = options[name].partition(" ")
         value = value if equals else next(rest, "")
-        expanded += [option, beginning + value]
+        expanded += [option, beginning + value] if option else []
     return expanded
 
 

@@ -10,7 +10,7 @@ import os
 import select
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -22,12 +22,14 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool
 from sqlalchemy.util import greenlet_spawn
 
 from consolidator.clock import Clock
-from consolidator.database.embedded.server import EmbeddedServer
 from consolidator.database.jsonb import loads
 from consolidator.database.partitions import Connection
 from consolidator.database.roles import Access
 from consolidator.errors import DatabaseError, DatabaseUnavailable, raise_if_disk_full
 from consolidator.settings import Settings
+
+if TYPE_CHECKING:
+    from consolidator.database.embedded.server import EmbeddedServer
 
 SCHEMA = "consolidator"
 MINIMUM_VERSION = 150000
@@ -221,6 +223,8 @@ async def open_database(settings: Settings, clock: Clock | None = None) -> Async
     server: EmbeddedServer | None = None
     owner_dsn: str | None
     if settings.database_url is None:
+        from consolidator.database.embedded.server import EmbeddedServer  # which no other database needs
+
         server = await EmbeddedServer.start(settings.home, settings.postgres_bin)
         dsn, owner_dsn = server.writer_dsn, server.dsn
     else:

@@ -66,7 +66,7 @@ def test_nothing_is_left_behind(own_home: Mapping[str, str], tmp_path: Path) -> 
     shown, told = uninstalled.stdout, uninstalled.stderr
     assert str(project / ".cursor" / "hooks.json") in shown
     assert "-ExecStart" in shown
-    assert f"rules write {project}" in told.replace("\n", " ")
+    assert f"rules --write {project}" in told.replace("\n", " ")
     wait_for(lambda: not is_running(home))
     write_rules(plan_rules(project / "AGENTS.md", []), Settings(home=home), NOON)
     assert "nothing of ours" in run_cli("uninstall", "--yes", environment=environment).stdout

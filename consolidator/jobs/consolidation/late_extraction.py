@@ -13,16 +13,16 @@ from consolidator.jobs.consolidation import session_window
 from consolidator.jobs.consolidation.learning import session_context
 from consolidator.jobs.consolidation.persistence import save_extracted
 from consolidator.jobs.consolidation.session_window import (
-    WINDOW,
+    ReadWindow,
     WatermarkMoved,
+    WindowReader,
     find_readable_end,
     load_background,
-    read_all_windows,
     safe_point_finder,
     take_together,
 )
 from consolidator.jobs.ledger import Unit, record_progress
-from consolidator.jobs.model.extraction import BACKGROUND_EVENTS, FactReader, ReadResult
+from consolidator.jobs.model.extraction import FactReader
 from consolidator.jobs.model.shared_questions import SharedReader
 from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
@@ -32,63 +32,16 @@ from consolidator.store.nights import extraction, runs
 from consolidator.store.sessions import sessions
 
 
-@dataclass(slots=True)
-class LateExtraction:
+class LateExtraction(WindowReader):
     """Has a model read sessions from where it stopped (`extracted_to`) up to their watermark (`consolidated_to`)."""
 
-    database: Database
-    reader: FactReader
-    stop: asyncio.Event
+    async def find_place(self, conn: Connection, session: SessionRow) -> int:
+        """Return the last event that the model has read."""
+        return max(session.extracted_to, session.pruned_to)
 
-    async def run(self, units: list[Unit]) -> None:
-        """Read sessions window by window up to their watermarks."""
-        await read_all_windows(units, self._read_window, self.stop)
-
-    async def _read_window(self, unit: Unit) -> bool:
-        """Read one window; return whether it was the session's last for tonight."""
-        async with self.database.connection() as conn:
-            rows = await sessions.get_each(conn, [unit.name])
-            session = rows[0] if rows else None
-            after = max(session.extracted_to, session.pruned_to) if session else 0
-            window: list[Event] = []
-            background: list[Event] = []
-            if session and after < session.consolidated_to:
-                window = await events.read(
-                    conn,
-                    session.id,
-                    after=after,
-                    upto=session.consolidated_to,
-                    limit=WINDOW,
-                    bounds=session.ingest_bounds,
-                )
-                first = max(after - BACKGROUND_EVENTS, session.pruned_to)
-                if first < after:
-                    background = await events.read(
-                        conn, session.id, after=first, upto=after, bounds=session.ingest_bounds
-                    )
-        if session is None or not window:  # erased or pruned meanwhile
-            async with self.database.transaction() as conn:
-                await record_progress(conn, [unit], [unit.progress()])
-            return True
-        read = await self.reader.read(session_context(session), window, background)
-        is_stopped = read.stopped_before is not None
-        upto = window[-1].seq if read.stopped_before is None else read.stopped_before - 1
-        is_last = is_stopped or upto >= session.consolidated_to
-        event_count = sum(event.seq <= upto for event in window)
-        read = read.limit_to(upto)
-        step = unit.progress(
-            done=is_last,
-            learned=len(read.sources),
-            nothing=event_count - len(read.sources) - len(read.failed_events),
-            dead=len(read.failed_events),
-            deferred=session.consolidated_to - upto if is_last else 0,
-        )
-        async with self.database.transaction(flushed=False) as conn:
-            await self._save(conn, session, max(upto, after), read, unit)
-            await record_progress(conn, [unit], [step])
-        return is_last
-
-    async def _save(self, conn: Connection, session: SessionRow, upto: int, read: ReadResult, unit: Unit) -> None:
+    async def save(self, conn: Connection, unit: Unit, window: ReadWindow) -> None:
+        """Store what was read, and stamp what waited for it."""
+        session, read, upto = window.session, window.read, max(window.upto, window.after)
         if not await extraction.advance_watermarks(conn, [(session.id, session.extracted_to, upto)]):
             raise WatermarkMoved
         await save_extracted(conn, [(session, read)], run_id=unit.run_id)

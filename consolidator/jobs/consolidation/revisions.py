@@ -15,92 +15,53 @@ from typing import Any
 import psycopg
 
 from consolidator.database import Connection, Database
-from consolidator.jobs.consolidation.learning import session_context
 from consolidator.jobs.consolidation.pipeline import load_memory_report, merge_agents
-from consolidator.jobs.consolidation.session_window import WINDOW, WatermarkMoved, read_all_windows
+from consolidator.jobs.consolidation.session_window import ReadWindow, WatermarkMoved, WindowReader
 from consolidator.jobs.ledger import (
     Ledger,
     SessionFilter,
     Unit,
     manual_run,
     no_events_left,
-    record_progress,
     resume_or_start_run,
 )
 from consolidator.jobs.merging.changes import Changes
 from consolidator.jobs.merging.deciding import CandidateDecider, decide_by_code
 from consolidator.jobs.merging.reconciling import reconcile_agent
-from consolidator.jobs.model.extraction import FactReader, ReadResult, fit_question, open_model_calls
+from consolidator.jobs.model.extraction import FactReader, fit_question, open_model_calls
 from consolidator.memory.facts.extraction_prompt import PROMPT_VERSION
 from consolidator.memory.facts.fact_diff import BelievedFact, diff_facts
-from consolidator.models.event import Event
 from consolidator.models.provenance import Provenance
 from consolidator.models.session import SessionRow
 from consolidator.settings import Settings
 from consolidator.store.calls import scopes
 from consolidator.store.facts import facts, revisions
-from consolidator.store.log import events
 from consolidator.store.memory import rederive
 from consolidator.store.nights import runs
-from consolidator.store.sessions import sessions
 
 MAX_LISTED_EVENTS = 20  # events that a unit's note names
 
 
-@dataclass(slots=True)
-class DraftReader:
+class DraftReader(WindowReader):
     """Reads sessions for a draft, window by window; an interrupted one resumes after the last window it saved."""
 
-    database: Database
-    reader: FactReader
-    ledger: Ledger
+    has_background = False
+    sets_aside = False  # a draft leaves no dead letters: its unit's note names the events
 
-    async def run(self, units: list[Unit]) -> None:
-        """Read sessions up to their watermarks."""
-        await read_all_windows(units, self._read_window, self.ledger.stop)
+    async def find_place(self, conn: Connection, session: SessionRow) -> int | None:
+        """Return the last event that the draft has read; None for a session that is no evidence."""
+        reach = await revisions.get_reach(conn, self.reader.revision, session.id)
+        return None if session.simulated else max(reach or 0, session.pruned_to)
 
-    async def _read_window(self, unit: Unit) -> bool:
-        """Read one window of a session; return whether it was the last one."""
-        async with self.database.connection() as conn:
-            existing = await sessions.get_each(conn, [unit.name])
-            reach = await revisions.get_reach(conn, self.reader.revision, unit.name)
-            session = existing[0] if existing else None
-            window = await self._load_window(conn, session, reach) if session else []
-        if session is None or not window:
-            async with self.database.transaction() as conn:
-                await record_progress(conn, [unit], [unit.progress()])
-            return True
-        read = await self.reader.read(session_context(session), window)
-        upto = window[-1].seq if read.stopped_before is None else read.stopped_before - 1
-        is_last = read.stopped_before is not None or upto >= session.consolidated_to
-        read, count = read.limit_to(upto), sum(event.seq <= upto for event in window)
-        learned, deferred = len(read.sources), session.consolidated_to - upto if is_last else 0
-        progress = unit.progress(done=is_last, learned=learned, nothing=count - learned, deferred=deferred)
-        async with self.database.transaction() as conn:
-            if count:
-                await self._save(conn, session, read, unit, reach=reach, upto=upto, after=window[0].seq - 1)
-            await record_progress(conn, [unit], [progress])
-        return is_last
-
-    async def _load_window(self, conn: Connection, session: SessionRow, reach: int | None) -> list[Event]:
-        after, upto = max(reach or 0, session.pruned_to), session.consolidated_to
-        if after >= upto or session.simulated:
-            return []
-        return await events.read(conn, session.id, after=after, upto=upto, limit=WINDOW, bounds=session.ingest_bounds)
-
-    async def _save(
-        self,
-        conn: Connection,
-        session: SessionRow,
-        read: ReadResult,
-        unit: Unit,
-        *,
-        reach: int | None,
-        upto: int,
-        after: int,
-    ) -> None:
-        revision = self.reader.revision
-        if not await revisions.advance_reach(conn, revision, session.id, after=after, before=reach, upto=upto):
+    async def save(self, conn: Connection, unit: Unit, window: ReadWindow) -> None:
+        """Store the candidates, which do not count before the draft is promoted."""
+        session, read, revision = window.session, window.read, self.reader.revision
+        if not window.count:
+            return
+        reach = await revisions.get_reach(conn, revision, session.id)
+        if max(reach or 0, session.pruned_to) != window.after or not await revisions.advance_reach(
+            conn, revision, session.id, after=window.first - 1, before=reach, upto=window.upto
+        ):
             raise WatermarkMoved
         proposed = [asdict(candidate) for candidate in read.candidates]
         rejected = [facts.rejected_candidate(session, item) | {"revision": revision} for item in read.rejected]
@@ -144,7 +105,7 @@ class Reprocessing:
             assert calls is not None
             reader = FactReader(calls, self.model, draft, fit_question(calls.settings, self.model))
             await ledger.add_units("draft", session_ids)
-            await ledger.run_phase(0, DraftReader(self.database, reader, ledger).run, no_events_left)
+            await ledger.run_phase(0, DraftReader(self.database, reader, ledger.stop).run, no_events_left)
             return await ledger.finish({"revision": draft, "calls": await calls.report()})
 
 

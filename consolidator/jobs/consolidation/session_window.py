@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import ClassVar
 
-from consolidator.database import Connection
+from consolidator.database import Connection, Database
 from consolidator.errors import Interrupted
 from consolidator.jobs.consolidation import learning
 from consolidator.jobs.consolidation.learning import FoldStates, WindowResult, session_context
-from consolidator.jobs.ledger import Unit
-from consolidator.jobs.model.extraction import BACKGROUND_EVENTS, ReadResult
+from consolidator.jobs.ledger import Unit, record_progress
+from consolidator.jobs.model.extraction import BACKGROUND_EVENTS, FactReader, ReadResult
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
 from consolidator.settings import Settings
 from consolidator.store.log import events
 from consolidator.store.nights.runs import UnitProgress
+from consolidator.store.sessions import sessions
 
 SafePointFinder = Callable[[SessionRow, list[Event]], int]  # given a session and its last window
 ABANDONED_HOURS = 24  # after which an open tool call is given up
@@ -90,20 +92,80 @@ class WatermarkMoved(Exception):
     """Another run has moved the session's watermark since it was read: read the session again."""
 
 
-async def read_all_windows(
-    units: Sequence[Unit], read_window: Callable[[Unit], Awaitable[bool]], stop: asyncio.Event
-) -> None:
-    """Read sessions window by window until `read_window` says that a window was the session's last.
+@dataclass(frozen=True, slots=True)
+class ReadWindow:
+    """A window that a model has read of what was learned from before."""
 
-    Raises Interrupted between two windows when asked to stop.
-    """
-    for unit in units:
-        is_last = False
-        while not is_last:
-            with suppress(WatermarkMoved):
-                is_last = await read_window(unit)
-            if not is_last and stop.is_set():
-                raise Interrupted("asked to stop between two windows of a session")
+    session: SessionRow
+    after: int  # the last event that it had read before
+    first: int  # the window's first event
+    upto: int  # the last event that it has read now
+    count: int  # events of the window up to that
+    read: ReadResult
+
+
+@dataclass(slots=True)
+class WindowReader:
+    """Has a model read sessions again, window by window, up to their watermarks."""
+
+    database: Database
+    reader: FactReader
+    stop: asyncio.Event
+    has_background: ClassVar[bool] = True  # whether it is shown what stands before a window
+    sets_aside: ClassVar[bool] = True  # whether an event that it cannot read becomes a dead letter
+
+    async def find_place(self, conn: Connection, session: SessionRow) -> int | None:
+        """Return the last event that it has read; None for a session that it does not read."""
+        raise NotImplementedError
+
+    async def save(self, conn: Connection, unit: Unit, window: ReadWindow) -> None:
+        """Store what was read; raise WatermarkMoved where another run has read on."""
+        raise NotImplementedError
+
+    async def run(self, units: Sequence[Unit]) -> None:
+        """Read sessions to their watermarks. Raises Interrupted between two windows when asked to stop."""
+        for unit in units:
+            is_last = False
+            while not is_last:
+                with suppress(WatermarkMoved):
+                    is_last = await self._read_window(unit)
+                if not is_last and self.stop.is_set():
+                    raise Interrupted("asked to stop between two windows of a session")
+
+    async def _read_window(self, unit: Unit) -> bool:
+        """Read one window; return whether it was the session's last for tonight."""
+        window: list[Event] = []
+        background: list[Event] = []
+        async with self.database.connection() as conn:
+            rows = await sessions.get_each(conn, [unit.name])
+            after = await self.find_place(conn, rows[0]) if rows else None
+            if after is not None and after < rows[0].consolidated_to:
+                id, end, bounds = rows[0].id, rows[0].consolidated_to, rows[0].ingest_bounds
+                window = await events.read(conn, id, after=after, upto=end, limit=WINDOW, bounds=bounds)
+                begin = max(after - BACKGROUND_EVENTS, rows[0].pruned_to)
+                if self.has_background and begin < after:
+                    background = await events.read(conn, id, after=begin, upto=after, bounds=bounds)
+        if after is None or not window:  # erased or pruned meanwhile
+            async with self.database.transaction() as conn:
+                await record_progress(conn, [unit], [unit.progress()])
+            return True
+        session = rows[0]
+        read = await self.reader.read(session_context(session), window, background)  # no connection is held meanwhile
+        upto = window[-1].seq if read.stopped_before is None else read.stopped_before - 1
+        is_last = read.stopped_before is not None or upto >= session.consolidated_to
+        count, read = sum(event.seq <= upto for event in window), read.limit_to(upto)
+        dead = len(read.failed_events) if self.sets_aside else 0
+        step = unit.progress(
+            done=is_last,
+            learned=len(read.sources),
+            nothing=count - len(read.sources) - dead,
+            dead=dead,
+            deferred=session.consolidated_to - upto if is_last else 0,
+        )
+        async with self.database.transaction(flushed=False) as conn:
+            await self.save(conn, unit, ReadWindow(session, after, window[0].seq, upto, count, read))
+            await record_progress(conn, [unit], [step])
+        return is_last
 
 
 @dataclass(slots=True)

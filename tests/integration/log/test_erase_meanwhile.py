@@ -17,7 +17,7 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import NotFound
-from consolidator.jobs.consolidation import dead_letters, revisions
+from consolidator.jobs.consolidation import dead_letters, session_window
 from consolidator.jobs.consolidation.dead_letters import retry_dead_letters
 from consolidator.jobs.consolidation.revisions import Reprocessing
 from consolidator.jobs.ledger import SessionFilter
@@ -130,7 +130,7 @@ async def test_a_draft_that_was_being_read_says_nothing_of_who_was_erased(
 ) -> None:
     await log_talk(database, clock, "tea is my fuel.", "coffee is my fuel.", SECRET_STATEMENT)
     await run_job(database, settings)
-    monkeypatch.setattr(revisions, "WINDOW", 2)
+    monkeypatch.setattr(session_window, "WINDOW", 2)
     erase_after(monkeypatch, FactReader, "read", database, settings, nth=2)
     async with ModelServer(oracle) as server:
         model_settings = with_model(settings, server)

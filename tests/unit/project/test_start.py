@@ -84,6 +84,7 @@ def test_a_former_name_is_the_command_that_it_became() -> None:
     former = {
         "sessions --limit 3": "session list --limit 3",
         "branch commit b1 --json": "session branch --commit b1 --json",
+        "procedures export --format skill skills --all": "procedures --export skills --all",
         "facts correct f1 Short.": "facts --correct f1 Short.",
         "rules accept r1 --write AGENTS.md": "rules --accept r1 --write AGENTS.md",
         "task finish s1 success": "session task --finish s1 success",
