@@ -704,6 +704,7 @@ create table lesson (
     run_id text,  -- the run that wrote it, if the cause is a run
     cause text not null default 'run',  -- run | person | review | erasure
     pinned boolean not null default false,  -- a person has it told whatever its figures say
+    corrects boolean not null default false,  -- a person lets calls be corrected by it before they run
     constraint lesson_cause check (cause in ('run', 'person', 'review', 'erasure')),
     constraint lesson_run check ((run_id is not null) = (cause = 'run'))
 );
