@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AsyncExitStack
+from typing import Annotated
+
+import typer
 
 from consolidator.cli.agents.tool_file import BuiltinTools, McpConfig, McpServers, ToolFiles, open_tools
 from consolidator.cli.common import open_configured, read_settings, run_async, stop_on_signals
@@ -50,6 +53,7 @@ def serve_command(
     mcp: McpServers = [],  # noqa: B006
     mcp_config: McpConfig = None,
     builtin: BuiltinTools = [],  # noqa: B006
+    watch: Annotated[bool, typer.Option("--watch", help="Learn from a session within a minute of its end.")] = False,
 ) -> None:
     """Run as a service: import, consolidate and prune every night; GET /healthz shows its state.
 
@@ -98,7 +102,14 @@ def serve_command(
             driving = asyncio.create_task(driver.run(stop))
             try:
                 await serve_nights(
-                    database, settings, stop, listener, routes, mount.lifespan, lambda: {"sessions": driver.report()}
+                    database,
+                    settings,
+                    stop,
+                    listener,
+                    routes,
+                    mount.lifespan,
+                    lambda: {"sessions": driver.report()},
+                    watch=watch,
                 )
             finally:
                 stop.set()
