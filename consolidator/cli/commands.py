@@ -51,6 +51,7 @@ _PANELS: dict[str, dict[str, tuple[str | _Noun, str]]] = {
         "friction": ("memory.lessons:friction_command", "what keeps failing, and what then works"),
         "brief": ("memory.lessons:brief_command", "what the next session is told"),
         "explain": ("memory.explain:explain_command", "the words, sessions and run that a memory rests on"),
+        "blame": ("memory.blame:blame_command", "which memory stood behind a call, or what is known of a file"),
         "next": ("memory.procedures:next_command", "what usually follows in a session"),
         "revisions": ("memory.revisions:revisions_command", "drafts of the facts, read again by another model"),
         "mcp": ("memory.mcp:mcp_command", "serve memory to Claude Code, Codex, Cursor and others"),

@@ -4,7 +4,8 @@ Run as a file of its own: `python -I -S warn.py HOME EVENT CLIENT`, with the hoo
 at every call of the shell, so it asks nobody and starts nothing: the nights leave it a small file of the project's
 warnings, `hooks/warnings`. Only where all words of one stand in the payload the payload is read, and the call decided
 upon: its program has to stand where a command begins, not in quotes, a here-document or after `echo`. It never blocks a
-call, ends with 0 whatever happens, and leaves a line in `hooks/warned` of what it said, which the service counts.
+call, ends with 0 whatever happens, and leaves a line in `hooks/warned` of what it said, which the service counts. Where
+a person said yes to a warning, the call is shown to the person without what never works, to be run so or not.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ HEADER = b"consolidator warnings 1"
 _BEFORE_COMMANDS: tuple[str, ...] = ("!", "{", "if", "then", "else", "elif", "while", "until", "do")
 _BEFORE_COMMANDS += ("time", "sudo", "nohup", "command", "exec", "env")
 _ELSEWHERE = ("-C", "--cwd", "--prefix", "--dir", "--directory", "--filter", "--workspace", "--project", "-w", "-F")
+CORRECTED_CLIENTS = ("claude-code",)  # that let a hook change a call's input and ask the person
 _NO_PLACE = "\0"  # a directory that is not known
 
 
@@ -47,9 +49,16 @@ def main(arguments: list[str]) -> None:
         warning = json.loads(line)
         if not concerns(warning["match"], json.loads(b'"%s"' % project), body, programs):
             continue
-        answer = {"hookSpecificOutput": {"hookEventName": event, "additionalContext": warning["block"]}}
-        os.write(1, json.dumps(answer).encode() + b"\n")
+        answer: dict[str, object] = {"hookEventName": event, "additionalContext": warning["block"]}
+        command = body["tool_input"].get("command") if client in CORRECTED_CLIENTS else None
+        corrected = correct(warning["match"], command, programs)
         note = {name: body.get(name) for name in ("session_id", "tool_use_id", "cwd")}
+        note["correction"] = None if corrected is None else "made" if warning.get("corrects") else "possible"
+        if note["correction"] == "made":  # "ask": what the person has to allow is asked as ever, of the corrected call
+            reason = f"corrected by what earlier sessions showed [{warning['id']}]"
+            answer |= {"permissionDecision": "ask", "permissionDecisionReason": reason}
+            answer["updatedInput"] = {**body["tool_input"], "command": corrected}
+        os.write(1, json.dumps({"hookSpecificOutput": answer}).encode() + b"\n")
         note |= {name: warning[name] for name in ("id", "tokens", "project")}
         _append(directory, json.dumps({**note, "client": client, "at": time.time()}).encode() + b"\n")
         return
@@ -100,6 +109,22 @@ def concerns(
         elif _is_match(match, words, place, programs):
             return True
     return False
+
+
+def correct(match: dict[str, str], line: object, programs: frozenset[str] = frozenset()) -> str | None:
+    """Return a call's line without a wrapper that cannot run its program; None where that is not sure.
+
+    The wrapper goes only where it stands as often in the line as it begins a command: not in quotes or a document.
+    """
+    import re  # only here, since it takes time
+
+    if match.get("kind") != "wrapper" or not isinstance(line, str):
+        return None
+    wrapper = r"\s+".join(map(re.escape, match["wrapper"].split()))
+    found = re.compile(rf"\b{wrapper}\s+(?:(?:proxy|--)\s+)?(?={re.escape(match['program'])}(?:[\s;&|)]|$))")
+    begun = sum(_is_match(match, words, _NO_PLACE, programs) for words in split_commands(line))
+    corrected, count = found.subn("", line)
+    return corrected if count == begun > 0 else None
 
 
 def _is_match(match: dict[str, str], words: list[str], place: str, programs: frozenset[str]) -> bool:

@@ -47,6 +47,7 @@ class JobRunner:
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     started: Callable[[int], None] | None = None  # called with the number of sessions to consolidate
     progress: Callable[[str], None] | None = None  # called with the label of each unit that ended
+    trigger: str = "manual"  # of its unscheduled runs
     after_night: Callable[[str], Awaitable[None]] | None = None  # called with the id of a scheduled night that ended
 
     def cron_expression(self, job: Job) -> str:
@@ -90,7 +91,7 @@ class JobRunner:
             report = await self.run_due(job)
             if report is not None:
                 return report
-        return await self._run_unscheduled(job, "manual", **arguments)
+        return await self._run_unscheduled(job, self.trigger, **arguments)
 
     async def _run_unscheduled(self, job: Job, trigger: str, **arguments: Any) -> dict[str, Any]:
         scheduled_at = self.database.clock.now()

@@ -417,7 +417,7 @@ create table run (
     id text primary key,
     job text not null,  -- import | consolidation | retention | backfill | retry | reindex
     scheduled_at timestamptz not null,  -- when it was due; unique for its job
-    trigger text not null default 'schedule',  -- schedule | manual | batch
+    trigger text not null default 'schedule',  -- schedule | manual | batch | watch
     status text not null default 'running',  -- running | done | failed | interrupted
     started_at timestamptz not null,
     finished_at timestamptz,
@@ -705,6 +705,7 @@ create table lesson (
     run_id text,  -- the run that wrote it, if the cause is a run
     cause text not null default 'run',  -- run | person | review | erasure
     pinned boolean not null default false,  -- a person has it told whatever its figures say
+    corrects boolean not null default false,  -- a person lets calls be corrected by it before they run
     constraint lesson_cause check (cause in ('run', 'person', 'review', 'erasure')),
     constraint lesson_run check ((run_id is not null) = (cause = 'run'))
 );

@@ -18,6 +18,8 @@ class TellingRow:
     lesson_id: str
     at: datetime
     call_id: str | None = None  # of the call that it was about
+    moment: str = "session_start"
+    correction: str | None = None  # of a call about to run: possible | made
 
 
 @dataclass(frozen=True, slots=True)

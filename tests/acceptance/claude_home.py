@@ -80,6 +80,7 @@ class ClaudeCode:
     session: str = "now"
     project: str = PROJECT
     settings: Path | None = None  # the file of the hooks; None: that of the home
+    answer: dict[str, Any] = field(default_factory=dict)  # of the last hook that said something, in Claude Code's form
 
     def run(self, event: str, **fields: Any) -> str:
         """Run the hooks of an event once; return the context that they add."""
@@ -107,6 +108,7 @@ class ClaudeCode:
                 shown.append(done.stdout)
         answers = [json.loads(text)["hookSpecificOutput"] for text in shown if text]
         assert all(answer["hookEventName"] == event for answer in answers)
+        self.answer = answers[-1] if answers else self.answer
         return "\n".join(answer["additionalContext"] for answer in answers)
 
     def run_until_answered(self, event: str, **fields: Any) -> str:

@@ -154,6 +154,11 @@ def test_a_call_that_never_worked_is_warned_of_before_it_runs(
     warned = claude.run("PreToolUse", **run)
     assert warned.splitlines()[-2] == f"- {line} [l_1]"
     assert warned.startswith("<recalled-memory>")
+    assert "updatedInput" not in claude.answer
+    file.write_text(warning_file.render_warnings([("l_1", PROJECT, lesson)], {"l_1"}))  # a person said yes
+    assert claude.run("PreToolUse", **run) == warned
+    assert claude.answer["permissionDecision"] == "ask"  # never "allow": what needs the person's leave still does
+    assert claude.answer["updatedInput"] == {"command": "cd src && bun run test | tail -5"}
     quoted = {**run, "tool_input": {"command": "git commit -m 'no rtk bun'"}}
     assert claude.run("PreToolUse", **quoted) == ""
     elsewhere = ClaudeCode(claude.environment, claude.home, "else", "/work/museum")
@@ -163,7 +168,7 @@ def test_a_call_that_never_worked_is_warned_of_before_it_runs(
 
     claude.run_until_answered("SessionStart", source="resume")  # the service counts what was said
     times = wait_for(lambda: read_status(claude)["injections"].get("before_call"))
-    assert (times["times"], times["sessions"]) == (1, 1)
+    assert (times["times"], times["sessions"]) == (2, 1)
     assert file.stat().st_mode & 0o777 == 0o600  # it left what it knows, which is nothing
     file.chmod(0o600)
     assert claude.run("PreToolUse", **run) == ""

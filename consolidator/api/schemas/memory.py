@@ -67,7 +67,7 @@ class Solution(BaseModel):
 SolutionList = list_of("SolutionList", "Solutions, the best first.", solutions=Solution)
 
 
-@of_row(LessonRow, "lesson", only="id person project kind key line score body learned_at updated_at pinned")
+@of_row(LessonRow, "lesson", only="id person project kind key line score body learned_at updated_at pinned corrects")
 class Lesson(BaseModel):
     """What sessions of a project showed of its commands, failures or files."""
 

@@ -80,13 +80,19 @@ def lessons_command(
     owner: OwnerOptions,
     pin: Annotated[str | None, typer.Option(metavar="ID", help="Tell this lesson whatever came of it.")] = None,
     unpin: Annotated[str | None, typer.Option(metavar="ID", help="Let its figures decide again.")] = None,
+    correct: Annotated[
+        str | None, typer.Option(metavar="ID", help="Let calls be corrected by this lesson, each shown before it runs.")
+    ] = None,
+    uncorrect: Annotated[str | None, typer.Option(metavar="ID", help="Correct no more calls by it.")] = None,
     limit: Limit = 20,
 ) -> None:
     """List every lesson with what it is worth: how its situation went where it was told, and where not."""
 
     async def load(database: Database, _: Settings) -> list[LessonRow]:
         if identity := pin or unpin:
-            return [await lessons.pin_lesson(database, identity, pinned=pin is not None)]
+            return [await lessons.choose_lesson(database, identity, pinned=pin is not None)]
+        if identity := correct or uncorrect:
+            return [await lessons.choose_lesson(database, identity, corrects=correct is not None)]
         filters = LessonFilter(**owner.values(), query=" ".join(words or []) or None, limit=limit)
         return await lessons.list_lessons(database, filters)
 
@@ -97,7 +103,8 @@ def _line(row: LessonRow) -> str:
     """Return a lesson, and what only a person is shown of it."""
     if row.harm is not None:
         return f"{row.line} [hostile: told to no agent, since it {row.harm}]"
-    marks = [f"told no more: {row.withheld}"] if row.withheld else ["pinned"] if row.pinned else []
+    marks = [f"told no more: {row.withheld}"] if row.withheld else ["pinned"] * row.pinned
+    marks += ["corrects calls"] * row.corrects
     return " ".join([row.line, *(f"[{mark}]" for mark in marks)])
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AsyncExitStack
+from typing import Annotated
+
+import typer
 
 from consolidator.cli.agents.tool_file import ToolOptions
 from consolidator.cli.common import open_configured, read_settings, run_async, stop_on_signals
@@ -47,7 +50,11 @@ def _time_of(cron: str) -> str:
     return f"{hour:0>2}:{minute:0>2}" if is_daily else f"by `{cron}`"
 
 
-def serve_command(*, driver: ToolOptions) -> None:
+def serve_command(
+    *,
+    driver: ToolOptions,
+    watch: Annotated[bool, typer.Option("--watch", help="Learn from a session within a minute of its end.")] = False,
+) -> None:
     """Run as a service: import, consolidate and prune every night; GET /healthz shows its state.
 
     It ends with 2 where another process has its port. With nothing configured it imports the logs that agents leave on
@@ -100,7 +107,14 @@ def serve_command(*, driver: ToolOptions) -> None:
             driving = asyncio.create_task(sessions.run(stop))
             try:
                 await serve_nights(
-                    database, settings, stop, listener, routes, lifespan, lambda: {"sessions": sessions.report()}
+                    database,
+                    settings,
+                    stop,
+                    listener,
+                    routes,
+                    lifespan,
+                    lambda: {"sessions": sessions.report()},
+                    watch=watch,
                 )
             finally:
                 stop.set()

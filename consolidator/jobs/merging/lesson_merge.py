@@ -15,7 +15,7 @@ from consolidator.memory.lessons.harm import lesson_harm
 from consolidator.memory.lessons.history import MAX_CALLS_LEARNED
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.trace import Trace
-from consolidator.memory.lessons.worth import measure_lessons
+from consolidator.memory.lessons.worth import measure_lessons, without_corrected
 from consolidator.memory.text.invisible import strip_invisible, strip_invisible_in
 from consolidator.models.digest import ScopeRow
 from consolidator.models.injection import TellingRow
@@ -65,7 +65,7 @@ def _learn(
         if room >= 0:
             traces.append(Trace.unpack(row.session_id, row.root_id, row.agent, row.trace))
             room -= len(traces[-1].calls)
-    learned = learning.learn_lessons(traces)
+    learned = learning.learn_lessons(without_corrected(traces, tellings))
     ids = [lesson_id(person, project, lesson.kind, lesson.key) for lesson in learned]
     measured = measure_lessons(learned, ids, traces, tellings)
     return [_lesson_row(lesson, person, project, provenance) for lesson in measured]

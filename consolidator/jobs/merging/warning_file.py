@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from consolidator.database import Database
 from consolidator.memory.calls import shell_programs
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.telling import warning_words
+from consolidator.memory.lessons.worth import Worth
 from consolidator.memory.recall.block import lesson_item
 from consolidator.memory.recall.injected_block import Section, render_injection
 from consolidator.models.audience import OWNER
@@ -41,8 +42,9 @@ async def write_warnings(database: Database, home: Path) -> None:
         return
     async with database.connection() as conn:
         rows = await lessons.list_warnings(conn, OWNER, MAX_WARNINGS) if database.share_between_agents else []
-    known = [(row.id, row.project, Lesson.from_json(row.body)) for row in rows if row.withheld is None]
-    text = render_warnings(known).encode("utf-8", "replace")
+    told = [row for row in rows if row.withheld is None and not Worth.from_json(row.body.get("worth", {})).is_stopped]
+    known = [(row.id, row.project, Lesson.from_json(row.body)) for row in told]
+    text = render_warnings(known, {row.id for row in told if row.corrects}).encode("utf-8", "replace")
     path = directory / FILE
     with suppress(OSError):
         if path.read_bytes() == text:
@@ -56,8 +58,11 @@ async def write_warnings(database: Database, home: Path) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def render_warnings(known: Iterable[tuple[str, str, Lesson]]) -> str:
-    """Return the file's text for lessons, each with its id and project, the most helpful first; what fits is in it."""
+def render_warnings(known: Iterable[tuple[str, str, Lesson]], corrects: Collection[str] = ()) -> str:
+    """Return the file's text for lessons, each with its id and project, the most helpful first; what fits is in it.
+
+    `corrects` are the ids of those by which a person lets calls be corrected.
+    """
     by_project: dict[str, list[str]] = {}
     size = len(HEADER)
     for identity, project, lesson in known:
@@ -67,6 +72,7 @@ def render_warnings(known: Iterable[tuple[str, str, Lesson]]) -> str:
             continue
         match = {name: value for name, value in lesson.match.items() if isinstance(value, str)}
         warning = {"match": match, "block": block.text, "id": identity, "tokens": block.tokens, "project": project}
+        warning |= {"corrects": True} if identity in corrects else {}
         line = "W" + "\t".join(words) + "\t\t" + json.dumps(warning) + "\n"
         head = "" if project in by_project else f"P{_escape(project)}\n"
         if size + len((head + line).encode("utf-8", "replace")) > MAX_BYTES:

@@ -25,6 +25,7 @@ from consolidator.models.injection import TellingRow
 MIN_HARM_CHANCES, HARM_LEVEL = 3, 0.95  # a lesson harms if most told sessions fail, and more than untold ones
 RARE_HARM_LEVEL = 0.999  # where fewer of them fail: it is looked at after every chance, and there are many lessons
 MIN_CHANCES, MIN_UNTOLD_FAILURES = 20, 8  # chances after which it has to pay: as many as bring so many failures
+MAX_WRONG = 20  # one wrong in so many warnings ends them
 PAYS_SHARE = 0.6  # of the failures at most come back if it pays
 MAX_GAP = 300.0  # seconds between two calls; what is longer is a pause
 COST_WITHIN = 12  # calls after a failure, among which is the one that worked
@@ -59,11 +60,15 @@ class Worth:
     sessions: int = 0  # that were told it, whether or not its situation came
     told: Chances = field(default_factory=Chances)
     untold: Chances = field(default_factory=Chances)
+    prevented: int = 0  # calls that failed after a warning, or ran once they were corrected
+    wrong: int = 0  # calls that worked in spite of a warning, or could not run once they were corrected
+    corrected: int = 0  # of both
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Worth:
         """Read what `to_json` returned; of a lesson that was never measured, nothing."""
-        return cls(data["sessions"], Chances(**data["told"]), Chances(**data["untold"])) if data else cls()
+        names = {name: data[name] for name in ("sessions", "prevented", "wrong", "corrected") if name in data}
+        return cls(told=Chances(**data["told"]), untold=Chances(**data["untold"]), **names) if data else cls()
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON, with what follows from it."""
@@ -85,6 +90,11 @@ class Worth:
         return None
 
     @property
+    def is_stopped(self) -> bool:
+        """Whether warning before calls, and correcting them, has ended: one in twenty was wrong."""
+        return self.wrong > 0 and MAX_WRONG * self.wrong >= self.prevented + self.wrong
+
+    @property
     def factor(self) -> float:
         """What the lesson's rank is multiplied by: 1 where nothing is known, less where it does not help."""
         trust = self.told.sessions / (self.told.sessions + PRIOR_CHANCES)
@@ -104,7 +114,9 @@ class Worth:
         if untold.failed:
             calls, minutes = untold.calls / untold.failed, untold.seconds / untold.failed / 60
             parts.append(f"at {calls:.1f} calls, {minutes:.1f} min and {untold.tokens / untold.failed:.0f} tokens each")
-        return ", ".join(parts)
+        if warned := self.prevented + self.wrong:
+            parts.append(f"of {warned} calls warned of {self.prevented} failed or were corrected")
+        return ", ".join([*parts, *["warns no more"] * self.is_stopped])
 
 
 def wilson_interval(count: int, total: int) -> tuple[float, float]:
@@ -132,11 +144,39 @@ def _log_beta(a: float, b: float) -> float:
     return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
 
 
+def without_corrected(traces: Iterable[Trace], tellings: Iterable[TellingRow]) -> list[Trace]:
+    """Return traces without the calls that were corrected before they ran: they are no evidence of what was typed."""
+    made = {(each.session_id, call_mark(each.call_id or "")) for each in tellings if each.correction == "made"}
+    return [
+        replace(trace, calls=tuple(call for call in trace.calls if (trace.session_id, call.mark) not in made))
+        for trace in traces
+    ]
+
+
+def _count_warnings(history: History, worths: Mapping[str, Worth], tellings: Iterable[TellingRow]) -> None:
+    """Count of the calls that lessons were told before whether that was right, or would have been."""
+    calls = {(session.session_id, call.mark): call for session, call in history.calls() if call.mark}
+    warned = {
+        (each.session_id, each.call_id, each.lesson_id): each for each in tellings if each.moment == "before_call"
+    }
+    for telling in warned.values():
+        call, worth = calls.get((telling.session_id, call_mark(telling.call_id or ""))), worths.get(telling.lesson_id)
+        if call is None or worth is None or call.ok is None:
+            continue
+        is_made = telling.correction == "made"
+        is_wrong = history.did_not_run(call) if is_made and not call.ok else call.ok is not is_made
+        worth.wrong += is_wrong
+        worth.prevented += not is_wrong
+        worth.corrected += is_made
+
+
 def measure_lessons(
     lessons: Sequence[Lesson], ids: Sequence[str], traces: Sequence[Trace], tellings: Iterable[TellingRow]
 ) -> list[Lesson]:
     """Return lessons with what each is worth; `ids` are theirs. What helped ranks higher, what did not lower."""
-    worths = _Chances(History.of(traces), lessons, ids, tellings).count()
+    history, told = History.of(traces), list(tellings)
+    worths = _Chances(history, lessons, ids, told).count()
+    _count_warnings(history, dict(zip(ids, worths, strict=True)), told)
     return [
         replace(lesson, worth=worth.to_json(), score=round(lesson.score * worth.factor, 2))
         for worth, lesson in zip(worths, lessons, strict=True)

@@ -111,5 +111,5 @@ async def load_shown(database: Database, call: HookCall) -> tuple[set[str], bool
     """Return what a session was shown by an earlier process, and whether it was briefed at its start."""
     async with database.connection() as conn:
         earlier = await injections.list_of_session(conn, call.session_id)
-    shown = {key for row in earlier for key in ([str(row.fix["text"])] if row.fix else row.cited)}
+    shown = {key for row in earlier for key in ([str(row.fix["text"])] if "text" in row.fix else row.cited)}
     return shown, any(row.moment == "session_start" for row in earlier)

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from consolidator.database import Connection, Database
-from consolidator.errors import NotFound
+from consolidator.errors import NotFound, UsageError
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.worth import Worth
 from consolidator.memory.text.words import query_words
@@ -96,11 +96,19 @@ async def forget_lesson(database: Database, lesson_id: str, *, viewer: Viewer = 
     return row
 
 
-async def pin_lesson(database: Database, lesson_id: str, *, pinned: bool = True, viewer: Viewer = OWNER) -> LessonRow:
-    """Have a lesson told whatever its figures say, or no more so; return it. Raise NotFound where there is none."""
-    async with _open_lesson(database, lesson_id, viewer) as (conn, row):
-        await lessons.pin(conn, row.id, pinned)
-    return replace(row, pinned=pinned)
+async def choose_lesson(
+    database: Database, lesson_id: str, *, pinned: bool | None = None, corrects: bool | None = None
+) -> LessonRow:
+    """Have a lesson told whatever its figures say, or calls corrected by it, or no more so; return it.
+
+    Raise NotFound where there is none, and UsageError for one by which no call can be corrected.
+    """
+    async with _open_lesson(database, lesson_id, OWNER) as (conn, row):
+        if corrects and row.body["match"].get("kind") != "wrapper":
+            raise UsageError("calls are corrected only by leaving out a wrapper that always fails")
+        pinned, corrects = row.pinned if pinned is None else pinned, row.corrects if corrects is None else corrects
+        await lessons.choose(conn, row.id, pinned, corrects)
+    return replace(row, pinned=pinned, corrects=corrects)
 
 
 @asynccontextmanager

@@ -16,6 +16,7 @@ from consolidator.database import Database
 from consolidator.database.notifications import NotificationListener
 from consolidator.jobs.nightly import JobRunner
 from consolidator.jobs.scheduler import Service
+from consolidator.jobs.watch import Watch
 from consolidator.llm.client import create_client
 from consolidator.runtime.live.driver import SessionDriver
 from consolidator.runtime.tools.tool import Tool, Toolbox
@@ -33,13 +34,21 @@ async def serve_nights(
     routes: Sequence[BaseRoute] = (),
     lifespan: Callable[[Starlette], AbstractAsyncContextManager[Any]] | None = None,
     report: Callable[[], Mapping[str, Any]] = dict,
+    *,
+    watch: bool = False,
 ) -> None:
     """Run every job when it is due, and serve a health page and `routes` on a listening socket, until `stop` is set.
 
-    The health page also shows what `report` returns.
+    The health page also shows what `report` returns. With `watch` learn from sessions as they end, too.
     """
     runner = JobRunner(database, settings, stop, after_night=partial(send_night_digest, database, settings))
-    await Service(runner, listener, routes, lifespan, report).serve()
+    watching = asyncio.create_task(Watch(runner).run()) if watch else None
+    try:
+        await Service(runner, listener, routes, lifespan, report).serve()
+    finally:
+        if watching is not None:
+            stop.set()
+            await watching
 
 
 _CONNECTIONS_PER_SESSION = 2  # one for its work, one for its heartbeat

@@ -33,7 +33,8 @@ from injection where created_at >= %(since)s group by moment order by moment
 
 -- name: tellings
 -- Which lessons some sessions were told.
-select i.session_id, substr(cited.citation, length('lesson:') + 1) as lesson_id, i.created_at as at, i.call_id
+select i.session_id, substr(cited.citation, length('lesson:') + 1) as lesson_id, i.created_at as at, i.call_id, i.moment,
+       i.fix ->> 'correction' as correction
 from injection i cross join unnest(i.cited) cited(citation)
 where i.session_id = any(%(sessions)s) and starts_with(cited.citation, 'lesson:')
 

@@ -1,7 +1,7 @@
 -- name: latest_night
 -- When the latest night that learned something started.
 select max(r.started_at) as since from run r
-where r.job in ('consolidation', 'backfill', 'retry') and coalesce(
+where r.job in ('consolidation', 'backfill', 'retry') and r.trigger <> 'watch' and coalesce(
     (r.report ->> 'learned')::bigint, (select sum(c.learned) from claim c where c.run_id = r.id)
 ) > 0
 

@@ -53,6 +53,7 @@ class LessonRow:
     run_id: str | None
     cause: str
     pinned: bool = False  # a person has it told whatever its figures say
+    corrects: bool = False  # a person lets calls be corrected by it before they run
 
     @property
     def withheld(self) -> str | None:
@@ -140,4 +141,4 @@ delete_retired = Statement[str, str](_SQL["delete_retired"], "person project")
 load_lesson = FirstRow[LessonRow, str, str](LessonRow, _SQL["by_id"], "id person")
 list_projects = Column[str, str](str, _SQL["projects"])
 forget = Statement[str, datetime](_SQL["forget"], "id now")
-pin = Statement[str, bool](_SQL["pin"], "id pinned")
+choose = Statement[str, bool, bool](_SQL["choose"], "id pinned corrects")

@@ -54,8 +54,8 @@ set line = '', key = '', body = '{}', score = 0, harm = null, retired_at = %(now
     run_id = null, cause = 'person'
 where id = %(id)s
 
--- name: pin
-update lesson set pinned = %(pinned)s where id = %(id)s
+-- name: choose
+update lesson set pinned = %(pinned)s, corrects = %(corrects)s where id = %(id)s
 
 -- name: projects
 select distinct project from lesson where person = %(person)s and retired_at is null order by project

@@ -13,7 +13,7 @@ from consolidator.models.injection import InjectionRow
 from consolidator.models.memory_filter import LessonFilter, MemoryScope
 from consolidator.service.memory.brief import brief
 from consolidator.service.memory.explain import explain
-from consolidator.service.memory.lessons import list_lessons, pin_lesson
+from consolidator.service.memory.lessons import choose_lesson, list_lessons
 from consolidator.service.nights.night_digest import preview_digest
 from consolidator.settings import Settings
 from consolidator.store.memory import injections
@@ -79,7 +79,7 @@ async def test_a_lesson_that_does_not_help_is_told_no_more_unless_a_person_pins_
     assert row.withheld == "it does not pay"
     assert row.line[:20] not in await start_lines(database)
     assert "told no more, since it does not pay" in (await explain(database, row.id))["lines"]
-    assert (await pin_lesson(database, row.id)).withheld is None
+    assert (await choose_lesson(database, row.id, pinned=True)).withheld is None
     assert row.line[:20] in await start_lines(database)
     await log_session(database, "more", WRONG, RIGHT)
     await run_next_night(database, clock, settings)

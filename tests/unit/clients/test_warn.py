@@ -112,6 +112,39 @@ def test_programs_flags_places_and_skills() -> None:
     assert not is_warned(SKILL, "commit")
 
 
+@pytest.mark.parametrize(
+    ("command", "corrected"),
+    [
+        ("rtk bun run test", "bun run test"),
+        ("cd web && CI=1 rtk bun run test 2>&1 | tail -5", "cd web && CI=1 bun run test 2>&1 | tail -5"),
+        ("rtk proxy bun test; rtk  bun lint", "bun test; bun lint"),
+        ("(rtk bun test)", "(bun test)"),
+        ("rtk git status && rtk bun test", "rtk git status && bun test"),
+    ],
+)
+def test_a_call_is_corrected_by_leaving_out_the_wrapper(command: str, corrected: str) -> None:
+    assert warn.correct(WRAPPER, command) == corrected
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git commit -m 'use rtk bun now' && rtk bun test",  # in one place it is no call
+        "rtk bun test <<EOF\nrtk bun\nEOF",
+        "echo rtk bun test",
+        "rtk bunx test",
+        "rtk 'bun' test",
+        "rtk bun 'unclosed",
+        "rtk $(rm -rf /tmp/x) bun test",
+        ["bash", "-lc", "rtk bun test"],
+        None,
+    ],
+)
+def test_what_is_not_sure_is_not_corrected(command: object) -> None:
+    assert warn.correct(WRAPPER, command) is None
+    assert warn.correct(PROGRAM, command) is None
+
+
 def test_a_line_is_split_outside_of_quotes() -> None:
     assert split_commands(r"a 'b; c' && d\ e | f 2>&1; g &> h & i") == [
         ["a", '"b; c"'],

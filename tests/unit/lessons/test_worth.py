@@ -11,7 +11,14 @@ import pytest
 from consolidator.memory.lessons.learning import learn_lessons
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.trace import Trace
-from consolidator.memory.lessons.worth import Chances, Worth, measure_lessons, probability_less, wilson_interval
+from consolidator.memory.lessons.worth import (
+    Chances,
+    Worth,
+    measure_lessons,
+    probability_less,
+    wilson_interval,
+    without_corrected,
+)
 from consolidator.models.injection import TellingRow
 from tests.unit.lessons.traced import START, CallLog
 
@@ -108,6 +115,46 @@ def test_advice_that_cannot_be_followed_does_harm() -> None:
     traces = [*sessions("u", 9, use_wrapper), *sessions("t", 3, follow)]
     worth = worth_of(measure(traces, [f"t{n}" for n in range(3)]))
     assert (worth.told.failed, worth.told.misled, worth.withheld) == (0, 3, "it does harm")
+
+
+def warn(traces: Sequence[Trace], calls: Sequence[tuple[str, str]], correction: str | None = None) -> Lesson:
+    """Return the wrapper's lesson; before each call, by session and id, it was told."""
+    ids = [str(number) for number in range(99)]
+    tellings = [TellingRow(name, id, START, call, "before_call", correction) for name, call in calls for id in ids]
+    lessons = learn_lessons(without_corrected(traces, tellings))
+    measured = measure_lessons(lessons, ids[: len(lessons)], traces, tellings)
+    return next(lesson for lesson in measured if lesson.match.get("kind") == "wrapper")
+
+
+def test_a_guard_in_shadow_counts_what_it_would_have_prevented() -> None:
+    traces = sessions("u", 31, use_wrapper)
+    lesson = warn(traces, [*((f"u{n}", "c1") for n in range(31)), ("u0", "c1"), ("u1", "unknown")], "possible")
+    worth = worth_of(lesson)
+    assert (worth.prevented, worth.wrong, worth.corrected, worth.is_stopped) == (31, 0, 0, False)
+
+
+def test_a_corrected_call_is_no_evidence_that_the_wrapper_works() -> None:
+    """Its log shows what the agent typed, and the result of what ran in its place."""
+
+    def corrected(output: str, ok: bool) -> Callable[[CallLog], object]:
+        return lambda log: log.run("wrap pnpm run test", output, ok)
+
+    right = [*sessions("u", 3, use_wrapper), *sessions("t", 4, corrected("12 passed", True))]
+    right += sessions("red", 2, corrected("Exit code 1\nAssertionError: expected 3 to be 4", False))
+    calls = [(f"t{n}", "c1") for n in range(4)] + [("red0", "c1"), ("red1", "c1")]
+    lesson = warn(right, calls, "made")
+    assert (lesson.failures, lesson.successes, lesson.warns) == (3, 0, True)
+    worth = worth_of(lesson)
+    assert (worth.prevented, worth.wrong, worth.corrected) == (6, 0, 6)
+    mistaken = [*right, *sessions("bad", 1, corrected("zsh: command not found: pnpm", False))]
+    stopped = worth_of(warn(mistaken, [*calls, ("bad0", "c1")], "made"))
+    assert (stopped.prevented, stopped.wrong, stopped.is_stopped) == (6, 1, True)
+
+
+@pytest.mark.parametrize(("right", "is_stopped"), [(0, True), (19, True), (20, False), (40, False)])
+def test_one_wrong_in_twenty_stops_a_guard(right: int, is_stopped: bool) -> None:
+    assert Worth(prevented=right, wrong=1).is_stopped is is_stopped
+    assert not Worth(prevented=right).is_stopped
 
 
 def simulate(rng: random.Random, told_share: float, untold_share: float, chances: int) -> int | None:

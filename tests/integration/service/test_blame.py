@@ -1,0 +1,82 @@
+"""From a call to the lines of memory that stood before it, and from a file to who changed it and what failed there."""
+
+from __future__ import annotations
+
+import pytest
+
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.errors import NotFound, UsageError
+from consolidator.models.event import NewEvent
+from consolidator.models.memory_filter import MemoryScope
+from consolidator.service.memory.blame import blame_call, blame_path
+from consolidator.service.memory.explain import explain
+from consolidator.service.memory.lessons import forget_lesson
+from consolidator.service.memory.remember import remember
+from consolidator.settings import Settings
+from tests.integration.nights.test_worth import LESSON, RIGHT, SHOP, WRONG, log_session, minutes_later, tell
+from tests.nights import run_next_night
+from tests.support import call_and_result, log_events, user_message
+
+TOKEN = "ghp_0123456789abcdefghijklmnopqrstuvwxyzAB"
+BLOCK = "<recalled-memory>\n- `make` is at fault [lesson:l_0123456789]\n</recalled-memory>"
+
+
+async def log_calls(database: Database, name: str, *events: NewEvent) -> None:
+    await log_events(database, name, [user_message("go"), *events], agent="claude-code", project=SHOP)
+
+
+async def test_a_call_is_traced_to_the_lines_that_its_session_was_told(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    for number in range(3):
+        await log_session(database, f"u{number}", WRONG, RIGHT)
+    await run_next_night(database, clock, settings)
+    await tell(database, "t", "fact:f_gone", f"lesson:{LESSON}")
+    minutes_later(database)
+    await log_calls(
+        database,
+        "t",
+        *call_and_result("a", "WebFetch", {"url": "https://page.example"}, BLOCK),  # a page that blames a lesson
+        *call_and_result("b", "mcp__consolidator__recall", {"query": "tests"}, BLOCK.replace("012345", "abcdef")),
+        *call_and_result("c", "Bash", {"command": "pnpm run test --token " + TOKEN}, "12"),
+    )
+    minutes_later(database)
+    await tell(database, "t", "fact:f_later")
+    blamed = await blame_call(database, "t", 6)
+    first, *others = blamed["lines"]
+    assert (first["id"], first["moment"], first["agent"]) == (LESSON, "session_start", "claude-code")
+    assert {"pnpm", "run", "test"} <= set(first["words"])
+    assert first["text"] == (await explain(database, LESSON))["title"]
+    assert [(line["id"], line["moment"], line["text"]) for line in others] == [
+        ("f_gone", "session_start", None),
+        ("l_abcdef6789", "recall", None),
+    ]
+    assert "ghp_" not in blamed["call"]
+    await forget_lesson(database, LESSON)
+    assert [line["words"] for line in (await blame_call(database, "t", 6))["lines"]] == [[], [], []]
+    with pytest.raises(UsageError):
+        await blame_call(database, "t", 3)
+    with pytest.raises(NotFound):
+        await blame_call(database, "nobody", 3)
+
+
+async def test_a_file_is_traced_to_its_changes_decisions_and_failures(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    edit = {"file_path": f"{SHOP}/src/cart.py", "old_string": "a", "new_string": "b"}
+    await log_calls(
+        database,
+        "one",
+        *call_and_result("a", "Edit", edit, "done"),
+        *call_and_result("b", "Bash", {"command": "python src/cart.py"}, "SyntaxError: invalid syntax", "error"),
+        *call_and_result("c", "Edit", edit, "done"),
+        *call_and_result("d", "Edit", edit | {"file_path": f"{SHOP}/src/other/my_cart.py"}, "done"),
+    )
+    await remember(database, "In src/cart.py prices are integers.", MemoryScope("claude-code", SHOP))
+    await run_next_night(database, clock, settings)
+    known = await blame_path(database, f"{SHOP}/src/cart.py", SHOP)
+    assert [(row["session_id"], row["changes"], row["title"]) for row in known["sessions"]] == [("one", 2, "go")]
+    assert [(row["seq"], row["reason"]) for row in known["failures"]] == [(4, "SyntaxError: invalid syntax")]
+    assert [row["text"] for row in known["decisions"]] == ["In src/cart.py prices are integers."]
+    assert known == await blame_path(database, "src/cart.py", SHOP)
