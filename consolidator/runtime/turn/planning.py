@@ -109,7 +109,8 @@ async def plan_request(
         if await compaction.compact(
             harness.database, session.id, budget=context_budget, limit=int(threshold * context_budget) - fixed,
             client=harness.client, model=side.model or model, epoch=epoch, trigger="threshold",
-            hooks=harness.compaction_hooks, routed=side.reason, session_model=side.compared_to,
+            hooks=harness.session_hooks.get(session.id, harness.compaction_hooks), routed=side.reason,
+            session_model=side.compared_to,
         ):  # fmt: skip
             context = await replace(builder, view=None).build()
     messages = context.messages

@@ -285,8 +285,8 @@ async def test_a_compaction_leaves_room_for_ten_turns_and_the_state_stays_in_eve
     async with ModelServer(create_reply) as server:
         agent_settings = settings.model_copy(update={"openai_base_url": server.url})
         async with Consolidator([note], settings=agent_settings, database=database) as agent:
-            agent.harness.compaction_hooks = CompactionHooks(after=after)
             session = await agent.open("coder:cli:ada", model="gpt-4o", strategy="compacted", budget=budget)
+            agent.harness.session_hooks[session.id] = CompactionHooks(after=after)
             for turn in range(45):
                 text = f"Please go on with part {turn}. " * (budget // 185) if turn else "set position"
                 assert "".join([delta async for delta in session.send(text)])
