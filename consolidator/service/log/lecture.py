@@ -59,7 +59,7 @@ async def read_narrated(
                 for told in narration.feed(event):
                     yield replace(told, seq=told.seq + part.shift)
             seq = page.upto
-        for told in narration.finish(log[-1:]):
+        for told in _incomplete(log[-1], list(narration.chunks.rest())) if log else ():  # what has not ended
             yield replace(told, seq=told.seq + part.shift)
 
 
@@ -90,11 +90,6 @@ class _Narration:
             return
         yield from _incomplete(event, pieces)
         yield event
-
-    def finish(self, last: list[Event]) -> Iterator[Event]:
-        """Yield the generations that have not ended."""
-        for event in last:
-            yield from _incomplete(event, list(self.chunks.rest()))
 
 
 def _incomplete(event: Event, pieces: list[ChunkRow]) -> Iterator[Event]:

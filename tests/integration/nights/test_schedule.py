@@ -64,6 +64,7 @@ def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def test_a_missed_week_is_caught_up_once(database: Database, clock: FrozenClock, settings: Settings) -> None:
+    """A14."""
     night = JobRunner(database, settings)
     await log_workdays(database, 1)
     clock.set(at("2026-03-03T03:00"))
@@ -83,6 +84,7 @@ async def test_a_missed_week_is_caught_up_once(database: Database, clock: Frozen
 async def test_a_first_start_owes_the_night_that_was(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
+    """A3."""
     assert await JobRunner(database, settings).due_at("consolidation") == at("2026-03-02T03:00")
     clock.set(at("2026-03-02T02:59"))
     assert await JobRunner(database, settings).due_at("consolidation") == at("2026-03-01T03:00")

@@ -39,6 +39,7 @@ async def create(database: Database, agent: str = "desk", **wanted: Any) -> Sess
 
 
 async def test_a_session_takes_what_is_not_named_from_its_agent(database: Database) -> None:
+    """B4."""
     await change_agent(
         database, "desk", {
             "model": "gpt-4o", "system_prompt": "Be kind.", "max_cost": Decimal(2), "budget": 9000, "tools": ("look",),
@@ -56,7 +57,7 @@ async def test_a_session_takes_what_is_not_named_from_its_agent(database: Databa
 
 
 async def test_an_agent_has_its_tiers_defaults_where_it_has_none_of_its_own(database: Database) -> None:
-    """B10, B11."""
+    """B10, B11, B38."""
     await change_agent(
         database, "gold", {"checkpoint_ttl_seconds": 7200, "max_cost": Decimal(5), "system_prompt": "Not this."}
     )

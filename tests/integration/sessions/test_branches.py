@@ -130,6 +130,7 @@ async def test_tools_run_where_that_is_asked_for(database: Database) -> None:
 
 
 async def test_a_branch_is_capped_by_its_sessions_cap_and_has_no_branches(database: Database) -> None:
+    """B30."""
     async with ModelServer(answers=["One.", "Two."]) as server, open_agent(database, server) as agent:
         session = await agent.open(KEY, max_cost_usd="0.00001")
         child = await session.fork()
@@ -195,7 +196,7 @@ async def test_a_hook_before_a_branch_gives_a_dream_a_state_which_is_in_its_log(
 
 
 async def test_a_steer_is_tried_beside_a_session_at_work_and_then_sent_once(database: Database) -> None:
-    """The session is in the middle of an answer, held by its harness, all the time."""
+    """The session is in the middle of an answer, held by its harness, all the time. B28."""
     stalled, go_on = asyncio.Event(), asyncio.Event()
 
     def answer(request: dict[str, Any]) -> ScriptedReply:

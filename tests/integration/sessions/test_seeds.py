@@ -52,6 +52,7 @@ async def show(database: Database, session: SessionRow, **wanted: Any) -> list[d
 
 
 async def test_every_trigger_begins_with_the_same_and_is_shown_alike(database: Database) -> None:
+    """P6."""
     shown = []
     for trigger in ("chat", "message", "email", "cron", "api"):
         session = await create(database, trigger_type=trigger, trigger_id=f"{trigger}-1")

@@ -55,6 +55,7 @@ def no_vocabulary(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 async def test_a_fetched_vocabulary_is_kept_where_it_is_looked_for(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """K5."""
     monkeypatch.setattr(tokens, "VOCABULARY_SHA256", hashlib.sha256(CONTENT).hexdigest())
     path = await fetch_vocabulary(Settings(home=tmp_path, tokenizer_url=f"{url}/right"))
     assert path.parent == tmp_path / "tokenizer"
