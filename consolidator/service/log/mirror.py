@@ -10,7 +10,6 @@ import asyncio
 import fcntl
 import json
 import os
-import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -28,9 +27,7 @@ from consolidator.store.sessions.lineage import load_lineage, read_lineage
 _PAGE = 200  # events in memory at once
 _SWEEP_SECONDS = 60.0  # between two looks at all sessions: those that are erased, and those that a night has read
 _SAVE_SECONDS = 5.0  # between two writes of the index, while sessions go on
-_INDEX, _FOLDER = "sessions.json", "transcripts"
-_UNSAFE = re.compile(r"[^\w.-]+")
-_MESSAGES = ('{"type":"user"', '{"type":"assistant"')
+_INDEX, _FOLDER, _MESSAGES = "sessions.json", "transcripts", ('{"type":"user"', '{"type":"assistant"')
 
 
 @dataclass(slots=True)
@@ -115,7 +112,8 @@ class Mirror:
         async with self.database.connection() as conn:
             session = await sessions.get(conn, session_id)
         key = session.key or f"{session.agent}:{session.channel or ''}:{session.peer or session.id}"
-        name, now = f"{_UNSAFE.sub('_', key)[:100]}_{session.id}.jsonl", session.last_event_at.isoformat()
+        safe = "".join(letter if letter.isalnum() or letter in "-._" else "_" for letter in key)[:100]
+        name, now = f"{safe}_{session.id}.jsonl", session.last_event_at.isoformat()
         fresh = _Transcript(key, session.id, session.created_at.isoformat(), now, name)
         entry, path = self._index.get(session_id, fresh), self.folder / _FOLDER / name
         try:
