@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from dataclasses import asdict
 from typing import Any
 
 from dbos import DBOS, SetWorkflowID
@@ -22,7 +23,12 @@ agent = Consolidator(tools=[git_diff, note])
 async def take_step(session_id: str) -> dict[str, Any]:
     """Take one step. DBOS stores its pointer into the log, not the conversation."""
     result = await agent.step(session_id)
-    return {"to_seq": result.to_seq, "finish_reason": result.finish_reason}
+    return {
+        "to_message_number": result.to_seq,
+        "finish_reason": result.finish_reason,
+        "usage": asdict(result.usage),
+        "executed_tool_count": result.executed_tool_count,
+    }
 
 
 @DBOS.workflow()
@@ -44,7 +50,7 @@ async def main(message: str) -> None:
         with SetWorkflowID(f"{session.id}:{seq}"):  # one workflow for each message
             handle = await DBOS.start_workflow_async(run_turn, session.id)
         pointer = await handle.get_result()
-        await print_messages(session, after=seq, upto=pointer["to_seq"])
+        await print_messages(session, after=seq, upto=pointer["to_message_number"])
     DBOS.destroy()  # last: it ends the threads that closing the agent needs
 
 

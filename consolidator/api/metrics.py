@@ -74,17 +74,14 @@ class ProcessMetrics:
 
     def end(self, span: Span) -> None:
         """Count what has ended."""
-        match span.kind:
-            case "request":
-                self._end_request(span)
-            case "model":
-                self._end_model_call(span)
-            case "tool":
-                tool = self._name("tool", span.attributes.get("gen_ai.tool.name"))
-                self._tools.labels(tool).observe(span.seconds)
-                self._results.labels(tool, span.error or str(span.attributes.get("consolidator.outcome", "ok"))).inc()
-            case _:
-                pass
+        if span.kind == "request":
+            self._end_request(span)
+        elif span.kind == "model":
+            self._end_model_call(span)
+        elif span.kind == "tool":
+            tool = self._name("tool", span.attributes.get("gen_ai.tool.name"))
+            self._tools.labels(tool).observe(span.seconds)
+            self._results.labels(tool, span.error or str(span.attributes.get("consolidator.outcome", "ok"))).inc()
 
     def _end_request(self, span: Span) -> None:
         method = str(span.attributes["http.request.method"])

@@ -179,9 +179,7 @@ class _Claw0Reader:
 
     def start_event(self, line: dict[str, Any], number: int) -> ForeignEvent:
         """Return the start event of the session's own line."""
-        data = occurred_at_field(line.get("created", line.get("ts"))) | {
-            name: value for name, value in line.items() if name not in (*_NOT_DATA, *_SESSION_FIELDS, "created")
-        }
+        data = occurred_at_field(line.get("created", line.get("ts"))) | _extra_fields(line)
         return self._make_event(EventType.SESSION_START, data, number)
 
     def read_line(self, line: dict[str, Any], number: int) -> Iterator[Item]:

@@ -30,7 +30,7 @@ class WallClockTrigger(BaseTrigger):
     APScheduler's cron trigger never gets past the second of two equal hours, so it is given wall-clock times as UTC.
     """
 
-    def __init__(self, expression: str, timezone: str) -> None:
+    def __init__(self, expression: str, timezone: str, ahead: timedelta = timedelta()) -> None:
         """Raise UsageError unless the expression is a cron expression of five fields."""
         fields = expression.split()
         try:
@@ -40,10 +40,12 @@ class WallClockTrigger(BaseTrigger):
         except ValueError as error:
             raise UsageError(f"{expression!r} is not a cron expression of five fields: {error}") from error
         self._zone = ZoneInfo(timezone)
+        self._ahead = ahead  # of the real clock, which APScheduler goes by
 
     def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> Any:
         """Return the first time after the previous one, or after now."""
-        return self.next_after(previous_fire_time or now)
+        following = self.next_after((previous_fire_time or now) + self._ahead)
+        return None if following is None else following - self._ahead
 
     def next_after(self, moment: datetime) -> datetime | None:
         """Return the first time after a moment."""

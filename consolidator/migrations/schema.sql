@@ -222,6 +222,7 @@ create table agent (
     session_ttl_seconds integer,  -- how long a session is kept open after a person's last message
     checkpoint_ttl_seconds integer,
     retention_days integer,  -- how long events are kept that were learned from
+    tier text,  -- the agent whose defaults stand where this one has none: those of a group
     created_at timestamptz not null,
     updated_at timestamptz not null
 );

@@ -32,6 +32,7 @@ class AgentRow:
     session_ttl_seconds: int | None
     checkpoint_ttl_seconds: int | None
     retention_days: int | None
+    tier: str | None
     created_at: datetime
     updated_at: datetime
 

@@ -168,9 +168,17 @@ class Session:
         This session is untouched; tools with side effects are dry runs, unless `live_tools`. Nothing in a branch is
         evidence of anything. Raises UsageError as `fork` does.
         """
-        request = BranchRequest(kind=kind, message=message, at=at, overrides=overrides, live_tools=live_tools)
         harness, surface = self._agent.harness, self._agent.surface
         harness.check_tools(overrides)
+        state = await harness.before_branch(await self.info(), kind) if harness.before_branch else None
+        request = BranchRequest(
+            kind=kind,
+            message=message,
+            at=at,
+            overrides=overrides,
+            live_tools=live_tools,
+            state=state if kind == "dream" else None,
+        )
         row = await branches.create_branch(harness.database, harness.settings, self.id, request, surface=surface)
         return Session(self._agent, row)
 

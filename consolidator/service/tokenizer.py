@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import tempfile
 import urllib.request
 from pathlib import Path
 
@@ -13,7 +11,6 @@ from consolidator.llm import tokens
 from consolidator.settings import Settings
 
 VOCABULARY_URL = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
-MAX_BYTES = 50_000_000  # of a vocabulary; it has 3.6 MB
 _TIMEOUT = 30.0  # seconds without a byte
 
 
@@ -37,22 +34,13 @@ def _fetch(url: str, folder: Path) -> Path:
         raise UsageError(f"{url!r} is no address of a web server")
     try:
         with urllib.request.urlopen(url, timeout=_TIMEOUT) as answer:
-            content: bytes = answer.read(MAX_BYTES + 1)
+            content: bytes = answer.read(tokens.MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         raise UsageError(
             f"the vocabulary cannot be fetched from {url}: {error}; `consolidator tokenizer URL` takes a mirror, or "
             f"go on: tokens are overestimated without it"
         ) from error
-    if not tokens.is_vocabulary(content):
+    path = tokens.keep_vocabulary(folder, content)
+    if path is None:
         raise UsageError(f"{url} sent {len(content):,} bytes that are not the vocabulary: nothing was kept")
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / tokens.VOCABULARY_FILE
-    descriptor, unfinished = tempfile.mkstemp(dir=folder)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        Path(unfinished).replace(path)
-    except BaseException:
-        Path(unfinished).unlink(missing_ok=True)
-        raise
     return path

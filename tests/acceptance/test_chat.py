@@ -62,6 +62,8 @@ async def find_only_session(database: Database) -> str:
 async def test_what_is_typed_while_the_agent_works_steers_it(
     database: Database, chat_environment: dict[str, str]
 ) -> None:
+    """B31."""
+
     def steer_chat() -> str:
         with Terminal("chat", "--key", KEY, environment=chat_environment) as screen:
             screen.wait_for("> ")

@@ -136,6 +136,7 @@ async def test_what_was_pruned_keeps_its_quote_and_does_not_come_back(
 
 
 def test_an_error_and_the_next_call_are_answered(figures: dict[str, Any], newcomer: dict[str, str]) -> None:
+    """A7."""
     environment = {**newcomer, "CONSOLIDATOR_HOME": str(Path(newcomer["CONSOLIDATOR_HOME"]) / "demo")}
     error = "fatal: The current branch feat/loyalty-points has no upstream branch."
     solutions = json.loads(run_cli("solutions", "--error", error, "--json", environment=environment).stdout)

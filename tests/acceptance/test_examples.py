@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import pickle
+import sqlite3
 import subprocess
 import sys
+from base64 import b64decode
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -63,6 +66,27 @@ def test_a_newcomer_sees_a_conversation_survive_kill_9(model_environment: dict[s
         assert screen.wait_for_exit() == 0
     [kept] = [json.loads(line) for line in (tmp_path / "notes.jsonl").read_text().splitlines()]
     assert kept["text"] == "buy milk"
+
+
+@pytest.mark.skipif(find_spec("dbos") is None, reason="needs dbos")
+def test_a_durable_engine_keeps_a_pointer_of_four_fields_and_none_of_what_was_said(
+    model_environment: dict[str, str], tmp_path: Path
+) -> None:
+    """P2, P24."""
+    words = [sys.executable, str(EXAMPLES / "durable.py"), "note buy milk"]
+    kept = tmp_path / "engine.sqlite"
+    exported = model_environment | {"DBOS_SYSTEM_DATABASE_URL": f"sqlite:///{kept}"}
+    said = subprocess.run(
+        words, env=exported, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=True
+    ).stdout
+    assert "kept, with 0 earlier notes" in said
+    with sqlite3.connect(kept) as engine:
+        outputs = engine.execute("select output from operation_outputs order by function_id").fetchall()
+    steps = [pickle.loads(b64decode(output)) for (output,) in outputs]
+    assert [(step["finish_reason"], step["executed_tool_count"]) for step in steps] == [("tool_calls", 1), ("stop", 0)]
+    fields = {"to_message_number", "finish_reason", "usage", "executed_tool_count"}
+    assert all(step.keys() == fields for step in steps)
+    assert "milk" not in str(steps)
 
 
 def test_an_agent_of_ones_own_is_a_dozen_lines(model_environment: dict[str, str], tmp_path: Path) -> None:

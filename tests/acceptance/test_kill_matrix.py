@@ -57,6 +57,7 @@ async def runs(
 async def test_every_boundary_survives_a_kill(
     runs: list[Matrix], server: ModelServer, database: Database, record_property: Callable[[str, object], None]
 ) -> None:
+    """P1."""
     whole: dict[str, matrix.SessionOutcome] = {}
     points: dict[str, list[str]] = {}
 

@@ -67,6 +67,7 @@ async def call_tool(client: Client, tool: str, **arguments: Any) -> str:
 
 
 async def test_i14_every_tool_answers_as_the_command_line_does(learned: Database, environment: dict[str, str]) -> None:
+    """K11."""
     async with connect_over_stdio(environment) as client:
         assert {tool.name for tool in (await client.list_tools()).tools} == TOOLS
         for tool, arguments, words in (

@@ -37,6 +37,7 @@ def answer(request: dict[str, Any]) -> Any:
 async def test_a_log_becomes_facts_and_a_better_model_reads_it_again(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
+    """A5."""
     async with ModelServer(answer) as server:
         variables = {
             **environment,

@@ -181,6 +181,7 @@ async def describe_session(dsn: str, session: str) -> list[str]:
 
 
 def test_a_person_sees_what_waits_for_them_and_says_their_word(cli: CommandLine, dsn: str) -> None:
+    """L13."""
     session = asyncio.run(leave_waiting_calls(dsn))
     waiting = {call["arguments"]: call for call in run_json(cli, "sessions", "--attention")}
     assert {call["kind"] for call in waiting.values()} == {"uncertain", "approval"}

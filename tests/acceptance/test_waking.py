@@ -64,6 +64,7 @@ async def stop_session(agent: Consolidator, key: str, name: str) -> str:
 async def test_the_service_wakes_at_its_start_and_a_command_does_with_the_tools_it_is_given(
     database: Database, environment: dict[str, str], tmp_path: Path
 ) -> None:
+    """L25."""
     (tmp_path / "mytools.py").write_text(TOOLS)
     async with ModelServer(answers=create_reply) as server:
         async with open_agent(database, server) as agent:

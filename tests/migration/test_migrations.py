@@ -58,6 +58,7 @@ def read_catalog(dsn: str) -> set[str]:
 
 
 async def test_the_migrations_make_what_the_page_says(dsn: str, empty_dsn: str) -> None:
+    """K9."""
     with upgrade.locked(empty_dsn) as connection:
         upgrade.migrate(connection)
     await upgrade.upgrade(empty_dsn, Clock(NOON))  # grants, and makes the partitions
@@ -65,6 +66,7 @@ async def test_the_migrations_make_what_the_page_says(dsn: str, empty_dsn: str) 
 
 
 async def test_a_database_is_what_the_page_says(database: Database) -> None:
+    """K2."""
     async with database.connection() as conn:
         assert await schema.find_drift(conn) == []
 

@@ -39,6 +39,7 @@ class NewBranch(Input):
     overrides: ChildOverrides = Field(default_factory=ChildOverrides)
     live_tools: bool = Field(default=False, description="run tools with side effects, too; otherwise they are dry runs")
     speaker: str | None = Field(default=None, max_length=200, description="who of a group says it")
+    state: dict[str, Any] | None = Field(default=None, description="with which a dream begins; else with none")
 
     def to_request(self, name: str | None) -> BranchRequest:
         """Return it as the service takes it."""
@@ -50,6 +51,7 @@ class NewBranch(Input):
             live_tools=self.live_tools,
             speaker=self.speaker,
             name=name,
+            state=self.state,
         )
 
 

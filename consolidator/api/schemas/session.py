@@ -274,6 +274,7 @@ class AgentChange(ModelOptions):
     session_ttl_seconds: int | None = Field(default=None, ge=1, le=MAX_SECONDS)
     checkpoint_ttl_seconds: int | None = Field(default=None, ge=1, le=MAX_SECONDS)
     retention_days: int | None = Field(default=None, ge=1, le=36_500)
+    tier: str | None = Field(default=None, max_length=200, description="an agent: its defaults, where it has none")
 
     def to_changes(self) -> dict[str, Any]:
         """Return what was named."""

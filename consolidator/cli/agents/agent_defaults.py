@@ -40,6 +40,7 @@ class AgentOptions(SessionOptions):
     compaction_threshold: Threshold = None
     checkpoint_ttl: Annotated[str | None, typer.Option(help="A checkpoint is kept so long, such as 24h.")] = None
     retention_days: Annotated[int | None, typer.Option(min=1, help="How long learned events are kept.")] = None
+    tier: Annotated[str | None, typer.Option(help="An agent whose defaults stand where this one has none.")] = None
 
     def values(self) -> dict[str, Any]:
         """Return the options by the columns that they set. Raises UsageError for what no session could run with."""
@@ -51,6 +52,7 @@ class AgentOptions(SessionOptions):
             "compaction_threshold": self.compaction_threshold,
             "checkpoint_ttl_seconds": parse_seconds(self.checkpoint_ttl),
             "retention_days": self.retention_days,
+            "tier": self.tier,
         }
 
 

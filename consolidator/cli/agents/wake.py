@@ -20,6 +20,7 @@ from consolidator.settings import Settings
 _WOKEN = table(
     "woken",
     "session=session_id, recovery, outcome, >calls run",
+    recovery=lambda woken: woken.recovery and f"{woken.recovery.state}: {woken.recovery.action}",
     outcome=lambda woken: _outcome(woken),
     calls_run=lambda woken: woken.result.executed_tool_count if woken.result else 0,
 )

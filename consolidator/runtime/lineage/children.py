@@ -80,6 +80,7 @@ class ChildRequest:
     message: NewEvent | None = None  # of a branch: what it begins with, to be answered
     name: str | None = None  # of a branch: a name has one branch, however often it is asked for
     same_conversation: bool = False  # of a fork: whether it is one more run of its parent's
+    state: Mapping[str, Any] | None = None  # of a dream, which begins with it, and else with none
     live_tools: bool = False  # of a branch: whether tools with side effects run in it
     wake_after: datetime | None = None  # until then, who asked for the child drives it
 
@@ -226,7 +227,7 @@ async def _find_origin(conn: Connection, session: SessionRow, request: ChildRequ
         raise UsageError(f"session {session.id} has {len(ranges)} ancestors already: begin a session of its own")
     fold = stored_fold or await fold_past(conn, parent, lineage, point.seq)
     if request.branch_kind == "dream":
-        fold = replace(fold, state={})
+        fold = replace(fold, state=dict(request.state or {}))
     return _Origin(session, parent, point, ranges, fold, await find_open_task(conn, parent, lineage, point.seq))
 
 
@@ -282,6 +283,7 @@ def _start_data(origin: _Origin, request: ChildRequest, model: str | None, syste
         "cwd": origin.session.project,
         "branch_kind": request.branch_kind,
         "live_tools": True if request.live_tools else None,
+        "state": None if request.state is None else dict(request.state),
         "checkpoint": request.checkpoint_id,
         "call_id": None if request.call is None else request.call.call_id,
     }

@@ -7,7 +7,7 @@ otherwise. A `sim` tries anything, a `pre_steer` a steer before it is sent, a `d
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Literal, get_args
@@ -57,10 +57,13 @@ class BranchRequest:
     live_tools: bool = False
     speaker: str | None = None
     name: str | None = None
+    state: Mapping[str, Any] | None = None  # with which a dream begins, instead of none
 
     def __post_init__(self) -> None:
         if self.kind not in BRANCH_KINDS:
             raise UsageError(f"{self.kind!r} is no kind of branch: {', '.join(BRANCH_KINDS)}")
+        if self.state is not None and self.kind != "dream":
+            raise UsageError("only a dream begins with another state than its session's")
         if self.kind == _PREVIEW and self.message is None:
             raise UsageError("a pre_steer branch shows what would come of a steer: give its message")
         if self.kind == _PREVIEW and self.at is not None:
@@ -152,6 +155,7 @@ async def create_branch(
         message=message,
         name=request.name,
         live_tools=request.live_tools,
+        state=request.state,
         wake_after=None if drivers_wait is None else database.clock.now() + drivers_wait,
     )
     return await create_child(database, settings, session_id, child)

@@ -93,6 +93,7 @@ class AgentDefaults(ModelOptions):
     session_ttl_seconds: int | None = None
     checkpoint_ttl_seconds: int | None = None
     retention_days: int | None = None
+    tier: str | None = None
 
     def __post_init__(self) -> None:
         if self.system_prompt is not None and self.template is not None:
@@ -104,6 +105,7 @@ class AgentDefaults(ModelOptions):
             raise UsageError(f"the template has no parameter {', '.join(unknown)}; it has: {', '.join(sorted(names))}")
         check_prompt(self.system_prompt or "")
         check_values(self)
+        _check_names("tier", () if self.tier is None else (self.tier,), 1)
 
     def as_definition(self) -> dict[str, Any]:
         """Return the defaults by column."""

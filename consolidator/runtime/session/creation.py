@@ -67,7 +67,7 @@ async def open_session(
     agent_name, channel, peer = parse_key(key)
     values = {"id": str(ULID()), "key": key, "agent": agent_name, "channel": channel, "peer": peer}
     async with database.connection() as conn:
-        agent = await agents.get(conn, agent_name)
+        agent = await agents.get_effective(conn, agent_name)
         current = await sessions.get_current(conn, key)
     setup = set_up_session(request, agent) if current is None else None
     model = request.model or (current.model if current else None) or (setup.model if setup else None)
@@ -110,7 +110,7 @@ async def create_session(
     values = {"id": str(ULID()), "key": key, **owner, "project": request.project}
     with boundary("commit session"):
         async with database.transaction() as conn:
-            defaults = await agents.get(conn, str(owner["agent"]))
+            defaults = await agents.get_effective(conn, str(owner["agent"]))
             setup = set_up_session(request, defaults)
             check_affordable(settings, setup.model, setup.max_cost)
             values["conversation_id"] = request.conversation_id

@@ -20,9 +20,6 @@ class Recovery:
     state: str
     action: str
 
-    def __str__(self) -> str:
-        return f"{self.state}: {self.action}"
-
 
 async def read_open_state(
     conn: Connection, session: SessionRow, lineage: Lineage, *, most: int | None = None
@@ -42,9 +39,8 @@ async def find_recovery(conn: Connection, session: SessionRow) -> Recovery:
     lineage = await load_lineage(conn, session.id, session)
     state = await read_open_state(conn, session, lineage)
     if state.generation is not None:
-        if await read_chunks(conn, session.id, state.generation.message_id, low=session.created_at):
-            return Recovery("GEN_CHUNK", "resume_or_replace")
-        return Recovery("LLM_CALLED", "step")
+        chunks = await read_chunks(conn, session.id, state.generation.message_id, low=session.created_at)
+        return Recovery("GEN_CHUNK", "resume_or_replace") if chunks else Recovery("LLM_CALLED", "step")
     if state.calls:
         return Recovery("TOOL_INVOKED", "wait_for_person" if state.waits_for_person else "reissue_tool_or_fail")
     if state.unanswered:
@@ -52,6 +48,5 @@ async def find_recovery(conn: Connection, session: SessionRow) -> Recovery:
     if state.unseen_results:
         return Recovery("TOOL_RESULT", "step")
     answers = await read_latest(conn, lineage, (EventType.ASSISTANT_RESPONSE,), upto=session.head, limit=1)
-    if answers and answers[-1].seq > session.delivered_to:
-        return Recovery("GEN_COMPLETE", "redeliver_if_unsent")
-    return Recovery("GEN_SENT", "done")
+    is_sent = not answers or answers[-1].seq <= session.delivered_to
+    return Recovery("GEN_SENT", "done") if is_sent else Recovery("GEN_COMPLETE", "redeliver_if_unsent")

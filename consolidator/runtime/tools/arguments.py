@@ -126,13 +126,8 @@ def _describe_errors(error: ValidationError, names: list[str]) -> str:
     descriptions = []
     for details in error.errors(include_url=False, include_context=False)[:_MAX_REPORTED_ERRORS]:
         path = ".".join(str(part) for part in details["loc"])
-        match details["type"]:
-            case "missing":
-                descriptions.append(f"{path} is missing")
-            case "extra_forbidden":
-                descriptions.append(f"it takes no {path}")
-            case _:
-                descriptions.append(f"{path}: {details['msg']}")
+        described = {"missing": f"{path} is missing", "extra_forbidden": f"it takes no {path}"}
+        descriptions.append(described.get(details["type"], f"{path}: {details['msg']}"))
     more = error.error_count() - len(descriptions)
     descriptions += [f"and {more} more"] if more > 0 else []
     return f"{'; '.join(descriptions)}. It takes: {', '.join(names) or 'nothing'}."

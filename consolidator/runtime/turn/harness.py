@@ -60,6 +60,7 @@ class Delta:
 
 
 Sender = Callable[[Delta], Awaitable[None]]  # sends a delta to a channel; returning acknowledges it
+BranchHook = Callable[[SessionRow, str], Awaitable[Mapping[str, Any] | None]]  # (session, kind of branch)
 RecallFunction = Callable[[SessionRow, str], Awaitable[str | None]]  # (session, latest message) -> recalled memory
 
 
@@ -76,6 +77,8 @@ class Harness:
     recall: RecallFunction | None = None
     policy: RoutePolicy | None = None  # chooses models where a session's is `auto`; None: the default policy
     compaction_hooks: CompactionHooks = field(default_factory=CompactionHooks)
+    session_hooks: dict[str, CompactionHooks] = field(default_factory=dict)  # by session; in place of the ones above
+    before_branch: BranchHook | None = None  # may give a dream a state to begin with
     tails: TailCache = field(default_factory=TailCache)
     sub_agent_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_SUB_AGENTS))
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep

@@ -109,7 +109,7 @@ async def plan_request(
         if await compaction.compact(
             harness.database, session.id, budget=context_budget, limit=int(threshold * context_budget) - fixed,
             writer=compaction.SummaryWriter(harness.client, side.model or model, side.reason, side.compared_to),
-            epoch=epoch, trigger="threshold", hooks=harness.compaction_hooks,
+            epoch=epoch, trigger="threshold", hooks=harness.session_hooks.get(session.id, harness.compaction_hooks),
         ):  # fmt: skip
             context = await replace(builder, view=None).build()
     messages = context.messages

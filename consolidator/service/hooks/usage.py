@@ -81,7 +81,7 @@ def _read_warning(line: str, now: datetime) -> InjectionRow | None:
             cited=[f"lesson:{warning['id']}"],
             tokens=int(warning["tokens"]),
             call_id=call_id if isinstance(call_id, str) else None,
-            fix={"correction": said["correction"]} if said.get("correction") in ("possible", "made") else {},
+            fix={"correction": warning["correction"]} if warning.get("correction") in ("possible", "made") else {},
             outcome=None,
             created_at=min(now, datetime.fromtimestamp(float(warning["at"]), UTC)) if "at" in warning else now,
         )

@@ -59,7 +59,7 @@ async def read_narrated(
                 for told in narration.feed(event):
                     yield replace(told, seq=told.seq + part.shift)
             seq = page.upto
-        for told in narration.finish(log[-1:]):
+        for told in _incomplete(log[-1], list(narration.chunks.rest())) if log else ():  # what has not ended
             yield replace(told, seq=told.seq + part.shift)
 
 
@@ -85,15 +85,11 @@ class _Narration:
             for row in sent.values():
                 if row.upto_seq >= max((piece.seq for piece in pieces), default=0) and not event.data.get("incomplete"):
                     data: dict[str, Any] = {"decision": SENT, "message_id": row.message_id, "channel": row.channel}
-                    yield _beside(event, EventType.POLICY_DECISION, data, row.sent_at.isoformat())
+                    data["occurred_at"] = row.sent_at.isoformat()
+                    yield replace(event, type=EventType.POLICY_DECISION, data=data)
             return
         yield from _incomplete(event, pieces)
         yield event
-
-    def finish(self, last: list[Event]) -> Iterator[Event]:
-        """Yield the generations that have not ended."""
-        for event in last:
-            yield from _incomplete(event, list(self.chunks.rest()))
 
 
 def _incomplete(event: Event, pieces: list[ChunkRow]) -> Iterator[Event]:
@@ -101,10 +97,5 @@ def _incomplete(event: Event, pieces: list[ChunkRow]) -> Iterator[Event]:
     for message_id, group in groupby(pieces, key=lambda piece: piece.message_id):
         written = list(group)
         data = {"message_id": message_id, "incomplete": True, "text": "", "chunks": [each.delta for each in written]}
-        at = replace(event, seq=written[0].started_seq)
-        yield _beside(at, EventType.ASSISTANT_RESPONSE, data, written[0].created_at.isoformat())
-
-
-def _beside(event: Event, kind: EventType, data: dict[str, Any], at: str) -> Event:
-    """Return what no event holds as if it were one."""
-    return replace(event, type=kind, data={**data, "occurred_at": at})
+        data["occurred_at"] = written[0].created_at.isoformat()
+        yield replace(event, seq=written[0].started_seq, type=EventType.ASSISTANT_RESPONSE, data=data)

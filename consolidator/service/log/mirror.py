@@ -10,10 +10,9 @@ import asyncio
 import fcntl
 import json
 import os
-import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +27,7 @@ from consolidator.store.sessions.lineage import load_lineage, read_lineage
 _PAGE = 200  # events in memory at once
 _SWEEP_SECONDS = 60.0  # between two looks at all sessions: those that are erased, and those that a night has read
 _SAVE_SECONDS = 5.0  # between two writes of the index, while sessions go on
-_INDEX, _FOLDER = "sessions.json", "transcripts"
-_UNSAFE = re.compile(r"[^\w.-]+")
-_MESSAGES = ('{"type":"user"', '{"type":"assistant"')
+_INDEX, _FOLDER, _MESSAGES = "sessions.json", "transcripts", ('{"type":"user"', '{"type":"assistant"')
 
 
 @dataclass(slots=True)
@@ -45,10 +42,6 @@ class _Transcript:
     message_count: int = 0
     seq: int | None = None  # the last event that is written; None: nothing is
     size: int = 0  # of the file, in bytes, with that event
-
-    def begin(self) -> None:
-        """Forget what is written: the file is made anew."""
-        self.message_count, self.seq, self.size = 0, None, 0
 
 
 class _Differs(Exception):
@@ -119,20 +112,15 @@ class Mirror:
         async with self.database.connection() as conn:
             session = await sessions.get(conn, session_id)
         key = session.key or f"{session.agent}:{session.channel or ''}:{session.peer or session.id}"
-        entry = self._index.get(session_id) or _Transcript(
-            key, session.id, session.created_at.isoformat(), "", f"{_UNSAFE.sub('_', key)[:100]}_{session.id}.jsonl"
-        )
-        entry.updated_at = session.last_event_at.isoformat()
-        path = self.folder / _FOLDER / entry.transcript_file
-        if self._size(entry) < entry.size:
-            entry.begin()
+        safe = "".join(letter if letter.isalnum() or letter in "-._" else "_" for letter in key)[:100]
+        name, now = f"{safe}_{session.id}.jsonl", session.last_event_at.isoformat()
+        fresh = _Transcript(key, session.id, session.created_at.isoformat(), now, name)
+        entry, path = self._index.get(session_id, fresh), self.folder / _FOLDER / name
         try:
-            await self._append(session, entry, path)
+            await self._append(session, replace(entry if self._size(entry) >= entry.size else fresh), path)
         except _Differs:
-            entry.begin()
             path.unlink()
-            await self._append(session, entry, path)
-        self._index[session_id] = entry
+            await self._append(session, fresh, path)
 
     async def _append(self, session: SessionRow, entry: _Transcript, path: Path) -> None:
         """Append the lines of the events after the entry's; those that stand there already must be the same."""
@@ -151,6 +139,7 @@ class Mirror:
                 entry.seq = seq
             if file.read(1):
                 raise _Differs
+        self._index[session.id] = replace(entry, updated_at=session.last_event_at.isoformat())
 
     async def _lines(self, session: SessionRow, after: int | None) -> AsyncIterator[tuple[int, list[str]]]:
         """Yield the lines of a page of events, and its last event; a child is written with its whole past."""

@@ -17,7 +17,8 @@ from old join session s on s.id = old.session_id
 order by s.id
 
 -- name: list_retention_days
-select name as agent, retention_days as days from agent where retention_days is not null order by name
+select a.name as agent, coalesce(a.retention_days, t.retention_days) as days from agent a left join agent t on t.name = a.tier
+where coalesce(a.retention_days, t.retention_days) is not null order by a.name
 
 -- name: list_expired
 -- Open sessions past their time to live, the longest expired first, and what may spare them.

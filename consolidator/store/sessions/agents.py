@@ -66,4 +66,5 @@ list_versions = Rows[AgentVersionRow, str, int](AgentVersionRow, _SQL["list_vers
 list_template_names = Column[str, str | None](str, _SQL["list_template_names"], "only")
 list_templates = Rows[TemplateRow, str](TemplateRow, _SQL["list_templates"])
 get = FirstRow[AgentRow, str](AgentRow, _SQL["get"])
+get_effective = FirstRow[AgentRow, str](AgentRow, _SQL["get_effective"])
 delete = Statement[str](_SQL["delete"])

@@ -135,6 +135,7 @@ def steers_of(client: httpx2.Client, session_id: str) -> list[str]:
 
 @pytest.mark.parametrize("kind", ["sim", "dream"])
 def test_a_branch_is_driven_beside_its_session_and_compared_with_it(driving_api: ApiServer, kind: str) -> None:
+    """B27."""
     session_id = driving_api.open_session(f"main:web:{kind}")
     with driving_api.client() as owner:
         talk(owner, session_id, "Hello")

@@ -142,6 +142,7 @@ def test_an_agents_defaults_are_those_of_its_sessions(api: ApiServer, owner: htt
 
 
 def test_sessions_are_found_by_status_labels_trigger_and_conversation(api: ApiServer, owner: httpx2.Client) -> None:
+    """P15."""
     mail = {"agent": "mail", "labels": {"space_id": "s1"}, "trigger_type": "email", "trigger_id": "<1@x>"}
     first = owner.post("/sessions", json={**mail, "seeds": [{"role": "user", "content": "Dear all"}]}).json()
     run = owner.post("/sessions", json={"agent": "mail", "conversation_id": first["conversation_id"]}).json()
@@ -192,6 +193,7 @@ def test_a_checkpoint_is_restored_by_its_id_however_many_came_after(api: ApiServ
 
 
 def test_an_expired_checkpoint_is_not_there(api: ApiServer, owner: httpx2.Client) -> None:
+    """B14."""
     session_id = api.open_session("points:web:expired")
 
     async def set_expired(database: Database) -> str:
@@ -217,6 +219,7 @@ def test_a_branch_takes_no_checkpoint(api: ApiServer, owner: httpx2.Client) -> N
 
 
 def test_a_restore_takes_a_model_a_prompt_and_a_cap_of_its_own(api: ApiServer, owner: httpx2.Client) -> None:
+    """P16."""
     session_id = api.open_session("points:web:overrides", system="Be brief.", model="gpt-4o", max_cost_usd="5")
     path = f"/sessions/{session_id}"
     first = owner.post(f"{path}/checkpoint").json()

@@ -61,6 +61,7 @@ def read_events(owner: httpx2.Client, session_id: str) -> list[Json]:
 def test_a_session_whose_time_is_over_is_ended_by_retention(
     api: ApiServer, owner: httpx2.Client, tmp_path: Path
 ) -> None:
+    """C12."""
     mortal = create(owner, agent="expiring", session_ttl_seconds=3600)
     lasting = create(owner, agent="expiring")
     assert mortal["expires_at"] > mortal["created_at"]
@@ -93,6 +94,7 @@ def test_an_error_that_ended_a_turn_is_told_until_a_turn_succeeds(api: ApiServer
 def test_what_a_model_saw_at_the_start_is_kept_in_order_whatever_started_it(
     api: ApiServer, owner: httpx2.Client, trigger: str
 ) -> None:
+    """P11."""
     thread: list[Json] = [
         {"role": "user", "content": "Dear all, the build is red.", "details": {"from": "ines"}},
         {"role": "assistant", "content": "I look into it."},
@@ -150,6 +152,7 @@ async def test_the_choice_of_a_model_and_its_reason_are_in_the_log(
 
 
 def test_a_state_is_the_fold_of_the_changes_that_tools_made(api: ApiServer, owner: httpx2.Client) -> None:
+    """P3."""
     session = create(owner, agent="stateful")
     owner.post(f"/sessions/{session['id']}/messages", json={"text": "Set them"}).raise_for_status()
     answers: Replies = [

@@ -73,6 +73,7 @@ def wait_result(client: httpx2.Client, started: Json) -> Json:
 def test_a_sub_agent_does_its_task_and_both_logs_say_so(
     api: ApiServer, owner: httpx2.Client, model: ModelServer
 ) -> None:
+    """B19."""
     parent_id = api.open_session("spawning:web:mara", system="You know a secret.")
     started = spawn(owner, parent_id, "count the files", context="a.py, b.py", model="gpt-4o-mini", max_tokens=50)
     assert (started["status"], started["text"], started["parent_id"]) == ("running", None, parent_id)
@@ -94,6 +95,7 @@ def test_a_sub_agent_does_its_task_and_both_logs_say_so(
 def test_spawned_work_goes_to_the_cheap_model_where_the_agents_is_auto(
     api: ApiServer, owner: httpx2.Client, model: ModelServer
 ) -> None:
+    """B24."""
     owner.patch("/agents/thrifty", json={"model": "auto"}).raise_for_status()
     parent_id = api.open_session("thrifty:web:mara")
     owner.post(f"/sessions/{parent_id}/messages", json={"text": "think hard"}).raise_for_status()
@@ -141,6 +143,7 @@ def test_one_goes_on_after_its_service_was_killed(
 
 
 def test_the_whole_of_what_it_did_is_told_if_asked_for(api: ApiServer, owner: httpx2.Client) -> None:
+    """B20."""
     parent_id = api.open_session("spawning:web:full")
     thread = [{"role": "user", "content": "We use tabs."}, {"role": "assistant", "content": "Noted."}]
     result = wait_result(owner, spawn(owner, parent_id, "tell all", mode="full", context=thread))

@@ -22,6 +22,7 @@ def open_session(owner: httpx2.Client, **members: Any) -> dict[str, Any]:
 
 
 def test_a_session_is_created_by_an_agents_number_and_a_config(owner: httpx2.Client) -> None:
+    """B1, B2, B6."""
     config = {"model": "gpt-4o-mini", "system_prompt": "Be brief.", "max_cost_usdc": 0.5}
     compaction = {"threshold": 0.7, "strategy": "window"}
     session = open_session(owner, agent_id=42, config=config | {"compaction": compaction})
@@ -64,6 +65,7 @@ def test_a_fork_begins_a_conversation_that_names_its_parents(owner: httpx2.Clien
 
 
 def test_a_session_keeps_the_version_of_the_template_that_it_names(owner: httpx2.Client) -> None:
+    """B5."""
     assert owner.patch("/agents/lp-analyst", json=ANALYST).status_code == 200
     assert owner.patch("/agents/lp-analyst", json={"template": "Now: $pair, $risk."}).status_code == 200
     template = {"name": "lp-analyst", "version": "1", "params": {"pair": "ETH/USDC"}}
@@ -108,6 +110,7 @@ def test_what_nobody_knows_or_stands_twice_is_refused(owner: httpx2.Client, body
 
 
 def test_a_scratchpad_is_set_by_its_content(owner: httpx2.Client) -> None:
+    """B15, B16."""
     session = open_session(owner, agent_id=7)
     changed = owner.patch(f"/sessions/{session['session_id']}/scratchpad", json={"content": "- [ ] ask"}).json()
     assert (changed["session_id"], changed["content"]) == (session["id"], "- [ ] ask")
@@ -119,6 +122,7 @@ def test_a_scratchpad_is_set_by_its_content(owner: httpx2.Client) -> None:
 
 
 def test_a_checkpoint_is_resumed_with_another_config(owner: httpx2.Client) -> None:
+    """B8, B12, B13."""
     session = open_session(owner, agent_id=7, config={"model": "gpt-4o-mini"})
     labelled = {"label": "before the swap", "metadata": {"strategy": "lp"}}
     checkpoint = owner.post(f"/sessions/{session['id']}/checkpoint", json=labelled).json()
@@ -135,6 +139,7 @@ def test_a_checkpoint_is_resumed_with_another_config(owner: httpx2.Client) -> No
 
 
 def test_a_session_is_shown_by_the_names_of_the_specification(owner: httpx2.Client, api: ApiServer) -> None:
+    """B25."""
     session = open_session(owner, agent_id=7, config={"model": "gpt-4o-mini", "max_cost_usdc": 1.5})
     owner.patch(f"/sessions/{session['id']}/scratchpad", json={"content": "plan"})
     shown = owner.get(f"/sessions/{session['id']}").json()
@@ -146,6 +151,7 @@ def test_a_session_is_shown_by_the_names_of_the_specification(owner: httpx2.Clie
 
 @pytest.mark.parametrize("kind", ["sim", "pre-steer", "dream"])
 def test_a_branch_of_each_kind_is_named_as_the_specification_does(owner: httpx2.Client, kind: str) -> None:
+    """B28."""
     session = open_session(owner, agent_id=7, config={"model": "gpt-4o-mini"})
     answer = owner.post(f"/sessions/{session['id']}/branch", json={"kind": kind, "message": "What if?"})
     assert (answer.status_code, answer.json()["kind"]) == (201, kind.replace("-", "_"))

@@ -11,6 +11,7 @@ from tests.acceptance.ui.conftest import check_looks, make_link
 
 
 def test_a_session_is_read_and_replayed_to_what_the_model_was_shown(person: Page, served: ApiServer) -> None:
+    """P25."""
     session_id = served.open_session("coder:web:ada", system="You are brief.")
     with served.client() as client:
         client.post(f"/sessions/{session_id}/messages", json={"text": "What is the release branch?"}).raise_for_status()

@@ -61,6 +61,7 @@ async def make_sessions(database: Database) -> tuple[str, str]:
 
 
 async def test_what_the_runtime_wrote_is_the_fold_of_its_logs(database: Database) -> None:
+    """L24, P13."""
     parent, child = await make_sessions(database)
     found = await check(database)
     assert (found.problems, found.describe()) == ([], "2 compared whole")

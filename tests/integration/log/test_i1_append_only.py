@@ -59,6 +59,7 @@ async def log(dsn: str, clock: FrozenClock) -> AsyncIterator[Database]:
 
 
 async def test_no_column_but_the_stamp_is_ever_updated(log: Database) -> None:
+    """L2, A8."""
     async with log.connection() as conn:
         for column, value in OTHERS.items():
             with pytest.raises(Refused, match="append-only"):

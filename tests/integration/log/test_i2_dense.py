@@ -84,6 +84,7 @@ async def attempt(database: Database, run: int, number: int, write: Write) -> Ap
 )
 @given(st.lists(writes, min_size=2, max_size=12))
 async def test_seq_is_dense_under_any_writers(database: Database, todo: list[Write]) -> None:
+    """L3."""
     run = next(_numbers)
     async with database.transaction() as conn:
         for name in (f"{run}-0", f"{run}-1"):

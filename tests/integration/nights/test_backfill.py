@@ -98,6 +98,7 @@ async def test_a_backfill_learns_as_a_night_does(
 async def test_filters_choose_sessions(
     database: Database, clock: FrozenClock, settings: Settings, arguments: dict[str, str], expected: list[str]
 ) -> None:
+    """K12."""
     await log_workdays(database, 1, agent="ann")
     await log_workdays(database, 1, agent="bob")
     clock.advance(timedelta(days=3))

@@ -98,6 +98,7 @@ async def test_a_clock_that_has_jumped_ends_no_session(database: Database, clock
 async def test_an_agent_keeps_its_events_for_days_of_its_own(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
+    """A12."""
     for agent in ("brief", "common", "long"):
         await log_events(database, agent, [*workday_events(0), ENDED], agent=agent)
     await change_agent(database, "brief", {"retention_days": 5})

@@ -46,6 +46,7 @@ DONE = NewEvent(EventType.TASK_END, {"task_id": "t", "outcome": "success"}, task
 async def test_every_event_is_accounted_for_once_over_all_nights(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
+    """K13."""
     await log_workdays(database, 3)
     first = await run_next_night(database, clock, settings)
     assert (first["seen"], first["deferred"], first["dead"]) == (3 * LENGTH, 0, 0)

@@ -64,6 +64,7 @@ async def remaining_seqs(database: Database) -> dict[str, tuple[int, int]]:
 async def test_what_is_past_retention_and_learned_from_goes_and_nothing_else(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
+    """A9."""
     await log_events(database, "old", [*workday_events(0), ENDED])
     await log_events(database, "grown", workday_events(1))
     await run_next_night(database, clock, settings)
@@ -82,6 +83,7 @@ async def test_what_is_past_retention_and_learned_from_goes_and_nothing_else(
 async def test_what_was_not_learned_from_is_spared_with_all_that_follows_it(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
+    """A10."""
     await log_events(database, "half", [*workday_events(0), tool_call("z", "get_user", {})])
     await log_events(database, "new", workday_events(1))
     await run_next_night(database, clock, settings)

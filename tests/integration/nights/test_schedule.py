@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
-from consolidator.clock import FrozenClock
+from consolidator.clock import Clock, FrozenClock
 from consolidator.database import Database
 from consolidator.errors import DatabaseUnavailable, UsageError
 from consolidator.jobs import scheduler
@@ -64,6 +64,7 @@ def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def test_a_missed_week_is_caught_up_once(database: Database, clock: FrozenClock, settings: Settings) -> None:
+    """A14."""
     night = JobRunner(database, settings)
     await log_workdays(database, 1)
     clock.set(at("2026-03-03T03:00"))
@@ -83,6 +84,7 @@ async def test_a_missed_week_is_caught_up_once(database: Database, clock: Frozen
 async def test_a_first_start_owes_the_night_that_was(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
+    """A3."""
     assert await JobRunner(database, settings).due_at("consolidation") == at("2026-03-02T03:00")
     clock.set(at("2026-03-02T02:59"))
     assert await JobRunner(database, settings).due_at("consolidation") == at("2026-03-01T03:00")
@@ -393,6 +395,25 @@ async def test_the_service_catches_up_answers_on_loopback_and_ends_when_told(
         await query_number(database, "select count(*) from fact") == 1
     )  # imported before the consolidation, which learned it
     assert [run["job"] for run in await query_rows(database, RUNS)] == ["import", "consolidation", "retention"]
+
+
+async def test_a_night_of_a_rehearsal_too_is_begun_by_its_job_and_not_by_the_next_look(
+    database: Database, settings: Settings, at_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A4, K1."""
+    monkeypatch.setattr(scheduler, "CHECK_SECONDS", 10 * PATIENCE)
+    night = at("2026-03-05T03:00")
+    rehearsed = Database(database.dsn, Clock(night - timedelta(seconds=2)))
+    try:
+        service = Service(JobRunner(rehearsed, settings))
+        serving = asyncio.create_task(service.serve())
+        async with asyncio.timeout(PATIENCE):
+            while night not in await completed_times(database):  # noqa: ASYNC110 - the service has no event for it
+                await asyncio.sleep(0.1)
+        service.runner.stop.set()
+        await serving
+    finally:
+        await rehearsed.close()
 
 
 async def test_a_failure_is_told_until_some_replica_has_done_the_job_well(

@@ -111,6 +111,7 @@ def run_chat(
 async def test_lines_from_a_pipe_are_answered_one_by_one_and_the_next_start_goes_on(
     database: Database, clock: FrozenClock, run_chat: ChatRunner
 ) -> None:
+    """C2."""
     seen, warned = await run_chat("hello", "shout it", "/cost", "/nonsense")
     assert "You said 'hello' in turn 1." in seen
     assert '· shout {"word": "hey"}' in seen
@@ -136,6 +137,7 @@ async def test_lines_from_a_pipe_are_answered_one_by_one_and_the_next_start_goes
 async def test_an_older_session_of_the_key_can_be_gone_back_to_and_deleted(
     database: Database, run_chat: ChatRunner
 ) -> None:
+    """L21, C3, C9."""
     await run_chat("hello", "/new", "other")
     async with database.connection() as conn:
         [older] = [session.id for session in await list_latest(conn) if not session.current]

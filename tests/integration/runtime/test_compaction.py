@@ -208,6 +208,7 @@ async def test_a_zombie_compacts_nothing(database: Database) -> None:
 
 
 async def test_hooks_are_called_before_and_after(database: Database, server: ModelServer) -> None:
+    """B35."""
     await log_long_session(database)
     seen: list[Any] = []
 
@@ -271,6 +272,8 @@ async def note(text: str) -> Outcome:
 async def test_a_compaction_leaves_room_for_ten_turns_and_the_state_stays_in_every_context(
     database: Database, settings: Settings, budget: int, by_model: bool
 ) -> None:
+    """B35, B36."""
+
     def create_reply(request: dict[str, Any]) -> ScriptedReply:
         if not request.get("stream"):
             return ScriptedReply.json({**SUMMARY, "summary": "They go on and on. " * 200}) if by_model else WRONG
@@ -285,8 +288,8 @@ async def test_a_compaction_leaves_room_for_ten_turns_and_the_state_stays_in_eve
     async with ModelServer(create_reply) as server:
         agent_settings = settings.model_copy(update={"openai_base_url": server.url})
         async with Consolidator([note], settings=agent_settings, database=database) as agent:
-            agent.harness.compaction_hooks = CompactionHooks(after=after)
             session = await agent.open("coder:cli:ada", model="gpt-4o", strategy="compacted", budget=budget)
+            agent.harness.session_hooks[session.id] = CompactionHooks(after=after)
             for turn in range(45):
                 text = f"Please go on with part {turn}. " * (budget // 185) if turn else "set position"
                 assert "".join([delta async for delta in session.send(text)])

@@ -104,6 +104,7 @@ def estimated_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("estimated_tokens")
 async def test_a_context_is_what_it_was(database: Database) -> None:
+    """C11."""
     compaction = decision_event(
         "compaction", kept_from=11, summary="Two files were to be read; a.txt is missing.", by="digest",
         next_steps=["write a.txt"], open_tasks=[{"task_id": "t", "goal": "Read all"}],
@@ -135,6 +136,7 @@ async def test_a_context_is_what_it_was(database: Database) -> None:
 
 
 async def test_a_session_becomes_messages(database: Database) -> None:
+    """C6."""
     first_turn = [
         user_message("What is in the file?"),
         assistant_response("I look."),
@@ -154,6 +156,7 @@ async def test_a_session_becomes_messages(database: Database) -> None:
 
 
 async def test_an_uncertain_call_is_said_to_be_one(database: Database) -> None:
+    """L12."""
     await log_events(
         database, "one", [user_message("Pay."), tool_call("c1", "pay", {}), tool_result("c1", None, "uncertain")]
     )
@@ -198,6 +201,7 @@ def list_texts(shown: Any) -> Iterator[str]:
 
 @pytest.mark.usefixtures("estimated_tokens")
 async def test_every_strategy_keeps_to_its_budget_in_every_format(database: Database) -> None:
+    """L1."""
     talk = [
         event
         for n in range(60)

@@ -120,6 +120,7 @@ async def test_the_nights_calls_are_among_them_and_what_an_erased_session_cost_s
 async def test_a_sessions_costs_are_what_its_cap_counts_sub_agents_and_branches_included(
     database: Database, environment: dict[str, str]
 ) -> None:
+    """B23."""
     async with ModelServer(answers=["Fine."] * 20) as server, open_agent(database, server) as agent:
         session = await agent.open(KEY, max_cost_usd=2)
         await send_and_collect(session, "first")

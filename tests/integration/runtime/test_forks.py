@@ -34,6 +34,7 @@ def transcript(request: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 async def test_a_fork_goes_on_from_its_parents_log_and_leaves_it_as_it_is(database: Database) -> None:
+    """L23, P17."""
     async with ModelServer(answers=["One.", "Two.", "Otherwise."]) as server, open_agent(database, server) as agent:
         session = await agent.open(KEY)
         await send_and_collect(session, "first")

@@ -71,6 +71,7 @@ async def test_a_call_is_set_aside_before_and_settled_after(database: Database) 
 
 
 async def test_a_call_that_would_pass_the_cap_is_not_made_and_the_person_is_told(database: Database) -> None:
+    """B7."""
     await open_capped_session(database, MOST * 2)
     await reserve(database)
     await reserve(database)

@@ -42,6 +42,7 @@ def add(a: int, b: int) -> int:
 
 
 async def test_what_was_streamed_comes_back_byte_for_byte(database: Database, settings: Settings) -> None:
+    """L22."""
     words = "Zwei\tWörter, \U0001f600 und\r\nmehr — \x1b[31mrot\x1b[0m. " * 40
     request_count = 0
 

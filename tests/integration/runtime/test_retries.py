@@ -34,6 +34,7 @@ def two_piece_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_what_is_said_while_an_answer_is_gone_on_with_is_answered(database: Database) -> None:
+    """L16."""
     replies: Replies = [ScriptedReply(text=WHOLE, stall_after=2), WHOLE, "And that."]
     async with ModelServer(answers=replies, prefill=True) as server:
         async with open_agent(database, server, channel=RecordingChannel(), **PREFILL) as agent:

@@ -40,6 +40,7 @@ async def results(database: Database, session_id: str) -> list[tuple[str, str]]:
 
 
 async def test_the_agent_keeps_notes_that_every_later_request_ends_with(database: Database) -> None:
+    """B17."""
     answers: Replies = [
         writes("replace", "# Plan\n- look"),
         writes("append", "- send"),
@@ -68,6 +69,7 @@ async def test_the_agent_keeps_notes_that_every_later_request_ends_with(database
 
 
 async def test_a_person_changes_one_version(database: Database, settings: Settings) -> None:
+    """B18."""
     async with ModelServer() as server, open_agent(database, server) as agent:
         session = await agent.open(KEY)
         first = await session.set_scratchpad("one")

@@ -114,6 +114,7 @@ async def own_cost(database: Database, session_id: str) -> Decimal:
 
 
 async def test_a_sub_agent_sees_its_task_and_context_alone(database: Database) -> None:
+    """B22."""
     async with (
         ModelServer(answers=reply_by_task) as server,
         open_agent(database, server, [look, deploy], builtin=["sub_agents", "scratchpad"]) as agent,
@@ -165,6 +166,7 @@ async def test_sub_agents_spend_no_more_than_their_cap_and_their_parents(databas
 
 
 async def test_what_no_sub_agent_may_be_is_refused(database: Database) -> None:
+    """B21."""
     async with ModelServer(answers=reply_by_task) as server, open_agent(database, server, [deploy]) as agent:
         session = await agent.open(KEY)
         with pytest.raises(UsageError, match="cannot have 'deploy'"):
@@ -211,6 +213,8 @@ async def test_a_sub_agent_ends_with_its_parent(database: Database) -> None:
 
 
 async def test_a_steer_stops_the_sub_agents_of_the_turn(database: Database) -> None:
+    """B32."""
+
     def reply(request: dict[str, Any]) -> ScriptedReply:
         if request["messages"][-1]["content"] == "sing":
             return ScriptedReply(text="never to be heard of again", stall_after=1)

@@ -29,6 +29,7 @@ def ends(log: list[Event]) -> list[tuple[str, str | None]]:
 
 
 async def test_everything_between_start_and_end_names_the_task(database: Database) -> None:
+    """A13."""
     answers: Replies = ["Hi.", ScriptedReply.calling(("look", {"what": "a"}), ("look", {"what": "b"})), "Done.", "Bye."]
     async with ModelServer(answers=answers) as server, open_agent(database, server, [look]) as agent:
         session = await agent.open(KEY)

@@ -293,6 +293,8 @@ async def test_a_follow_up_waits_for_the_end_of_the_turn(database: Database) -> 
 async def test_a_follow_up_beside_a_steer_comes_after_it_in_a_turn_of_its_own(
     database: Database, during: str, modes: tuple[sessions.MessageMode, ...]
 ) -> None:
+    """B33."""
+
     async def say(name: str) -> None:
         for mode in modes:
             text = "and then this" if mode == "follow_up" else "no, rather so"
@@ -420,6 +422,8 @@ async def test_a_refusal_is_an_answer(database: Database) -> None:
 
 
 async def test_options_that_a_server_does_not_know_are_left_out(database: Database) -> None:
+    """K4."""
+
     def create_reply(request: dict[str, Any]) -> ScriptedReply:
         for name in ("max_completion_tokens", "stream_options"):
             if name in request:
@@ -453,6 +457,7 @@ async def test_a_cap_needs_a_model_whose_price_is_known_and_a_strategy_a_name(da
 
 
 async def test_a_tool_finds_the_result_that_another_process_has_logged_meanwhile(database: Database) -> None:
+    """L20."""
     seen: list[Any] = []
 
     @tool(idempotent=True)
@@ -512,6 +517,7 @@ async def test_an_ended_session_takes_no_message_and_its_key_names_a_new_one(dat
 
 
 async def test_a_step_does_one_thing_and_is_a_pointer_to_it(database: Database) -> None:
+    """L8, P2."""
     replies: Replies = [ScriptedReply.calling(("look", {"what": "a"})), "Done."]
     async with ModelServer(answers=replies) as server, open_agent(database, server, [look]) as agent:
         session = await agent.open(KEY)

@@ -70,6 +70,7 @@ async def test_no_connection_is_held_while_a_model_a_tool_or_a_channel_works(
 
 
 async def test_a_session_is_driven_and_spoken_to_with_a_single_connection(dsn: str, database: Database) -> None:
+    """K3."""
     single = Database(dsn, database.clock, pool_size=1)
     single.engine.pool._max_overflow = 0  # type: ignore[attr-defined]
 
@@ -187,6 +188,7 @@ async def test_calls_that_run_at_once_have_their_results_in_the_calls_order(data
 
 
 async def test_a_long_result_is_a_blob_in_the_log_and_cut_for_the_model(database: Database) -> None:
+    """L7."""
     whole = "line of a log\n" * 20_000
 
     @tool(idempotent=True, max_result_bytes=1000)

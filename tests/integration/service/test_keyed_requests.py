@@ -39,6 +39,7 @@ async def count_sessions(database: Database) -> int:
 
 
 async def test_it_is_done_once_and_answered_as_the_first_time(database: Database) -> None:
+    """P12."""
     first = await answer_once(database, REQUEST, open_a_session)
     again = await answer_once(database, REQUEST, open_a_session)
     assert (again.status, again.document, again.location, again.repeated) == (201, "{}", first.location, True)

@@ -80,6 +80,7 @@ async def test_what_mostly_fails_comes_last(database: Database, clock: FrozenClo
 async def test_steps_that_are_always_the_same_are_listed_searched_recalled_and_exported(
     database: Database, clock: FrozenClock, settings: Settings, tmp_path: Path
 ) -> None:
+    """A6."""
     steps: list[tuple[str, Any]] = [
         *(("shell", {"command": line}) for line in ("pg_dump ledger > x.sql", "gzip x.sql", "aws s3 ls s3://kept/")),
         ("post_message", {"channel": "#ops"}),

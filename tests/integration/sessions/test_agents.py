@@ -20,6 +20,7 @@ from consolidator.service.sessions.agents import (
     list_agent_versions,
     list_agents,
 )
+from consolidator.service.sessions.children import create_checkpoint
 from consolidator.service.sessions.lifecycle import create_session, open_session
 from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
@@ -38,6 +39,7 @@ async def create(database: Database, agent: str = "desk", **wanted: Any) -> Sess
 
 
 async def test_a_session_takes_what_is_not_named_from_its_agent(database: Database) -> None:
+    """B4."""
     await change_agent(
         database, "desk", {
             "model": "gpt-4o", "system_prompt": "Be kind.", "max_cost": Decimal(2), "budget": 9000, "tools": ("look",),
@@ -52,6 +54,23 @@ async def test_a_session_takes_what_is_not_named_from_its_agent(database: Databa
     }  # fmt: skip
     assert session.expires_at is not None
     assert (session.expires_at - session.created_at).total_seconds() == 3600
+
+
+async def test_an_agent_has_its_tiers_defaults_where_it_has_none_of_its_own(database: Database) -> None:
+    """B10, B11, B38."""
+    await change_agent(
+        database, "gold", {"checkpoint_ttl_seconds": 7200, "max_cost": Decimal(5), "system_prompt": "Not this."}
+    )
+    await change_agent(database, "lounge", {"tier": "gold", "max_cost": Decimal(2), "system_prompt": "Be kind."})
+    session = await create(database, "lounge")
+    assert (session.max_cost, session.config["system"]) == (Decimal(2), "Be kind.")
+    checkpoint = await create_checkpoint(database, session.id, label="now")
+    assert checkpoint.expires_at is not None
+    assert (checkpoint.expires_at - checkpoint.created_at).total_seconds() == 7200
+    assert (await get_agent(database, "lounge")).checkpoint_ttl_seconds is None  # it is the tier's
+    checkpoint = await create_checkpoint(database, (await create(database, "other")).id)
+    assert checkpoint.expires_at is not None
+    assert (checkpoint.expires_at - checkpoint.created_at).total_seconds() == 24 * 3600
 
 
 async def test_the_log_says_which_version_of_agent_and_template_ran(database: Database) -> None:

@@ -14,6 +14,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import NotFound, SessionClosed, UsageError
 from consolidator.models.payload import EventType
+from consolidator.models.session import SessionRow
 from consolidator.runtime.lineage.children import BranchKind
 from consolidator.runtime.rerun.branches import (
     DRIVERS_WAIT,
@@ -129,6 +130,7 @@ async def test_tools_run_where_that_is_asked_for(database: Database) -> None:
 
 
 async def test_a_branch_is_capped_by_its_sessions_cap_and_has_no_branches(database: Database) -> None:
+    """B30."""
     async with ModelServer(answers=["One.", "Two."]) as server, open_agent(database, server) as agent:
         session = await agent.open(KEY, max_cost_usd="0.00001")
         child = await session.fork()
@@ -172,8 +174,29 @@ async def test_a_dream_goes_without_the_state_and_a_sim_with_it(database: Databa
     assert (await get(database, session.id)).state == {"mailed": "ines"}
 
 
+async def test_a_hook_before_a_branch_gives_a_dream_a_state_which_is_in_its_log(database: Database) -> None:
+    """B29."""
+    kinds: list[tuple[str, str]] = []
+
+    async def before_branch(session: SessionRow, kind: str) -> dict[str, Any]:
+        kinds.append((session.id, kind))
+        return {"mood": "curious", "was": session.state}
+
+    async with ModelServer(answers=["Fine."]) as server, open_agent(database, server) as agent:
+        agent.harness.before_branch = before_branch
+        session = await agent.open(KEY)
+        branches = [await session.branch(kind) for kind in ("sim", "dream")]
+        assert kinds == [(session.id, "sim"), (session.id, "dream")]
+        states = [(await branch.info()).state for branch in branches]
+        start = (await read_log(database, branches[1].id))[0]
+    assert states == [{}, {"mood": "curious", "was": {}}]
+    assert start.data["state"] == states[1]
+    with pytest.raises(UsageError, match="only a dream"):
+        BranchRequest(kind="sim", state={})
+
+
 async def test_a_steer_is_tried_beside_a_session_at_work_and_then_sent_once(database: Database) -> None:
-    """The session is in the middle of an answer, held by its harness, all the time."""
+    """The session is in the middle of an answer, held by its harness, all the time. B28."""
     stalled, go_on = asyncio.Event(), asyncio.Event()
 
     def answer(request: dict[str, Any]) -> ScriptedReply:

@@ -19,6 +19,7 @@ from tests.support import user_message
 
 
 async def test_what_is_committed_meanwhile_is_not_seen_in_part(database: Database, tmp_path: Path) -> None:
+    """P14."""
     async with ModelServer(["Hello"]) as server, open_agent(database, server) as agent:
         session = await agent.open(KEY, "gpt-4o-mini")
         await session.set_scratchpad("first")

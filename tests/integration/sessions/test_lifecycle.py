@@ -50,6 +50,7 @@ async def list_ids(database: Database, viewer: Viewer = OWNER, **wanted: Any) ->
 
 
 async def test_a_session_is_created_with_all_that_its_caller_says(database: Database) -> None:
+    """P4."""
     session = await create(
         database, **MAIL, model="gpt-4o", max_cost=Decimal(1), project="/src", metadata={"subject": "Invoice"},
         context_window=5000, conversation_id="thread-9",

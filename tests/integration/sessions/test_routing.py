@@ -50,6 +50,7 @@ async def routes(database: Database, session_id: str) -> list[tuple[str, str]]:
 
 
 async def test_a_persons_turns_go_to_the_strong_model_and_the_log_says_why(database: Database) -> None:
+    """B3."""
     replies: Replies = [ScriptedReply.calling(("look", {"what": "a"})), "One.", "Two."]
     async with ModelServer(answers=replies) as server, open_agent(database, server, [look], **MODELS) as agent:
         session = await agent.open(KEY, "auto")

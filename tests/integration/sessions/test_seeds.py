@@ -52,6 +52,7 @@ async def show(database: Database, session: SessionRow, **wanted: Any) -> list[d
 
 
 async def test_every_trigger_begins_with_the_same_and_is_shown_alike(database: Database) -> None:
+    """P6."""
     shown = []
     for trigger in ("chat", "message", "email", "cron", "api"):
         session = await create(database, trigger_type=trigger, trigger_id=f"{trigger}-1")
@@ -86,7 +87,7 @@ async def test_a_child_that_reads_its_parent_is_shown_the_thread_and_a_sub_agent
     shown = [str(await show(database, child)) for child in (fork, helper)]
     assert ["<earlier-thread>" in text for text in shown] == [True, False]
     assert [seed.content for seed in await list_seeds(database, fork.id)][1:] == [seed.content for seed in THREAD]
-    assert fork.conversation_id == helper.conversation_id == parent.conversation_id
+    assert fork.config["parent_conversation_id"] == helper.conversation_id == parent.conversation_id
 
 
 async def test_a_long_thread_is_cut_to_its_part_of_the_budget_from_the_oldest_end(database: Database) -> None:

@@ -60,6 +60,7 @@ def read(tmp_path: Path, lines: list[dict[str, Any]], name: str = "t.jsonl") -> 
 
 
 def test_a_transcript_is_a_session_of_its_key(tmp_path: Path) -> None:
+    """C4."""
     items = read(tmp_path, OLDER)
     (session,) = select_sessions(items)
     assert (session.origin, session.key) == ("abc123", "main:cli:user")
@@ -106,6 +107,7 @@ def test_without_a_session_line_the_path_tells(tmp_path: Path) -> None:
     ],
 )
 def test_keys_name_agent_channel_and_peer(key: str, agent: str, channel: str | None, peer: str | None) -> None:
+    """C7, C8."""
     assert SessionKey.parse(key) == SessionKey(agent, channel, peer)
 
 
@@ -165,6 +167,7 @@ def test_what_was_written_reads_as_what_was_read(tmp_path: Path) -> None:
 
 
 def test_a_result_is_written_where_the_layouts_reader_takes_it(tmp_path: Path) -> None:
+    """C5."""
     for lines in (OLDER, NEWER):
         items = read(tmp_path, lines)
         written = [json.loads(line) for line in claw0.write({"id": "s", "key": "a:b:c"}, to_log_events(items))]

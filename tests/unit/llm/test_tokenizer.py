@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import logging
 import os
@@ -55,10 +56,29 @@ def no_vocabulary(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 async def test_a_fetched_vocabulary_is_kept_where_it_is_looked_for(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """K5."""
     monkeypatch.setattr(tokens, "VOCABULARY_SHA256", hashlib.sha256(CONTENT).hexdigest())
     path = await fetch_vocabulary(Settings(home=tmp_path), f"{url}/right")
     assert path.parent == tmp_path / "tokenizer"
     assert path.read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize(("content", "is_kept"), [(CONTENT, True), (b"IQ== 1\n", False), (None, False)])
+def test_a_vocabulary_that_a_package_brings_is_taken_if_it_is_the_right_one_and_none_of_its_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None, is_kept: bool
+) -> None:
+    """K5."""
+    monkeypatch.setattr(tokens, "VOCABULARY_SHA256", hashlib.sha256(CONTENT).hexdigest())
+    monkeypatch.setattr(tokens, "PACKAGE", "brings_a_vocabulary")
+    folder = tmp_path / "site" / "brings_a_vocabulary"
+    (folder / "data").mkdir(parents=True)
+    (folder / "__init__.py").write_text("raise SystemExit('this code was run')")
+    packed = b"no gzip" if content is None else gzip.compress(content)
+    (folder / "data" / "o200k_base.tiktoken.gz").write_bytes(packed)
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    use_vocabulary(Settings(home=tmp_path / "home"))
+    file = tmp_path / "home" / "tokenizer" / tokens.VOCABULARY_FILE
+    assert (file.read_bytes() if file.exists() else None) == (CONTENT if is_kept else None)
 
 
 @pytest.mark.parametrize(("page", "said"), [("/wrong", "sent 6 bytes that are not"), ("/none", "cannot be fetched")])

@@ -8,6 +8,7 @@ from tests.unit.project.deploy import DEPLOY, VARIABLES
 
 
 def test_the_services_have_few_rights_and_settings_that_there_are() -> None:
+    """K10."""
     compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
     service, database = compose["services"]["consolidator"], compose["services"]["database"]
     assert service["environment"].keys() <= VARIABLES

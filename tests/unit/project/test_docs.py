@@ -98,6 +98,13 @@ def test_the_index_of_agents_logs_is_as_the_page_and_the_code_have_it() -> None:
     assert {name for entry in index.values() for name in entry["variables"]} == set(VARIABLES) - {"OPENCODE_CONFIG_DIR"}
 
 
+def test_the_folders_that_people_look_for_lead_into_the_package() -> None:
+    """K7, K8."""
+    for name in ("models", "jobs", "migrations"):
+        assert (DOCS.parent / name).resolve() == DOCS.parent / "consolidator" / name
+    assert (DOCS.parent / "tests" / "conftest.py").is_file()
+
+
 def test_every_event_type_stands_in_its_group() -> None:
     """A1, A2."""
     text = (DOCS / "database.md").read_text(encoding="utf-8")

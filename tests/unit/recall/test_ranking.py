@@ -47,6 +47,7 @@ def make_fact(number: int, *seqs: int, trust: str = "user", text: str = "It is s
 
 
 def test_words_are_weighed_as_plain_bm25_weighs_them() -> None:
+    """K6."""
     texts = ["cat dog bird", "cat heron", "cat cat cat dog", "fish", "heron heron cat and much more to read here"]
     hits = search(texts, "heron cat")
     assert hits is not None
