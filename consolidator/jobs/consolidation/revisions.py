@@ -15,7 +15,6 @@ from typing import Any
 import psycopg
 
 from consolidator.database import Connection, Database
-from consolidator.jobs.consolidation.learning import session_context
 from consolidator.jobs.consolidation.pipeline import load_memory_report, merge_agents
 from consolidator.jobs.consolidation.session_window import WINDOW, WatermarkMoved, read_all_windows
 from consolidator.jobs.ledger import (
@@ -31,6 +30,7 @@ from consolidator.jobs.merging.changes import Changes
 from consolidator.jobs.merging.deciding import CandidateDecider, decide_by_code
 from consolidator.jobs.merging.reconciling import reconcile_agent
 from consolidator.jobs.model.extraction import FactReader, ReadResult, fit_chunk, open_model_calls
+from consolidator.memory.facts.candidates import session_context
 from consolidator.memory.facts.extraction_prompt import PROMPT_VERSION
 from consolidator.memory.facts.fact_diff import BelievedFact, diff_facts
 from consolidator.models.event import Event
