@@ -22,9 +22,8 @@ from consolidator.api import problems
 from consolidator.api.problems import Problem, problem_response
 from consolidator.errors import ConsolidatorError
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
-from consolidator.service.address import LOOPBACK, host_name
 from consolidator.service.credentials import BearerTokens
-from consolidator.service.request_limits import receive_again
+from consolidator.service.request_limits import LOOPBACK, host_name, receive_again
 from consolidator.service.viewer import Viewer
 
 BODY_BYTES = 4 * 1024 * 1024

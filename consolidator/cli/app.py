@@ -53,6 +53,8 @@ def main() -> None:
     if os.path.expanduser("~") == "~":  # a uid without a name, as in a container, and nothing says its home
         os.environ["HOME"] = "/"
     try:
+        if sys.platform == "win32":
+            raise UsageError("Windows has no fcntl, pwd and Unix sockets, which this needs: run it in WSL")
         _require_utf8(sys.argv[1:])
         app()  # typer reports wrong arguments itself, with exit code 2
     except Interrupted as error:

@@ -12,8 +12,6 @@ from ipaddress import ip_address
 from typing import Any
 
 from consolidator.errors import UsageError
-from consolidator.jobs.serving.connections import LOOPBACK as LOOPBACK
-from consolidator.jobs.serving.connections import host_name as host_name
 from consolidator.service.credentials import load_token, prove_token
 from consolidator.settings import Settings
 

@@ -17,8 +17,7 @@ from consolidator.errors import UsageError
 from consolidator.jobs import engine
 from consolidator.settings import Settings
 from consolidator.store import checks
-from consolidator.store.log import seals, verification
-from consolidator.store.log.fold_check import check_folds
+from consolidator.store.log import seals
 
 _ROLES = {
     "owner": "owner: triggers protect the log, and whoever has this address may switch them off (docs/database.md)",
@@ -84,6 +83,9 @@ async def verify_database(
     `exported_seals` is a copy of the seals that was kept elsewhere, number -> root as hex digits: each must be here.
     Of the sessions whose rows are compared with their logs, `after` is the last one to leave out, `limit` their number.
     """
+    from consolidator.store.log import verification
+    from consolidator.store.log.fold_check import check_folds
+
     async with database.transaction() as conn:
         violations = await checks.find_violations(conn)
         violations |= await verification.find_tampering(conn)

@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from consolidator.jobs.serving.connections import LOOPBACK as LOOPBACK
+from consolidator.jobs.serving.connections import host_name as host_name
+
 WORKED_ON = 4  # requests at once
 CONNECTIONS = 4 * WORKED_ON  # to the database, for requests alone
 STATEMENT_SECONDS = 30  # a statement of a request may take

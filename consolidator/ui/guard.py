@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from consolidator.errors import ConsolidatorError, Forbidden, NotFound, UsageError
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
-from consolidator.service.address import LOOPBACK, host_name
+from consolidator.service.request_limits import LOOPBACK, host_name
 from consolidator.ui.logins import Logins
 
 log = logging.getLogger("consolidator.ui")

@@ -1,4 +1,4 @@
-"""The examples work as the README says: a stand-in model, a chat that kill -9 ends, and your own agent."""
+"""The examples work as the documentation says: a stand-in model, a chat that kill -9 ends, and your own agent."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ def url() -> Iterator[str]:
 
 @pytest.fixture
 def model_environment(environment: dict[str, str], url: str) -> dict[str, str]:
-    """The environment that the README tells a newcomer to export."""
+    """The environment that the page about sessions tells a newcomer to export."""
     exported = {"CONSOLIDATOR_MODEL": "stand-in", "OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none"}
     return {name: value for name, value in (environment | exported).items() if name != "CONSOLIDATOR_CLOCK"}
 
 
 def test_a_newcomer_sees_a_conversation_survive_kill_9(model_environment: dict[str, str], tmp_path: Path) -> None:
-    readme = (ROOT / "README.md").read_text()
-    assert "consolidator chat --tools examples/mytools.py" in readme
-    assert all(f"{name}=" in readme for name in ("CONSOLIDATOR_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY"))
+    page = (ROOT / "docs/sessions.md").read_text()
+    assert "consolidator chat --tools examples/mytools.py" in page
+    assert all(f"{name}=" in page for name in ("CONSOLIDATOR_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY"))
     words = ["chat", "--tools", str(EXAMPLES / "mytools.py")]
     with Terminal(*words, environment=model_environment, cwd=tmp_path) as screen:
         screen.wait_for("> ")

@@ -9,7 +9,7 @@ import typer
 
 from consolidator.cli.common import run
 from consolidator.cli.options import PlaceOption
-from consolidator.cli.output import AsJson, emit, print_line, shorten
+from consolidator.cli.output import emit, print_line, shorten
 from consolidator.service.database import Database
 from consolidator.service.memory.blame import blame_call, blame_path
 from consolidator.service.scope import find_project
@@ -20,7 +20,6 @@ def blame_command(
     target: Annotated[str, typer.Argument(metavar="SESSION|PATH", help="A session, with SEQ; or a file.")],
     seq: Annotated[int | None, typer.Argument(min=1, help="The call, as `session events` numbers it.")] = None,
     project: PlaceOption = None,
-    as_json: AsJson = False,
 ) -> None:
     """Show which lines of memory a session was told before a call, with their words in it; or what is known of a file.
 
@@ -34,7 +33,7 @@ def blame_command(
             database, target, project or await find_project(database, Path.cwd()) or str(Path.cwd())
         )
 
-    emit(run(load), _show_call if seq is not None else _show_path, as_json=as_json)
+    emit(run(load), _show_call if seq is not None else _show_path)
 
 
 def _show_call(blamed: dict[str, Any]) -> None:

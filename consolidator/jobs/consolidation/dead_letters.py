@@ -10,13 +10,14 @@ from typing import Any
 
 from consolidator.database import Connection, Database
 from consolidator.errors import NotFound
-from consolidator.jobs.consolidation.learning import FoldStates, session_context
+from consolidator.jobs.consolidation.learning import FoldStates
 from consolidator.jobs.consolidation.persistence import derive_again, lock_for_rederiving, save_extracted, save_memory
 from consolidator.jobs.consolidation.session_window import learn_windows
 from consolidator.jobs.ledger import Ledger, manual_run, resume_or_start_run
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.merging.lesson_merge import lock_lessons
 from consolidator.jobs.model.extraction import FactReader, ReadResult, create_fact_reader, open_model_calls
+from consolidator.memory.facts.candidates import session_context
 from consolidator.models.session import SessionRow
 from consolidator.settings import Settings
 from consolidator.store.calls import digests, scopes

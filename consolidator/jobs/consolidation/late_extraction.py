@@ -10,7 +10,6 @@ from datetime import datetime
 from consolidator.database import Connection, Database
 from consolidator.errors import Interrupted
 from consolidator.jobs.consolidation import session_window
-from consolidator.jobs.consolidation.learning import session_context
 from consolidator.jobs.consolidation.persistence import save_extracted
 from consolidator.jobs.consolidation.session_window import (
     ReadWindow,
@@ -24,6 +23,7 @@ from consolidator.jobs.consolidation.session_window import (
 from consolidator.jobs.ledger import Unit, record_progress
 from consolidator.jobs.model.extraction import FactReader
 from consolidator.jobs.model.shared_questions import SharedReader
+from consolidator.memory.facts.candidates import session_context
 from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
 from consolidator.settings import Settings

@@ -28,7 +28,6 @@ from consolidator.memory.text.phrasing import is_foreign
 from consolidator.models.event import Event
 from consolidator.models.fact import CorrectionRow
 from consolidator.models.payload import EventType
-from consolidator.models.session import SessionRow
 
 MAX_DEAD_EVENTS = 100  # of one window; with more, the window as a whole fails
 MAX_ERROR_CHARS = 2000  # of an error that are kept
@@ -167,15 +166,3 @@ def _feed(event: Event, extractor: str, feed: Callable[[Event], None]) -> None:
     except Exception as error:
         message = redact(f"{type(error).__name__}: {error}")[:MAX_ERROR_CHARS]  # it may quote the event
         raise _ExtractorFailed(event.seq, f"{extractor}: {message}") from error
-
-
-def session_context(session: SessionRow) -> SessionContext:
-    """Return what extractors need to know of a session."""
-    return SessionContext(
-        session_id=session.id,
-        root_id=session.root_id,
-        agent=session.memory,
-        project=session.project,
-        peer=session.peer,
-        is_subagent=session.kind == "sub-agent",
-    )

@@ -12,9 +12,10 @@ from typing import ClassVar
 from consolidator.database import Connection, Database
 from consolidator.errors import Interrupted
 from consolidator.jobs.consolidation import learning
-from consolidator.jobs.consolidation.learning import FoldStates, WindowResult, session_context
+from consolidator.jobs.consolidation.learning import FoldStates, WindowResult
 from consolidator.jobs.ledger import Unit, record_progress
 from consolidator.jobs.model.extraction import BACKGROUND_EVENTS, FactReader, ReadResult
+from consolidator.memory.facts.candidates import session_context
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow

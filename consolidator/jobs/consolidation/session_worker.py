@@ -11,7 +11,7 @@ from datetime import datetime
 from consolidator.database import Connection, Database
 from consolidator.errors import Interrupted
 from consolidator.jobs.consolidation import learning, session_window
-from consolidator.jobs.consolidation.learning import FoldStates, session_context
+from consolidator.jobs.consolidation.learning import FoldStates
 from consolidator.jobs.consolidation.persistence import commit_windows, unpack_folds
 from consolidator.jobs.consolidation.session_window import (
     SessionWindow,
@@ -23,6 +23,7 @@ from consolidator.jobs.consolidation.session_window import (
 from consolidator.jobs.gather import gather
 from consolidator.jobs.ledger import Unit, session_title
 from consolidator.jobs.model.extraction import FactReader
+from consolidator.memory.facts.candidates import session_context
 from consolidator.memory.procedures.digest import DIGEST_VERSION
 from consolidator.models.digest import DigestRow
 from consolidator.models.session import SessionRow

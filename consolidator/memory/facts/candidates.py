@@ -11,6 +11,7 @@ from consolidator.memory.text.invisible import strip_invisible
 from consolidator.models.audience import peer_of_stranger
 from consolidator.models.event import Event
 from consolidator.models.fact import Assertion
+from consolidator.models.session import SessionRow
 from consolidator.models.steer import SteerOutcome
 
 # Predicates of observations: they become a fact after the same one was seen several times, or none at all.
@@ -43,6 +44,18 @@ class SessionContext:
         """Tell whether a speaker talks to another person: the session's peer names both, and the agent only listens."""
         names = {name.casefold() for name in _PEER_NAMES.split(self.peer or "")}
         return speaker is not None and len(names) > 1 and speaker.casefold() in names
+
+
+def session_context(session: SessionRow) -> SessionContext:
+    """Return what extractors need to know of a session."""
+    return SessionContext(
+        session_id=session.id,
+        root_id=session.root_id,
+        agent=session.memory,
+        project=session.project,
+        peer=session.peer,
+        is_subagent=session.kind == "sub-agent",
+    )
 
 
 @dataclass(frozen=True, slots=True)

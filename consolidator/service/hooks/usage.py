@@ -7,19 +7,19 @@ from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ulid import ULID
 
 from consolidator.database import Database
-from consolidator.jobs.merging.warning_file import DIRECTORY, WARNED, write_warnings
-from consolidator.memory.solutions.fix_outcome import judge_fix
 from consolidator.models.injection import InjectionRow
-from consolidator.service.hooks.payload import HookCall
-from consolidator.service.memory.brief import Brief
 from consolidator.store.log import events
 from consolidator.store.memory import injections
 from consolidator.store.sessions.sessions import imported_session_id
+
+if TYPE_CHECKING:
+    from consolidator.service.hooks.payload import HookCall
+    from consolidator.service.memory.brief import Brief
 
 MAX_EVENTS_JUDGED = 200  # of a session, from the failed call on
 
@@ -45,12 +45,16 @@ async def count_injection(database: Database, call: HookCall, answer: Brief) -> 
 
 async def exchange_warnings(database: Database, home: Path) -> None:
     """Leave the hook before calls what it is to say, and count what it has said."""
+    from consolidator.jobs.merging.warning_file import write_warnings  # `status` reads only the sums
+
     await write_warnings(database, home)
     await count_warnings(database, home)
 
 
 async def count_warnings(database: Database, home: Path) -> int:
     """Count what the hook before calls has said since the last time; return how often that was."""
+    from consolidator.jobs.merging.warning_file import DIRECTORY, WARNED
+
     path = home / DIRECTORY / WARNED
     taken = path.with_name(f"{WARNED}.taken")
     with suppress(FileNotFoundError):
@@ -91,6 +95,8 @@ def _read_warning(line: str, now: datetime) -> InjectionRow | None:
 
 async def judge_fixes(database: Database, session_id: str) -> int:
     """Look in a session's log whether the fixes that it was shown were of use; return how many are known now."""
+    from consolidator.memory.solutions.fix_outcome import judge_fix
+
     judged = 0
     async with database.connection() as conn:
         for injection in await injections.list_unjudged(conn, session_id):

@@ -10,9 +10,6 @@ from typing import Any, TypeVar
 from consolidator.database import Connection, Database
 from consolidator.database.jsonb import escape
 from consolidator.errors import Forbidden, NotFound, UsageError
-from consolidator.memory.facts.reconcile import normalize_value
-from consolidator.memory.facts.relations import spellings_of
-from consolidator.memory.facts.remembered import FORGOTTEN, RESTORED
 from consolidator.models.fact import CandidateRow, ChainedFactRow, CitedCandidateRow, FactRow, FactVersionRow
 from consolidator.models.memory_filter import FactFilter, MemoryFilter, MemoryScope, Page
 from consolidator.models.provenance import Provenance
@@ -101,6 +98,8 @@ async def forget_fact(database: Database, fact_id: str, *, viewer: Viewer = OWNE
     `fact_id` may be the beginning of an id. Raises NotFound for what the viewer may not see, Forbidden for what is of
     more than the viewer, and UsageError where the id begins several.
     """
+    from consolidator.memory.facts.remembered import FORGOTTEN
+
     viewer.check_may("record")
     async with database.transaction() as conn:
         fact = await _lock_fact(conn, fact_id, viewer)
@@ -144,6 +143,8 @@ async def undo_change(database: Database, fact_id: str, *, viewer: Viewer = OWNE
     there is nothing to take back, or a person has said otherwise since.
     """
     from consolidator.memory.facts.corrections import is_correction
+    from consolidator.memory.facts.relations import spellings_of
+    from consolidator.memory.facts.remembered import RESTORED
 
     viewer.check_may("write")
     async with database.transaction() as conn:
@@ -165,7 +166,7 @@ async def undo_change(database: Database, fact_id: str, *, viewer: Viewer = OWNE
         corrections = _list_corrections(fact, history)
         for each in corrections:
             await facts.supersede(conn, each.id, fact.id, now)
-        await _reconcile(conn, fact.agent, Provenance(None, "person", now))
+        await reconcile_facts(conn, fact.agent, Provenance(None, "person", now))
         await _index(conn, fact.agent, [fact.id, *(each.id for each in corrections)])
         restored = await _lock_fact(conn, fact.id)
         if restored.superseded_at is not None:
@@ -206,7 +207,7 @@ async def review_candidate(
         await scopes.lock_agent(conn, candidate.agent)
         if not await facts.end_quarantine(conn, candidate_id, rejected=None if accept else REJECTED):
             raise not_quarantined
-        await _reconcile(conn, candidate.agent, Provenance(None, "review", database.clock.now()))
+        await reconcile_facts(conn, candidate.agent, Provenance(None, "review", database.clock.now()))
     return candidate
 
 
@@ -241,7 +242,8 @@ async def _find_decidable(conn: Connection, candidates: Sequence[CandidateRow], 
     return {row.id for row in own if await reaches_memory(conn, viewer, row.agent, row.project, row.peer)}
 
 
-async def _reconcile(conn: Connection, agent: str, provenance: Provenance) -> None:
+async def reconcile_facts(conn: Connection, agent: str, provenance: Provenance) -> None:
+    """Decide anew what is believed of an agent's candidates; the caller holds the agent's lock."""
     from consolidator.jobs.merging.changes import Changes  # what only lists facts does not load the rules of merging
     from consolidator.jobs.merging.reconciling import reconcile_agent
 
@@ -288,6 +290,8 @@ async def _supersede_fact(conn: Connection, database: Database, fact: FactRow, *
 
 def _correction_values(fact: FactRow) -> dict[str, Any]:
     """Return a fact's columns, its value and predicate as tombstones have them."""
+    from consolidator.memory.facts.reconcile import normalize_value
+
     return asdict(fact) | {"value": normalize_value(fact.value), "predicate": normalize_value(fact.predicate)}
 
 

@@ -8,11 +8,8 @@ from typing import Any
 
 from consolidator.database import Connection, Database
 from consolidator.errors import NotFound, UsageError
-from consolidator.jobs.consolidation.learning import session_context
-from consolidator.jobs.merging.changes import Changes
-from consolidator.jobs.merging.reconciling import reconcile_agent
 from consolidator.llm.redaction.redact import redact
-from consolidator.memory.facts.candidates import Candidate
+from consolidator.memory.facts.candidates import Candidate, session_context
 from consolidator.memory.facts.orders import overrides_instructions
 from consolidator.memory.facts.relations import spellings_of
 from consolidator.memory.facts.remembered import MAX_STATEMENT_CHARS as MAX_STATEMENT_CHARS
@@ -22,7 +19,7 @@ from consolidator.models.memory_filter import ALL_AGENTS, FactFilter, MemoryScop
 from consolidator.models.provenance import Provenance
 from consolidator.models.session_key import has_controls
 from consolidator.service.memory.decision_log import CHANNEL, MemoryOwner, log_decision
-from consolidator.service.memory.facts import correct_fact, forget_fact, list_facts
+from consolidator.service.memory.facts import correct_fact, forget_fact, list_facts, reconcile_facts
 from consolidator.service.memory.lessons import forget_lesson, is_reached
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
@@ -86,7 +83,7 @@ async def remember(
         await facts.save_candidates(conn, [asdict(candidate)], run_id="")
         if candidate.single_valued and candidate.trust == "user":
             await facts.end_stated(conn, candidate.agent, _attributes_of(candidate), candidate.id, now)
-        await reconcile_agent(conn, owner.memory, Provenance(None, "person", now), Changes())
+        await reconcile_facts(conn, owner.memory, Provenance(None, "person", now))
         fact = await facts.load_fact_of(conn, candidate.agent, _attributes_of(candidate), candidate.id)
     if fact is None:
         raise UsageError("this is not believed: a person said otherwise, see `consolidator facts --all`")

@@ -9,12 +9,10 @@ from typing import Any
 
 from consolidator.database import Connection, Database
 from consolidator.errors import NotFound, UsageError
-from consolidator.jobs.consolidation.learning import session_context
-from consolidator.jobs.merging.changes import Changes
-from consolidator.jobs.merging.reconciling import reconcile_agent
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.harm_in_text import text_harm
 from consolidator.memory.calls.harm_rules import GRAVE
+from consolidator.memory.facts.candidates import session_context
 from consolidator.memory.facts.instructions import as_rule, group_orders
 from consolidator.memory.facts.reconcile import STANDING_COUNT, fact_id, normalize_value
 from consolidator.memory.facts.relations import spellings_of
@@ -31,6 +29,7 @@ from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import MemoryScope, Page
 from consolidator.models.provenance import Provenance
 from consolidator.service.memory.decision_log import MemoryOwner, log_decision
+from consolidator.service.memory.facts import reconcile_facts
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.calls import scopes
@@ -121,7 +120,7 @@ async def accept_rule(
         if candidate is None:
             raise UsageError("there is nothing to believe in it")
         await facts.save_candidates(conn, [asdict(candidate)], run_id="")
-        await reconcile_agent(conn, row.agent, Provenance(None, "person", now), Changes())
+        await reconcile_facts(conn, row.agent, Provenance(None, "person", now))
         if is_widened:
             attributes = [OwnedAttribute("agent", "", row.subject, name) for name in spellings_of(row.predicate)]
             fact = await facts.load_fact_of(conn, row.agent, attributes, candidate.id)
@@ -142,7 +141,7 @@ async def dismiss_rule(database: Database, rule_id: str, *, viewer: Viewer = OWN
         await scopes.lock_agent(conn, row.agent)
         now = database.clock.now()
         await _forget(conn, row, now, viewer)
-        await reconcile_agent(conn, row.agent, Provenance(None, "person", now), Changes())
+        await reconcile_facts(conn, row.agent, Provenance(None, "person", now))
     return proposal
 
 

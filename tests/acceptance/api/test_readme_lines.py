@@ -1,4 +1,4 @@
-"""The README's lines for the HTTP API and for programs do what they say, run as they stand there."""
+"""The README's lines for programs and the lines of the page about HTTP do what they say, run as they stand there."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tests.acceptance.api.server import answer_models
 from tests.support import PATIENCE, free_port
 
 README = Path(__file__).parents[3] / "README.md"
+HTTP_PAGE = README.parent / "docs/http.md"
 
 
 def test_the_lines_for_programs_print_what_they_were_told(
@@ -32,10 +33,10 @@ def test_the_lines_for_programs_print_what_they_were_told(
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
-def test_the_lines_of_the_readme_open_a_session_and_stream_an_answer(
+def test_the_lines_of_the_page_open_a_session_and_stream_an_answer(
     environment: dict[str, str], dsn: str, tmp_path: Path
 ) -> None:
-    section = README.read_text(encoding="utf-8").partition("## Over HTTP")[2]
+    section = HTTP_PAGE.read_text(encoding="utf-8").partition("## In one go")[2]
     lines = re.search(r"```\w*\n(.*?)```", section, re.DOTALL)
     assert lines is not None
     script = re.sub(r"^export .*$", "", lines[1], flags=re.MULTILINE)

@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from annotated_types import Ge, Le
@@ -186,3 +187,15 @@ def test_every_principal_is_in_the_threat_model() -> None:
     principals = " ".join(row[0] for row in table_rows((ROOT / "SECURITY.md").read_text(), "who"))
     for role in Role:
         assert {"harness": "operator"}.get(role, role.replace("user", "person")) in principals, role
+
+
+def test_the_readmes_picture_is_one_text_in_two_themes_and_asks_nothing_of_elsewhere() -> None:
+    names = re.findall(r'(?:src|srcset)="(\S+\.svg)"', (ROOT / "README.md").read_text())
+    assert len(names) == 2
+    pictures = [ElementTree.fromstring((ROOT / name).read_text()) for name in names]
+    texts = [[element.text for element in picture.iter() if element.text] for picture in pictures]
+    assert texts[0] == texts[1]
+    assert any("git push -u origin" in str(text) for text in texts[0])
+    for name in names:
+        text = (ROOT / name).read_text().replace('xmlns="http://www.w3.org/2000/svg"', "")
+        assert not re.search(r"://|href|url\(|<script|@import", text)

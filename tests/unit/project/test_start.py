@@ -47,7 +47,8 @@ def test_the_command_line_loads_no_client_of_a_model_and_no_migrations() -> None
     [
         ("cli.memory.facts", {"consolidator.jobs.merging.reconciling", "consolidator.jobs.indexing.indexer", "numpy"}),
         ("cli.memory.recall", {"consolidator.jobs.indexing.embeddings", "openai"}),
-        ("cli.start.install", {"consolidator.jobs.nightly", "consolidator.formats.registry"}),
+        ("cli.start.install", {"consolidator.jobs.nightly", "consolidator.formats.registry", "numpy", "uvicorn"}),
+        ("cli.start.learned", {"consolidator.jobs.consolidation.learning", "consolidator.jobs.merging.reconciling"}),
     ],
 )
 def test_a_question_loads_nothing_that_only_a_change_or_a_night_needs(module: str, not_needed: set[str]) -> None:
@@ -178,3 +179,11 @@ def test_install_without_the_extra_adds_the_hooks_and_names_what_the_server_need
     assert "no MCP server was registered: it needs `pip install 'consolidator[mcp]'`" in " ".join(done.stdout.split())
     assert "hooks" in (tmp_path / ".claude/settings.json").read_text()
     assert not (tmp_path / ".claude.json").exists()
+
+
+def test_windows_is_told_in_one_line_what_is_missing(tmp_path: Path) -> None:
+    program = "sys.modules['fcntl'] = sys.modules['pwd'] = None\nfrom consolidator.cli import main\n"
+    program += "sys.platform = 'win32'\nmain()"
+    done = run_without_extras(program, "facts", home=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "run it in WSL" in done.stderr
