@@ -76,11 +76,11 @@ def read_steps(rows: Iterable[OutlineRow]) -> list[Step]:
         steps.append(step)
         if row.call_id:
             calls[row.call_id] = step
-    return [folded for _, run in groupby(steps, _fold_key) for folded in _fold(list(run))]
-
-
-def _fold_key(step: Step) -> bool | int:
-    return True if step.kind == "read" and not step.is_bad else -step.seq
+    return [
+        folded
+        for _, run in groupby(steps, lambda step: (step.kind == "read" and not step.is_bad) or -step.seq)
+        for folded in _fold(list(run))
+    ]
 
 
 def _fold(run: Sequence[Step]) -> Sequence[Step]:

@@ -16,7 +16,6 @@ from consolidator.service.memory.daily import find_first_fact
 from consolidator.service.memory.explain import explain, find_places
 from consolidator.service.memory.facts import FactChain, load_fact_chain
 from consolidator.service.memory.lessons import LESSON_PREFIX
-from consolidator.ui import reviewing
 from consolidator.ui.view import Entry, PageModule, PageRequest, go_back, make_filter, redirect, route
 
 FILTERS = ("query", "agent", "project", "peer", "kind", "trust", "as_of", "valid_at", "include_superseded", "flagged")
@@ -134,17 +133,6 @@ async def undo(page: PageRequest) -> Response:
     return go_back(page, f"/memory/{fact.id}", "restored", "")
 
 
-async def review(page: PageRequest) -> Response:
-    """Let a statement that waits be believed, or reject it."""
-    accept = page.form_fields.get("decision") == "accept"
-    return await reviewing.decide(page, page.path_params["memory_id"], accept=accept)
-
-
-async def reopen(page: PageRequest) -> Response:
-    """Take back that a statement was rejected."""
-    return await reviewing.reopen(page, page.path_params["memory_id"])
-
-
 def _parse_day(text: str | None) -> datetime | None:
     """Return the end of a day "2026-03-01", or a moment in ISO form; UTC without a zone."""
     if text is None:
@@ -163,8 +151,6 @@ PAGE = PageModule(
         route("/memory/{memory_id}/forget", forget, methods=["POST"]),
         route("/memory/{memory_id}/correct", correct, methods=["POST"]),
         route("/memory/{memory_id}/undo", undo, methods=["POST"]),
-        route("/facts/{memory_id}/review", review, methods=["POST"]),
-        route("/facts/{memory_id}/reopen", reopen, methods=["POST"]),
         route("/memory/{memory_id}", show_memory),
     ),
     also=("/memory",),
