@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 
 from consolidator.database import Database
 from consolidator.service.viewer import OWNER, Viewer
@@ -33,3 +33,11 @@ async def load_run_memory(
             kind: await daily.list_remembered(conn, kind, begin=started_at, end=end, limit=limit) for kind in KINDS
         }
     return {kind: rows for kind, rows in remembered.items() if rows}
+
+
+async def count_by_day(database: Database, since: datetime, zone: str, *, viewer: Viewer = OWNER) -> dict[date, int]:
+    """Return how much was learned on each day of a time zone. Raises Forbidden for who does not reach everything."""
+    viewer.check_may("read")
+    viewer.check_unnarrowed()
+    async with database.connection() as conn:
+        return {row.day: row.learned for row in await daily.list_days(conn, since, zone)}

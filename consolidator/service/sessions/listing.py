@@ -18,9 +18,13 @@ from consolidator.models.principal import is_persons_word
 from consolidator.models.session import SessionCursor, SessionFilter, SessionOrder, SessionRow
 from consolidator.runtime.session.routing import compared_model
 from consolidator.service.agents.context import PreviewOptions, preview_context
-from consolidator.service.sessions.access import find_session, load_session
+from consolidator.service.sessions.access import find_session, get_session, load_session
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import Settings
+from consolidator.store.log import events
+from consolidator.store.log.events import OutlineRow as OutlineRow
+from consolidator.store.memory import learned
+from consolidator.store.memory.learned import TaughtRow as TaughtRow
 from consolidator.store.sessions import session_list
 from consolidator.store.sessions import sessions as session_store
 from consolidator.store.sessions.projects import resolve_project
@@ -95,6 +99,25 @@ async def list_sessions(
         page = rows[:limit]
         titles = await read_titles(conn, [row.id for row in page])
     return SessionPage(page, session_list.cursor_of(page[-1], order) if len(rows) > limit else None, titles)
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What a session did, and what came of it."""
+
+    session: SessionRow
+    rows: list[OutlineRow]
+    taught: list[TaughtRow]
+
+
+async def load_outline(database: Database, session_id: str, *, limit: int, viewer: Viewer = OWNER) -> Outline:
+    """Return what a session did in its first events, and what it is evidence of. Raises NotFound and Forbidden."""
+    viewer.check_unnarrowed()
+    async with database.connection() as conn:
+        session = await get_session(conn, viewer, session_id, "read")
+        span = events.Span(session.id, session.base_seq, session.head, session.ingest_bounds)
+        rows = await events.read_outline(conn, span, limit=limit)
+        return Outline(session, rows, await learned.list_taught(conn, session, limit=100))
 
 
 async def read_titles(conn: Connection, ids: Sequence[str]) -> dict[str, str]:

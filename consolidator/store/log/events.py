@@ -417,6 +417,24 @@ async def read_each(conn: Connection, spans: Sequence[Span], *, limit: int) -> l
     return [[_to_event(row, bodies) for row in rows] for rows in spans_rows]
 
 
+@dataclass(frozen=True, slots=True)
+class OutlineRow:
+    """What a session did at one event, in a few words."""
+
+    seq: int
+    event_type: str
+    tool: str | None
+    call_id: str | None
+    status: str | None  # of a result
+    at: datetime
+    words: str
+
+
+async def read_outline(conn: Connection, span: Span, *, limit: int) -> list[OutlineRow]:
+    """Return a span's messages, calls, results and errors, the first words of each."""
+    return await fetch_all(conn, OutlineRow, _SQL["outline"], {**span.values(), "limit": limit})
+
+
 async def stamp(conn: Connection, spans: Sequence[LearnedSpan], *, run_id: str, now: datetime) -> None:
     """Move watermarks over spans, mark their events as learned from, except dead letters, and record how far.
 

@@ -149,3 +149,17 @@ where s.awaits_model and s.id >= %(session)s and (e.session_id, e.seq) > (%(sess
   and not exists (select from dead_letter d where d.session_id = s.id and d.seq = e.seq and d.settled_at is null)
 order by session_id, seq
 limit %(limit)s
+
+-- name: outline
+-- What a session did, without what was said: each event with its first words.
+select e.seq, e.event_type, coalesce(e.tool_name, e.data ->> 'tool') as tool, e.data ->> 'call_id' as call_id,
+       e.data ->> 'status' as status, coalesce((e.data ->> 'occurred_at')::timestamptz, e.created_at) as at,
+       left(coalesce(e.data ->> 'text', case when e.event_type = 'ToolCall' then coalesce(
+           e.data #>> '{arguments,command}', e.data #>> '{arguments,file_path}', e.data #>> '{arguments,pattern}', e.data ->> 'arguments')
+       end, e.data ->> 'message', ''), 200) as words
+from event e
+where e.session_id = %(session)s and e.seq > %(after)s and e.seq <= %(upto)s
+  and e.created_at >= %(low)s and e.created_at <= %(high)s
+  and e.event_type in ('UserMessage', 'AssistantResponse', 'ToolCall', 'ToolResult', 'Error')
+order by e.seq
+limit %(limit)s

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Literal
 
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import fetch_all, fetch_value, load
+from consolidator.store.queries import Rows, fetch_all, fetch_value, load
 
 _SQL = load("memory/daily")
 
@@ -37,3 +37,14 @@ async def list_remembered(
 ) -> list[RememberedRow]:
     """Return what of a kind came into memory in a span of time, the best first."""
     return await fetch_all(conn, RememberedRow, _SQL[kind], {"begin": begin, "end": end, "limit": limit})
+
+
+@dataclass(frozen=True, slots=True)
+class DayRow:
+    """How much of what is remembered came on a day."""
+
+    day: date
+    learned: int
+
+
+list_days = Rows[DayRow, datetime, str](DayRow, _SQL["by_day"], "since zone")

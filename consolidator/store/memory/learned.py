@@ -12,8 +12,9 @@ from psycopg.rows import kwargs_row
 
 from consolidator.database.partitions import Connection
 from consolidator.models.fact import FactRow
-from consolidator.models.memory_filter import MemoryScope
+from consolidator.models.memory_filter import ALL_AGENTS, MemoryScope
 from consolidator.models.procedure import ProcedureRow
+from consolidator.models.session import SessionRow
 from consolidator.models.solution import SolutionRow
 from consolidator.models.steer import SteerCounts
 from consolidator.store.calls.error_records import MAX_RECORDS
@@ -146,6 +147,22 @@ async def load_learned(conn: Connection, since: datetime, scope: MemoryScope, *,
     left_out = (more_facts, more_changed, more_procedures, more_solutions, more_lessons, more_again)
     more = dict(zip(KINDS, left_out, strict=True))
     return LearnedNews(since, sums, steers, facts, changed, procedures, solutions, lessons, again, limit, more, waiting)
+
+
+@dataclass(frozen=True, slots=True)
+class TaughtRow:
+    """What a session is evidence of, by one of its events."""
+
+    id: str
+    title: str
+    seq: int
+
+
+async def list_taught(conn: Connection, session: SessionRow, *, limit: int) -> list[TaughtRow]:
+    """Return the lessons, fixes and facts that a session is evidence of."""
+    person = "" if session.memory == ALL_AGENTS else session.peer or ""
+    values = {"session": session.id, "project": session.project, "person": person, "limit": limit}
+    return await fetch_all(conn, TaughtRow, _SQL["taught"], values | {"agents": [session.agent, session.memory]})
 
 
 async def count_waiting(conn: Connection) -> WaitingCountsRow:

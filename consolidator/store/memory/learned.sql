@@ -147,3 +147,21 @@ select (select count(*) from candidate where quarantined is not null and rejecte
        (select count(*) from fact where flagged is not null and superseded_at is null) as flagged,
        (select count(*) from dead_letter where settled_at is null) as dead_letters,
        (select count(*) from session where attention <> '{}'::jsonb) as calls
+
+-- name: taught
+-- What a session is evidence of, with the event that proves it: lessons and fixes of its project, and facts.
+select l.id, l.line as title, (proof ->> 1)::bigint as seq
+from lesson l cross join jsonb_array_elements(l.body -> 'evidence') as proof
+where l.project = %(project)s and l.person = %(person)s and l.retired_at is null and l.harm is null
+  and l.body -> 'evidence' @> jsonb_build_array(jsonb_build_array(%(session)s::text)) and proof ->> 0 = %(session)s
+union all
+select s.id, s.body ->> 'line', (proof ->> 'seq')::bigint
+from solution s cross join jsonb_array_elements(s.body -> 'evidence') as proof
+where s.agent = any(%(agents)s) and s.project = %(project)s and s.retired_at is null
+  and jsonb_array_length(s.body -> 'fixes') > 0 and proof ->> 'session_id' = %(session)s
+union all
+select f.id, f.sentence, c.seq
+from candidate c join fact f on c.id = any(f.evidence) and f.agent = c.agent and f.superseded_at is null
+     and f.subject = coalesce(c.as_subject, c.subject) and f.predicate = coalesce(c.as_predicate, c.predicate)
+where c.session_id = %(session)s and c.active
+order by seq, id limit %(limit)s

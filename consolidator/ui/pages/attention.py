@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from typing import Any, Literal
+from urllib.parse import quote
 
 from starlette.responses import Response
 
 from consolidator.errors import UsageError
 from consolidator.service.memory import facts
 from consolidator.service.sessions import access
-from consolidator.ui import reviewing
 from consolidator.ui.rendering import fit_texts
 from consolidator.ui.view import Entry, PageModule, PageRequest, redirect, route
 
@@ -101,10 +101,18 @@ async def resolve(page: PageRequest) -> Response:
 
 
 async def review(page: PageRequest) -> Response:
-    """Let a statement that waits be believed, or reject it."""
-    form = page.form_fields
-    accept = _choose(form, "decision", "accept", "reject") == "accept"
-    return await reviewing.decide(page, form.get("statement", ""), accept=accept)
+    """Let a statement that waits be believed, reject it, or have one that was rejected wait again."""
+    form, database, viewer = page.form_fields, page.database, page.viewer
+    decision = _choose(form, "decision", "accept", "reject", "reopen")
+    if decision == "reopen":
+        await facts.reopen_review(database, form.get("statement", ""), viewer=viewer)
+        return redirect("/attention?done=reopened")
+    accept = decision == "accept"
+    candidate = await facts.review_candidate(database, form.get("statement", ""), accept=accept, viewer=viewer)
+    fact = await facts.find_believed(database, candidate, viewer=viewer) if accept else None
+    if fact is not None:
+        return redirect(f"/memory/{quote(fact.id)}?accepted=1")
+    return redirect(f"/attention?done={'accepted' if accept else 'rejected'}&statement={quote(candidate.id)}")
 
 
 def _choose(form: dict[str, str], name: str, *choices: str) -> str:

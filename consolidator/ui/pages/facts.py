@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import quote
 
 from starlette.responses import Response
 
 from consolidator.errors import UsageError
-from consolidator.models.fact import FactRow
+from consolidator.models.fact import ChainedFactRow, FactRow
 from consolidator.models.memory_filter import FactFilter
 from consolidator.service.memory import facts, remember
 from consolidator.service.memory.daily import find_first_fact
 from consolidator.service.memory.explain import explain, find_places
-from consolidator.service.memory.facts import load_fact_chain
+from consolidator.service.memory.facts import FactChain, load_fact_chain
 from consolidator.service.memory.lessons import LESSON_PREFIX
-from consolidator.ui import reviewing
-from consolidator.ui.fact_timeline import draw_timeline, list_rewordings
 from consolidator.ui.view import Entry, PageModule, PageRequest, go_back, make_filter, redirect, route
 
 FILTERS = ("query", "agent", "project", "peer", "kind", "trust", "as_of", "valid_at", "include_superseded", "flagged")
 KINDS = ("preference", "profile", "environment", "project", "decision", "constraint", "relation", "observation")
 QUOTES = 100  # of one fact on its page
 TRUST = ("person", "user", "agent", "tool")
+
+
+_WHY = {
+    "withdrawn": "a person corrected it",
+    "forgotten": "a person had it forgotten",
+    "replaced": "somebody said otherwise",
+    "revision": "another revision reads it otherwise",
+}  # that a fact is believed no more
+
+
+@dataclass(frozen=True, slots=True)
+class BelievedState:
+    """What was believed for a time, and which fact takes the word that restores it."""
+
+    fact: ChainedFactRow
+    sentence: str
+    since: datetime
+    until: datetime | None
+    why: str  # it ended
+    restored_by: str | None  # the fact itself, which is taken back, or the one that is corrected; None for neither
 
 
 async def show_facts(page: PageRequest) -> Response:
@@ -59,11 +78,6 @@ async def show_memory(page: PageRequest) -> Response:
         replaced = (await explain(database, corrected, viewer=viewer))["row"]
         if isinstance(replaced, FactRow) and replaced.superseded_by == explanation["row"].id:
             before = replaced
-    timeline, rewordings = None, {}
-    if chain is not None and chain.facts:
-        rewordings = {each.id: list_rewordings(each, chain.versions[each.id]) for each in chain.facts}
-        if len(chain.facts) > 1 or any(chain.versions.values()):
-            timeline = draw_timeline(chain.facts, chain.versions, database.clock.now())
     evidence = explanation["evidence"][:QUOTES]
     return page.show(
         "memory.html",
@@ -74,9 +88,28 @@ async def show_memory(page: PageRequest) -> Response:
         is_accepted=page.query_params.get("accepted") == "1",
         is_rejected=explanation["kind"] == "candidate" and row.rejected == facts.REJECTED,
         chain=chain,
-        timeline=timeline,
-        rewordings=rewordings,
+        states=[] if chain is None else list_states(chain),
     )
+
+
+def list_states(chain: FactChain) -> list[BelievedState]:
+    """Return what was believed one after the other, in the order of time."""
+    current = next((fact.id for fact in reversed(chain.facts) if fact.superseded_at is None), None)
+    states = []
+    for fact in chain.facts:
+        since = fact.recorded_at
+        versions = chain.versions[fact.id]
+        sentences = [*(each.sentence for each in versions), fact.sentence]
+        for version, next_sentence in zip(versions, sentences[1:], strict=True):
+            if version.sentence != next_sentence:
+                states.append(
+                    BelievedState(fact, version.sentence, since, version.until, "read otherwise since", current)
+                )
+                since = version.until
+        why = _WHY.get("withdrawn" if fact.is_withdrawn and fact.superseded_by else fact.superseded_reason or "", "")
+        restored_by = fact.id if fact.is_withdrawn else current
+        states.append(BelievedState(fact, fact.sentence, since, fact.superseded_at, why, restored_by))
+    return sorted(states, key=lambda state: (state.since, state.until is None))
 
 
 async def forget(page: PageRequest) -> Response:
@@ -100,17 +133,6 @@ async def undo(page: PageRequest) -> Response:
     return go_back(page, f"/memory/{fact.id}", "restored", "")
 
 
-async def review(page: PageRequest) -> Response:
-    """Let a statement that waits be believed, or reject it."""
-    accept = page.form_fields.get("decision") == "accept"
-    return await reviewing.decide(page, page.path_params["memory_id"], accept=accept)
-
-
-async def reopen(page: PageRequest) -> Response:
-    """Take back that a statement was rejected."""
-    return await reviewing.reopen(page, page.path_params["memory_id"])
-
-
 def _parse_day(text: str | None) -> datetime | None:
     """Return the end of a day "2026-03-01", or a moment in ISO form; UTC without a zone."""
     if text is None:
@@ -129,8 +151,6 @@ PAGE = PageModule(
         route("/memory/{memory_id}/forget", forget, methods=["POST"]),
         route("/memory/{memory_id}/correct", correct, methods=["POST"]),
         route("/memory/{memory_id}/undo", undo, methods=["POST"]),
-        route("/facts/{memory_id}/review", review, methods=["POST"]),
-        route("/facts/{memory_id}/reopen", reopen, methods=["POST"]),
         route("/memory/{memory_id}", show_memory),
     ),
     also=("/memory",),

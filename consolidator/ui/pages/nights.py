@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 from starlette.responses import Response
 
-from consolidator.service.memory.daily import load_run_memory
+from consolidator.service.memory.daily import count_by_day, load_run_memory
 from consolidator.service.nights import runs
 from consolidator.service.nights.runs import ListedRun, due_days
 from consolidator.ui.guard import PageProblem
+from consolidator.ui.rendering import count_of
 from consolidator.ui.view import Entry, PageModule, PageRequest, redirect, route
 
 LEARNING_JOBS, SUMMARIZED_JOBS = ("consolidation", "backfill", "retry"), ("import", "retention")
 RUNS_READ = 500  # for the calendar
 RUNS_LISTED = 30  # on a page
-WEEKS = 8
+WEEKS = 26
+HEAT = (1, 5, 20, 50)  # from how much that was learned a day is drawn warmer
 OUTCOMES = (
     ("learned", "learned from"),
     ("nothing", "nothing to learn"),
@@ -37,15 +40,21 @@ class Night:
 
     day: date
     runs: list[ListedRun] = field(default_factory=list)  # consolidations, the latest first
+    learned: int = 0  # how much of what is remembered came
     state: str = "before"  # before | coming | missed | failed | running | dead | empty | learned
 
     @property
+    def heat(self) -> int:
+        """How warm its cell is drawn."""
+        return sum(self.learned >= least for least in HEAT)
+
+    @property
     def words(self) -> str:
-        """What the day's cell says."""
-        if not self.runs:
-            return {"missed": "missed"}.get(self.state, "")
-        seen, learned = sum(run.seen for run in self.runs), sum(run.learned for run in self.runs)
-        return self.state if self.state in ("failed", "running", "empty") else f"{learned:,} of {seen:,}"
+        """What is said of the day."""
+        seen = sum(run.seen for run in self.runs)
+        read = f"{self.learned:,} learned, from {count_of(seen, 'event')}" if self.runs else ""
+        said = {"missed": "no night ran", "failed": "the night failed", "dead": "events were set aside"}
+        return "; ".join(filter(None, (said.get(self.state, ""), read)))
 
 
 async def show_nights(page: PageRequest) -> Response:
@@ -59,14 +68,22 @@ async def show_nights(page: PageRequest) -> Response:
     zone = ZoneInfo(services.settings.timezone)
     today = services.database.clock.now().astimezone(zone).date()
     due = due_days(services.settings, today - timedelta(weeks=WEEKS), today)
-    calendar = make_calendar(nights, today, zone, due)
+    since = datetime.combine(today - timedelta(weeks=WEEKS), time.min, zone)
+    learned = await count_by_day(services.database, since, zone.key, viewer=page.viewer)
+    calendar = make_calendar(nights, today, zone, due, learned)
     missed = [night for week in calendar for night in week if night.state == "missed"]
     values: dict[str, Any] = {"zone": zone.key, "summarize": summarize, "summarized": SUMMARIZED_JOBS}
     values |= page.list_values("runs", latest, latest.position)
     return page.show("nights.html", calendar=calendar, missed=missed, last=nights[:1], **values)
 
 
-def make_calendar(nights: Sequence[ListedRun], today: date, zone: ZoneInfo, due: Collection[date]) -> list[list[Night]]:
+def make_calendar(
+    nights: Sequence[ListedRun],
+    today: date,
+    zone: ZoneInfo,
+    due: Collection[date],
+    learned: Mapping[date, int] = MappingProxyType({}),
+) -> list[list[Night]]:
     """Return the last weeks, each from Monday on.
 
     A night is missed where one was due and none ran, since the first one that did.
@@ -78,7 +95,13 @@ def make_calendar(nights: Sequence[ListedRun], today: date, zone: ZoneInfo, due:
     monday = today - timedelta(days=today.weekday(), weeks=WEEKS - 1)
     days = [monday + timedelta(days=number) for number in range(7 * WEEKS)]
     cells = [
-        Night(day, by_day.get(day, []), _state(by_day.get(day, []), day, first, today, day in due)) for day in days
+        Night(
+            day,
+            by_day.get(day, []),
+            learned.get(day, 0) if day in by_day else 0,
+            _state(by_day.get(day, []), day, first, today, day in due),
+        )
+        for day in days
     ]
     return [cells[start : start + 7] for start in range(0, len(cells), 7)]
 

@@ -1,8 +1,7 @@
-"""Procedures: what agents do again and again, each drawn step by step, and exported as a skill."""
+"""Procedures: what agents do again and again, each step by step, and exported as a skill."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from starlette.responses import PlainTextResponse, Response
@@ -16,17 +15,6 @@ from consolidator.service.memory.skills import create_skill
 from consolidator.ui.view import Entry, PageModule, PageRequest, make_filter, route
 
 SESSIONS = 50  # that are listed of those behind a procedure
-BOX, GAP, TOP, BOX_HEIGHT = 180, 60, 12, 58  # units of the drawing
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """An arrow from the step in which a value was seen to the one that uses it."""
-
-    path: str
-    label: str
-    x: float
-    y: float
 
 
 async def show_procedures(page: PageRequest) -> Response:
@@ -43,39 +31,15 @@ async def show_procedure(page: PageRequest) -> Response:
     """Show one procedure, drawn."""
     explanation = await _explain(page)
     row: ProcedureRow = explanation["row"]
-    steps = row.body["steps"]
-    sources = draw_sources(steps)
     evidence = explanation["evidence"][:SESSIONS]
     places = await find_places(page.database, evidence, read=0, viewer=page.viewer)
-    depth = max((source.y for source in sources), default=0.0)
     return page.show(
         "procedure.html",
         memory=explanation,
         row=row,
         proofs=list(zip(evidence, places, strict=True)),
-        steps=[(TOP + number * (BOX + GAP), step) for number, step in enumerate(steps)],
-        sources=sources,
-        width=TOP * 2 + len(steps) * (BOX + GAP),
-        height=TOP * 2 + BOX_HEIGHT + depth + 30,
         interval=success_interval(row),
-        box=BOX,
-        gap=GAP,
-        top=TOP,
-        box_height=BOX_HEIGHT,
     )
-
-
-def draw_sources(steps: list[dict[str, Any]]) -> list[Source]:
-    """Return arrows below the boxes, from where each argument comes from to the step that has it."""
-    sources, bottom = [], TOP + BOX_HEIGHT
-    for number, step in enumerate(steps):
-        for place, argument in enumerate(each for each in step["arguments"] if each.get("step") is not None):
-            begin = TOP + argument["step"] * (BOX + GAP) + BOX / 2 + 12
-            end = TOP + number * (BOX + GAP) + BOX / 2 - 12 - 10 * place
-            depth = 26 + 14 * (number - argument["step"])
-            path = f"M{begin} {bottom} C{begin} {bottom + depth} {end} {bottom + depth} {end} {bottom + 3}"
-            sources.append(Source(path, str(argument["path"]), (begin + end) / 2, depth))
-    return sources
 
 
 async def export_skill(page: PageRequest) -> Response:

@@ -21,10 +21,12 @@ from consolidator.ui.family import draw_family
 from consolidator.ui.live import stream_session
 from consolidator.ui.rendering import fit_texts
 from consolidator.ui.view import PAGE_SIZE, Entry, PageModule, PageRequest, redirect, route
+from consolidator.ui.waterfall import draw_waterfall
 
 EVENTS_SHOWN = 100  # of a conversation on one page
 EVENTS_BEFORE = 20  # a point of it, when it is replayed
 CONVERSATION_KB, REPLAY_KB = 110, 60  # that its texts take of a page; a replay has them twice
+MAX_OUTLINED = 3000  # events of a picture
 MAX_SEQ = 2**53 - 1
 STATUSES = ("open", "running", "waiting", "pending", "failed", "ended")
 _MODES: dict[str, MessageMode] = {"message": "message", "steer": "steer", "follow_up": "follow_up"}
@@ -107,6 +109,16 @@ async def show_session(page: PageRequest) -> Response:
         is_unanswered=session.pending and waits_for_driver(session.error),
         is_live=is_open and last >= session.head and services.hub is not None,
     )
+
+
+async def show_picture(page: PageRequest) -> Response:
+    """Show a session as a picture: its steps in time, and what it taught beside what proves it."""
+    outline = await listing.load_outline(
+        page.database, page.path_params["session_id"], limit=MAX_OUTLINED, viewer=page.viewer
+    )
+    waterfall = draw_waterfall(outline.rows, outline.taught)
+    names = {row.id: number for number, row in enumerate({row.id: row for row in outline.taught}.values(), 1)}
+    return page.show("picture.html", session=outline.session, waterfall=waterfall, taught=outline.taught, names=names)
 
 
 async def _show_at(page: PageRequest, details: listing.SessionDetails, at: int) -> Response:
@@ -201,6 +213,7 @@ PAGE = PageModule(
         route("/sessions", show_sessions),
         route("/sessions/{session_id}", show_session),
         route("/sessions/{session_id}/live", watch),
+        route("/sessions/{session_id}/picture", show_picture),
         route("/sessions/{session_id}/say", say, methods=["POST"]),
         route("/sessions/{session_id}/stop", stop, methods=["POST"]),
         route("/sessions/{session_id}/end", end, methods=["POST"]),

@@ -133,15 +133,12 @@ def make_cards(news: LearnedNews, latest: datetime) -> list[Card]:
         Line(row.id, row.title, row.project, row.learned_at, row.support, "steps", can_change=False)
         for row in news.procedures
     ]
-    more = {
-        name: sum(news.more.get(kind, 0) for kind in kinds)
-        for name, kinds in (("said", ("facts", "changed")), ("broke", ("solutions",)), ("run", ("procedures",)))
-    }
-    more["broke"] += len(new) - len(fixes)
+    more = {kind: news.more.get(kind, 0) for kind in KINDS}
+    weak = more["solutions"] + len(new) - len(fixes)
     return [
-        _make_card("You said", "/facts", "all facts", [*facts, *said], more["said"], latest),
-        _make_card("It broke, this fixed it", "/solutions", "all fixes", broke, more["broke"], latest),
-        _make_card("How things run here", "/procedures", "all procedures", runs, more["run"], latest),
+        _make_card("You said", "/facts", "all facts", [*facts, *said], more["facts"] + more["changed"], latest),
+        _make_card("It broke, this fixed it", "/solutions", "all fixes", broke, weak, latest),
+        _make_card("How things run here", "/procedures", "all procedures", runs, more["procedures"], latest),
     ]
 
 

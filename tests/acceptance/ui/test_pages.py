@@ -152,7 +152,7 @@ def test_somebody_without_a_name_is_shown_in_words() -> None:
 
 def test_hostile_words_are_shown_as_text(person: Page, served: ApiServer) -> None:
     open_fact(person, served, "onerror")
-    expect(person.get_by_text("took no other's place")).to_be_visible()
+    expect(person.get_by_text("When somebody says something else")).to_be_visible()
     shown = person.locator("h1").inner_text()
     assert "<script>document.title = 'pwned'</script><img src=x onerror=alert(1)>" in shown
     assert "\u202e" not in person.content()
@@ -169,14 +169,14 @@ def test_a_fact_is_corrected_and_put_back(person: Page, served: ApiServer) -> No
     with served.client() as client:
         asked = {"query": "What is the release branch called?"}
         assert "called stable" in client.get("/recall", params=asked).json()["block"]
-        chain = person.locator("svg.chain")
-        expect(chain.locator("a")).to_have_count(4)  # when each of two was true, and when it was believed
-        expect(chain.locator("rect.withdrawn")).to_have_count(1)
+        strip = person.locator(".strip li")
+        expect(strip).to_have_count(2)
+        expect(strip.first).to_contain_text("a person corrected it")
+        expect(strip.last).to_contain_text("until now")
         check_looks(person, "fact-chain")
-        chain.locator("a").first.click()
+        strip.first.get_by_role("link").click()
         expect(person.locator("h1")).to_have_text(before)
-        person.go_back()
-        person.get_by_role("button", name="Undo").click()
+        strip.first.get_by_role("button", name="Restore this").click()
         assert person.url == address
         expect(person.locator("h1")).to_have_text(before)
         assert "called stable" not in client.get("/recall", params=asked).json()["block"]

@@ -11,13 +11,14 @@ from tests.acceptance.api.server import ApiServer
 from tests.acceptance.ui.conftest import check_looks
 from tests.conftest import NOON
 
-SVGS = {"procedures": "svg rect.step", "solutions": "svg circle"}
+DRAWINGS = {"procedures": ".flowchart li", "solutions": "svg circle"}
 
 
 def test_a_procedure_is_drawn_and_exported(person: Page, served: ApiServer) -> None:
     person.goto(f"{served.address}/ui/procedures?everything=1")
     person.locator(".entries a").first.click()
-    expect(person.locator("svg rect.step").first).to_be_visible()
+    expect(person.locator(".flowchart li").first).to_be_visible()
+    expect(person.get_by_text("with 90% certainty")).to_be_hidden()  # figures are for who asks
     check_looks(person, "procedure")
     with person.expect_download() as download:
         person.get_by_role("link", name="Export as a skill").click()
@@ -30,9 +31,9 @@ def test_every_page_leads_to_the_one_with_the_drawing(person: Page, served: ApiS
     with served.client() as client:
         lists = {
             name: client.get(f"/{name}", params={"include_unworthy": True, "include_unsolved": True}).json()[name]
-            for name in SVGS
+            for name in DRAWINGS
         }
-    for name, drawing in SVGS.items():
+    for name, drawing in DRAWINGS.items():
         person.goto(f"{served.address}/ui/memory/{lists[name][0]['id']}")  # as Today, a night, recall and replays do
         assert f"/ui/{name}/" in person.url
         expect(person.locator(drawing).first).to_be_visible()

@@ -118,3 +118,27 @@ def test_the_replay_works_without_scripts(served: ApiServer, browser: Browser) -
     page.get_by_role("button", name="Show").click()
     expect(page.get_by_role("heading", name="What the model was shown")).to_be_visible()
     context.close()
+
+
+def test_a_session_is_drawn_in_time_with_what_it_taught(person: Page, served: ApiServer) -> None:
+    person.goto(f"{served.address}/ui/facts?trust=user")
+    person.locator("main > .entries a").first.click()
+    sentence = person.locator("h1").inner_text()
+    person.locator("figcaption a").first.click()
+    person.locator("h1 a").click()
+    person.get_by_role("link", name="See it as a picture").click()
+    expect(person.locator(".waterfall a").first).to_be_visible()
+    expect(person.get_by_role("region", name="What it taught")).to_contain_text(sentence)
+    check_looks(person, "picture")
+    person.locator(".waterfall a").first.click()
+    expect(person.get_by_role("heading", name="What the model was shown")).to_be_visible()
+
+
+def test_a_hostile_session_is_drawn_as_text(person: Page, served: ApiServer) -> None:
+    person.goto(f"{served.address}/ui/sessions?agent=<b>coder</b>")
+    person.locator(".entries a").first.click()
+    person.get_by_role("link", name="See it as a picture").click()
+    expect(person.locator(".waterfall")).to_contain_text("<img src=x")
+    expect(person.locator(".waterfall rect.bad")).to_have_count(1)
+    assert person.locator("main img, main b").count() == 0
+    assert not set(person.content()) & {"\u202e", "\x07"}
