@@ -56,7 +56,7 @@ async def blame_call(database: Database, session: str, seq: int, *, viewer: View
             text = str(content)
             told |= {id: ("recall", event.occurred_at) for id in _CITATION.findall(text) if RECALL_BEGIN in text}
     if call is None:
-        raise UsageError(f"event {seq} of this session is no call; `consolidator session events {session}` lists them")
+        raise UsageError(f"event {seq} of this session is no call; `session events` lists them")
     async with database.connection() as conn:
         for row in reversed(await injections.list_of_session(conn, call.session_id)):
             if row.created_at <= call.occurred_at:

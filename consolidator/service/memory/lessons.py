@@ -153,10 +153,3 @@ async def find_lessons_about(
     rows = [row for row in rows if shared[row.id]]
     rows.sort(key=lambda row: (-shared[row.id], set(query_words(row.body.get("purpose") or "")).isdisjoint(asked)))
     return rows[: filters.limit]
-
-
-async def list_lesson_projects(database: Database, *, viewer: Viewer = OWNER) -> list[str]:
-    """Return the projects in which a viewer's person has lessons; for a viewer of one project that at most."""
-    async with database.connection() as conn:
-        known = await lessons.list_projects(conn, viewer.peer or "")
-    return [project for project in known if viewer.project in (None, project)]
