@@ -19,7 +19,9 @@ OBSERVED = "observed"
 KINDS = {4: "single-hop", 1: "multi-hop", 2: "temporal", 3: "open"}  # of questions, by their category
 _NEVER_SAID = 5  # the category of questions about what was never said
 _TURN = re.compile(r"D(\d+):(\d+)")
-_PROMPT_LINE = re.compile(r'^((?:s\d+)?e\d+) .*?: ("(?:[^"\\]|\\.)*")$', re.MULTILINE)
+_PROMPT_LINE = re.compile(
+    r'^((?:s\d+)?[PA]\d+)(?: ("(?:[^"\\]|\\.)*"))?: ("(?:[^"\\]|\\.)*")$', re.MULTILINE
+)
 Answers = Callable[[dict[str, Any]], ScriptedReply]
 
 
@@ -112,18 +114,27 @@ def create_stand_in(record: Mapping[str, Any], facts: Sequence[Mapping[str, Any]
         if request.get("response_format", {}).get("json_schema", {}).get("name", "facts") != "facts":
             return ScriptedReply.json({"operations": []})
         prompt = request["messages"][1]["content"]
-        lines = {_fold(json.loads(text)): name for name, text in _PROMPT_LINE.findall(prompt)}
+        lines = {
+            _fold(json.loads(text)): (name, json.loads(speaker or '""'))
+            for name, speaker, text in _PROMPT_LINE.findall(prompt)
+        }
         answered = (_cite_lines(fact, texts, lines) for fact in facts)
         return ScriptedReply.json({"facts": [fact for fact in answered if fact is not None]})
 
     return answer
 
 
-def _cite_lines(fact: Mapping[str, Any], texts: Mapping[str, str], lines: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return a fact with the lines of a prompt as its evidence; None if no turn that proves it is in the prompt."""
-    proofs = [(lines.get(_fold(texts.get(proof["dia_id"], ""))), proof["quote"]) for proof in fact["evidence"]]
-    evidence = [{"event": line, "quote": quote} for line, quote in proofs if line is not None]
-    return {**fact, "evidence": evidence} if evidence else None
+def _cite_lines(
+    fact: Mapping[str, Any], texts: Mapping[str, str], lines: Mapping[str, tuple[str, str]]
+) -> dict[str, Any] | None:
+    """Return a fact with a line of the prompt that proves it; None if no turn that proves it is in the prompt."""
+    stated = {name: value for name, value in fact.items() if name != "evidence"}
+    for proof in fact["evidence"]:
+        name, speaker = lines.get(_fold(texts.get(proof["dia_id"], "")), (None, ""))
+        if name is not None:
+            about = "speaker" if speaker == fact["subject"] else "other"
+            return {"about": about, "line": name, "quote": proof["quote"], **stated}
+    return None
 
 
 def _turn_texts(record: Mapping[str, Any]) -> dict[str, str]:

@@ -153,7 +153,7 @@ async def _list_run_queries(conn: Connection, count: int, now: datetime) -> list
     await runs.add_units(conn, run.id, "session", [f"unit-{n:05}" for n in range(count)])
     lease = {"run": run.id, "phase": 0, "owner": "me", "now": now, "until": now + timedelta(minutes=5)}
     return [
-        HotQuery("claim", sql["claim"], {**lease, "tried": False, "limit": 16}),
+        HotQuery("claim", sql["claim"], {**lease, "tried": False, "units": None, "limit": 16}),
         HotQuery("units waiting", sql["count_unfinished"], {**lease, "limit": None}),
     ]
 

@@ -169,7 +169,7 @@ OPTION_ALIASES = {
     "session create": {"--ttl": "--session-ttl"}, "session spawn": {"--only": "--tool"},
 }  # fmt: skip
 # What runs until it is ended, or prints a format or a dialogue of its own.
-WITHOUT_JSON = frozenset({"chat", "export", "install", "mcp", "serve", "uninstall"})
+WITHOUT_JSON = frozenset({"chat", "export", "install", "mcp", "mirror", "serve", "uninstall"})
 # What people type who come from other programs.
 SYNONYMS = {
     "ask": "recall", "search": "recall", "query": "recall", "list": "session list", "ls": "session list",

@@ -194,7 +194,7 @@ def test_an_import_takes_a_path_first_and_fails_where_there_is_no_log(cli: Comma
 JSON_COMMANDS = [
     "session list", "session events s0", "facts", "facts --all", "procedures", "solutions",
     "solutions --error ModuleNotFoundError", "learned", "learned --since 7d",
-    "commands", "commands test", "friction", "brief", "brief hello --moment prompt",
+    "commands", "commands test", "friction", "lessons", "blame README.md", "brief", "brief hello --moment prompt",
     "explain {fact}", "explain {procedure}", "explain {solution}", "next s0", "session show s0 --part summary",
     "runs", "runs {run}", "db info", "db verify", "db info --seals", "db reindex", "run import", "run consolidation",
     "run retention", "run retention --dry-run", "retry", "backfill", "backfill --dry-run", "backfill --reprocess",

@@ -62,8 +62,8 @@ async def test_gold_words_are_sought_in_the_block_with_a_models_facts_and_withou
     fact = {
         "subject": "Ben",
         "predicate": "home",
-        "value": "Norway",
-        "sentence": "Ben lives in Norway.",
+        "value": "Bergen",
+        "sentence": "Ben lives in Bergen, in Norway.",
         "kind": "profile",
         "single_valued": True,
         "valid_from": None,
