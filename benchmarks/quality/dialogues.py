@@ -19,9 +19,7 @@ OBSERVED = "observed"
 KINDS = {4: "single-hop", 1: "multi-hop", 2: "temporal", 3: "open"}  # of questions, by their category
 _NEVER_SAID = 5  # the category of questions about what was never said
 _TURN = re.compile(r"D(\d+):(\d+)")
-_PROMPT_LINE = re.compile(
-    r'^((?:s\d+)?[PA]\d+)(?: ("(?:[^"\\]|\\.)*"))?: ("(?:[^"\\]|\\.)*")$', re.MULTILINE
-)
+_PROMPT_LINE = re.compile(r'^((?:s\d+)?[PA]\d+)(?: ("(?:[^"\\]|\\.)*"))?: ("(?:[^"\\]|\\.)*")$', re.MULTILINE)
 Answers = Callable[[dict[str, Any]], ScriptedReply]
 
 
