@@ -114,17 +114,20 @@ def concerns(
 def correct(match: dict[str, str], line: object, programs: frozenset[str] = frozenset()) -> str | None:
     """Return a call's line without a wrapper that cannot run its program; None where that is not sure.
 
-    The wrapper goes only where it stands as often in the line as it begins a command: not in quotes or a document.
+    The wrapper goes only from where it begins a command: each other word stays, and so does a document.
     """
     import re  # only here, since it takes time
 
     if match.get("kind") != "wrapper" or not isinstance(line, str):
         return None
-    wrapper = r"\s+".join(map(re.escape, match["wrapper"].split()))
-    found = re.compile(rf"\b{wrapper}\s+(?:(?:proxy|--)\s+)?(?={re.escape(match['program'])}(?:[\s;&|)]|$))")
-    begun = sum(_is_match(match, words, _NO_PLACE, programs) for words in split_commands(line))
-    corrected, count = found.subn("", line)
-    return corrected if count == begun > 0 else None
+    wrapper, program = match["wrapper"].split(), re.escape(match["program"])
+    head, begin, document = line.partition("<<")
+    words = r"\s+".join(map(re.escape, wrapper))
+    corrected = re.sub(rf"\b{words}\s+(?:(?:proxy|--)\s+)?(?={program}(?:[\s;&|)]|$))", "", head)
+    before = split_commands(line)
+    begun = [_is_match(match, command, _NO_PLACE, programs) for command in before]
+    after = [c[c.index(match["program"]) :] if is_begun else c for c, is_begun in zip(before, begun, strict=True)]
+    return corrected + begin + document if any(begun) and split_commands(corrected) == after else None
 
 
 def _is_match(match: dict[str, str], words: list[str], place: str, programs: frozenset[str]) -> bool:

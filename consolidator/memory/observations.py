@@ -186,6 +186,7 @@ class _Reader:
             if held is None and names and not any(name.casefold() in shown for name in names):
                 held = NOT_IN_QUOTE
         is_proved = held is None and not is_end and _is_proved(str(cited.get("kind", "")), line, proofs)
+        is_proved = is_proved and _shows_code(said, [line, *proofs])
         candidate = _candidate(item, line, quotes[0], self, held, is_end=is_end)
         evidence = tuple((proof.seq, proof.text) for proof in proofs if proof.kind == "F" and proof is not line)
         confidence = "explicit" if is_proved else "inferred"
@@ -211,6 +212,12 @@ def _is_proved(kind: str, line: TranscriptLine, proofs: Sequence[TranscriptLine]
         return any(proof.is_proof for proof in proofs)
     is_hook = line.kind == "F" and _RUNS_HOOKS.match(line.detail or "") is not None
     return kind == "convention" and is_hook
+
+
+def _shows_code(said: str, lines: Sequence[TranscriptLine]) -> bool:
+    """Tell whether each command and name in code marks stands in what shows it: a result proves no made-up one."""
+    shown = " ".join(f"{line.detail} {line.text} {line.outcome}" for line in lines).casefold()
+    return all(span.strip("`").casefold() in shown for span in _CODE.findall(said))
 
 
 def _names(sentence: str) -> list[str]:

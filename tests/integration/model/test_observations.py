@@ -312,6 +312,13 @@ def test_one_session_proves_a_failure_that_was_mended_a_command_and_what_a_hook_
     assert candidate.quarantined or len(believed([candidate, *other])) == 1  # two sessions are enough for each
 
 
+def test_a_result_proves_no_command_that_nothing_shows() -> None:
+    made_up = "The table is only there after `make seed`, as after `make evil`."
+    talk = [user_message("Go."), *MENDED, assistant_response(BECAUSE)]
+    (candidate,), _ = candidates_of(talk, "only there after `make seed`", made_up, kind="failure", proof=["F1"])
+    assert believed([candidate]) == []
+
+
 @pytest.mark.parametrize(
     ("path", "held"),
     [("README.md", False), ("docs/build.md", False), ("node_modules/x/README.md", True), ("/tmp/page.md", True)],

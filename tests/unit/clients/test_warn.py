@@ -119,6 +119,7 @@ def test_programs_flags_places_and_skills() -> None:
         ("cd web && CI=1 rtk bun run test 2>&1 | tail -5", "cd web && CI=1 bun run test 2>&1 | tail -5"),
         ("rtk proxy bun test; rtk  bun lint", "bun test; bun lint"),
         ("(rtk bun test)", "(bun test)"),
+        ("rtk bun test <<EOF\nrtk bun\nEOF", "bun test <<EOF\nrtk bun\nEOF"),
         ("rtk git status && rtk bun test", "rtk git status && bun test"),
     ],
 )
@@ -130,7 +131,9 @@ def test_a_call_is_corrected_by_leaving_out_the_wrapper(command: str, corrected:
     "command",
     [
         "git commit -m 'use rtk bun now' && rtk bun test",  # in one place it is no call
-        "rtk bun test <<EOF\nrtk bun\nEOF",
+        "rtk \\\nbun test; git commit -m 'rtk bun fails'",  # the call is not read as one, its quotation would be
+        'rtk \\\n bun test; echo "$(rtk bun lint)"',
+        "rtk -- -- bun test <<EOF\nrtk bun\nEOF",
         "echo rtk bun test",
         "rtk bunx test",
         "rtk 'bun' test",
