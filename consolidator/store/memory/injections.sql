@@ -20,9 +20,8 @@ order by seq limit 1
 update injection set outcome = %(outcome)s where id = %(id)s
 
 -- name: delete_before
--- What a lesson is worth is counted from them as long as its sessions' traces are there.
-delete from injection i where i.created_at < %(cutoff)s
-  and not (array_to_string(i.cited, ' ') like '%%lesson:%%' and exists (select from digest d where d.session_id = i.session_id))
+-- Those of lessons stay until their session is erased, as its trace does: what a lesson is worth is counted from them.
+delete from injection where created_at < %(cutoff)s and array_to_string(cited, ' ') not like '%%lesson:%%'
 
 -- name: sum_by_moment
 select moment, count(*) as times, count(distinct session_id) as sessions, sum(tokens)::bigint as tokens,
