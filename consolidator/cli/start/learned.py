@@ -50,7 +50,7 @@ def learned_command(
     digest: Annotated[bool, typer.Option("--digest", help="Show the digest that a night would send.")] = False,
     send: Annotated[bool, typer.Option("--send", help="Send the digest now, to CONSOLIDATOR_DIGEST_TO.")] = False,
 ) -> None:
-    """Show what your agents learned: new and changed facts, procedures, solutions, and what waits for you."""
+    """Show what your agents learned: new and changed facts, lessons, procedures and fixes, and what waits for you."""
 
     if digest or send:
         if any(owner.values().values()) or is_json():

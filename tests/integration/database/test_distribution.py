@@ -28,9 +28,9 @@ DISTRIBUTION_KEYS = {
 }  # fmt: skip
 WITHOUT_THE_KEY = {
     "named by a key, an origin or a trigger, once when a session is opened: what a directory would answer": """
-        sessions/sessions.get_current sessions/sessions.open_current sessions/sessions.end_current
+        sessions/sessions.get_current sessions/sessions.end_current
         sessions/sessions.clear_current_of_key
-        sessions/sessions.create log/items.find_recorded
+        log/items.find_recorded
         sessions/lineage.find_called sessions/lineage.find_named_branch
     """,
     "asked by a driver, a night or retention for sessions with work: a list by index on every machine": """
@@ -45,8 +45,9 @@ WITHOUT_THE_KEY = {
     "asked by a person: a list, a count or a check of the whole log": """
         checks.sizes log/fold_check.list_native turns/lease.list_attention sessions/sessions.list_ids
         sessions/projects.is_known sessions/projects.projects sessions/projects.latest_agent
-        sessions/projects.known sessions/projects.shared_with turns/spend.sum_costs
-        log/seals.find_broken_beginnings log/seals.find_foreign_pasts memory/daily.by_day
+        sessions/projects.known sessions/projects.shared_with sessions/projects.overview turns/spend.sum_costs
+        sessions/sessions.list_heads
+        log/seals.find_broken_beginnings log/seals.find_foreign_pasts
         memory/erasures.sessions_of_peer memory/learned.waiting observed.queue
         observed.waiting
     """,

@@ -119,7 +119,7 @@ async def test_what_a_tool_recalled_is_not_learned_again(
         await run_next_night(database, clock, mine)
     assert await load_facts(database) == before
     assert any("What now?" in prompt for prompt in prompts)
-    assert any("plus 1 more" in prompt for prompt in prompts)
+    assert not any("plus 1 more" in prompt for prompt in prompts)
     assert not any("From earlier sessions" in prompt for prompt in prompts)
 
 
