@@ -39,7 +39,8 @@ def describe_worth(row: LessonRow) -> str:
 
 async def load_lessons(database: Database, scope: MemoryScope) -> dict[str, Lesson]:
     """Return the lessons that may be told in a project, the most helpful first, by their ids."""
-    alone = None if database.share_between_agents else scope.agent
+    is_shared = scope.shared_in is None or (scope.project or "") in scope.shared_in  # as of facts
+    alone = None if database.share_between_agents and is_shared else scope.agent
     async with database.connection() as conn:
         rows = await lessons.list_lessons(
             conn, scope.peer or audience.OWNER, scope.project or "", limit=MAX_TOLD, agent_alone=alone

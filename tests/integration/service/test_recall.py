@@ -17,6 +17,7 @@ from consolidator.service.log.erasure import erase_sessions, plan_erasure
 from consolidator.service.memory.recall import recall
 from consolidator.service.memory.remember import remember
 from consolidator.service.memory.solutions import find_solutions
+from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
 from tests.nights import (
@@ -425,6 +426,8 @@ async def test_a_question_is_answered_with_what_the_calls_of_the_project_showed(
             *call_and_result(f"c{number}", "Bash", {"command": "pnpm run test"}, "12 passed"),
         ]
         await log_events(database, f"s{number}", said, project="/work/shop")
+    asked = [user_message("How are the tests run?")]
+    await log_events(database, "v1", asked, agent="visitor", project="/work/shop", peer="guest")
     await run_next_night(database, clock, settings)
     scope, question = MemoryScope(project="/work/shop"), "how are the tests run?"
     lines = [item.line for item in (await recall(database, question, scope)).items]
@@ -432,3 +435,5 @@ async def test_a_question_is_answered_with_what_the_calls_of_the_project_showed(
     assert not any("Now run the tests" in line for line in lines)
     unasked = await recall(database, question, scope, is_asked=False)
     assert all(item.kind != "lesson" for item in unasked.items)
+    elsewhere = Viewer("visitor", frozenset({"read"}), agent="visitor")  # whose agent never worked for the owner
+    assert all(item.kind != "lesson" for item in (await recall(database, question, scope, viewer=elsewhere)).items)
