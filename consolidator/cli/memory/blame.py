@@ -58,3 +58,5 @@ def _show_path(known: dict[str, Any]) -> None:
     for failure in known["failures"]:
         place = f"{failure['session_id']} {failure['seq']}"
         print_line(f"failed  {place}  {shorten(failure['call'], 80)}: {shorten(failure['reason'], 100)}")
+    if not (known["sessions"] or known["decisions"] or known["failures"]):
+        print_line("nothing is known of this file; a call of a session is `consolidator blame SESSION SEQ`")

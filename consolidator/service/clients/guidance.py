@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 _LINE = (
     "Before a task, and after a command that failed, ask the MCP server `consolidator` what earlier sessions learned: "
     "the tools `recall` and `lookup_error`. <!-- by `consolidator install` -->"
 )
+_FOUND = re.compile(rf"(?:\r?\n|\A){re.escape(_LINE)}(?:\r?\n|\Z)")  # an editor may have changed how lines end
 
 
 def add(text: str) -> str:
@@ -15,4 +18,8 @@ def add(text: str) -> str:
 
 def remove(text: str) -> str:
     """Return a file without our line, and without the empty line that was put before it."""
-    return text.replace(f"\n{_LINE}\n", "").replace(f"{_LINE}\n", "")
+    found = _FOUND.search(text)
+    if found is None:
+        return text
+    before, after = text[: found.start()], text[found.end() :]
+    return before + ("\n" if before and after and not before.endswith("\n") else "") + after

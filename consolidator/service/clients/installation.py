@@ -23,7 +23,7 @@ from consolidator.service.clients.changes import FileChange
 from consolidator.service.clients.client import Client
 from consolidator.service.clients.hooks_text import add_hooks, has_hooks, remove_hooks
 from consolidator.service.clients.registry import CLIENTS, get_client
-from consolidator.service.clients.servers_text import SERVER_ARGUMENTS, is_mcp_installed
+from consolidator.service.clients.servers_text import INSTALL_MCP, SERVER_ARGUMENTS, is_mcp_installed
 from consolidator.settings import Settings
 
 if TYPE_CHECKING:
@@ -119,6 +119,8 @@ def plan_install(place: Place, settings: Settings) -> list[FileChange]:
         place.settings, client.new_hooks_file, lambda text: add_hooks(client, text, sys.executable, PROGRAMS, home)
     )
     if not is_mcp_installed():
+        if not client.hooks:
+            raise UsageError(f"{client.title} has no hooks, and its MCP server needs {INSTALL_MCP}")
         return [hooks]
     empty = "" if place.servers.suffix == ".toml" else "{}\n"
     if place.servers == place.settings:  # one file has both
@@ -166,7 +168,7 @@ def describe_install(place: Place) -> InstallState:
     settings, servers = changes.read_text(place.settings), changes.read_text(place.servers)
     return InstallState(
         settings=str(place.settings),
-        hooks=bool(settings) and has_hooks(place.client, settings or ""),
+        hooks=bool(settings and place.client.hooks) and has_hooks(place.client, settings or ""),
         servers=str(place.servers),
         server=bool(servers) and place.client.servers.has(servers or "", place.project),
     )

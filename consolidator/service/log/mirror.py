@@ -62,7 +62,7 @@ class Mirror:
         """Take the folder, and read its index. Raises UsageError if another process keeps it, or it is no mirror."""
         try:
             (self.folder / _FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
-            with (self.folder / ".mirror.lock").open("w") as lock:
+            with os.fdopen(_open_own(self.folder / ".mirror.lock"), "w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 self._index = self._read_index()
                 yield self
@@ -124,7 +124,7 @@ class Mirror:
 
     async def _append(self, session: SessionRow, entry: _Transcript, path: Path) -> None:
         """Append the lines of the events after the entry's; those that stand there already must be the same."""
-        with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
+        with os.fdopen(_open_own(path), "r+b") as file:
             file.seek(entry.size)
             async for seq, lines in self._lines(session, entry.seq):
                 for line in lines:
@@ -173,6 +173,12 @@ class Mirror:
             name = entry.session_id if entry.session_key in entries else entry.session_key
             entries[name] = asdict(entry)
         part = self.folder / f".{_INDEX}.part"
-        part.write_text(json.dumps(entries, ensure_ascii=True, indent=1), encoding="utf-8")
-        part.chmod(0o600)
+        with os.fdopen(_open_own(part), "w", encoding="utf-8") as file:
+            file.write(json.dumps(entries, ensure_ascii=True, indent=1))
+            file.truncate()
         part.replace(self.folder / _INDEX)
+
+
+def _open_own(path: Path) -> int:
+    """Open a file of the folder, or create it for its owner alone; a link in its place is refused."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)

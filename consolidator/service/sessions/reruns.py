@@ -175,12 +175,14 @@ class RequestedReruns:
     database: Database
     settings: Settings
     _reruns: dict[str, RequestedRerun] = field(default_factory=dict)  # by the session that is run, the latest last
+    _beginning: int = 0  # requests whose session is not there yet
 
     async def start(
         self, source: str, *, from_seq: int | None, overrides: Overrides, viewer: Viewer = OWNER
     ) -> RequestedRerun:
         """Begin a rerun. Raises what `rerun_session` does before it begins, and RequestUnderWay beside too many."""
-        if sum(rerun.status == "running" for rerun in self._reruns.values()) >= _MAX_REQUESTED:
+        running = sum(rerun.status == "running" for rerun in self._reruns.values())
+        if running + self._beginning >= _MAX_REQUESTED:
             raise RequestUnderWay(f"{_MAX_REQUESTED} reruns are under way here: ask again when one has ended")
         begun: asyncio.Future[tuple[SessionRow, int]] = asyncio.get_running_loop().create_future()
 
@@ -192,7 +194,11 @@ class RequestedReruns:
 
         task = asyncio.create_task(work())
         task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # read by clients
-        await asyncio.wait((task, begun), return_when=asyncio.FIRST_COMPLETED)
+        self._beginning += 1
+        try:
+            await asyncio.wait((task, begun), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._beginning -= 1
         if not begun.done():
             await task  # raises why
         child, messages = begun.result()

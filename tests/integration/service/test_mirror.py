@@ -150,3 +150,20 @@ async def test_the_command_follows_and_goes_on_after_a_kill(
     await in_thread(run_cli, "mirror", str(folder), "--once", environment=environment)
     assert [message["content"] for message in rebuild(folder, "main:cli:user")[-2:]] == ["say 0", "say 1"]
     assert NOON.isoformat()[:10] in (folder / "sessions.json").read_text()
+
+
+async def test_a_link_in_the_place_of_a_file_is_not_followed(database: Database, tmp_path: Path) -> None:
+    await log_events(database, "one", [user_message("hello")])
+    folder, victim = tmp_path / "mirror", tmp_path / "victim"
+    victim.write_text("mine")
+    with Mirror(database, folder).open() as mirror:
+        await mirror.update()
+    (transcript,) = (folder / "transcripts").iterdir()
+    for name in (transcript, folder / ".sessions.json.part", folder / ".mirror.lock"):
+        name.unlink(missing_ok=True)
+        name.symlink_to(victim)
+        (folder / "sessions.json").unlink(missing_ok=True)
+        with pytest.raises(UsageError, match="cannot keep"), Mirror(database, folder).open() as mirror:
+            await mirror.update()
+        name.unlink()
+    assert victim.read_text() == "mine"

@@ -89,6 +89,10 @@ def test_a_line_of_guidance_is_added_once_and_removed_without_a_trace() -> None:
     for text in ("", "# Ours\n\nUse tabs.\n"):
         assert guidance.add(guidance.add(text)).count("`recall`") == 1
         assert guidance.remove(guidance.add(text)) == text
+        assert guidance.remove(guidance.add(text).replace("\n", "\r\n")) == text.replace("\n", "\r\n")
+    assert (
+        guidance.remove("Use tabs." + guidance.add("").replace("Before", "\nBefore", 1) + "More.") == "Use tabs.\nMore."
+    )
 
 
 def test_a_hook_is_a_command_that_the_shell_reads_as_one_program() -> None:
