@@ -210,3 +210,18 @@ def test_intervals_and_certainties_are_those_of_the_books() -> None:
     draws = random.Random(2)
     drawn = [draws.betavariate(3, 8) < draws.betavariate(6, 5) for _ in range(20000)]
     assert abs(sum(drawn) / 20000 - probability_less(Chances(9, 2, 0, 2), Chances(9, 5, 0, 5))) < 0.01
+
+
+@pytest.mark.parametrize(
+    ("hiding", "output"),
+    [
+        ("wrap pnpm run test || pnpm run test", "12 passed"),
+        ("wrap pnpm run test >/dev/null 2>&1; echo done", "done"),
+        ("wrap pnpm run test 2>err.txt; pnpm run test", "12 passed"),
+        ("wrap pnpm run test || true", ""),
+    ],
+)
+def test_a_call_whose_outcome_nobody_saw_ends_no_lesson(hiding: str, output: str) -> None:
+    traces = [*sessions("u", 3, use_wrapper), *sessions("t", 1, lambda log: log.run(hiding, output))]
+    lesson = measure(traces, ["t0"])
+    assert (lesson.failures, lesson.successes, lesson.warns) == (3, 0, True)
