@@ -10,8 +10,7 @@ from consolidator.api.schemas.rows import RowAnswer, list_of, of_row
 from consolidator.api.schemas.session import SPECIFIED, Input, RequestOptions
 from consolidator.api.schemas.specification import accept_members
 from consolidator.models.checkpoint import CheckpointRow
-from consolidator.runtime.session.agent_defaults import MAX_SECONDS
-from consolidator.runtime.session.overrides import Overrides
+from consolidator.runtime.session.agent_defaults import MAX_SECONDS, Overrides
 from consolidator.service.sessions import bundles
 
 # What an imported fork copied of other logs has seqs of 0 and below.

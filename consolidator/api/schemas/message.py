@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from consolidator.api.schemas.session import Input
 from consolidator.api.schemas.specification import accept_members
 from consolidator.models.session import SessionRow
-from consolidator.runtime.session.spawn_request import ResultMode, SpawnRequest, SpawnResult
+from consolidator.runtime.session.agent_defaults import ResultMode, SpawnRequest, SpawnResult
 
 
 class NewMessage(Input):

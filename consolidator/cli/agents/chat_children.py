@@ -15,7 +15,7 @@ from consolidator.cli.output import format_usd, print_line, replace_file
 from consolidator.errors import NotFound, UsageError
 from consolidator.runtime.lineage.children import ChildRequest
 from consolidator.runtime.rerun.branches import BRANCH_KINDS, BranchRequest
-from consolidator.runtime.session.spawn_request import SpawnRequest
+from consolidator.runtime.session.agent_defaults import SpawnRequest
 from consolidator.service.sessions.branches import (
     commit_steer,
     compare_branch,

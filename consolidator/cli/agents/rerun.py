@@ -15,8 +15,7 @@ from consolidator.cli.common import parse_path, run
 from consolidator.cli.output import emit, format_usd, pluralize, print_line, print_table, shorten
 from consolidator.errors import NotFound
 from consolidator.runtime.rerun.comparison import CallDifference, Comparison, Figures, TurnDifference
-from consolidator.runtime.session.agent_defaults import parse_amount
-from consolidator.runtime.session.overrides import Overrides
+from consolidator.runtime.session.agent_defaults import Overrides, parse_amount
 from consolidator.service.database import Database
 from consolidator.service.sessions.reruns import Rerun, compare_sessions, rerun_session
 from consolidator.settings import Settings

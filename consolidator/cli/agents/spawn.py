@@ -12,8 +12,7 @@ from consolidator.cli.agents.session_options import MaxCost, Model, ToolNames
 from consolidator.cli.agents.tool_file import ToolOptions
 from consolidator.cli.common import SessionName, read_text, run_in
 from consolidator.cli.output import emit, print_line
-from consolidator.runtime.session.agent_defaults import parse_amount
-from consolidator.runtime.session.spawn_request import ResultMode, SpawnRequest, SpawnResult
+from consolidator.runtime.session.agent_defaults import ResultMode, SpawnRequest, SpawnResult, parse_amount
 from consolidator.service.database import Database
 from consolidator.service.sessions.children import spawn
 from consolidator.settings import Settings

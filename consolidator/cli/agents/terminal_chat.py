@@ -16,8 +16,7 @@ from consolidator.cli.stdin import StdinLines
 from consolidator.cli.streams import write_now
 from consolidator.errors import ConsolidatorError, UsageError
 from consolidator.models.session import SessionFilter, SessionRow
-from consolidator.runtime.agent import Consolidator
-from consolidator.runtime.agent_session import VOID_NOTICE, Message, Session
+from consolidator.runtime.agent import VOID_NOTICE, Consolidator, Message, Session
 from consolidator.runtime.session.scratchpad import ScratchpadEdit
 from consolidator.runtime.session.tasks import OUTCOMES
 from consolidator.runtime.tools.arguments import BoundCall

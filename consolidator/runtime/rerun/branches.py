@@ -23,9 +23,9 @@ from consolidator.models.session import SessionRow
 from consolidator.runtime.lineage.children import BranchKind, ChildRequest, create_child
 from consolidator.runtime.rerun.comparison import Comparison, compare_runs
 from consolidator.runtime.rerun.recording import read_turns
+from consolidator.runtime.session.agent_defaults import NO_OVERRIDES, Overrides
 from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.changes import apply_change, check_open
-from consolidator.runtime.session.overrides import NO_OVERRIDES, Overrides
 from consolidator.runtime.turn.harness import Harness
 from consolidator.runtime.turn.sessions import LIBRARY, EndSession, append_message, create_message, end_session
 from consolidator.runtime.turn.wake import wake_session

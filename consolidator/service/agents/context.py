@@ -18,7 +18,7 @@ from consolidator.models.event import Event
 from consolidator.models.injection import InjectionRow
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
-from consolidator.runtime.lineage.inheritance import fold_past
+from consolidator.runtime.lineage.children import fold_past
 from consolidator.runtime.session.budget import DEFAULT_ANSWER_TOKENS
 from consolidator.runtime.session.routing import compared_model, side_model
 from consolidator.runtime.turn.compaction import SummaryWriter, compact_on_request

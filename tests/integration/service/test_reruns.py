@@ -12,7 +12,7 @@ from consolidator import tool
 from consolidator.database import Database
 from consolidator.errors import Forbidden, UsageError
 from consolidator.models.payload import EventType
-from consolidator.runtime.session.overrides import Overrides
+from consolidator.runtime.session.agent_defaults import Overrides
 from consolidator.runtime.session.scratchpad import ScratchpadEdit, change_scratchpad
 from consolidator.runtime.session.tasks import start_task
 from consolidator.runtime.tools.tool import Tool

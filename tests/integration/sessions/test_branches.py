@@ -28,8 +28,8 @@ from consolidator.runtime.rerun.branches import (
     propose_steer,
     run_branch,
 )
+from consolidator.runtime.session.agent_defaults import Overrides
 from consolidator.runtime.session.lease import hold_session
-from consolidator.runtime.session.overrides import Overrides
 from consolidator.runtime.turn.wake import wake_all
 from consolidator.service.sessions.branches import list_branches
 from consolidator.settings import Settings
