@@ -150,11 +150,8 @@ def _print_call(call: CallDifference) -> None:
         print_line(f"  {_SIGNS[call.status]} {either.tool} {shorten(either.arguments, _WIDTH)}", style=style)
         return
     for sign, side_style, side in (("-", "red", call.left), ("+", "green", call.right)):
-        result = (
-            f" = {side.status or 'no result'}: {shorten(side.result, _WIDTH)}"
-            if call.left.identity == call.right.identity
-            else ""
-        )
+        is_same_call = call.left.compared[:2] == call.right.compared[:2]
+        result = f" = {side.status or 'no result'}: {shorten(side.result, _WIDTH)}" if is_same_call else ""
         print_line(f"  {sign} {side.tool} {shorten(side.arguments, _WIDTH)}{result}", style=side_style)
 
 

@@ -266,7 +266,10 @@ async def test_another_prompt_model_and_answer_show_in_the_difference(database: 
     assert ran == RAN  # look has no side effect, but was not asked for live
     (turn,) = done.comparison.differences()
     assert turn.status == "changed"
-    shown = [(call.status, call.left and call.left.identity, call.right and call.right.identity) for call in turn.calls]
+    shown = [
+        (call.status, call.left and call.left.compared[:2], call.right and call.right.compared[:2])
+        for call in turn.calls
+    ]
     assert shown == [
         ("same", ("look", '{"what":"a"}'), ("look", '{"what":"a"}')),
         ("changed", ("look", '{"what":"a"}'), ("look", '{"what":"c"}')),
