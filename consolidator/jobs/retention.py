@@ -211,7 +211,7 @@ async def prune(
         await model_calls.prune(conn, report.cutoff)
         await injections.delete_before(conn, now - INJECTIONS_KEPT)
     await _in_batches(database, partial(store_items.delete_expired, now=now))
-    report.blobs = await _in_batches(database, partial(store.collect_blobs, grace=now - BLOB_GRACE))
+    report.blobs = await _in_batches(database, lambda conn, batch: store.collect_blobs(conn, now - BLOB_GRACE, batch))
     async with database.connection() as conn:
         await store.forget_idempotency_keys(conn, report.cutoff)
         await store.forget_api_requests(conn, now - ANSWERS_KEPT)
