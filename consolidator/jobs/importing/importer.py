@@ -9,13 +9,11 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from consolidator.database import Database
 from consolidator.errors import ImportRefused, Interrupted, InvalidEvent
@@ -38,6 +36,7 @@ from consolidator.jobs.importing.source_files import (
 )
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
+from consolidator.process import run_in_thread
 from consolidator.store.log import events, sources
 
 T = TypeVar("T")
@@ -71,7 +70,7 @@ async def import_sources(
     files = await _run_unless_stopped(list_requested, stop)
     if strict:
         await asyncio.to_thread(_refuse_problems, files, stop)
-    importing = _Import(database, report, stop, as_copy=as_copy)
+    importing = _Import(database, report, stop, as_copy)
     done, total = 0, sum(file.size for file in files)
     for start in range(0, len(files), FILES_AT_ONCE):
         for seen in await importing.look_at(files[start : start + FILES_AT_ONCE]):
@@ -85,23 +84,7 @@ async def import_sources(
 
 async def _run_unless_stopped(work: Callable[[], T], stop: asyncio.Event | None) -> T:
     """Run what may take minutes, such as walking a disk, in a thread; raise Interrupted at once when `stop` is set."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
-
-    def set_future_result(outcome: T | None, error: Exception | None) -> None:
-        if not done.done():
-            done.set_exception(error) if error else done.set_result(cast(T, outcome))
-
-    def run() -> None:
-        outcome, failure = None, None
-        try:
-            outcome = work()
-        except Exception as error:  # noqa: BLE001 - it is raised where the result is awaited
-            failure = error
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(set_future_result, outcome, failure)
-
-    threading.Thread(target=run, daemon=True).start()  # a thread of asyncio's pool would keep the process from ending
+    done = asyncio.create_task(run_in_thread(work))
     stopping = asyncio.create_task((stop or asyncio.Event()).wait())
     try:
         await asyncio.wait((done, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -116,23 +99,23 @@ async def _run_unless_stopped(work: Callable[[], T], stop: asyncio.Event | None)
 def inspect_sources(requested: list[ImportSource]) -> ImportReport:
     """Read every file without writing, and return what is not known of them: for a report that a person may send."""
     report = ImportReport(sources=[escape_unprintable(str(source.path)) for source in requested])
-    for file in list_files(requested, report):
+    _check_files(list_files(requested, report), report, None)
+    return report
+
+
+def _check_files(files: Sequence[ImportFile], report: ImportReport, stop: asyncio.Event | None) -> None:
+    for file in files:
         report.files += 1
         try:
-            _check_file(file, report, None)
+            _check_file(file, report, stop)
         except (UnreadableFile, ImportRefused) as error:
             report.add_problem(file.path, Problem(str(error)))
-    return report
 
 
 def _refuse_problems(files: list[ImportFile], stop: asyncio.Event | None) -> None:
     """Read all files without writing; raise ImportRefused if a line is not understood."""
     report = ImportReport()
-    for file in files:
-        try:
-            _check_file(file, report, stop)
-        except (UnreadableFile, ImportRefused) as error:
-            report.add_problem(file.path, Problem(str(error)))
+    _check_files(files, report, stop)
     if report.problem_count:
         shown = "\n  ".join(report.problems[:10])
         raise ImportRefused(f"{report.problem_count} lines cannot be explained, so nothing was written:\n  {shown}")
@@ -186,24 +169,24 @@ class _SeenFile:
     is_unchanged: bool = False  # since an earlier import
 
 
+@dataclass(slots=True)
 class _Import:
     """Reads one file after another; those of one format share an intake, so that small ones are written together."""
 
-    def __init__(self, database: Database, report: ImportReport, stop: asyncio.Event | None, *, as_copy: bool) -> None:
-        self._database = database
-        self._report = report
-        self._stop = stop
-        self._as_copy = as_copy
-        self._intake: Intake | None = None
-        self._finished: set[sources.SourceFile] = set()  # in this import
+    database: Database
+    report: ImportReport
+    stop: asyncio.Event | None
+    as_copy: bool
+    intake: Intake | None = None
+    finished: set[sources.SourceFile] = field(default_factory=set)  # in this import
 
     async def look_at(self, files: Sequence[ImportFile]) -> list[_SeenFile]:
         """Find the formats of files, and which are unchanged since they were read to their end."""
         await self._heed_stop()
         seen = await asyncio.to_thread(lambda: [_look_at_file(file) for file in files])
-        if self._as_copy:
+        if self.as_copy:
             return seen
-        async with self._database.connection() as conn:
+        async with self.database.connection() as conn:
             states = [file.state for file in seen if file.state is not None]
             unchanged = await sources.find_unchanged(conn, states)
         return [replace(file, is_unchanged=file.state in unchanged) for file in seen]
@@ -211,7 +194,7 @@ class _Import:
     async def read(self, seen: _SeenFile) -> None:
         """Read a file into the log; what is wrong with it becomes a problem of the report."""
         await self._heed_stop()
-        path, report = seen.file.path, self._report
+        path, report = seen.file.path, self.report
         try:
             await self._read(seen)
         except UnreadableFile as error:
@@ -227,13 +210,13 @@ class _Import:
         """
         if seen.unreadable is not None:
             raise seen.unreadable
-        log_format, state, report = seen.format, seen.state, self._report
+        log_format, state, report, path = seen.format, seen.state, self.report, seen.file.path
         if log_format is None or state is None:
-            report.unrecognised.append(escape_unprintable(str(seen.file.path)))
+            report.unrecognised.append(escape_unprintable(str(path)))
             return
-        if self._as_copy and log_format.NAME != bundle.NAME:
+        if self.as_copy and log_format.NAME != bundle.NAME:
             raise UnreadableFile(f"a file of the format {log_format.NAME}: only bundles can be imported as copies")
-        if seen.is_unchanged or state in self._finished:
+        if seen.is_unchanged or state in self.finished:
             report.unchanged += 1
             return
         _refuse_strayed(seen.file)
@@ -242,18 +225,26 @@ class _Import:
             if report.person is not None:
                 raise UnreadableFile("a bundle says itself whose it is: import it without a name")
             await self.flush()
-            await _import_bundle(self._database, state, seen.file, report, self._stop, as_copy=self._as_copy)
+            try:
+                imported = await import_bundle(self.database, path, report, as_copy=self.as_copy, stop=self.stop)
+            except OSError as error:
+                raise UnreadableFile(f"cannot be read: {error.strerror or error}") from error
+            report.bundles.append(asdict(imported))
+            report.bytes_read += state.size
+            if not self.as_copy:
+                async with self.database.connection() as conn:
+                    await sources.remember_files(conn, [state], now=self.database.clock.now())
         else:
             await self._read_log(seen.file, log_format, state)
-        if not self._as_copy:
-            self._finished.add(state)
+        if not self.as_copy:
+            self.finished.add(state)
 
     async def _read_log(self, file: ImportFile, log_format: Format, state: sources.SourceFile) -> None:
-        if self._intake is None or self._intake.format is not log_format:
+        if self.intake is None or self.intake.format is not log_format:
             await self.flush()
-            self._intake = Intake(self._database, log_format, self._report, person=self._report.person)
-        intake, path, problems_before = self._intake, file.path, len(self._report.problems)
-        count_before = self._report.problem_count
+            self.intake = Intake(self.database, log_format, self.report, person=self.report.person)
+        intake, path, problems_before = self.intake, file.path, len(self.report.problems)
+        count_before = self.report.problem_count
         intake.begin_file(path)
         items, is_end = read_items(log_format, file), False
         while not is_end:
@@ -263,25 +254,25 @@ class _Import:
                 if isinstance(item, UnreadableFile):
                     raise item
                 await intake.add(item)
-        self._report.bytes_read += state.size
+        self.report.bytes_read += state.size
         if intake.events_of_file <= 1:  # at most the start of a session
             recognised = await asyncio.to_thread(read_file, recognise_format, path)
             if recognised is not None and recognised is not log_format:
-                self._report.misread.append(
+                self.report.misread.append(
                     f"{escape_unprintable(str(path))} looks like {recognised.NAME}, not {log_format.NAME}"
                 )
-                self._report.forget_problems(path, problems_before)
-        if intake.events_of_file or self._report.problem_count == count_before:
+                self.report.forget_problems(path, problems_before)
+        if intake.events_of_file or self.report.problem_count == count_before:
             await intake.finish_file(state)  # a file of which nothing could be read is tried again
 
     async def flush(self) -> None:
         """Write what is buffered."""
-        if self._intake is not None:
-            await self._intake.flush()
+        if self.intake is not None:
+            await self.intake.flush()
 
     async def _heed_stop(self) -> None:
         """Raise Interrupted if `stop` is set, after what was read is written."""
-        if self._stop is not None and self._stop.is_set():
+        if self.stop is not None and self.stop.is_set():
             await self.flush()
             raise Interrupted(_STOPPED)
 
@@ -294,26 +285,6 @@ def _look_at_file(file: ImportFile) -> _SeenFile:
     except UnreadableFile as error:
         return _SeenFile(file, unreadable=error)
     return _SeenFile(file, log_format, state)
-
-
-async def _import_bundle(
-    database: Database,
-    state: sources.SourceFile,
-    file: ImportFile,
-    report: ImportReport,
-    stop: asyncio.Event | None,
-    *,
-    as_copy: bool,
-) -> None:
-    try:
-        imported = await import_bundle(database, file.path, report, as_copy=as_copy, stop=stop)
-    except OSError as error:
-        raise UnreadableFile(f"cannot be read: {error.strerror or error}") from error
-    report.bundles.append(asdict(imported))
-    report.bytes_read += state.size
-    if not as_copy:
-        async with database.connection() as conn:
-            await sources.remember_files(conn, [state], now=database.clock.now())
 
 
 def _find_format(file: ImportFile, path: Path) -> Format | None:

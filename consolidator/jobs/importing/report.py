@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from consolidator.formats.base import Problem, Skipped
+from consolidator.store.queries import row_values
 
 PROBLEMS_KEPT = 50
 REASON_LENGTH, KIND_LENGTH = 300, 60  # characters shown of a log's own words
@@ -25,20 +26,8 @@ def escape_unprintable(text: str) -> str:
 
 
 @dataclass(slots=True)
-class BatchResult:
-    """What one transaction wrote, and which events it left out."""
-
-    events: int = 0  # new in the log
-    repeated: int = 0  # imported before
-    erased: int = 0  # of erased sessions
-    sessions: set[str] = field(default_factory=set)  # with new events
-    assumed: set[str] = field(default_factory=set)  # new sessions whose person the log does not decide
-    problems: list[tuple[Path, Problem]] = field(default_factory=list)  # what was left out or contradicts, by file
-
-
-@dataclass(slots=True)
 class ImportReport:
-    """What an import read and wrote; `problems` keeps the first fifty."""
+    """What an import, or one transaction of it, read and wrote; `problems` keeps the first fifty."""
 
     sources: list[str] = field(default_factory=list)  # the paths that were looked in
     person: str | None = None  # whose the logs are said to be; None: the owner's where they name nobody
@@ -48,9 +37,9 @@ class ImportReport:
     unrecognised: list[str] = field(default_factory=list)  # files of no known format
     bytes_read: int = 0
     sessions: set[str] = field(default_factory=set)
-    events: int = 0
-    repeated: int = 0
-    erased: int = 0
+    events: int = 0  # new in the log
+    repeated: int = 0  # imported before
+    erased: int = 0  # of erased sessions
     skipped: Counter[str] = field(default_factory=Counter)  # lines with nothing for the log, by kind
     problem_count: int = 0
     problems: list[str] = field(default_factory=list)
@@ -103,32 +92,21 @@ class ImportReport:
             "; ".join(unknown) or "nothing unknown"
         )
 
-    def add_batch(self, result: BatchResult) -> None:
+    def add_batch(self, batch: ImportReport) -> None:
         """Count what a committed transaction did."""
-        self.events += result.events
-        self.repeated += result.repeated
-        self.erased += result.erased
-        self.sessions |= result.sessions
-        self.assumed |= result.assumed
+        for name in ("events", "repeated", "erased", "problem_count"):
+            setattr(self, name, getattr(self, name) + getattr(batch, name))
+        self.sessions |= batch.sessions
+        self.assumed |= batch.assumed
+        self.problems = [*self.problems, *batch.problems][:PROBLEMS_KEPT]
 
     def as_json(self) -> dict[str, Any]:
         """Return the report for programs and the ledger."""
-        return {
-            "sources": self.sources,
+        values = row_values(self) | {
             "assumed": {"person": self.person, "sessions": len(self.assumed)},
-            "files": self.files,
-            "unchanged": self.unchanged,
-            "unrecognised": self.unrecognised,
-            "bytes": self.bytes_read,
             "sessions": len(self.sessions),
-            "events": self.events,
-            "repeated": self.repeated,
-            "erased": self.erased,
             "skipped": dict(sorted(self.skipped.items())),
-            "problem_count": self.problem_count,
-            "problems": self.problems,
-            "bundles": self.bundles,
-            "damaged_bundles": self.damaged_bundles,
             "unread": dict(sorted(self.unread.items())),
-            "mistaken": self.misread,
         }
+        names = {"bytes_read": "bytes", "misread": "mistaken"}
+        return {names.get(name, name): value for name, value in values.items() if name not in ("person", "shapes")}

@@ -14,15 +14,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, overload
 
 from consolidator.errors import UsageError
+from consolidator.process import run_in_thread
 from consolidator.runtime.session.outcome import Outcome, to_text, truncate
 from consolidator.runtime.tools.arguments import BadArguments, BoundCall, inspect_parameters, parse_arguments
 
 if TYPE_CHECKING:  # a file of tools must not load the database
     from consolidator.runtime.session.agent_defaults import SpawnRequest, SpawnResult
-import contextvars
-import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from itertools import islice
 
 from pydantic_core import to_jsonable_python
@@ -65,7 +63,7 @@ async def _cancel(task: asyncio.Task[FunctionResult]) -> None:
 async def _call(function: Callable[[], Any]) -> FunctionResult:
     """Call a function and catch whatever it raises: the log records it."""
     try:
-        value = function() if _is_async(function) else await _run_in_thread(function)
+        value = function() if _is_async(function) else await run_in_thread(function)
         if inspect.isawaitable(value):
             value = await value
         return FunctionResult(_to_json(value))
@@ -78,31 +76,6 @@ async def _call(function: Callable[[], Any]) -> FunctionResult:
 def _is_async(function: Callable[[], Any]) -> bool:
     inner = getattr(function, "func", function)  # of a partial
     return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(getattr(inner, "__call__", None))  # noqa: B004
-
-
-async def _run_in_thread(function: Callable[[], Any]) -> Any:
-    """Run a function in its own thread: a pool would fill up with hanging threads and wait for them at exit."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[FunctionResult] = loop.create_future()
-    context = contextvars.copy_context()
-
-    def set_result(result: FunctionResult) -> None:
-        if not future.done():
-            future.set_result(result)
-
-    def run() -> None:
-        try:
-            result = FunctionResult(context.run(function))
-        except BaseException as error:  # noqa: BLE001 - raised again in the task that waits
-            result = FunctionResult(error=error)
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(set_result, result)
-
-    threading.Thread(target=run, name="tool", daemon=True).start()
-    result = await future
-    if result.error is not None:
-        raise result.error
-    return result.value
 
 
 def _to_json(value: Any) -> Any:
