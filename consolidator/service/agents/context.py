@@ -169,7 +169,7 @@ async def compact_session(
     async with AsyncExitStack() as stack:
         async with database.connection() as conn:
             session = await find_session(conn, viewer, session_name, "write")
-        side = side_model(None, settings, session, "compaction", prompt_tokens=0)
+        side = side_model(None, settings, session, prompt_tokens=0)
         writer = None
         if by_model and side.model:
             client = create_client(settings)
