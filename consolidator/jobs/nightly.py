@@ -20,8 +20,7 @@ from consolidator.errors import Interrupted, UsageError
 from consolidator.formats.registry import find_local_logs, get_format
 from consolidator.jobs import cron
 from consolidator.jobs.consolidation.pipeline import consolidate
-from consolidator.jobs.importing.importer import import_sources
-from consolidator.jobs.importing.source_files import ImportSource
+from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.jobs.indexing.reindex import rebuild_outdated
 from consolidator.jobs.ledger import MAX_ATTEMPTS, ON_RUN, POLL_SECONDS, Ledger, recorded_run
 from consolidator.jobs.model.batches import open_batches

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from consolidator.context.compaction import CompactionHooks
-from consolidator.context.tail import TailCache
+from consolidator.context.reader import TailCache
 from consolidator.database import Database
 from consolidator.llm.client import ModelClient
 from consolidator.models.session import SessionRow
