@@ -230,7 +230,7 @@ async def test_a_thread_that_hangs_holds_nobody_up() -> None:
         release.wait(30)
 
     assert (await Toolbox([hang]).run("hang", None, CALL)).reason == "timeout"
-    assert next(thread for thread in threading.enumerate() if thread.name == "tool").daemon
+    assert next(thread for thread in threading.enumerate() if thread.name == "function").daemon
     release.set()
 
 
@@ -266,7 +266,7 @@ def test_a_sync_tool_runs_beside_the_event_loop() -> None:
     def where() -> str:
         return threading.current_thread().name
 
-    assert outcome(where, None).content == "tool"
+    assert outcome(where, None).content == "function"
 
 
 def test_in_a_dry_run_side_effects_say_what_they_would_have_done() -> None:
