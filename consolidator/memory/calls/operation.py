@@ -15,6 +15,7 @@ from consolidator.memory.calls import shell, tool_kinds
 from consolidator.memory.calls.directory import call_directory, line_directory
 from consolidator.memory.calls.shell import Command
 from consolidator.memory.calls.symbols import shell_command
+from consolidator.memory.plain import Plain
 
 MAX_OPERANDS = 24
 MAX_WORDS = 80
@@ -27,7 +28,7 @@ _NAME_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(Plain):
     """What a call does, to what."""
 
     kind: str  # shell | read | edit | tool
@@ -50,26 +51,6 @@ class Operation:
     def program(self) -> str:
         """What carries it out: the shell's program, the class of file tool, or the tool."""
         return self.name.split(" ", 1)[0] if self.kind == "shell" else self.key
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        return {
-            "kind": self.kind,
-            "name": self.name,
-            "operands": list(self.operands),
-            "words": list(self.words),
-            "directory": self.directory,
-            "inspects": self.inspects,
-            "hidden": self.hidden,
-            "tables": list(self.tables),
-            "subject": list(self.subject),
-        }
-
-    @classmethod
-    def from_json(cls, state: Mapping[str, Any]) -> Operation:
-        """Return the operation that `to_json` returned."""
-        tuples = {key: tuple(state.get(key, ())) for key in ("operands", "words", "tables", "subject")}
-        return cls(**{**state, **tuples})
 
 
 def parse_operations(tool: str, arguments: Any, blamed: str | None = None) -> list[Operation]:

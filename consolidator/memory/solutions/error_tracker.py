@@ -19,6 +19,7 @@ from consolidator.memory.calls.directory import call_directory, is_other_directo
 from consolidator.memory.calls.guards import adds_bypass, switches_off_check
 from consolidator.memory.calls.operation import Operation, parse_operations
 from consolidator.memory.calls.symbols import call_symbol, tool_symbol
+from consolidator.memory.plain import Plain
 from consolidator.memory.solutions.error_line import (
     MAX_HEADLINE,
     ErrorLine,
@@ -72,7 +73,7 @@ _MAX_REDACTED = 4096  # characters of a step's arguments that are redacted befor
 
 
 @dataclass(slots=True)
-class _OpenError:
+class _OpenError(Plain):
     """An error whose window is still open."""
 
     record: ErrorRecord
@@ -80,25 +81,6 @@ class _OpenError:
     argument_texts: dict[str, str]
     grade: ResolutionGrade = ResolutionGrade.NONE
     failed_differently: bool = False  # it was run again with another error: only the steps before that helped
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "record": self.record.to_json(),
-            "operation": self.operation.to_json(),
-            "said": self.argument_texts,
-            "grade": int(self.grade),
-            "otherwise": self.failed_differently,
-        }
-
-    @classmethod
-    def from_json(cls, state: Mapping[str, Any]) -> _OpenError:
-        return cls(
-            renew_fingerprint(ErrorRecord.from_json(state["record"])),
-            Operation.from_json(state["operation"]),
-            dict(state["said"]),
-            ResolutionGrade(state["grade"]),
-            state["otherwise"],
-        )
 
 
 @dataclass(slots=True)
@@ -363,11 +345,12 @@ class ErrorTracker:
         """Continue from a state that `to_json` returned."""
         tracker = cls(redact)
         tracker._open_errors = [_OpenError.from_json(error) for error in state["open"]]
+        for error in tracker._open_errors:
+            error.record = renew_fingerprint(error.record)
+            tracker._records[error.record.seq] = error.record
         for index, seq, ok, step, inspects, switches_off in state["seen"]:
             recent = _RecentCall(index, seq, ok, step=FixStep(**step), inspects=inspects, switches_off=switches_off)
             tracker._recent_calls.append(recent)
-        for error in tracker._open_errors:
-            tracker._records[error.record.seq] = error.record
         for data in state["untaken"]:
             tracker._save(renew_fingerprint(ErrorRecord.from_json(data)))
         unjudged = (renew_fingerprint(ErrorRecord.from_json(data)) for data in state.get("unjudged", ()))

@@ -18,6 +18,7 @@ from consolidator.memory.calls.argument_texts import argument_texts
 from consolidator.memory.calls.directory import call_directory, in_directory
 from consolidator.memory.calls.symbols import is_edit, is_inspection, is_shell_symbol
 from consolidator.memory.calls.tool_kinds import tool_base_name
+from consolidator.memory.plain import Plain
 from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
 from consolidator.memory.solutions.fingerprint import masked_values
 
@@ -52,7 +53,7 @@ Parts = tuple[str | Slot, ...]  # a string is a constant word
 
 
 @dataclass(frozen=True, slots=True)
-class FixForm:
+class FixForm(Plain):
     """A call that resolves an error: a command in place of the failed one, or a call to make first."""
 
     kind: str  # call: instead of the failed call | step: first, then the failed call again
@@ -105,18 +106,6 @@ class FixForm:
         if self.tool is not None:
             return f"first call {self.tool} with {text}"
         return f"first run `{text}`" if self.kind == "step" else f"run `{text}`"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        return {"kind": self.kind, "tool": self.tool, "words": list(self.words), "failed": list(self.failed)}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> FixForm:
-        """Read what `to_json` returned."""
-        words, failed = (
-            tuple(part if isinstance(part, str) else Slot(*part) for part in data[name]) for name in ("words", "failed")
-        )
-        return cls(data["kind"], data["tool"], words, failed)
 
 
 class FormOfCase(NamedTuple):
