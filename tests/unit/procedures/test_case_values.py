@@ -41,7 +41,9 @@ def test_a_value_that_few_sessions_use_is_no_constant_though_nobody_said_it() ->
 
 
 def test_what_all_cases_share_is_still_filled() -> None:
-    profiles = learn_profiles(verified(number, ADA if number % 2 else BOB) for number in range(6))
+    profiles = learn_profiles(
+        verified(number, ADA if number % 2 else ("Bob", "Rayward", "90210")) for number in range(6)
+    )
     log = SessionLog().user("I am Eve Newton, zip 10001").call("find_customer", {"zip": "10001"}, "customer_9")
     assert predict(profiles, log.events).arguments == {"reason": "solved", "notify": True}
 
