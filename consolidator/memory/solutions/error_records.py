@@ -43,8 +43,7 @@ class ErrorRecord(Plain):
     """A failed call and its outcome. All texts are redacted.
 
     A case worked where `outcome` is "worked". "another error" means that the operation was run again, failed
-    otherwise, and was never seen to succeed: as a fix that is a failure. `cause` says whether the success proves that
-    the cause is gone.
+    otherwise, and was never seen to succeed: as a fix that is a failure.
     """
 
     seq: int  # of the ToolCall event
@@ -63,7 +62,7 @@ class ErrorRecord(Plain):
     resolver_index: int | None = None  # of the resolving call in its session
     resolver_seq: int | None = None
     resolver_symbol: str | None = None
-    rule: str | None = None  # same-operation | substitution | installation | check | superseded
+    rule: str | None = None  # same-operation | substitution | check | superseded
     resolving: str | None = None  # summary of what the resolver was given
     change: str | None = None  # of the resolving call, against the failed one: none | spacing | other
     between: tuple[FixStep, ...] = ()  # successes in between, since the last attempt that failed alike
@@ -74,5 +73,4 @@ class ErrorRecord(Plain):
     resolver_arguments: dict[str, str] = field(default_factory=dict)  # as `arguments`; {} where nothing resolved it
     resolver_directory: str | None = None  # the failed call's where the resolving one says no other
     outcome: str | None = None  # worked | another error | rejected by the person; None where nothing resolved it
-    cause: str | None = None  # gone | avoided (by another way) | unknown (a part succeeded, or the next error came)
     attempts: tuple[FailedAttempt, ...] = ()  # failed runs of the operation before the resolver, the last ones

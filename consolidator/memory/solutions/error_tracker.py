@@ -37,7 +37,6 @@ from consolidator.memory.solutions.resolution import (
     LaterCall,
     ResolutionGrade,
     grade_resolution,
-    is_probe,
     is_refused_commit,
     is_wrong_place,
     pick_maker,
@@ -59,12 +58,9 @@ _REJECTS = re.compile(
     r"|why (?:did|would|are) you|(?:please )?(?:undo|revert|roll back)\b)",
     re.IGNORECASE,
 )
-_RESOLUTION = (
-    "resolver_index resolver_seq resolver_symbol rule resolving change resolver_directory outcome cause noise_reason"
-)
 _UNRESOLVED: dict[str, Any] = {
     **dict.fromkeys(("resolver_index", "resolver_seq", "resolver_symbol", "resolver_directory", "resolving")),
-    **dict.fromkeys(("rule", "change", "outcome", "cause", "noise_reason")),
+    **dict.fromkeys(("rule", "change", "outcome", "noise_reason")),
     "status": "open",
     "between": (),
     "resolver_arguments": {},
@@ -162,7 +158,6 @@ class ErrorTracker:
         record = self._build_record(later, arguments, text, line)
         if record.status != "noise":
             self._update_repeated_errors(later, record, text)
-        if record.status != "noise" or is_probe(later.operations[0]):
             texts = argument_texts(call.tool, arguments)
             self._open_errors.append(_OpenError(record, later.operations[0], texts))
         self._save(record)
@@ -229,7 +224,7 @@ class ErrorTracker:
     def _update_repeated_errors(self, later: LaterCall, record: ErrorRecord, text: str) -> None:
         """Update the errors of the same operation: the same error again was a vain try, another one supersedes it."""
         for error in self._errors_before(later.call):
-            if error.record.status == "noise" or later.match(error.record, error.operation) is not OperationMatch.SAME:
+            if later.match(error.record, error.operation) is not OperationMatch.SAME:
                 continue
             is_same_error = shows_same_error(error.record, record, text)
             steps = self._steps_between(_last_try(error.record), record.index)
@@ -287,7 +282,6 @@ class ErrorTracker:
             resolver_arguments=_kept_arguments(texts),
             resolver_directory=directory,
             outcome="another error" if grade is ResolutionGrade.SUPERSEDED else "worked",
-            cause=grade.cause,
         )
         self._save(error.record)
 
@@ -311,7 +305,6 @@ class ErrorTracker:
                 "resolving": steps[position].argument,
                 "between": tuple(steps[max(0, position - MAX_BETWEEN) : position]),
                 "outcome": "worked",
-                "cause": "gone",
             },
         )
         self._save(error.record)

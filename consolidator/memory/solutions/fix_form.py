@@ -117,7 +117,7 @@ class FormOfCase(NamedTuple):
 
 def forms_of_record(record: ErrorRecord) -> list[FormOfCase]:
     """Return the forms of what resolved a failure: the call that worked, or the steps before the same call."""
-    if record.rule in ("installation", "check"):
+    if record.rule == "check":
         return forms_of_steps(record, [FixStep(record.resolver_symbol or "", record.resolving or "")])
     forms = forms_of_steps(record, record.between)
     if record.change != "spacing" and not any(is_edit(step.symbol) for step in record.between):
