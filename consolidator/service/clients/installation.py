@@ -26,7 +26,7 @@ from consolidator.service.clients.servers_text import INSTALL_MCP, SERVER_ARGUME
 from consolidator.settings import Settings
 
 if TYPE_CHECKING:
-    from consolidator.jobs.importing.report import ImportReport
+    from consolidator.jobs.importing.intake import ImportReport
 
 PROGRAMS = Path(consolidator.__file__).parent / "hooks"  # the folder of what hooks run
 INSTALL, BACKUPS = "install", "install/backups"  # below the home
@@ -175,7 +175,7 @@ async def import_history(
 ) -> ImportReport | None:
     """Import the sessions that a client has kept; None where it has kept none that can be read."""
     from consolidator.formats.registry import get_format  # what only looks at settings loads neither this nor nights
-    from consolidator.jobs.importing.source_files import ImportSource
+    from consolidator.jobs.importing.importer import ImportSource
     from consolidator.service.nights.imports import import_logs
 
     folders = [folder for folder in place.logs if path_exists(folder)]
