@@ -1,8 +1,9 @@
 """Learns from sessions in several processes, so that a night uses as many cores as there are.
 
 A process is given the names of claimed sessions. It reads their events, learns, and commits by itself: what passes
-between the processes are names, so that nothing has to be copied. The claims stay with this process, which renews them
-and, where a process dies, tries its sessions again as after any other failure.
+between the processes are names, so that nothing has to be copied, a line of JSON each, and nothing of any event is
+written anywhere else. The claims stay with the process of the night, which renews them and, where a process dies, tries
+its sessions again as after any other failure. When the night's process ends, the others end, too.
 """
 
 from __future__ import annotations
@@ -10,21 +11,113 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
+import signal
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import datetime
+from typing import Any, BinaryIO
 
-from consolidator.jobs.consolidation.learn_process import ERRORS, MAX_LINE, STOP, LearningFailed
+from consolidator.clock import FrozenClock
+from consolidator.database import Database
+from consolidator.errors import ConsolidatorError, DatabaseUnavailable, DiskFull, Interrupted, raise_if_disk_full
 from consolidator.jobs.consolidation.session_worker import SessionWorker
-from consolidator.jobs.ledger import Unit
+from consolidator.jobs.ledger import LostClaim, Unit
+from consolidator.llm.redaction.redact import redact
 from consolidator.process import count_cores
 from consolidator.settings import Settings
 
+MAX_LINE = 1 << 24  # bytes of a request or an answer: a few names and an error
+STOP = "stop"
+
+
+class LearningFailed(ConsolidatorError):
+    """A process failed to learn from sessions, or died."""
+
+
+ERRORS: dict[str, type[ConsolidatorError]] = {  # by what an answer calls them
+    "interrupted": Interrupted,
+    "lost": LostClaim,
+    "full": DiskFull,
+    "unavailable": DatabaseUnavailable,
+    "failed": LearningFailed,
+}
+
+
+def main() -> None:
+    """Serve requests until the other process closes the input."""
+    # A Ctrl-C in a terminal and a service manager's stop reach all processes: the other one decides what ends when.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    answers = os.fdopen(os.dup(1), "wb")
+    silent = os.open(os.devnull, os.O_RDWR)
+    os.dup2(silent, 1)
+    os.dup2(silent, 2)  # a traceback may quote an event
+    asyncio.run(_serve(answers))
+
+
+async def _serve(answers: BinaryIO) -> None:
+    lines = asyncio.StreamReader(limit=MAX_LINE)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    start = json.loads(await lines.readline())
+    clock, stop = FrozenClock(datetime.fromisoformat(start["now"])), asyncio.Event()
+    database = Database(start["dsn"], clock, pool_size=1)
+    settings = Settings.model_construct(**start["settings"])
+    worker = SessionWorker(database, settings, bytes.fromhex(start["salt"]), stop)
+    _answer(answers, {"ready": True})
+    requests: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    reading = asyncio.create_task(_read_requests(lines, requests, stop))  # the name keeps the task alive
+    while True:
+        request = await requests.get()
+        clock.set(datetime.fromisoformat(request["now"]))
+        units = [Unit(request["run"], "session", name, request["owner"], 1) for name in request["sessions"]]
+        _answer(answers, {**await _learn_for_parent(worker, units), "titles": worker.titles})
+        worker.titles.clear()
+        assert not reading.done()
+
+
+async def _read_requests(
+    lines: asyncio.StreamReader, requests: asyncio.Queue[dict[str, Any]], stop: asyncio.Event
+) -> None:
+    """Pass requests on; end the process when the other one has ended, whatever it is doing."""
+    try:
+        while line := await lines.readline():
+            request = json.loads(line)
+            if request == STOP:
+                stop.set()
+            else:
+                requests.put_nowait(request)
+    finally:
+        os._exit(0)  # the database rolls back what is not committed
+
+
+async def _learn_for_parent(worker: SessionWorker, units: list[Unit]) -> dict[str, Any]:
+    """Learn from sessions; return what went wrong as a kind and a message, nothing if all went well."""
+    try:
+        try:
+            await worker.run(units)
+        except Exception as error:
+            raise_if_disk_full(error)
+            raise
+    except Exception as error:  # noqa: BLE001 - the edge: it is told to the other process, which records it
+        kind = next((name for name, known in ERRORS.items() if isinstance(error, known)), None)
+        if kind is None:
+            return {"error": "failed", "message": redact(f"{type(error).__name__}: {error}")[:2000]}
+        return {"error": kind, "message": str(error)}
+    return {}
+
+
+def _answer(answers: BinaryIO, answer: dict[str, Any]) -> None:
+    with suppress(BrokenPipeError):  # the other process has ended: the next read ends this one
+        answers.write(json.dumps(answer).encode() + b"\n")
+        answers.flush()
+
+
 log = logging.getLogger("consolidator.jobs")
 MIN_EVENTS = 15_000  # for each process of a night: to start one costs about as much as to learn from 5,000 to 7,000
-_MODULE = "consolidator.jobs.consolidation.learn_process"
+_MODULE = "consolidator.jobs.consolidation.learn_pool"
 _START_SECONDS = 120  # in which a process has to be ready
 _END_SECONDS = 5  # in which it has to end when it is asked to
 
@@ -162,3 +255,7 @@ async def _receive(process: asyncio.subprocess.Process) -> dict[str, Any] | None
 def _describe_exit(process: asyncio.subprocess.Process) -> str:
     code = process.returncode
     return "its state is unknown" if code is None else f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+if __name__ == "__main__":
+    main()

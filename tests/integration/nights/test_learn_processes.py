@@ -72,7 +72,7 @@ def learning_processes(parent: int) -> list[psutil.Process]:
     return [
         process
         for process in psutil.Process(parent).children()
-        if process.status() != psutil.STATUS_ZOMBIE and any("learn_process" in part for part in process.cmdline())
+        if process.status() != psutil.STATUS_ZOMBIE and any("learn_pool" in part for part in process.cmdline())
     ]
 
 
