@@ -252,13 +252,7 @@ class Session:
 
         A delta of kind `void` says that its message does not count.
         """
-        seq = (
-            None
-            if text is None
-            else await sessions.send_message(
-                self._agent.database, self.id, text, mode=mode, surface=self._agent.surface
-            )
-        )
+        seq = None if text is None else await self._say(text, mode)
         answers = AnswerStream(self._agent.harness, self.id, seq, load_session=self.info, open_hub=self._agent.hub)
         async for delta in answers.deltas():
             yield delta
@@ -271,15 +265,14 @@ class Session:
 
     async def steer(self, text: str) -> int:
         """Send a message that cancels what is in flight, and return its seq. Whoever drives the session answers it."""
-        return await sessions.send_message(
-            self._agent.database, self.id, text, mode="steer", surface=self._agent.surface
-        )
+        return await self._say(text, "steer")
 
     async def follow_up(self, text: str) -> int:
         """Send a message that is answered after the current turn, and return its seq."""
-        return await sessions.send_message(
-            self._agent.database, self.id, text, mode="follow_up", surface=self._agent.surface
-        )
+        return await self._say(text, "follow_up")
+
+    async def _say(self, text: str, mode: sessions.MessageMode) -> int:
+        return await sessions.send_message(self._agent.database, self.id, text, mode=mode, surface=self._agent.surface)
 
     async def history(self, limit: int = 50) -> list[Message]:
         """Return the last messages, the oldest first."""
@@ -420,7 +413,7 @@ class Session:
             task=task, model=model, context=context, tools=tools, mode=mode, max_tokens=max_tokens, max_cost=cap,
             system=system,
         )  # fmt: skip
-        return await waking.spawn_sub_agent(self._agent.harness, self.id, request, call_id=call_id or f"spawn_{ULID()}")
+        return await waking.spawn_sub_agent(self._agent.harness, self.id, call_id or f"spawn_{ULID()}", request)
 
     def task(self, title: str, *, resume: bool = False) -> Task:
         """Return a task as a block: `async with session.task("...") as task:`. What happens in it belongs to it.

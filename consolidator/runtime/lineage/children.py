@@ -159,7 +159,6 @@ class ChildRequest:
     branch_kind: BranchKind | None = None
     overrides: Overrides = NO_OVERRIDES
     is_current: bool = False
-    expires_at: datetime | None = None
     checkpoint_id: str | None = None
     fold: InheritedFold | None = None
     is_rerun: bool = False  # driven only by who asked for it: others do not have the recorded results
@@ -175,11 +174,6 @@ class ChildRequest:
     def reads_parent(self) -> bool:
         """Whether the parent's log up to the point is the child's past."""
         return self.kind != "sub-agent"
-
-    @property
-    def is_simulated(self) -> bool:
-        """Whether nothing in the child is evidence of anything."""
-        return self.kind == "branch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +197,9 @@ async def create_child(database: Database, settings: Settings, session_id: str, 
     async with database.connection() as conn:
         origin = await _find_origin(conn, await sessions.get(conn, session_id), request)
     overrides = request.overrides
-    config = overrides.apply_to_config(_inherited_config(origin.session, request))
+    own = _PARENTS_OWN if request.kind == "sub-agent" else ()
+    inherited = {name: value for name, value in origin.session.config.items() if name not in own}
+    config = overrides.apply_to_config(inherited)
     model = overrides.model or origin.session.model
     cap = origin.session.max_cost if overrides.max_cost is None else overrides.max_cost
     check_affordable(settings, model, cap)
@@ -282,14 +278,6 @@ async def _find_called(conn: Connection, parent_id: str, call: SpawnCall) -> Ses
     return None
 
 
-def _inherited_config(parent: SessionRow, request: ChildRequest) -> dict[str, Any]:
-    """Return the configuration that a child begins from; a sub-agent's has nothing that its parent was told."""
-    config: dict[str, Any] = dict(parent.config)
-    if request.kind == "sub-agent":
-        config = {name: value for name, value in config.items() if name not in _PARENTS_OWN}
-    return config
-
-
 async def _find_origin(conn: Connection, session: SessionRow, request: ChildRequest) -> _Origin:
     """Return where a child begins."""
     if session.kind in ONE_LEVEL:
@@ -341,11 +329,11 @@ def _child_columns(origin: _Origin, request: ChildRequest, child_id: str) -> dic
         "parent_seq": origin.point.seq,
         "root_id": parent.root_id,
         "kind": request.kind,
-        "simulated": parent.simulated or request.is_simulated,
+        "simulated": parent.simulated or request.kind == "branch",  # nothing in it is evidence of anything
         "state": Jsonb(dict(origin.fold.state), dumps=dumps),
         "open_task": None if origin.open_task is None else escape(origin.open_task),
         "base_seq": origin.point.seq if request.reads_parent else 0,
-        "expires_at": request.expires_at,  # a time to live of the configuration goes before it
+        "expires_at": None,  # a time to live of the configuration goes before it
     }
 
 

@@ -16,7 +16,7 @@ from consolidator.models.agent import AUTO, AgentRow
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role
-from consolidator.models.seed import Seed, SeedRole, SeedRow
+from consolidator.models.seed import Seed, SeedRole
 from consolidator.models.session import SessionRow
 from consolidator.models.session_key import SessionKey, has_controls
 from consolidator.runtime.session.boundaries import boundary
@@ -198,7 +198,7 @@ async def _check_beginning(conn: Connection, session: SessionRow, request: Sessi
     differing = [name for name, value in wanted.items() if value is not None and value != stands[name]]
     if session.head > 0 and request.seeds:
         thread = [
-            _stored_seed(row)
+            Seed(cast(SeedRole, row.role), row.content, row.is_new, row.occurred_at, row.details)
             for row in await seeds.read(conn, session.config.get("seeds") or session.id)
             if row.role != "system"
         ]
@@ -210,10 +210,6 @@ async def _check_beginning(conn: Connection, session: SessionRow, request: Sessi
             "to go on with it, or create a new session, which the key names from then on (`POST /v1/sessions` with "
             "`new`, `agent.create(key=...)` or `consolidator session create --key`)"
         )
-
-
-def _stored_seed(row: SeedRow) -> Seed:
-    return Seed(cast(SeedRole, row.role), row.content, row.is_new, row.occurred_at, row.details)
 
 
 def _as_stored(seed: Seed) -> Seed:

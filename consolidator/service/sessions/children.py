@@ -188,7 +188,7 @@ async def spawn(
     Raises Forbidden, NotFound, and UsageError for a session that may have none and for what none could run with.
     """
     session = await load_session(harness.database, session_id, "write", viewer=viewer)
-    return await spawn_sub_agent(harness, session.id, request, call_id=call_id)
+    return await spawn_sub_agent(harness, session.id, call_id, request)
 
 
 async def start_sub_agent(
