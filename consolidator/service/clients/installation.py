@@ -20,9 +20,8 @@ from consolidator.llm.choice import choose_model, load_permissions, save_permiss
 from consolidator.llm.commands import AGENT_COMMANDS
 from consolidator.service.clients import changes, guidance
 from consolidator.service.clients.changes import FileChange
-from consolidator.service.clients.client import Client
 from consolidator.service.clients.hooks_text import add_hooks, has_hooks, remove_hooks
-from consolidator.service.clients.registry import CLIENTS, get_client
+from consolidator.service.clients.registry import CLIENTS, Client, get_client
 from consolidator.service.clients.servers_text import INSTALL_MCP, SERVER_ARGUMENTS, is_mcp_installed
 from consolidator.settings import Settings
 
@@ -156,10 +155,7 @@ def plan_uninstall(place: Place, settings: Settings) -> list[FileChange]:
 
 def apply_changes(client: Client, planned: list[FileChange], settings: Settings, now: datetime) -> list[str]:
     """Make changes, with a backup of each file; return the paths of the backups."""
-    made = changes.apply(planned, settings.home / BACKUPS, f"{now:%Y%m%d-%H%M%S}")
-    record = _record(client, settings)
-    kept = [change for change in changes.load_record(record) if change.path not in {new.path for new in made}]
-    changes.save_record(record, [*kept, *made])
+    made = changes.apply(planned, settings.home / BACKUPS, f"{now:%Y%m%d-%H%M%S}", _record(client, settings))
     return [change.backup for change in made if change.backup is not None]
 
 
