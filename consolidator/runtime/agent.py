@@ -22,7 +22,7 @@ from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
-from consolidator.runtime.lineage import checkpoints
+from consolidator.runtime.lineage import children
 from consolidator.runtime.lineage.children import BranchKind, ChildRequest, create_child
 from consolidator.runtime.live.answer_stream import AnswerStream
 from consolidator.runtime.live.hub import FollowHub, open_hub
@@ -37,10 +37,10 @@ from consolidator.runtime.session.agent_defaults import (
     SpawnResult,
     parse_amount,
 )
+from consolidator.runtime.session.creation import SessionArguments, session_request
 from consolidator.runtime.session.hydration import HydratedSession, hydrate_session
 from consolidator.runtime.session.routing import RoutePolicy
 from consolidator.runtime.session.scratchpad import Scratchpad, ScratchpadEdit, change_scratchpad, read_scratchpad
-from consolidator.runtime.session.session_request import SessionArguments, session_request
 from consolidator.runtime.session.tasks import Task, TaskOutcome, finish_task
 from consolidator.runtime.tools.builtin import BuiltinGroup, builtin_tools
 from consolidator.runtime.tools.mcp_config import start_mcp_servers
@@ -186,7 +186,7 @@ class Consolidator:
     ) -> Session:
         """Return a new session that goes on from a checkpoint. Raises NotFound, and UsageError as `fork` does."""
         self.harness.check_tools(overrides)
-        row = await checkpoints.restore_checkpoint(
+        row = await children.restore_checkpoint(
             self.database, self.harness.settings, checkpoint_id, overrides=overrides, is_current=is_current
         )
         return Session(self, row)
@@ -386,7 +386,7 @@ class Session:
         time_to_live: timedelta | None = None,
     ) -> CheckpointRow:
         """Set a checkpoint here, or after an earlier event, and return it; `Consolidator.restore` goes on from it."""
-        return await checkpoints.create_checkpoint(
+        return await children.create_checkpoint(
             self._agent.database, self.id, label=label, metadata=metadata, at=at, time_to_live=time_to_live
         )
 

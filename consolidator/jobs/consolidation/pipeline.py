@@ -10,9 +10,8 @@ from functools import partial
 from typing import Any
 
 from consolidator.jobs.consolidation.late_extraction import LateExtraction, ReadAhead, settle_waiting
-from consolidator.jobs.consolidation.learn_pool import count_processes, open_learn_pool
 from consolidator.jobs.consolidation.persistence import derive_outdated_errors
-from consolidator.jobs.consolidation.session_worker import SessionWorker
+from consolidator.jobs.consolidation.session_worker import SessionWorker, count_processes, open_learn_pool
 from consolidator.jobs.engine import require_dbos
 from consolidator.jobs.indexing import indexer
 from consolidator.jobs.indexing.embeddings import embed_missing
