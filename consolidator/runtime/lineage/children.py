@@ -2,8 +2,8 @@
 
 A child reads its parent's log up to a safe point as its own past, and continues its numbering; nothing is copied. What
 it inherits is found before anything is locked; under the lock of the parent, only the child's few rows are written.
-A checkpoint is a label on a safe point, from which a session can be restored until it expires. It keeps the fold of what
-a restore does not read again (state, scratchpad, summary, compaction), and retention keeps the events that it does read.
+A checkpoint is a label on a safe point, from which a session can be restored until it expires: it keeps the fold of
+what a restore does not read again (state, scratchpad, summary, compaction), and retention the events that it reads.
 """
 
 from __future__ import annotations
