@@ -43,8 +43,7 @@ from consolidator.runtime.rerun.branches import BRANCH_KINDS, BranchRequest
 from consolidator.runtime.session.agent_defaults import SpawnRequest
 from consolidator.runtime.session.scratchpad import ScratchpadEdit
 from consolidator.runtime.session.tasks import OUTCOMES
-from consolidator.runtime.tools.arguments import BoundCall
-from consolidator.runtime.tools.tool import CallContext, Tool
+from consolidator.runtime.tools.tool import BoundCall, CallContext, Tool
 from consolidator.runtime.turn import sessions
 from consolidator.runtime.turn.harness import Delta
 from consolidator.runtime.turn.sessions import load_pending_calls

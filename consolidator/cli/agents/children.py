@@ -27,8 +27,7 @@ from consolidator.cli.output import Limit, emit, format_usd, pluralize, print_li
 from consolidator.errors import NotFound
 from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.session import SessionRow
-from consolidator.runtime.lineage.checkpoints import FOR_EVER
-from consolidator.runtime.lineage.children import BranchKind, ChildRequest
+from consolidator.runtime.lineage.children import FOR_EVER, BranchKind, ChildRequest
 from consolidator.runtime.rerun.branches import (
     BRANCH_KINDS,
     BranchComparison,
@@ -37,7 +36,7 @@ from consolidator.runtime.rerun.branches import (
     branch_status,
     committed_seq,
 )
-from consolidator.runtime.rerun.comparison import CallDifference, Comparison, Figures, TurnDifference
+from consolidator.runtime.rerun.recording import CallDifference, Comparison, Figures, TurnDifference
 from consolidator.runtime.session.agent_defaults import Overrides, ResultMode, SpawnRequest, SpawnResult, parse_amount
 from consolidator.service.database import Database
 from consolidator.service.sessions.access import find_session_id

@@ -60,7 +60,7 @@ def _print_item(item: FollowedItem, *, full: bool) -> None:
     if item.piece is not None and is_json():
         print_json_line(item.as_json())
     elif item.piece is not None:
-        print_line(f"{item.cursor!s:>8}  {item.piece.text if full else shorten(item.piece.text, 160)}")
+        print_line(f"{item.cursor!s:>8}  {item.piece.delta if full else shorten(item.piece.delta, 160)}")
     elif item.event is not None:
         _print_event(item.event, full=full)
 
