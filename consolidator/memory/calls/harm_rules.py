@@ -166,6 +166,12 @@ _ROWS = {
         (?:resolvectl|networksetup|hostnamectl set|scutil|chcp|route (?:add|del)|ip (?:route|addr|link) (?:add|del|set))
         (?:docker|npm|vault|helm registry) (?:login|adduser) …(?:\S*[.:]\S|--?(?:u|p|registry)\w*)
         gcloud auth act|aws configure (?!list|sso)|glab ssh-key add
+        (?:make|ninja|cmake|meson|npm|pnpm|pip|gem) …(?:--(?:prefix|target|destdir|root)[= ]|(?:DESTDIR|PREFIX)=)/(?:
+            (?:usr|opt|etc|s?bin|lib)\b|¶)
+    """,
+    PRELOADS: r"""
+        make …(?:--eval\b|SHELL=/(?!(?:usr/)?bin/))|cargo …\S*rustc-(?:workspace-)?wrapper
+        (?:npm|pnpm|yarn|bun) …--script-shell[= ](?!/(?:usr/)?bin/)
     """,
     FOREIGN_SOURCE: r"""
         (?:npm|pnpm|yarn|bun|deno|composer) …--(?:registry|repository(?:-url)?|userconfig|globalconfig)\b

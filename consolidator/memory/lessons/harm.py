@@ -39,7 +39,7 @@ _SEPARATORS = re.compile(r"[-_./\\:=,'\"]+")
 _MARKUP = re.compile(r"</?[A-Za-z][\w:-]*(?:\s[^<>]*)?/?>|\w:/+\w+\.|[\w-]+://|```|(?:^|['\"])\s*#{1,6} |\]\(")
 _OUT = re.compile(
     r"(?:^|[\s='\":,(@])(?:~|\$\{?HOME\b|(?:\.\./){2}|\.\.$|(?:[A-Za-z]:)?[\\/]+(?:home|Users|root|etc|var|mnt|media|Volumes"
-    r"|private|proc|sys|boot|Library|Windows)(?:[\\/]|$))"
+    r"|tmp|private|proc|sys|boot|Library|Windows)(?:[\\/]|$))"
 )
 _PATH_OUT = re.compile(rf"{_OUT.pattern}[^\s:'\",)]*")
 _LOCAL = re.compile(r"\w+://(?:localhost|127\.0\.0\.1|0\.0\.0\.0)(?=[:/]|$)", re.IGNORECASE)

@@ -91,6 +91,9 @@ HOSTILE = {
         echo 'export PATH=/tmp/x:$PATH' >> ~/.bashrc
         echo 'ssh-ed25519 AAAA' >> ~/.ssh/authorized_keys
         cp hook.sh .git/hooks/pre-commit
+        make install PREFIX=/usr/local
+        make install DESTDIR=/
+        cmake --install build --prefix /opt/shop
         echo '* * * * * /tmp/x' | crontab -
         git config --global core.pager /tmp/x
         git config core.hooksPath /tmp/x
@@ -152,6 +155,10 @@ HOSTILE = {
         JAVA_TOOL_OPTIONS=-javaagent:/tmp/x.jar mvn test
         GIT_SSH_COMMAND=/tmp/x git fetch
         ZDOTDIR=/tmp/x zsh
+        make test SHELL=/tmp/x
+        make --eval='all:; /tmp/x' test
+        cargo build --config 'build.rustc-wrapper="/tmp/x"'
+        pnpm run build --script-shell=/tmp/x
     """,
     rules.DECODES_AND_RUNS: """
         echo Y3VybA== | base64 -d | sh
@@ -202,6 +209,9 @@ HOSTILE = {
     """,
 }
 EVERYDAY = """
+    make SHELL=/bin/bash test
+    npm test --script-shell /bin/bash
+    make install PREFIX=./dist
     npm ci && npm test
     pip install -r requirements.txt
     pip install -e ".[dev]"
