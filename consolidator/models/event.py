@@ -75,8 +75,8 @@ class Event:
 
     @property
     def occurred_at(self) -> datetime:
-        """When it happened according to a foreign log, else when it was ingested."""
-        return parse_timestamp(self.data.get("occurred_at")) or self.created_at
+        """When it happened according to a foreign log, else when it was ingested; never after that."""
+        return min(parse_timestamp(self.data.get("occurred_at")) or self.created_at, self.created_at)
 
     @property
     def is_persons_word(self) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import ImportRefused, Interrupted
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item
@@ -23,12 +24,15 @@ from consolidator.formats.claude_code import reader as claude_code
 from consolidator.formats.registry import FORMATS, find_local_logs
 from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.jobs.importing.intake import Intake
+from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
+from consolidator.service.memory.facts import list_facts
 from consolidator.settings import Settings
 from consolidator.store.log import events
 from consolidator.store.sessions import sessions
 from tests.integration.log.claude_logs import Line, import_logs, read_texts, user_line, user_lines, write_log
-from tests.support import assert_invariants, run_job
+from tests.nights import run_next_night
+from tests.support import assert_invariants, later, log_events, run_job, user_message
 
 MEGABYTE = 1024 * 1024
 
@@ -390,3 +394,18 @@ async def test_a_session_of_a_hundred_thousand_events_is_imported(database: Data
         last = await events.read(conn, sessions.imported_session_id("claude-code", "s"), after=100_000)
     assert [(event.seq, event.data["text"]) for event in last] == [(100_001, "message 99999")]
     await assert_invariants(database)
+
+
+async def test_what_a_log_dates_after_its_import_outranks_nothing_later(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    for session, when, text in (
+        ("dated ahead", "2099-01-01T00:00:00Z", "We use npm."),
+        ("later", None, "We switched from npm to bun."),
+    ):
+        dated = {} if when is None else {"occurred_at": when}
+        event = NewEvent(EventType.USER_MESSAGE, {**user_message(text).data, **dated})
+        await log_events(database, session, [event], project="/srv/shop")
+        await run_next_night(database, clock, settings)
+        clock.set(later(clock.now(), days=1))
+    assert [fact.sentence for fact in await list_facts(database)] == ["We use bun."]
