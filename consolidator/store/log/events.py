@@ -424,6 +424,13 @@ class OutlineRow:
     status: str | None  # of a result
     at: datetime
     words: str
+    occurred: str | None = None  # when it happened, as a foreign log says it: any text
+
+
+async def read_outline(conn: Connection, span: Span, *, limit: int) -> list[OutlineRow]:
+    """Return what a session did in a span of its events."""
+    rows = await _read_outline(conn, span, limit=limit)
+    return [replace(row, at=min(parse_timestamp(row.occurred) or row.at, row.at)) for row in rows]
 
 
 async def stamp(conn: Connection, spans: Sequence[LearnedSpan], *, run_id: str, now: datetime) -> None:
@@ -463,7 +470,7 @@ def _to_event(row: EventRow, bodies: dict[bytes, bytes]) -> Event:
 
 
 read_rows = Rows[EventRow, Span](EventRow, _SQL["read"], "*", limit=None)
-read_outline = Rows[OutlineRow, Span](OutlineRow, _SQL["outline"], "*")
+_read_outline = Rows[OutlineRow, Span](OutlineRow, _SQL["outline"], "*")
 # Marks the events of a span that waited for a model as learned from, except dead letters; returns how many.
 # The caller's transaction must have noted that the model has read them, or that none will, else the database raises.
 stamp_awaited = Value[int, Span](_SQL["stamp_awaited"], "*")

@@ -153,7 +153,7 @@ limit %(limit)s
 -- name: outline
 -- What a session did, without what was said: each event with its first words.
 select e.seq, e.event_type, coalesce(e.tool_name, e.data ->> 'tool') as tool, e.data ->> 'call_id' as call_id,
-       e.data ->> 'status' as status, coalesce((e.data ->> 'occurred_at')::timestamptz, e.created_at) as at,
+       e.data ->> 'status' as status, e.created_at as at, e.data ->> 'occurred_at' as occurred,
        left(coalesce(e.data ->> 'text', case when e.event_type = 'ToolCall' then coalesce(
            e.data #>> '{arguments,command}', e.data #>> '{arguments,file_path}', e.data #>> '{arguments,pattern}', e.data ->> 'arguments')
        end, e.data ->> 'message', ''), 200) as words

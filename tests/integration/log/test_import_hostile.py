@@ -27,6 +27,7 @@ from consolidator.jobs.importing.intake import Intake
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.service.memory.facts import list_facts
+from consolidator.service.sessions.listing import list_sessions, load_outline
 from consolidator.settings import Settings
 from consolidator.store.log import events
 from consolidator.store.sessions import sessions
@@ -140,6 +141,8 @@ async def test_any_time_can_be_told_and_the_session_be_listed_learned_from_and_r
         (first,) = await events.read(conn, sessions.imported_session_id("consolidator", "n"), upto=1)
     assert first.occurred_at == datetime(1970, 1, 1, tzinfo=UTC)
     assert (await run_job(database, settings))["status"] == "done"
+    for row in (await list_sessions(database)).sessions:
+        assert len((await load_outline(database, row.id, limit=99)).rows) == len(TIMES)
     await assert_invariants(database)
 
 
