@@ -141,7 +141,7 @@ def patched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """A lesson answers every failure and warns of every call; where these ran is kept."""
     places: list[tuple[Any, ...]] = []
 
-    def answer(known: Any, tool: str, arguments: Any, error: str, directory: str | None = None) -> Told | None:
+    def answer(known: Any, tool: str, _arguments: Any, error: str, directory: str | None, _project: Any) -> Told | None:
         places.append((tool, error, directory))
         return told_by(list(known), "Without `rtk`: `bun run test`.", "bun run test")
 
