@@ -6,7 +6,6 @@ import asyncio
 import logging
 from functools import partial
 from importlib.metadata import version
-from ipaddress import ip_address
 from typing import Any
 
 import psycopg
@@ -16,8 +15,8 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Match
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp
 
 from consolidator.api import openapi, problems
 from consolidator.api.call import REPEATED_HEADER, ApiServices
@@ -33,6 +32,7 @@ from consolidator.runtime.turn.harness import Harness
 from consolidator.service.credentials import BearerTokens, open_tokens
 from consolidator.service.database import Database
 from consolidator.service.nights.requested import RequestedRuns
+from consolidator.service.request_limits import PrefixRoute, allowed_hosts
 from consolidator.service.sessions.reruns import RequestedReruns
 from consolidator.settings import Settings
 
@@ -115,8 +115,6 @@ def mount_api(
     """Return the routes of the API and of /metrics, for the server of `consolidator serve`."""
     app = build_app(database, settings, harness, stopping=stopping, hub=hub, runs=runs)
     services: ApiServices = app.state.services
-    is_loopback = ip_address(settings.http_host).is_loopback
-    hosts = [name.lower() for name in (*settings.http_allowed_hosts, settings.http_host)]
     streams = Places(settings.http_streams)
     guard = partial(
         ApiGuard,
@@ -125,7 +123,7 @@ def mount_api(
         streams=streams,
         wrong_tokens=WrongTokens(settings.http_wrong_tokens_per_minute),
         stopping=stopping,
-        hosts=hosts if is_loopback or settings.http_allowed_hosts else None,
+        hosts=allowed_hosts(settings),
     )
     guarded: ASGIApp = MeasuredApp(
         guard(
@@ -146,24 +144,7 @@ def mount_api(
             allow_headers=("authorization", "content-type", "idempotency-key", "last-event-id"),
             expose_headers=("location", "retry-after", REPEATED_HEADER),
         )
-    return [_PrefixRoute(PREFIX, guarded), _PrefixRoute(METRICS_PATH, metrics)]
-
-
-class _PrefixRoute(BaseRoute):
-    """Every path under a prefix, whatever characters it has; the path is left as it is."""
-
-    def __init__(self, prefix: str, app: ASGIApp) -> None:
-        self.prefix = prefix
-        self.app = app
-
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Tell whether a path is under the prefix."""
-        is_ours = scope["type"] == "http" and (scope["path"] + "/").startswith(self.prefix + "/")
-        return (Match.FULL if is_ours else Match.NONE), {}
-
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
-        await self.app(scope, receive, send)
+    return [PrefixRoute(PREFIX, guarded), PrefixRoute(METRICS_PATH, metrics)]
 
 
 def _operation_id(route: APIRoute) -> str:

@@ -36,7 +36,7 @@ def ui_command(browser: Annotated[bool, typer.Option(help="Open the link in a br
 
 
 async def _serve_page(settings: Settings, *, browser: bool) -> None:
-    from consolidator.ui.standalone import serve_page  # a second of loading
+    from consolidator.ui.app import serve_page  # a second of loading
 
     stop = stop_on_signals()
     with _listen(settings) as listener:

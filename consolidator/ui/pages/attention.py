@@ -122,7 +122,7 @@ def _choose(form: dict[str, str], name: str, *choices: str) -> str:
     return form[name]
 
 
-PAGE = PageModule(
+ATTENTION = PageModule(
     Entry("/attention", "Waits for you"),
     (
         route("/attention", show_attention),

@@ -172,4 +172,4 @@ def _solution_line(row: SolutionRow, again: int = 0) -> Line:
     return Line(row.id, str(row.body["line"]), row.project, row.learned_at, row.sessions, mark, "", quote, False)
 
 
-PAGE = PageModule(Entry("/today", "Learned"), (route("/today", show_today),))
+TODAY = PageModule(Entry("/today", "Learned"), (route("/today", show_today),))
