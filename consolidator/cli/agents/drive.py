@@ -11,7 +11,7 @@ import click
 import typer
 
 from consolidator.cli.agents.tool_file import ToolOptions
-from consolidator.cli.common import SURFACE, SessionName, parse_moment, read_text, run, run_in
+from consolidator.cli.common import SURFACE, SessionName, parse_moment, read_text, run, run_configured, run_in
 from consolidator.cli.output import Limit, Table, emit, format_usd, print_line, shorten, table
 from consolidator.errors import ModelError, UsageError
 from consolidator.models.session import SessionRow
@@ -46,7 +46,7 @@ def say_command(
     """
     mode: MessageMode = "follow_up" if later else "steer"
 
-    async def send(database: Database, _: Settings, session_id: str) -> tuple[str, int]:
+    async def send(database: Database, session_id: str) -> tuple[str, int]:
         return session_id, await send_message(database, session_id, text, mode=mode)
 
     session_id, seq = run_in(session, send)
@@ -61,7 +61,7 @@ def stop_command(session: SessionName) -> None:
     answered yet are not answered any more.
     """
 
-    async def stop(database: Database, _: Settings, session_id: str) -> tuple[str, int | None]:
+    async def stop(database: Database, session_id: str) -> tuple[str, int | None]:
         return session_id, await stop_turn(database, session_id)
 
     session_id, seq = run_in(session, stop)
@@ -74,7 +74,7 @@ CallId = Annotated[str, typer.Argument(metavar="CALL", help="A call, by its id."
 
 def approve_command(call: CallId) -> None:
     """Allow a call that waits for approval; the session continues at its next wake."""
-    session_id = run(lambda database, _: decide_approval(database, call, allow=True, reason=None, surface=SURFACE))
+    session_id = run(decide_approval, call, allow=True, reason=None, surface=SURFACE)
     emit({"session": session_id}, f"allowed; `consolidator session wake {session_id}` continues it")
 
 
@@ -82,7 +82,7 @@ def deny_command(
     call: CallId, reason: Annotated[str | None, typer.Option(help="The reason, which the model reads.")] = None
 ) -> None:
     """Deny a call that waits for approval; the model reads that, and continues at the session's next wake."""
-    session_id = run(lambda database, _: decide_approval(database, call, allow=False, reason=reason, surface=SURFACE))
+    session_id = run(decide_approval, call, allow=False, reason=reason, surface=SURFACE)
     emit({"session": session_id}, f"denied; `consolidator session wake {session_id}` continues it")
 
 
@@ -93,7 +93,7 @@ def resolve_command(
     if outcome not in ("ok", "failed"):
         raise UsageError(f"{outcome!r} is no outcome: ok or failed")
     result: Literal["ok", "failed"] = "ok" if outcome == "ok" else "failed"
-    session_id = run(lambda database, _: resolve_call(database, call, result, surface=SURFACE))
+    session_id = run(resolve_call, call, result, surface=SURFACE)
     emit({"session": session_id}, f"noted in session {session_id}: the model reads it at its next turn")
 
 
@@ -123,15 +123,15 @@ def task_command(
     if finish:
         if title not in OUTCOMES:
             raise UsageError(f"{title!r} is no outcome of a task: {', '.join(OUTCOMES)}")
-        row = run_in(session, lambda db, _, name: finish_task(db, name, title, note=note, surface=SURFACE))
+        row = run_in(session, finish_task, title, note=note, surface=SURFACE)
         emit(row, _describe_task)
     elif note is not None:
         raise UsageError("--note is why a task ended: it goes with --finish")
     elif title is not None:
-        task = run_in(session, lambda db, _, name: start_task(db, name, title, surface=SURFACE))
+        task = run_in(session, start_task, title, surface=SURFACE)
         emit(task, _describe_task)
     else:
-        emit(run_in(session, lambda db, _, name: list_tasks(db, name, limit=limit)), TASKS)
+        emit(run_in(session, list_tasks, limit=limit), TASKS)
 
 
 def _describe_task(row: TaskRow) -> str:
@@ -156,7 +156,7 @@ def notes_command(
     if replace is not None:
         change = ScratchpadEdit("replace", read_text(replace))
 
-    async def read_or_change(database: Database, settings: Settings, session_id: str) -> Scratchpad:
+    async def read_or_change(database: Database, session_id: str) -> Scratchpad:
         current = await read_scratchpad(database, session_id)
         new, seq = change, version
         if edit:
@@ -208,7 +208,7 @@ def wake_command(
             recovery = await find_row(agent.harness, session_id)
             return [WakeResult(session_id, await agent.wake(session_id), recovery=recovery)]
 
-    results = run(wake)
+    results = run_configured(wake)
     emit(results, _WOKEN, encode=lambda results: [_describe(woken) for woken in results])
     failed = [woken.session_id for woken in results if woken.result and woken.result.finish_reason == "error"]
     if failed:
@@ -255,7 +255,7 @@ def cost_command(
 ) -> None:
     """Show what models cost: tokens, the cached ones apart, US dollars, and how much went to a cheaper model."""
 
-    async def load(database: Database, _: Settings) -> tuple[list[Cost], Cost, SessionRow | None]:
+    async def load(database: Database) -> tuple[list[Cost], Cost, SessionRow | None]:
         row = await load_session(database, await find_session_id(database, session)) if session else None
         begin, session_id = parse_moment(since, database.clock.now()), row.id if row else None
         costs, total = await load_costs(database, by, session_id=session_id, agent=agent, limit=limit, since=begin)

@@ -14,6 +14,7 @@ from consolidator.cli.output import Limit, emit, owner_name, print_line, short_i
 from consolidator.errors import UsageError
 from consolidator.models.fact import UNKNOWN_START, FactRow
 from consolidator.models.memory_filter import FactFilter, MemoryFilter
+from consolidator.service.database import Database
 from consolidator.service.memory.facts import (
     correct_fact,
     list_facts,
@@ -97,30 +98,33 @@ def facts_command(
     require_at_most_one(**asdict(replace(actions, review=False)), rejected=options.rejected)
     query = join_query(words)
     if actions.correct:
-        fact = run(lambda database, _: correct_fact(database, actions.correct or "", query or ""))
+        fact = run(correct_fact, actions.correct or "", query or "")
         emit(fact, f"believed from now on: {fact.sentence} ({short_id(fact.id)})")
     elif actions.undo:
-        fact = run(lambda database, _: undo_change(database, actions.undo or ""))
+        fact = run(undo_change, actions.undo or "")
         emit(fact, f"believed again: {fact.sentence} ({short_id(fact.id)})")
     elif candidate_id := actions.accept or actions.reject:
         is_accepted = actions.accept is not None
-        candidate = run(lambda database, _: review_candidate(database, candidate_id, accept=is_accepted))
+        candidate = run(review_candidate, candidate_id, accept=is_accepted)
         emit([candidate], f"{'believed' if is_accepted else 'rejected'}: {candidate.sentence}")
     elif actions.review:
-        emit(run(lambda database, _: list_quarantined(database, agent=owner.agent, limit=limit)), _QUARANTINED)
+        emit(run(list_quarantined, agent=owner.agent, limit=limit), _QUARANTINED)
     elif options.rejected:
         _list_rejected(MemoryFilter(**owner.values(), query=query, limit=limit), options)
     else:
-        filters = FactFilter(**owner.values(), query=query, limit=limit)
-        facts = run(lambda database, _: list_facts(database, replace(filters, **options.values(database.clock.now()))))
-        emit(facts, _print_flagged if options.flagged else _FACTS)
+
+        async def load(database: Database) -> list[FactRow]:
+            filters = options.values(database.clock.now())
+            return await list_facts(database, FactFilter(**owner.values(), query=query, limit=limit, **filters))
+
+        emit(run(load), _print_flagged if options.flagged else _FACTS)
 
 
 def _list_rejected(filters: MemoryFilter, options: FactOptions) -> None:
     """Print the candidates that may not become facts."""
     if options.as_of or options.valid_at or options.history:
         raise UsageError("--rejected cannot be combined with --all, --as-of or --valid-at")
-    emit(run(lambda database, _: list_rejected(database, filters)), _REJECTED)
+    emit(run(list_rejected, filters), _REJECTED)
 
 
 def _print_flagged(facts: Sequence[FactRow]) -> None:

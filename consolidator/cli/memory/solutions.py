@@ -13,7 +13,6 @@ from consolidator.models.memory_filter import SolutionFilter
 from consolidator.models.solution import SolutionRow
 from consolidator.service.database import Database
 from consolidator.service.memory.solutions import find_solutions, list_solutions
-from consolidator.settings import Settings
 
 _TABLE = table(
     "solutions",
@@ -49,7 +48,7 @@ def solutions_command(
     """List errors and what resolved them; confirmed ones (in two sessions, and mostly when tried) first."""
     filters = SolutionFilter(**owner.values(), include_unsolved=unsolved_too, limit=limit)
 
-    async def load(database: Database, _: Settings) -> list[SolutionRow]:
+    async def load(database: Database) -> list[SolutionRow]:
         if failure.error is None:
             return await list_solutions(database, replace(filters, query=join_query(words)))
         call = None if failure.command is None else ("bash", {"command": failure.command})

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.common import parse_moment, parse_span, require_at_most_one, run, run_job
+from consolidator.cli.common import parse_moment, parse_span, require_at_most_one, run, run_configured, run_job
 from consolidator.cli.output import (
     OUT,
     Limit,
@@ -93,7 +93,7 @@ def run_command(
     """
     name, age = _parse_job(job, older_than, dry_run=dry_run, force=force)
     if dry_run:
-        report = run(lambda database, settings: preview_retention(database, settings, older_than=age))
+        report = run_configured(preview_retention, older_than=age)
     else:
         with export_spans():
             report = run_job(
@@ -192,9 +192,9 @@ def runs_command(
     if job is not None and job not in ALL_JOBS:
         raise UsageError(f"no job is called {job!r}; there are: {', '.join(ALL_JOBS)}")
     if run_id is None:
-        emit(run(lambda database, _: list_runs(database, job=job, limit=limit or 20)), _RUNS)
+        emit(run(list_runs, job=job, limit=limit or 20), _RUNS)
     else:
-        emit(run(lambda database, _: load_run(database, run_id, limit=limit or 50)), _print_run)
+        emit(run(load_run, run_id, limit=limit or 50), _print_run)
 
 
 def _sum(run: ListedRun) -> str:
@@ -228,11 +228,7 @@ def retry_command(
     discard: Annotated[bool, typer.Option(help="Give the events up: mark them as read, with nothing learned.")] = False,
 ) -> None:
     """Learn again from events that were set aside, or discard them."""
-    report = run(
-        lambda database, settings: retry_dead_letters(
-            database, settings, run_or_letter_id=run_or_letter_id, discard=discard
-        )
-    )
+    report = run_configured(retry_dead_letters, run_or_letter_id=run_or_letter_id, discard=discard)
     line = f"{report['settled']} settled, {report['remaining']} still cannot be learned from"
     emit(report, line)
     if report["remaining"]:
@@ -271,17 +267,17 @@ def revisions_command(
         line = f"revision {report['restored']} is a draft again: {summarize(report)}"
         emit(report, line)
     elif number is None:
-        emit(run(lambda database, _: list_revisions(database, limit=limit)), _TABLE)
+        emit(run(list_revisions, limit=limit), _TABLE)
     elif promote:
         report = run_job(
             "promoting", lambda database, settings, stop, _: promote_revision(database, settings, number, stop)
         )
         emit(report, f"revision {number} is current: {summarize(report)}")
     elif discard:
-        run(lambda database, _: discard_revision(database, number))
+        run(discard_revision, number)
         emit({"discarded": number}, f"revision {number} is discarded")
     else:
-        emit(run(lambda database, _: compare_revision(database, number)), print_comparison)
+        emit(run(compare_revision, number), print_comparison)
 
 
 def print_comparison(comparison: dict[str, Any]) -> None:

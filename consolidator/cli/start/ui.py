@@ -11,7 +11,14 @@ from urllib.parse import urlencode
 
 import typer
 
-from consolidator.cli.common import OwnerOptions, open_configured, read_settings, run, run_async, stop_on_signals
+from consolidator.cli.common import (
+    OwnerOptions,
+    open_configured,
+    read_settings,
+    run_async,
+    run_configured,
+    stop_on_signals,
+)
 from consolidator.cli.output import emit, print_note
 from consolidator.errors import UsageError
 from consolidator.models.principal import check_name
@@ -94,4 +101,4 @@ def mcp_command(
         server = build_server(database, settings, scopes, lambda: viewer, directory=Path.cwd())
         await server.run_stdio_async()
 
-    run(serve)
+    run_configured(serve)
