@@ -64,8 +64,13 @@ def set_command(
         list[str] | None,
         typer.Option(metavar="OPTION", help="Remove this default, so that the settings decide; repeat."),
     ] = None,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete them all; its sessions and versions stay.")] = False,
 ) -> None:
     """Set defaults of an agent's sessions. New sessions take them; what differs is a new version."""
+    if delete:
+        run(delete_agent, name)
+        emit({"deleted": name}, f"deleted the defaults of {name}; its sessions and their log stay")
+        return
     changes: dict[str, Any] = {column: value for column, value in options.values().items() if value is not None}
     changes |= dict.fromkeys(_column_of(option) for option in unset or ())
     agent = run(change_agent, name, changes)
@@ -102,12 +107,6 @@ def _versions_of(name: str) -> Table:
         template=lambda row: row.definition.get("template_version"),
         defaults=lambda row: shorten(_describe(row.definition), 80),
     )
-
-
-def delete_command(name: Name) -> None:
-    """Delete an agent's defaults. Its sessions stay, and so does the history of its versions."""
-    run(delete_agent, name)
-    emit({"deleted": name}, f"deleted the defaults of {name}; its sessions and their log stay")
 
 
 def _column_of(option: str) -> str:

@@ -340,9 +340,7 @@ def backfill_command(
     With --reprocess --model, facts go into a draft revision: `revisions` lists, compares, promotes and restores.
     """
     again = selection.is_again
-    _check_options(selection, replace=replace)
-    writes = replace or dry_run or selection.only is not None
-    _check_model_options(model, reprocess=selection.reprocess, diff=diff, writes=writes)
+    _check_options(selection, replace=replace, model=model, diff=diff, dry_run=dry_run)
     rehearse = dry_run or (again and not replace)
 
     async def backfill(
@@ -373,7 +371,7 @@ def backfill_command(
         raise RunFailed(f"run {report['run']} left {report['dead']} events dead-lettered")
 
 
-def _check_options(selection: SelectionOptions, *, replace: bool) -> None:
+def _check_options(selection: SelectionOptions, *, replace: bool, model: str | None, diff: bool, dry_run: bool) -> None:
     """Raise UsageError if the options of a backfill do not fit; an empty name must not mean everything."""
     if "" in (selection.session, selection.agent):
         raise UsageError("--session and --agent take a name")
@@ -381,13 +379,9 @@ def _check_options(selection: SelectionOptions, *, replace: bool) -> None:
         raise UsageError(f"--only takes one of {', '.join(EXTRACTORS)}, not {selection.only!r}")
     if replace and not selection.is_again:
         raise UsageError("--replace requires --only or --reprocess")
-
-
-def _check_model_options(model: str | None, *, reprocess: bool, diff: bool, writes: bool) -> None:
-    """Raise UsageError if --model or --diff does not fit."""
-    if (model is not None or diff) and not reprocess:
+    if (model is not None or diff) and not selection.reprocess:
         raise UsageError("--model and --diff require --reprocess")
-    if model is not None and (not model.strip() or writes):
+    if model is not None and (not model.strip() or replace or dry_run or selection.only is not None):
         raise UsageError("--model makes a draft: it cannot be combined with --replace, --dry-run or --only")
 
 
