@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.agents.session_options import SessionOptions, Threshold, parse_seconds
+from consolidator.cli.agents.options import SessionOptions, Threshold, parse_seconds
 from consolidator.cli.common import run
 from consolidator.cli.output import Limit, Table, emit, print_line, sanitize, shorten, table
 from consolidator.errors import UsageError

@@ -11,8 +11,16 @@ from typing import Annotated, Any, cast
 import typer
 from ulid import ULID
 
-from consolidator.cli.agents.session_options import AddPrompt, At, ChildOptions, MaxCost, Model, Strategy, ToolNames
-from consolidator.cli.agents.tool_file import ToolOptions
+from consolidator.cli.agents.options import (
+    AddPrompt,
+    At,
+    ChildOptions,
+    MaxCost,
+    Model,
+    Strategy,
+    ToolNames,
+    ToolOptions,
+)
 from consolidator.cli.common import (
     SessionName,
     parse_pairs,

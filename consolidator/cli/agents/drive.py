@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import click
 import typer
 
-from consolidator.cli.agents.tool_file import ToolOptions
+from consolidator.cli.agents.options import ToolOptions
 from consolidator.cli.common import SURFACE, SessionName, parse_moment, read_text, run, run_configured, run_in
 from consolidator.cli.output import Limit, Table, emit, format_usd, print_line, shorten, table
 from consolidator.errors import ModelError, UsageError

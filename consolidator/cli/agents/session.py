@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal
 import typer
 from pydantic import TypeAdapter, ValidationError
 
-from consolidator.cli.agents.session_options import Budget, SessionOptions, Strategy
-from consolidator.cli.agents.tool_file import load_tools
+from consolidator.cli.agents.options import Budget, SessionOptions, Strategy, load_tools
 from consolidator.cli.common import SessionName, parse_pairs, parse_path, run, run_configured
 from consolidator.cli.output import emit, format_usd, print_line, print_note, print_table, sanitize, shorten, table
 from consolidator.errors import UsageError

@@ -18,8 +18,7 @@ from consolidator.service.nights import runs
 from consolidator.service.nights.runs import ListedRun, due_days
 from consolidator.service.system import load_system
 from consolidator.ui.guard import PageProblem
-from consolidator.ui.rendering import count_of
-from consolidator.ui.view import Entry, PageModule, PageRequest, redirect, route
+from consolidator.ui.view import Entry, PageModule, PageRequest, count_of, redirect, route
 
 LEARNING_JOBS, SUMMARIZED_JOBS = ("consolidation", "backfill", "retry"), ("import", "retention")
 RUNS_READ = 500  # for the calendar

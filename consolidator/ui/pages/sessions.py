@@ -25,8 +25,7 @@ from consolidator.service.sessions.reruns import compare_pair
 from consolidator.ui.conversation import fold_entries, list_texts, to_entry, to_text
 from consolidator.ui.drawing import draw_family, draw_waterfall
 from consolidator.ui.guard import PREFIX, PageProblem, cookie_name
-from consolidator.ui.rendering import fit_texts, show_text
-from consolidator.ui.view import PAGE_SIZE, Entry, PageModule, PageRequest, redirect, route
+from consolidator.ui.view import PAGE_SIZE, Entry, PageModule, PageRequest, fit_texts, redirect, route, show_text
 
 
 async def stream_session(page: PageRequest, session_id: str) -> Response:
