@@ -15,8 +15,7 @@ from consolidator.api import problems
 from consolidator.api.call import REPEATED_HEADER, Call, to_document
 from consolidator.api.guard import EVENT_STREAM
 from consolidator.api.problems import Problem
-from consolidator.api.schemas.event import Event
-from consolidator.api.schemas.message import SubAgent
+from consolidator.api.schemas import Event, SubAgent
 from consolidator.runtime.live.items import Cursor, FollowedItem
 from consolidator.runtime.turn.harness import waits_for_driver
 from consolidator.service.sessions import access, children

@@ -100,7 +100,7 @@ def replay_command(
     channel: Annotated[str | None, typer.Option(help="What this channel was shown; else the session's own.")] = None,
 ) -> None:
     """Show again what a session's people saw, from the log; with --json piece by piece, byte for byte."""
-    from consolidator.runtime.agent_session import VOID_NOTICE  # the runtime, which `events` does not need
+    from consolidator.runtime.agent import VOID_NOTICE  # the runtime, which `events` does not need
     from consolidator.service.sessions.reruns import replay_session
 
     async def replay(database: Database, _: Settings) -> None:

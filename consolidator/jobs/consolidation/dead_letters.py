@@ -13,7 +13,7 @@ from consolidator.errors import NotFound
 from consolidator.jobs.consolidation.learning import FoldStates
 from consolidator.jobs.consolidation.persistence import derive_again, lock_for_rederiving, save_extracted, save_memory
 from consolidator.jobs.consolidation.session_window import learn_windows
-from consolidator.jobs.ledger import Ledger, manual_run, resume_or_start_run
+from consolidator.jobs.ledger import Ledger, recorded_run, resume_or_start_run
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.merging.lesson_merge import lock_lessons
 from consolidator.jobs.model.extraction import FactReader, ReadResult, create_fact_reader, open_model_calls
@@ -43,7 +43,7 @@ async def retry_dead_letters(
         return {"settled": 0, "remaining": 0}
     ledger = Ledger(database, settings, "", asyncio.Event())
     await resume_or_start_run(ledger, {"word": run_or_letter_id, "discard": discard}, job="retry")
-    async with manual_run(ledger):
+    async with recorded_run(ledger):
         return await _retry_letters(ledger, run_or_letter_id, discard=discard)
 
 

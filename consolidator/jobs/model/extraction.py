@@ -31,9 +31,9 @@ from consolidator.llm.choice import ModelChoice, choose_model
 from consolidator.llm.client import ModelRequest
 from consolidator.llm.redaction.redact import redact
 from consolidator.llm.tokens import count_tokens
-from consolidator.memory.facts.candidates import Candidate, RejectedCandidate, SessionContext
+from consolidator.memory.facts.candidates import Candidate, FactExtractor, RejectedCandidate, SessionContext
 from consolidator.memory.facts.extraction_prompt import MAX_TOKENS, SCHEMA, SYSTEM, known_hint, relations_hint
-from consolidator.memory.facts.model_extraction import FactExtractor, model_extractor, read_facts
+from consolidator.memory.facts.model_extraction import model_extractor, read_facts
 from consolidator.memory.facts.quote_repair import plan_repair
 from consolidator.memory.facts.session_lines import transcript_lines
 from consolidator.memory.facts.transcript import TranscriptChunk, cut_chunks
@@ -195,9 +195,7 @@ class FactReader:
         self.bad_answers_in_a_row = 0
         answer = await self._repair_quotes(chunk, answer, source)
         facts = read_facts(chunk, answer, source)
-        observed = read_observations(
-            chunk, answer, source.session, source.extractor, source.revision, known.observations
-        )
+        observed = read_observations(chunk, answer, source, known.observations)
         return ReadResult(facts.candidates + observed.candidates, facts.rejected + observed.rejected)
 
     async def _repair_quotes(

@@ -14,7 +14,6 @@ from functools import partial
 
 from consolidator.errors import ModelError, ModelMalformed
 from consolidator.jobs.gather import gather
-from consolidator.jobs.model.calls import AnswerPart
 from consolidator.jobs.model.extraction import RETRY_LATER, FactReader, Known
 from consolidator.llm.client import ModelRequest
 from consolidator.llm.redaction.redact import redact
@@ -35,7 +34,8 @@ class SharedChunk:
     """A chunk of a session, what its own question's answer is stored by, and how long it is."""
 
     chunk: TranscriptChunk
-    part: AnswerPart
+    key: str
+    session_id: str
     tokens: int
 
 
@@ -55,7 +55,7 @@ class SharedReader:
 
     async def ask(self) -> None:
         """Ask about the chunks that have no answer yet, as many at once as one question holds; leave single ones."""
-        chunks, self._chunks = {chunk.part.key: chunk for chunk in self._chunks}, []
+        chunks, self._chunks = {chunk.key: chunk for chunk in self._chunks}, []
         if self._session is None or len(chunks) < 2:
             return
         unanswered = await self.reader.calls.list_unanswered(list(chunks))
@@ -70,9 +70,7 @@ class SharedReader:
     ) -> list[SharedChunk]:
         reader = self.reader
         return [
-            SharedChunk(
-                chunk, AnswerPart(reader.build_request(chunk).key, session.session_id), count_tokens(chunk.render())
-            )
+            SharedChunk(chunk, reader.build_request(chunk).key, session.session_id, count_tokens(chunk.render()))
             for chunk in reader.split_chunks(session, events, before)
         ]
 
@@ -86,7 +84,8 @@ class SharedReader:
         hint = known.hint(prompt)
         request = ModelRequest("extract", reader.model, SYSTEM, prompt, "facts", SCHEMA, MAX_TOKENS, hint=hint)
         try:
-            await reader.calls.ask_shared(request, [chunk.part for chunk in group], partial(_split, question))
+            parts = [(chunk.key, chunk.session_id) for chunk in group]
+            await reader.calls.ask_shared(request, parts, partial(_split, question))
         except RETRY_LATER:  # each session is asked about alone, or waits for another night
             return
         except ModelError as error:

@@ -6,14 +6,20 @@ keeps the time in which it was true.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from consolidator.memory.facts.candidates import ENDINGS, EXPLICIT_EXTRACTORS, TRUST_RANK, Candidate, trust_tier
+from consolidator.memory.facts.candidates import (
+    ENDINGS,
+    EXPLICIT_EXTRACTORS,
+    TRUST_RANK,
+    Candidate,
+    hash_texts,
+    trust_tier,
+)
 from consolidator.memory.facts.endings import drop_ended
 from consolidator.memory.facts.instructions import is_same_order, order_key
 from consolidator.memory.facts.relations import canonical_relation
@@ -136,7 +142,7 @@ def fact_id(scope: Scope, subject: str, predicate: str, value: str, occurrence: 
         normalize_value(value),
         str(occurrence),
     )
-    return hashlib.blake2b("\x1f".join(key).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return hash_texts(*key)
 
 
 def apply_refinements(facts: Iterable[Fact], refinements: Mapping[str, tuple[str, str]]) -> list[Fact]:

@@ -7,7 +7,6 @@ it made; it counts as told only if the lesson was told before the situation firs
 from __future__ import annotations
 
 import math
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -19,6 +18,7 @@ from consolidator.memory.lessons.history import History, TracedSession
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import TRANSPARENT_WRAPPERS, Segment
 from consolidator.memory.lessons.trace import Trace, TracedCall, call_mark
+from consolidator.memory.solutions.line_kinds import NOT_THERE
 from consolidator.models.event import parse_timestamp
 from consolidator.models.injection import TellingRow
 
@@ -31,7 +31,6 @@ MAX_GAP = 300.0  # seconds between two calls; what is longer is a pause
 COST_WITHIN = 12  # calls after a failure, among which is the one that worked
 Z = 1.959964  # of an interval that holds the share 95 times in 100
 PRIOR_CHANCES = 5  # that a score trusts no figure: a few chances move it little
-_MISSING_FILE = re.compile(r"no such file|not exist|not found|ENOENT", re.IGNORECASE)
 _SESSION: Key = ("session",)  # the situation of what can come in any session, and shows only where it fails
 
 
@@ -352,7 +351,7 @@ def _has_failed(history: History, lesson: Lesson, call: TracedCall, segment: Seg
     if lesson.kind == "file_moved":
         name = (call.path or "").rstrip("/").rsplit("/", 1)[-1]
         is_missing = call.ok is False and name in lesson.match.get("index", ())
-        return is_missing and any(_MISSING_FILE.search(headline.text) for headline in call.headlines)
+        return is_missing and any(NOT_THERE.search(headline.text) for headline in call.headlines)
     if segment is None or segment.ok is not False:
         return False
     if lesson.kind == "fix":

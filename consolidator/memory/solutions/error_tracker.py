@@ -24,7 +24,7 @@ from consolidator.memory.solutions.error_line import (
     ErrorLine,
     extract_error_text,
     find_error_line,
-    reports_failure,
+    shows_failure,
     truncate_middle,
 )
 from consolidator.memory.solutions.error_records import ErrorRecord, ErrorVariable, FailedAttempt, FixStep
@@ -235,7 +235,7 @@ class ErrorTracker:
         status_hidden = later.operations[0].hidden
         for error in self._errors_before(later.call):
             grade = grade_resolution(error.record, error.operation, error.argument_texts, later)
-            if grade <= error.grade or (status_hidden and reports_failure(later.call.result_text)):
+            if grade <= error.grade or (status_hidden and shows_failure(later.call.result_text)):
                 continue
             if self._was_check_switched_off(error, later.call):
                 continue

@@ -22,6 +22,7 @@ from consolidator.memory.calls.symbols import is_edit, is_inspection, is_shell_s
 from consolidator.memory.solutions.error_line import error_lines
 from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
 from consolidator.memory.solutions.fingerprint import mask_line
+from consolidator.memory.solutions.line_kinds import NOT_THERE
 from consolidator.memory.solutions.operation_matching import (
     OperationMatch,
     is_moved_file,
@@ -40,7 +41,6 @@ SAME_MESSAGE_WINDOW = 10  # calls after which a commit with another message is a
 SAME_TABLE_WINDOW = 3  # calls within which a query of the same tables may be the failed one, put otherwise
 _MIN_SHARED_SUBJECT = 0.3
 _MIN_SIGNATURE_TAIL = 12  # characters
-_MISSING = re.compile(r"not exist|no such file|not found|cannot find|enoent|no results?\b|unknown", re.IGNORECASE)
 _WRONG_PLACE = re.compile(
     r"not exist|no such|not found|cannot find|could not find|couldn't find|enoent|not a git repository|missing script"
     r"|no rule to make|no \S+ (?:file )?found|outside (?:of )?|not in a|unable to find|cannot open|can't open",
@@ -129,7 +129,7 @@ class LaterCall:
             return best
         if distance <= SAME_TABLE_WINDOW and queries_same_table(failing, self.operations[0]):
             return OperationMatch.WEAK
-        is_missing = _MISSING.search(record.headline) is not None
+        is_missing = NOT_THERE.search(record.headline) is not None
         if is_missing and distance <= MOVED_FILE_WINDOW and is_moved_file(failing, self.operations[0]):
             return OperationMatch.SAME
         if distance <= OTHER_DIRECTORY_WINDOW and is_wrong_place(record.headline):
@@ -174,7 +174,7 @@ def grade_resolution(
         unusable = _UNUSABLE.search(record.headline) is not None
         if is_substitute(failing, later.operations[0], unusable):
             return ResolutionGrade.SUBSTITUTION
-    is_missing = _MISSING.search(record.headline) is not None
+    is_missing = NOT_THERE.search(record.headline) is not None
     if is_missing and distance <= SIBLING_WINDOW and is_sibling_lookup(failing, later.operations[0]):
         return ResolutionGrade.SUBSTITUTION
     return ResolutionGrade.NONE

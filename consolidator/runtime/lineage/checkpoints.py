@@ -21,10 +21,9 @@ from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.lineage import Lineage
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
-from consolidator.runtime.lineage.children import ONE_LEVEL, ChildRequest, create_child
-from consolidator.runtime.lineage.inheritance import InheritedFold, fold_past
+from consolidator.runtime.lineage.children import ONE_LEVEL, ChildRequest, InheritedFold, create_child, fold_past
+from consolidator.runtime.session.agent_defaults import NO_OVERRIDES, Overrides
 from consolidator.runtime.session.boundaries import boundary
-from consolidator.runtime.session.overrides import NO_OVERRIDES, Overrides
 from consolidator.runtime.session.safe_points import find_safe_point
 from consolidator.settings import Settings
 from consolidator.store.sessions import checkpoints as store

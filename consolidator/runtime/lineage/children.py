@@ -6,15 +6,15 @@ it inherits is found before anything is locked; under the lock of the parent, on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
 from psycopg.types.json import Jsonb
 from ulid import ULID
 
-from consolidator.context.history import SessionHistory
+from consolidator.context.history import SessionHistory, apply_decision
 from consolidator.database import Connection, Database
 from consolidator.database.jsonb import dumps, escape
 from consolidator.errors import NotFound, UsageError
@@ -24,10 +24,9 @@ from consolidator.models.payload import EventType
 from consolidator.models.principal import Role
 from consolidator.models.seed import Seed
 from consolidator.models.session import SessionRow
-from consolidator.runtime.lineage.inheritance import InheritedFold, fold_past
+from consolidator.runtime.session.agent_defaults import NO_OVERRIDES, Overrides
 from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.creation import check_affordable, find_window
-from consolidator.runtime.session.overrides import NO_OVERRIDES, Overrides
 from consolidator.runtime.session.safe_points import SafePoint, find_safe_point
 from consolidator.settings import Settings
 from consolidator.store.log import events
@@ -36,6 +35,94 @@ from consolidator.store.sessions import lineage as store
 from consolidator.store.sessions import seeds, sessions
 from consolidator.store.sessions.tasks import find_open_task
 from consolidator.store.turns import context as views
+from consolidator.store.turns.context import SessionView
+
+_FIRST_PATCHES, _MAX_PATCHES = 8, 256  # read at once
+
+
+@dataclass(frozen=True, slots=True)
+class InheritedFold:
+    """A session's past at a point, folded: what a child need not read again."""
+
+    history: SessionHistory
+    state: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fold as JSON can hold it."""
+        return {**asdict(self.history), "state": dict(self.state)}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> InheritedFold:
+        """Return the fold that `as_json` returned."""
+        return cls(SessionHistory(**{name: stored[name] for name in SessionHistory.__slots__}), stored["state"])
+
+
+async def fold_past(conn: Connection, session: SessionRow, lineage: Lineage, point: int) -> InheritedFold:
+    """Return a session's past as it stood after the event at a point; `session` and what is read may be newer."""
+    view = await views.load_view(conn, session.id)
+    return InheritedFold(
+        await _find_history(conn, view, lineage, point), await _find_state(conn, session, lineage, point)
+    )
+
+
+async def _find_history(conn: Connection, view: SessionView, lineage: Lineage, point: int) -> SessionHistory:
+    """Return the view at a point; its summary ends earlier where the stored one goes further than the point."""
+    history = SessionHistory(lineage.readable_after)
+    if view.learned is not None and view.consolidated_to <= point:
+        history.upto, history.summary = view.consolidated_to, view.learned
+    elif view.upto is not None and view.upto <= point:
+        history.upto, history.summary = view.upto, view.summary or {}
+    is_folded = view.upto is not None
+    if is_folded and view.compaction_seq <= point:
+        history.compaction_seq, history.compaction = view.compaction_seq, view.compaction or {}
+    elif (event := await store.find_mark(conn, lineage, "compaction", upto=point)) is not None:
+        apply_decision(history, event)
+    if is_folded and view.scratchpad_seq <= point:
+        history.scratchpad_seq, history.scratchpad = view.scratchpad_seq, view.scratchpad
+    elif (event := await store.find_mark(conn, lineage, "scratchpad_set", upto=point)) is not None:
+        apply_decision(history, event)
+    return history
+
+
+async def _find_state(conn: Connection, session: SessionRow, lineage: Lineage, point: int) -> dict[str, Any]:
+    """Return the state at a point: the row's, but for the keys that were changed later.
+
+    What a key was before its later changes is said by the latest change up to the point; changes that are pruned are
+    needed only for such keys.
+    """
+    if session.is_driven_elsewhere:  # its row has no state, whatever its log says
+        summed: dict[str, Any] = {}
+        async for patch in _patches_before(conn, lineage, after=lineage.readable_after, upto=point):
+            summed = {**patch, **summed}
+        return summed
+    if point >= session.head:
+        return dict(session.state)
+    changed: set[str] = set()
+    async for patch in _patches_before(conn, lineage, after=point, upto=session.head):
+        changed |= patch.keys()
+        if changed >= session.state.keys():
+            break
+    state = {key: value for key, value in session.state.items() if key not in changed}
+    if not changed:
+        return state
+    async for patch in _patches_before(conn, lineage, after=lineage.readable_after, upto=point):
+        state |= {key: value for key, value in patch.items() if key in changed}
+        changed -= patch.keys()
+        if not changed:
+            break
+    return state
+
+
+async def _patches_before(
+    conn: Connection, lineage: Lineage, *, after: int, upto: int
+) -> AsyncIterator[Mapping[str, Any]]:
+    """Yield the changes of the state with after < position <= upto, the latest first."""
+    limit = _FIRST_PATCHES
+    while patches := await store.read_state_patches(conn, lineage, after=after, upto=upto, limit=limit):
+        for event in patches:
+            yield event.data["state_patch"]
+        upto, limit = patches[-1].seq - 1, min(limit * 2, _MAX_PATCHES)
+
 
 ChildKind = Literal["fork", "resume", "branch", "sub-agent"]
 BranchKind = Literal["sim", "pre_steer", "dream"]

@@ -12,12 +12,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from difflib import SequenceMatcher
-from typing import Any, Literal
+from itertools import zip_longest
+from typing import Any, Generic, Literal, TypeVar
 
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
+T = TypeVar("T", "RecordedCall", "RecordedTurn")
 Status = Literal["same", "changed", "removed", "added"]
+_COUNTS = ("answers", "calls", "input_tokens", "cached_tokens", "output_tokens")
 _PREVIEW = 300  # characters of a result that are shown
 PriceFunction = Callable[[str, int, int, int], Decimal | None]  # (model, input, cached, output tokens) -> USD
 
@@ -36,14 +39,7 @@ class Figures:
     def __add__(self, other: Figures) -> Figures:
         """Return the sum."""
         cost = None if self.cost is None or other.cost is None else self.cost + other.cost
-        return Figures(
-            self.answers + other.answers,
-            self.calls + other.calls,
-            self.input_tokens + other.input_tokens,
-            self.cached_tokens + other.cached_tokens,
-            self.output_tokens + other.output_tokens,
-            cost,
-        )
+        return Figures(**{name: getattr(self, name) + getattr(other, name) for name in _COUNTS}, cost=cost)
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures as JSON can hold them."""
@@ -62,20 +58,15 @@ class RecordedCall:
     result: str = ""  # its beginning
 
     @property
-    def identity(self) -> tuple[str, str]:
-        """What makes two calls the same call."""
-        return self.tool, self.arguments
+    def compared(self) -> tuple[str | None, ...]:
+        """What is the same of two calls that are the same."""
+        return self.tool, self.arguments, self.status, self.result_hash
 
     def as_json(self) -> dict[str, Any]:
         """Return the call as JSON can hold it."""
-        arguments = json.loads(self.arguments)
-        return {
-            "seq": self.seq,
-            "tool": self.tool,
-            "arguments": arguments,
-            "status": self.status,
-            "result": self.result,
-        }
+        values = asdict(self) | {"arguments": json.loads(self.arguments)}
+        del values["result_hash"]
+        return values
 
 
 @dataclass(slots=True)
@@ -87,6 +78,10 @@ class RecordedTurn:
     answers: list[str] = field(default_factory=list)
     calls: list[RecordedCall] = field(default_factory=list)
     figures: Figures = field(default_factory=Figures)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the turn without its calls as JSON can hold it."""
+        return {"seq": self.seq, "message": self.message, "answers": self.answers, "figures": self.figures.as_json()}
 
 
 class RunFold:
@@ -117,7 +112,11 @@ class RunFold:
         elif event.type is EventType.TOOL_RESULT:
             waiting = self._open.get(str(data.get("call_id")))
             if waiting:
-                _add_result(waiting.pop(0), event)
+                call, content = waiting.pop(0), data.get("content")
+                text = content if isinstance(content, str) else canonical_arguments(content)
+                call.status = str(data.get("status") or "ok")
+                call.result_hash = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+                call.result = text[:_PREVIEW]
 
     def _turn_of(self, event: Event) -> RecordedTurn:
         """Return the turn of the latest message that the model had seen; of a log that does not say, the latest."""
@@ -157,38 +156,35 @@ def canonical_arguments(arguments: Any) -> str:
     )
 
 
-def _add_result(call: RecordedCall, event: Event) -> None:
-    content = event.data.get("content")
-    text = content if isinstance(content, str) else canonical_arguments(content)
-    call.status = str(event.data.get("status") or "ok")
-    call.result_hash = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    call.result = text[:_PREVIEW]
-
-
 @dataclass(frozen=True, slots=True)
-class CallDifference:
-    """A call of one run, or the same place of both."""
+class Difference(Generic[T]):
+    """A call or a turn of one run, or what stands in the same place of both."""
 
-    status: Status
-    left: RecordedCall | None
-    right: RecordedCall | None
+    left: T | None
+    right: T | None
+    is_equal: bool
+
+    @property
+    def status(self) -> Status:
+        """How the two sides differ."""
+        if self.left is None or self.right is None:
+            return "removed" if self.right is None else "added"
+        return "same" if self.is_equal else "changed"
 
     def as_json(self) -> dict[str, Any]:
         """Return the difference as JSON can hold it."""
-        return {
-            "status": self.status,
-            "left": None if self.left is None else self.left.as_json(),
-            "right": None if self.right is None else self.right.as_json(),
-        }
+        sides = {"left": self.left, "right": self.right}
+        values = {name: None if side is None else side.as_json() for name, side in sides.items()}
+        return {"status": self.status, **values}
+
+
+CallDifference = Difference[RecordedCall]
 
 
 @dataclass(frozen=True, slots=True)
-class TurnDifference:
+class TurnDifference(Difference[RecordedTurn]):
     """A turn of one run, or of both after the same message."""
 
-    status: Status
-    left: RecordedTurn | None
-    right: RecordedTurn | None
     calls: tuple[CallDifference, ...]
 
     @property
@@ -199,17 +195,8 @@ class TurnDifference:
     def as_json(self) -> dict[str, Any]:
         """Return the difference as JSON can hold it."""
         turn = self.left or self.right
-        return {
-            "status": self.status,
-            "message": "" if turn is None else turn.message,
-            "left": None if self.left is None else _turn_as_json(self.left),
-            "right": None if self.right is None else _turn_as_json(self.right),
-            "calls": [call.as_json() for call in self.calls],
-        }
-
-
-def _turn_as_json(turn: RecordedTurn) -> dict[str, Any]:
-    return {"seq": turn.seq, "message": turn.message, "answers": turn.answers, "figures": turn.figures.as_json()}
+        sides = super(TurnDifference, self).as_json()
+        return {**sides, "message": turn.message if turn else "", "calls": [call.as_json() for call in self.calls]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +210,7 @@ class Comparison:
     @property
     def is_empty(self) -> bool:
         """Whether both runs said the same and called the same tools with the same arguments and results."""
-        return all(turn.status == "same" for turn in self.turns)
+        return not any(self.differences())
 
     def differences(self) -> Iterator[TurnDifference]:
         """Yield the turns that are not the same."""
@@ -246,48 +233,32 @@ def compare_runs(left: Sequence[RecordedTurn], right: Sequence[RecordedTurn]) ->
     A turn is compared with one of the same message; one whose message the other run does not have there stands alone:
     a session may go on with something else than what is compared with it.
     """
-    pairs = _align([turn.message for turn in left], [turn.message for turn in right], only_equal=True)
-    turns = tuple(
-        _compare_turns(None if one is None else left[one], None if other is None else right[other])
-        for one, other in pairs
-    )
-    return Comparison(turns, _sum_up(left), _sum_up(right))
+    pairs = _align(left, right, lambda turn: turn.message, only_equal=True)
+    sums = (sum((turn.figures for turn in turns), Figures()) for turns in (left, right))
+    return Comparison(tuple(_compare_turns(*pair) for pair in pairs), *sums)
 
 
 def _compare_turns(left: RecordedTurn | None, right: RecordedTurn | None) -> TurnDifference:
-    left_calls, right_calls = left.calls if left else [], right.calls if right else []
-    pairs = _align([call.identity for call in left_calls], [call.identity for call in right_calls])
+    pairs = _align(left.calls if left else [], right.calls if right else [], lambda call: (call.tool, call.arguments))
     calls = tuple(
-        _compare_calls(None if one is None else left_calls[one], None if other is None else right_calls[other])
+        Difference(one, other, one is not None and other is not None and one.compared == other.compared)
         for one, other in pairs
     )
-    if left is None or right is None:
-        return TurnDifference("removed" if right is None else "added", left, right, calls)
-    is_same = left.answers == right.answers and all(call.status == "same" for call in calls)
-    return TurnDifference("same" if is_same else "changed", left, right, calls)
-
-
-def _compare_calls(left: RecordedCall | None, right: RecordedCall | None) -> CallDifference:
-    if left is None or right is None:
-        return CallDifference("removed" if right is None else "added", left, right)
-    is_same = left.identity == right.identity and (left.status, left.result_hash) == (right.status, right.result_hash)
-    return CallDifference("same" if is_same else "changed", left, right)
+    is_equal = left is not None and right is not None and left.answers == right.answers
+    return TurnDifference(left, right, is_equal and all(call.status == "same" for call in calls), calls)
 
 
 def _align(
-    left: Sequence[object], right: Sequence[object], *, only_equal: bool = False
-) -> Iterator[tuple[int | None, int | None]]:
-    """Yield the places of two sequences side by side; what stands in the same place but differs is one pair.
+    left: Sequence[T], right: Sequence[T], identity: Callable[[T], object], *, only_equal: bool = False
+) -> Iterator[tuple[T | None, T | None]]:
+    """Yield two sequences side by side; what stands in the same place but differs is one pair.
 
     With `only_equal` it is none: each is by itself.
     """
-    opcodes = SequenceMatcher(None, left, right, autojunk=False).get_opcodes()
-    for kind, left_from, left_to, right_from, right_to in opcodes:
-        common = 0 if only_equal and kind == "replace" else min(left_to - left_from, right_to - right_from)
-        yield from ((left_from + place, right_from + place) for place in range(common))
-        yield from ((place, None) for place in range(left_from + common, left_to))
-        yield from ((None, place) for place in range(right_from + common, right_to))
-
-
-def _sum_up(turns: Sequence[RecordedTurn]) -> Figures:
-    return sum((turn.figures for turn in turns), Figures())
+    matcher = SequenceMatcher(None, list(map(identity, left)), list(map(identity, right)), autojunk=False)
+    for kind, left_from, left_to, right_from, right_to in matcher.get_opcodes():
+        if kind == "replace" and only_equal:
+            yield from ((item, None) for item in left[left_from:left_to])
+            yield from ((None, item) for item in right[right_from:right_to])
+        else:
+            yield from zip_longest(left[left_from:left_to], right[right_from:right_to])

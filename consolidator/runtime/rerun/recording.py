@@ -61,25 +61,18 @@ def parse_change(event: Event) -> RecordedChange | None:
     role = role_of(event.principal) or find_role(event.type, event.data)
     if role is Role.AGENT:
         return None
-    change = _create_change(event, is_persons=role in _PERSONS)
-    if change is None:
-        return None
-    principal = event.principal if event.principal and role in _PERSONS else Role.OPERATOR.value
-    return RecordedChange(event.seq, change, principal)
-
-
-def _create_change(event: Event, *, is_persons: bool) -> SessionChange | None:
-    data = event.data
+    data, is_persons = event.data, role in _PERSONS  # the harness abandons the task of a session that ends
+    change: SessionChange
     if event.type is EventType.POLICY_DECISION and data.get("decision") == "scratchpad_set":
         text = str(data.get("text") or "")
-        return ChangeScratchpad(ScratchpadEdit("replace", text), len(text))
-    if not is_persons:  # the harness abandons the task of a session that ends
+        change = ChangeScratchpad(ScratchpadEdit("replace", text), len(text))
+    elif is_persons and event.type is EventType.TASK_START:
+        change = StartTask(str(data.get("goal") or data.get("task_id")))
+    elif is_persons and event.type is EventType.TASK_END and data.get("outcome") in OUTCOMES:
+        change = FinishTask(data["outcome"], data.get("note"))
+    else:
         return None
-    if event.type is EventType.TASK_START:
-        return StartTask(str(data.get("goal") or data.get("task_id")))
-    if event.type is EventType.TASK_END and data.get("outcome") in OUTCOMES:
-        return FinishTask(data["outcome"], data.get("note"))
-    return None
+    return RecordedChange(event.seq, change, event.principal if event.principal and is_persons else Role.OPERATOR.value)
 
 
 class ChangeReplay:
@@ -127,16 +120,12 @@ class ChangeReplay:
             await apply_change(conn, self._session_id, recorded.change, principal=recorded.principal, now=now)
 
 
-LoadResult = Callable[[int], Awaitable[Outcome | None]]  # the result that the log has at a seq
-Advance = Callable[[int], Awaitable[None]]  # has happen what the log has before a seq
-
-
 @dataclass(slots=True)
 class Recording:
     """The results of a session's calls, each to be used once, in their order."""
 
-    load: LoadResult
-    advance: Advance | None = None
+    load: Callable[[int], Awaitable[Outcome | None]]  # the result that the log has at a seq
+    advance: Callable[[int], Awaitable[None]] | None = None  # has happen what the log has before a seq
     _seqs: dict[tuple[str, str], deque[int]] = field(default_factory=dict)
     used: int = 0
     missed: int = 0  # calls that the recording does not have, or not so often
@@ -182,8 +171,8 @@ class RecordedToolbox(Toolbox):
         if names is None:
             return self
         allowed = set(names)
-        kept = [tool for name in self.names if name in allowed and (tool := self.get(name))]
-        return RecordedToolbox(kept, self.recording, live=self._live)
+        tools = [tool for name in self.names if name in allowed and (tool := self.get(name))]
+        return RecordedToolbox(tools, self.recording, live=self._live)
 
     def in_dry_run(self) -> RecordedToolbox:
         """Return itself: what the recording does not answer is a dry run already."""
@@ -288,7 +277,11 @@ async def read_recording(database: Database, session_id: str, *, after: int) -> 
         async with database.connection() as conn:
             session = await sessions.get(conn, session_id)
             event = await find_event(conn, await load_lineage(conn, session_id, session), seq)
-        return None if event is None else _to_outcome(event)
+        if event is None:
+            return None
+        data = event.data
+        status: Literal["ok", "error"] = "error" if data.get("status") == "error" else "ok"
+        return Outcome(data.get("content", ""), status, data.get("reason"), data.get("state_patch"))
 
     messages: list[RecordedMessage] = []
     changes: list[RecordedChange] = []
@@ -299,11 +292,9 @@ async def read_recording(database: Database, session_id: str, *, after: int) -> 
     async for event in read_past(database, session_id, after=after):
         data = event.data
         if _is_from_person(event):
-            text, speaker = str(data.get("text") or ""), data.get("speaker")
-            if is_at_work and data.get("mode") == "steer" and messages:
-                steers.append(RecordedMessage(event.seq, text, speaker))
-            else:
-                messages.append(RecordedMessage(event.seq, text, speaker))
+            message = RecordedMessage(event.seq, str(data.get("text") or ""), data.get("speaker"))
+            is_steer = is_at_work and data.get("mode") == "steer" and messages
+            (steers if is_steer else messages).append(message)
             is_at_work = True
         elif event.type is EventType.ASSISTANT_RESPONSE:
             is_at_work = False  # unless it calls
@@ -321,12 +312,6 @@ async def read_recording(database: Database, session_id: str, *, after: int) -> 
 
 def _is_from_person(event: Event) -> bool:
     return event.type is EventType.USER_MESSAGE and event.data.get("origin", "user") == "user"
-
-
-def _to_outcome(event: Event) -> Outcome:
-    data = event.data
-    status: Literal["ok", "error"] = "error" if data.get("status") == "error" else "ok"
-    return Outcome(data.get("content", ""), status, data.get("reason"), data.get("state_patch"))
 
 
 def _price(model: str, input_tokens: int, cached_tokens: int, output_tokens: int) -> Decimal | None:

@@ -17,7 +17,7 @@ from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, role_of
 from consolidator.models.session import SessionRow
 from consolidator.runtime.session.boundaries import boundary
-from consolidator.runtime.session.changes import PlannedChange, apply_change, check_open
+from consolidator.runtime.session.changes import PlannedChange, SessionChange, apply_change, check_open
 from consolidator.store.sessions.lineage import load_lineage
 from consolidator.store.turns import context as store
 
@@ -77,7 +77,7 @@ class ScratchpadEdit:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeScratchpad:
+class ChangeScratchpad(SessionChange):
     """A change of the scratchpad within its limit; with `expected_seq`, only of that version."""
 
     edit: ScratchpadEdit

@@ -1,6 +1,6 @@
 """Tools that a model may call: their schema, the check of their arguments, and a run that always ends in an Outcome.
 
-Flow: `Toolbox.run` finds the tool, `arguments` parses and checks what the model wrote, `call_runner` runs the function,
+Flow: `Toolbox.run` finds the tool, `arguments` parses and checks what the model wrote, `tool` runs the function,
 and the `Outcome` goes back to `runtime.tool_calls`, which logs it. `mcp_tools` turns the tools of an MCP server into
 the same `Tool` objects.
 

@@ -14,12 +14,82 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, overload
 
 from consolidator.errors import UsageError
+from consolidator.process import run_in_thread
 from consolidator.runtime.session.outcome import Outcome, to_text, truncate
-from consolidator.runtime.tools import call_runner
 from consolidator.runtime.tools.arguments import BadArguments, BoundCall, inspect_parameters, parse_arguments
 
 if TYPE_CHECKING:  # a file of tools must not load the database
-    from consolidator.runtime.session.spawn_request import SpawnRequest, SpawnResult
+    from consolidator.runtime.session.agent_defaults import SpawnRequest, SpawnResult
+from collections.abc import Iterator
+from itertools import islice
+
+from pydantic_core import to_jsonable_python
+
+MAX_ITEMS = 10_000  # of an iterator that a tool returns
+GRACE = 1.0  # seconds that a cancelled function has to clean up
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionResult:
+    """How a function ended: with a value that JSON can hold, an error, or a timeout."""
+
+    value: Any = None
+    error: BaseException | None = None
+    timed_out: bool = False
+
+
+async def run_function(function: Callable[[], Any], seconds: float | None) -> FunctionResult:
+    """Run a function for at most `seconds`, in a thread where it is not async.
+
+    Raises only CancelledError, when the caller itself is cancelled, and only after the function has ended.
+    """
+    task = asyncio.create_task(_call(function))
+    try:
+        done, _ = await asyncio.wait({task}, timeout=seconds)
+    except asyncio.CancelledError:
+        await _cancel(task)
+        raise
+    if not done:
+        await _cancel(task)
+        return FunctionResult(timed_out=True)
+    return FunctionResult(error=asyncio.CancelledError()) if task.cancelled() else task.result()
+
+
+async def _cancel(task: asyncio.Task[FunctionResult]) -> None:
+    task.cancel()
+    await asyncio.wait({task}, timeout=GRACE)
+
+
+async def _call(function: Callable[[], Any]) -> FunctionResult:
+    """Call a function and catch whatever it raises: the log records it."""
+    try:
+        value = function() if _is_async(function) else await run_in_thread(function)
+        if inspect.isawaitable(value):
+            value = await value
+        return FunctionResult(_to_json(value))
+    except (asyncio.CancelledError, KeyboardInterrupt):  # ours, or the person's at the terminal
+        raise
+    except BaseException as error:  # noqa: BLE001 - a tool may raise anything; the outcome records it
+        return FunctionResult(error=error)
+
+
+def _is_async(function: Callable[[], Any]) -> bool:
+    inner = getattr(function, "func", function)  # of a partial
+    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(getattr(inner, "__call__", None))  # noqa: B004
+
+
+def _to_json(value: Any) -> Any:
+    """Return a value as JSON can hold it: models and dataclasses as objects, anything else as its `str`."""
+    if isinstance(value, Outcome):
+        content = _to_json(value.content)
+        patch = None if value.patch is None else _to_json(dict(value.patch))
+        return Outcome(content, value.status, value.reason, patch, value.change)
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, Iterator):  # it may have no end
+        items = list(islice(value, MAX_ITEMS + 1))
+        value = [*items[:MAX_ITEMS], "[... more left out ...]"] if len(items) > MAX_ITEMS else items
+    return to_jsonable_python(value, bytes_mode="base64", fallback=str)
 
 
 MAX_DEPTH = 100  # levels of a call's arguments, and of a tool's result
@@ -221,10 +291,10 @@ class Toolbox:
         if call.dry_run and tool.skipped_in_dry_run:
             parsed = json.dumps(parse_arguments(arguments), ensure_ascii=False)
             return Outcome(f"Dry run: {tool.name} was not run. It would have been called with {parsed}.")
-        return _to_outcome(tool, await call_runner.run_function(bound_call, tool.timeout))
+        return _to_outcome(tool, await run_function(bound_call, tool.timeout))
 
 
-def _to_outcome(tool: Tool, result: call_runner.FunctionResult) -> Outcome:
+def _to_outcome(tool: Tool, result: FunctionResult) -> Outcome:
     if result.timed_out:
         message = f"{tool.name} did not end within {tool.timeout:g} s and was stopped."
         return Outcome.failed(message + (" It may have taken effect." if tool.side_effect else ""), "timeout")

@@ -104,7 +104,7 @@ async def plan_request(
             context = await builder.build() if context.tokens > narrower else context
     threshold = config.get("compaction_threshold") or compaction.THRESHOLD
     if prefill is None and compaction.is_compaction_due(context, context_budget, threshold):
-        side = side_model(harness.policy, harness.settings, session, "compaction", prompt_tokens=context.tokens)
+        side = side_model(harness.policy, harness.settings, session, prompt_tokens=context.tokens)
         fixed = sum(part.tokens for part in context.parts if part.name not in ("summary", "transcript"))
         if await compaction.compact(
             harness.database, session.id, budget=context_budget, limit=int(threshold * context_budget) - fixed,

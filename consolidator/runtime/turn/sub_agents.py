@@ -21,9 +21,9 @@ from consolidator.models.principal import Role
 from consolidator.models.session import SessionRow
 from consolidator.runtime.lineage.children import ChildRequest, SpawnCall, create_child
 from consolidator.runtime.session import budget
+from consolidator.runtime.session.agent_defaults import SPAWN_TOOL, SpawnedBy, SpawnRequest, SpawnResult
 from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.outcome import to_text, truncate
-from consolidator.runtime.session.spawn_request import SPAWN_TOOL, SpawnedBy, SpawnRequest, SpawnResult
 from consolidator.runtime.turn.harness import Harness, StepResult
 from consolidator.store.log import events
 from consolidator.store.sessions import lineage as store

@@ -17,12 +17,12 @@ from consolidator.database import Connection
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, name_principal
+from consolidator.runtime.session.agent_defaults import SpawnRequest, SpawnResult
 from consolidator.runtime.session.boundaries import Boundary, boundary
 from consolidator.runtime.session.changes import SessionChange, append_with_change
 from consolidator.runtime.session.fold import OpenCall
 from consolidator.runtime.session.lease import Lease, Steered
 from consolidator.runtime.session.outcome import Outcome, truncate
-from consolidator.runtime.session.spawn_request import SpawnRequest, SpawnResult
 from consolidator.runtime.session.turn_limits import MAX_NAME_LENGTH, RepeatNotes, TurnLimits, TurnUse
 from consolidator.runtime.tools.tool import MAX_DEPTH, CallContext, Toolbox, nesting_depth
 from consolidator.runtime.turn.generation import StreamedAnswer

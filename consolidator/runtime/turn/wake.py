@@ -14,13 +14,13 @@ from functools import partial
 
 from consolidator.errors import ConsolidatorError, SessionBusy, StaleEpoch, UsageError
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
+from consolidator.runtime.session.agent_defaults import SpawnRequest, SpawnResult
 from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.budget import Usage
 from consolidator.runtime.session.changes import check_driven_here
 from consolidator.runtime.session.fold import OpenState
 from consolidator.runtime.session.lease import hold_session
-from consolidator.runtime.session.recovery import Recovery, find_recovery
-from consolidator.runtime.session.spawn_request import SpawnRequest, SpawnResult
+from consolidator.runtime.session.safe_points import Recovery, find_recovery
 from consolidator.runtime.turn.harness import Harness, StepResult, waits_for_driver
 from consolidator.runtime.turn.step import SessionStepper
 from consolidator.runtime.turn.sub_agents import (

@@ -13,8 +13,7 @@ from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.session import SessionRow
 from consolidator.runtime.lineage import checkpoints
 from consolidator.runtime.lineage.children import ChildRequest, create_child
-from consolidator.runtime.session.overrides import NO_OVERRIDES, Overrides
-from consolidator.runtime.session.spawn_request import SpawnRequest, SpawnResult
+from consolidator.runtime.session.agent_defaults import NO_OVERRIDES, Overrides, SpawnRequest, SpawnResult
 from consolidator.runtime.turn.harness import Harness
 from consolidator.runtime.turn.sub_agents import create_sub_agent, is_unfinished, read_result
 from consolidator.runtime.turn.wake import spawn_sub_agent

@@ -32,7 +32,7 @@ from consolidator.runtime.rerun.recording import (
     stand_in,
 )
 from consolidator.runtime.rerun.replay import ReplayedItem, replay
-from consolidator.runtime.session.overrides import Overrides
+from consolidator.runtime.session.agent_defaults import Overrides
 from consolidator.runtime.tools.builtin import BUILTIN_GROUPS, builtin_tools
 from consolidator.runtime.tools.tool import Tool
 from consolidator.runtime.turn.harness import Harness, StepResult

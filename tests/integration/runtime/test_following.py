@@ -14,7 +14,7 @@ from consolidator.database import Database
 from consolidator.errors import NotFound, UsageError
 from consolidator.models.payload import EventType
 from consolidator.runtime.lineage.children import ChildRequest, create_child
-from consolidator.runtime.live import feed as feed_module
+from consolidator.runtime.live import hub as feed_module
 from consolidator.runtime.live import hub as hub_module
 from consolidator.runtime.live.hub import FollowHub, open_hub
 from consolidator.runtime.live.items import Cursor, FollowedItem

@@ -13,9 +13,17 @@ from hypothesis import strategies as st
 from consolidator.errors import UsageError
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-from consolidator.runtime.live.feed import Feed
-from consolidator.runtime.live.fold import FollowFold, Position, restore_position
-from consolidator.runtime.live.items import Cursor, FollowedItem, Piece, begun_message, ends_message
+from consolidator.runtime.live.hub import Feed
+from consolidator.runtime.live.items import (
+    Cursor,
+    FollowedItem,
+    FollowFold,
+    Piece,
+    Position,
+    begun_message,
+    ends_message,
+    restore_position,
+)
 
 NOW = datetime(2026, 3, 2, tzinfo=UTC)
 
@@ -177,7 +185,7 @@ def test_followers_of_a_shared_buffer_receive_what_they_would_have_read(actions:
 
 
 def test_the_buffer_drops_its_oldest_items_and_knows_whom_it_leaves_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("consolidator.runtime.live.feed.MAX_ITEMS", 3)
+    monkeypatch.setattr("consolidator.runtime.live.hub.MAX_ITEMS", 3)
     log = Log()
     feed = Feed("s", NOW, FollowFold("s"), NOW)
     for action in ("user", "begin", "piece", "piece", "piece"):

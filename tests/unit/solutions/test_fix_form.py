@@ -346,7 +346,7 @@ def test_code_frames_and_line_numbers_are_no_part_of_an_error() -> None:
         return [failed, shell_call("bun run lint:fix"), shell_call("bun run lint")]
 
     solution = learn(unformatted(149, "const"), unformatted(7, "return"), unformatted(22, "if"))
-    assert (solution["occurrences"], solution["headline"]) == (3, "× It would have printed:")
+    assert (solution["occurrences"], solution["headline"]) == (3, "It would have printed:")
     bound = suggest(solution, "  × It would have printed:\n\n  3 3 │ let", "Bash", command="bun run lint")
     assert (bound.kind, bound.arguments) == ("step", {"command": "bun run lint:fix"})
 
