@@ -38,9 +38,7 @@ from consolidator.runtime.rerun.branches import (
     committed_seq,
 )
 from consolidator.runtime.rerun.comparison import CallDifference, Comparison, Figures, TurnDifference
-from consolidator.runtime.session.agent_defaults import parse_amount
-from consolidator.runtime.session.overrides import Overrides
-from consolidator.runtime.session.spawn_request import ResultMode, SpawnRequest, SpawnResult
+from consolidator.runtime.session.agent_defaults import Overrides, ResultMode, SpawnRequest, SpawnResult, parse_amount
 from consolidator.service.database import Database
 from consolidator.service.sessions.access import find_session_id
 from consolidator.service.sessions.branches import (
@@ -423,11 +421,8 @@ def _print_call(call: CallDifference) -> None:
         print_line(f"  {_SIGNS[call.status]} {either.tool} {shorten(either.arguments, _WIDTH)}", style=style)
         return
     for sign, side_style, side in (("-", "red", call.left), ("+", "green", call.right)):
-        result = (
-            f" = {side.status or 'no result'}: {shorten(side.result, _WIDTH)}"
-            if call.left.identity == call.right.identity
-            else ""
-        )
+        is_same_call = call.left.compared[:2] == call.right.compared[:2]
+        result = f" = {side.status or 'no result'}: {shorten(side.result, _WIDTH)}" if is_same_call else ""
         print_line(f"  {sign} {side.tool} {shorten(side.arguments, _WIDTH)}{result}", style=side_style)
 
 

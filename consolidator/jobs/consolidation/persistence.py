@@ -233,10 +233,10 @@ async def derive_outdated_errors(conn: Connection, agent: str, *, run_id: str) -
                     pass
             else:
                 await _renew_fingerprints(conn, session)
-    await error_records.delete_outdated_solutions(conn, agent, version=VERSION)
+    await error_records.delete_outdated_solutions(conn, agent, VERSION)
     return len(names)
 
 
 async def _renew_fingerprints(conn: Connection, session: SessionRow) -> None:
-    stored = await error_records.list_outdated(conn, session.id, version=VERSION)
+    stored = await error_records.list_outdated(conn, session.id, VERSION)
     await save_error_records(conn, session, [renew_fingerprint(ErrorRecord.from_json(record)) for record in stored])

@@ -40,8 +40,7 @@ async def merge_lessons(
         published = await asyncio.to_thread(_learn, rows, tellings, person, project, provenance)
         for outcome in await lessons.save_each(conn, published):
             changes.add("lessons", outcome)
-        keep = [row.id for row in published]
-        retired = await lessons.retire_others(conn, person, project, keep=keep, provenance=provenance)
+        retired = await lessons.retire_others(conn, person, project, [row.id for row in published], provenance)
         changes.add("lessons", "retired", retired)
 
 

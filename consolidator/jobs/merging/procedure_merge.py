@@ -122,7 +122,10 @@ async def _merge_group(
     latest = await load_digests(conn, agent, ALL_PROJECTS, audiences[0].person)
     for audience in audiences:
         scope = await learn_scope(conn, agent, ALL_PROJECTS, audience, latest, min_support)
-        before = await procedures.list_shared_symbols(conn, agent, audience.name)
+        before = {
+            tuple(step["symbol"] for step in body["steps"]): worth > 0
+            for body, worth in await procedures.list_shared(conn, agent, audience.name)
+        }
         await writer.save(ALL_PROJECTS, scope, audience)
         now = {procedure.symbols: procedure.worth > 0 for procedure in scope.procedures}
         shared[audience.name] = now
@@ -209,13 +212,9 @@ class _ScopeWriter:
         for outcome in await procedures.save_each(self.conn, rows):
             if is_counted:
                 self.changes.add("procedures", outcome)
+        ids = [row.id for row in rows]
         retired = await procedures.retire_others(
-            self.conn,
-            self.agent,
-            project or None,
-            audience.name,
-            keep=[row.id for row in rows],
-            provenance=self.provenance,
+            self.conn, self.agent, project or None, audience.name, ids, self.provenance
         )
         if is_counted:
             self.changes.add("procedures", "retired", retired)

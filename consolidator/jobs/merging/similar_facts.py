@@ -51,9 +51,8 @@ async def find_similar_facts(
         for candidate in candidates
     }
     matches: defaultdict[str, dict[str, None]] = defaultdict(dict)  # fact ids in the order found, each once
-    for match in await facts.match_attributes(conn, agent, attributes):
-        matches[match.candidate_id][match.fact_id] = None
-    for candidate_id, fact_id in await _match_words(conn, agent, candidates):
+    of_attributes = await facts.match_attributes(conn, agent, attributes)
+    for candidate_id, fact_id in (*of_attributes, *await _match_words(conn, agent, candidates)):
         matches[candidate_id][fact_id] = None
     forgotten = await facts.load_forgotten(conn, agent, sorted({_owner_of(candidate) for candidate in candidates}))
     for candidate in candidates:

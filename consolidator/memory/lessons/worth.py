@@ -59,8 +59,8 @@ class Worth:
     sessions: int = 0  # that were told it, whether or not its situation came
     told: Chances = field(default_factory=Chances)
     untold: Chances = field(default_factory=Chances)
-    prevented: int = 0  # calls that failed after a warning, or ran once they were corrected
-    wrong: int = 0  # calls that worked in spite of a warning, or could not run once they were corrected
+    prevented: int = 0  # sessions with calls that failed after a warning, or ran once they were corrected
+    wrong: int = 0  # sessions with calls that worked in spite of a warning, or could not run once they were corrected
     corrected: int = 0  # of both
 
     @classmethod
@@ -114,7 +114,7 @@ class Worth:
             calls, minutes = untold.calls / untold.failed, untold.seconds / untold.failed / 60
             parts.append(f"at {calls:.1f} calls, {minutes:.1f} min and {untold.tokens / untold.failed:.0f} tokens each")
         if warned := self.prevented + self.wrong:
-            parts.append(f"of {warned} calls warned of {self.prevented} failed or were corrected")
+            parts.append(f"of {warned} warnings, counted once a session, {self.prevented} were right")
         return ", ".join([*parts, *["warns no more"] * self.is_stopped])
 
 
@@ -153,17 +153,23 @@ def without_corrected(traces: Iterable[Trace], tellings: Iterable[TellingRow]) -
 
 
 def _count_warnings(history: History, worths: Mapping[str, Worth], tellings: Iterable[TellingRow]) -> None:
-    """Count of the calls that lessons were told before whether that was right, or would have been."""
-    calls = {(session.session_id, call.mark): call for session, call in history.calls() if call.mark}
+    """Count of the calls that lessons were told before whether that was right, or would have been; once a session."""
+    calls = {(session.session_id, call.mark): (session.root, call) for session, call in history.calls() if call.mark}
     warned = {
         (each.session_id, each.call_id, each.lesson_id): each for each in tellings if each.moment == "before_call"
     }
+    counted: set[tuple[str, str, bool]] = set()
     for telling in warned.values():
-        call, worth = calls.get((telling.session_id, call_mark(telling.call_id or ""))), worths.get(telling.lesson_id)
+        worth = worths.get(telling.lesson_id)
+        root, call = calls.get((telling.session_id, call_mark(telling.call_id or "")), ("", None))
         if call is None or worth is None or call.ok is None:
             continue
         is_made = telling.correction == "made"
         is_wrong = history.did_not_run(call) if is_made and not call.ok else call.ok is not is_made
+        outcome = (root, telling.lesson_id, is_wrong)
+        if outcome in counted:
+            continue
+        counted.add(outcome)
         worth.wrong += is_wrong
         worth.prevented += not is_wrong
         worth.corrected += is_made

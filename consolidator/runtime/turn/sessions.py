@@ -165,7 +165,7 @@ async def _log_verdict(
     """Log a person's verdict on a call that waits for one of this kind."""
     with boundary("commit verdict"):
         async with database.transaction() as conn:
-            call = await store.lock_waiting_call(conn, call_id, session_id)
+            call = await store.lock_waiting_call(conn, call_id, session_id=session_id)
             if call is None or call.requested.get("kind") != kind:
                 raise no_waiting_call(call_id)
             now = database.clock.now()
