@@ -1,15 +1,19 @@
-"""consolidator db: upgrade, info, verify, reindex, backup, restore."""
+"""consolidator db and token: the database, and credentials of other programs."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.common import parse_path, run, run_job
-from consolidator.cli.output import emit, print_line, print_table, progress_bar, table
+from consolidator.cli.common import OwnerOptions, parse_path, parse_span, run, run_configured, run_job
+from consolidator.cli.output import emit, print_line, print_note, print_table, progress_bar, table
+from consolidator.cli.streams import is_json
 from consolidator.errors import DatabaseError, RunFailed
+from consolidator.service.credentials import create_credential, list_credentials, revoke_credential
 from consolidator.service.database import (
     Database,
     back_up_database,
@@ -46,11 +50,11 @@ def upgrade_command(
         return await load_schema_revision(database)
 
     if roles:
-        run(lambda database, _: create_roles(database))
+        run(create_roles)
         names = ["consolidator_writer", "consolidator_reader"]
         emit({"roles": names}, f"{' and '.join(names)} are there; make your logins members of them")
     else:
-        revision = run(upgrade)
+        revision = run_configured(upgrade)
         emit({"revision": revision}, f"the database is at revision {revision}, the newest")
 
 
@@ -66,12 +70,9 @@ def info_command(
 ) -> None:
     """Show where the database is, its version, its size."""
     if seals:
-        emit(run(lambda database, _: list_seals(database)), _SEALS)
+        emit(run(list_seals), _SEALS)
         return
-    emit(
-        run(describe_database),
-        lambda description: print_table("database", ("what", "value"), description.items()),
-    )
+    emit(run_configured(describe_database), lambda shown: print_table("database", ("what", "value"), shown.items()))
 
 
 def verify_command(
@@ -89,9 +90,7 @@ def verify_command(
 ) -> None:
     """Check the invariants on the real rows: seq dense, hash chains unbroken, blobs whole, the ledger balanced."""
     exported = None if seals is None else read_seals(seals)
-    violations = run(
-        lambda database, _: verify_database(database, exported_seals=exported, after=after, limit=sessions)
-    )
+    violations = run(verify_database, exported_seals=exported, after=after, limit=sessions)
     rows = [(invariant, "; ".join(cases[:5]) or "yes") for invariant, cases in violations.items()]
     emit(violations, lambda _: print_table("invariants", ("invariant", "holds"), rows))
     broken = [invariant for invariant, cases in violations.items() if cases]
@@ -126,7 +125,7 @@ def backup_command(file: _BackupFile) -> None:
     The file holds the log's texts unredacted: keep it as safe as the database. Its format is pg_dump's custom one.
     """
 
-    async def back_up(database: Database, _: Settings) -> int:
+    async def back_up(database: Database) -> int:
         with progress_bar("backup"):
             return await back_up_database(database, file)
 
@@ -137,7 +136,7 @@ def backup_command(file: _BackupFile) -> None:
 def restore_command(file: _BackupFile) -> None:
     """Restore a backup into a database that holds nothing yet, all or nothing, and upgrade it to this version."""
 
-    async def restore(database: Database, _: Settings) -> dict[str, str]:
+    async def restore(database: Database) -> dict[str, str]:
         with progress_bar("restore"):
             return await restore_database(database, file)
 
@@ -146,3 +145,48 @@ def restore_command(file: _BackupFile) -> None:
         sizes,
         f"restored {sizes['events']} events of {sizes['sessions']} sessions; `consolidator db verify` checks them",
     )
+
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A credential's name.")]
+_TABLE = table(
+    "tokens",
+    "name, scopes, agent, project, peer, status, created=created_at, expires=expires_at",
+    scopes=lambda row: ", ".join(row["scopes"]),
+)
+
+
+def create_command(
+    name: Name,
+    *,
+    scope: Annotated[
+        list[str],
+        typer.Option(
+            help="read: ask memory, read sessions; record: log what its agent did; write: act for people in sessions; "
+            "admin: run nights, erase, keep credentials. Repeatable."
+        ),
+    ],
+    owner: OwnerOptions,
+    expires: Annotated[str | None, typer.Option(help="For how long it is valid, such as 30d. Else for good.")] = None,
+) -> None:
+    """Create a credential and print its token, once: only its SHA-256 is kept."""
+    expires_in = None if expires is None else parse_span(expires)
+    token = run(create_credential, name, scope, expires_in=expires_in, **owner.values())
+    emit({"name": name, "token": token}, token)
+    if not is_json():
+        print_note("it is not shown again; send it as `Authorization: Bearer TOKEN`")
+
+
+def list_command() -> None:
+    """List the credentials, also those that are revoked or have expired."""
+
+    async def load(database: Database) -> list[dict[str, Any]]:
+        now: datetime = database.clock.now()
+        return [{**asdict(row), "status": row.status(now)} for row in await list_credentials(database)]
+
+    emit(run(load), _TABLE)
+
+
+def revoke_command(name: Name) -> None:
+    """Revoke a credential: its next request is refused."""
+    run(revoke_credential, name)
+    emit({"revoked": name}, f"revoked {name}")

@@ -1,4 +1,4 @@
-"""consolidator rules: what people say again and again, to accept as a rule or to dismiss."""
+"""consolidator remember, forget and rules: what a person says to memory, and what people say again and again."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from consolidator.cli.common import parse_path, run
-from consolidator.cli.options import require_at_most_one
+from consolidator.cli.common import PlaceOption, parse_path, require_at_most_one, run
 from consolidator.cli.output import (
     AgentOption,
     Limit,
@@ -26,8 +25,10 @@ from consolidator.clock import Clock
 from consolidator.errors import UsageError
 from consolidator.formats.common.project import derive_project
 from consolidator.models.fact import FactRow
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.clients.rules_file import plan_rules, write_rules
 from consolidator.service.database import Database
+from consolidator.service.memory.remember import Remembered, forget, remember
 from consolidator.service.memory.rules import (
     AcceptedRow,
     RuleProposal,
@@ -36,7 +37,8 @@ from consolidator.service.memory.rules import (
     list_accepted_rules,
     list_rules,
 )
-from consolidator.settings import Settings, load_settings
+from consolidator.service.scope import find_named_project, find_project
+from consolidator.settings import load_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,15 +78,15 @@ def rules_command(
     if actions.accept:
         _accept(actions.accept, actions)
     elif actions.dismiss:
-        rule = run(lambda database, _: dismiss_rule(database, actions.dismiss or ""))
+        rule = run(dismiss_rule, actions.dismiss or "")
         emit(rule, f"dismissed: {rule.rule}")
     elif actions.write:
         path = actions.write.absolute()
         place = project or derive_project(str(path.parent)) or ""
-        accepted = run(lambda database, _: list_accepted_rules(database, project=place))
+        accepted = run(list_accepted_rules, project=place)
         _write(path, [] if actions.remove else [row.rule for row in accepted], is_agreed=actions.yes)
     else:
-        proposals = run(lambda database, _: list_rules(database, agent=agent, project=project, limit=limit))
+        proposals = run(list_rules, agent=agent, project=project, limit=limit)
         emit(proposals, _print_proposals, encode=lambda proposals: [proposal.as_json() for proposal in proposals])
 
 
@@ -109,7 +111,7 @@ def _accept(rule_id: str, actions: RuleActions) -> None:
     if actions.write is not None:
         plan_rules(actions.write.absolute(), [])  # a wrong file is told before anything is believed
 
-    async def accept(database: Database, _: Settings) -> tuple[FactRow, list[AcceptedRow]]:
+    async def accept(database: Database) -> tuple[FactRow, list[AcceptedRow]]:
         fact = await accept_rule(database, rule_id, words=actions.words, everywhere=actions.me)
         return fact, [] if fact.project is None else await list_accepted_rules(database, project=fact.project)
 
@@ -134,3 +136,53 @@ def _write(path: Path, sentences: list[str], *, is_agreed: bool) -> None:
         confirm(f"Change {path}?", "the file was not changed; what was accepted stays")
     for made in write_rules(change, settings, Clock(settings.clock).now()):
         print_note(f"changed {made.path}" + (f"; the file as it was: {made.backup}" if made.backup else ""))
+
+
+Agent = Annotated[
+    str | None, typer.Option(metavar="NAME", help="For this agent alone; by default for all of the owner's.")
+]
+Peer = Annotated[str | None, typer.Option(metavar="NAME", help="A person that the agent talks with.")]
+
+
+def remember_command(
+    words: Annotated[list[str], typer.Argument(metavar="STATEMENT", help='What holds, such as "we use tabs".')],
+    project: PlaceOption = None,
+    agent: Agent = None,
+    me: Annotated[bool, typer.Option("--me", help="The statement is about you: it holds in every project.")] = False,
+    peer: Peer = None,
+) -> None:
+    """Remember a statement: it is believed from now on, in this project, or with --me or --agent in every one."""
+    if project and (me or peer):
+        raise UsageError("--project, --me and --peer are different owners: give one of them")
+    is_of_place = not (project or me or agent or peer)
+
+    async def remember_here(database: Database) -> Remembered:
+        if is_of_place:
+            owner = await find_project(database, Path.cwd())
+        else:
+            owner = await find_named_project(database, project, Path.cwd()) if project else None
+        return await remember(database, " ".join(words), MemoryScope(agent, owner, peer))
+
+    emit(run(remember_here), _print_remembered)
+
+
+def _print_remembered(remembered: Remembered) -> None:
+    owner = owner_name(remembered.project, remembered.peer, remembered.agent)
+    print_line(f"{'known already' if remembered.known else 'remembered'}, for {owner}: {remembered.statement}")
+    print_line(f"take it back with `consolidator forget {remembered.id[:12]}`", style="dim")
+
+
+def forget_command(
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar="ID|WORDS", help="A fact's id, its beginning, or words that no other fact has."),
+    ],
+    project: PlaceOption = None,
+    agent: Agent = None,
+    peer: Peer = None,
+) -> None:
+    """Stop believing a fact, and what says the same later. Its history stays (`explain ID`, `facts --all`)."""
+
+    forgotten = run(forget, " ".join(words), MemoryScope(agent, project, peer))
+    line = f"no longer believed: {forgotten.statement}"
+    emit(forgotten, line)
