@@ -25,8 +25,8 @@ from consolidator.memory.lessons.harm import lesson_harm, quote_reason
 from consolidator.memory.lessons.history import code
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.text.quotations import split_quoted
+from consolidator.memory.text.sentences import sentence_around
 from consolidator.memory.text.similarity import content_words
-from consolidator.memory.text.surroundings import sentence_around
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 

@@ -17,7 +17,6 @@ from consolidator.jobs.ledger import Unit, record_progress
 from consolidator.jobs.model.extraction import ReadResult
 from consolidator.memory.facts.candidates import Candidate, RejectedCandidate
 from consolidator.memory.facts.relations import spellings_of
-from consolidator.memory.facts.steering import Steer
 from consolidator.memory.procedures.digest import COMPRESSION, DIGEST_VERSION, PackedDigest
 from consolidator.memory.solutions.error_records import ErrorRecord
 from consolidator.memory.solutions.error_tracker import renew_fingerprint
@@ -104,7 +103,10 @@ async def save_memory(
         )
         forgotten = [row for _, result in learned for row in result.forgotten]
         await facts.save_tombstones(conn, [(row, spellings_of(row.predicate)) for row in forgotten])
-        await _save_steering(conn, learned, run_id=run_id)
+        marks = [mark for _, result in learned for mark in result.steering]
+        steers = [mark for mark in marks if isinstance(mark, SteerRow)]
+        outcomes = [mark for mark in marks if isinstance(mark, TaskOutcomeRow)]
+        await steering.save(conn, steers, outcomes, run_id=run_id)
 
 
 async def derive_again(
@@ -151,17 +153,6 @@ async def _save_candidates(
     proposed = [asdict(candidate) for _, candidates, _ in batches for candidate in candidates]
     rejected = [facts.rejected_candidate(session, candidate) for session, _, rest in batches for candidate in rest]
     await facts.save_candidates(conn, proposed + rejected, run_id=run_id)
-
-
-async def _save_steering(conn: Connection, learned: Sequence[tuple[SessionRow, WindowResult]], *, run_id: str) -> None:
-    steers, outcomes = [], []
-    for session, result in learned:
-        for mark in result.steering:
-            if isinstance(mark, Steer):
-                steers.append(SteerRow(session.id, mark.seq, mark.task, run_id))
-            else:
-                outcomes.append(TaskOutcomeRow(session.id, mark.seq, mark.task, mark.outcome, run_id))
-    await steering.save(conn, steers, outcomes)
 
 
 def _digest_row(session: SessionRow, result: WindowResult, packed: PackedDigest) -> DigestRow:

@@ -31,8 +31,7 @@ from consolidator.memory.facts.statements import Statement, find_statements
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.text.quotations import quoted_text
 from consolidator.memory.text.recall_markers import strip_recalled
-from consolidator.memory.text.sentences import split_sentences
-from consolidator.memory.text.surroundings import paragraph_around
+from consolidator.memory.text.sentences import paragraph_around, split_sentences
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
