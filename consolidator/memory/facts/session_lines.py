@@ -11,7 +11,7 @@ from consolidator.memory.calls.approvals import describe_approval, read_choice
 from consolidator.memory.facts.call_lines import call_lines
 from consolidator.memory.facts.candidates import SessionContext, speaker_name
 from consolidator.memory.facts.transcript import EXPLAINS, GAP, TranscriptLine, shorten
-from consolidator.memory.lessons.headlines import shows_failure
+from consolidator.memory.solutions.error_line import shows_failure
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.text.quotations import split_quoted
 from consolidator.memory.text.recall_markers import strip_recalled
