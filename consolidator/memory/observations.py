@@ -183,7 +183,9 @@ class _Reader:
             if held is None and names and not any(name.casefold() in shown for name in names):
                 held = NOT_IN_QUOTE
         is_proved = held is None and not is_end and _is_proved(str(cited.get("kind", "")), line, proofs)
-        is_proved = is_proved and _shows_code(said, [line, *proofs])
+        # A result proves no made-up command or name: each in code marks stands in what shows it.
+        shown = " ".join(f"{each.detail} {each.text} {each.outcome}" for each in (line, *proofs)).casefold()
+        is_proved = is_proved and all(span.strip("`").casefold() in shown for span in _CODE.findall(said))
         source, evidence = self.source, [proof for proof in proofs if proof.kind == "F" and proof is not line]
         self.proposals.candidates.append(
             source.propose(
@@ -224,12 +226,6 @@ def _is_proved(kind: str, line: TranscriptLine, proofs: Sequence[TranscriptLine]
         return any(proof.is_proof for proof in proofs)
     is_hook = line.kind == "F" and _RUNS_HOOKS.match(line.detail or "") is not None
     return kind == "convention" and is_hook
-
-
-def _shows_code(said: str, lines: Sequence[TranscriptLine]) -> bool:
-    """Tell whether each command and name in code marks stands in what shows it: a result proves no made-up one."""
-    shown = " ".join(f"{line.detail} {line.text} {line.outcome}" for line in lines).casefold()
-    return all(span.strip("`").casefold() in shown for span in _CODE.findall(said))
 
 
 def _names(sentence: str) -> list[str]:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 
 from consolidator.memory.facts.value_checks import (
-    is_anything,
     is_choice,
     is_full_clause,
     is_identifier,
@@ -128,21 +127,21 @@ RULES = (
          rf"\bmy (?:work |personal |private )?e-?mail(?: address)?(?: on file)?{_IS}\s+"
          r"(?P<value>[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){1,5})",
          "email", "The email address of {whom} is {value}.", "profile",
-         single_valued=True, anywhere=True, check=is_anything),
+         single_valued=True, anywhere=True, check=bool),
     Rule("membership", "I'm a bronze member.",
          rf"(?:\bi(?:'m|’m| am|'ve been|’ve been| have been)|^as) an? {_TIER}[ -](?:\w+ )?"
          r"(?:member|customer|subscriber)\b",
-         "membership", "{who} is a {value} member.", "profile", single_valued=True, anywhere=True, check=is_anything),
+         "membership", "{who} is a {value} member.", "profile", single_valued=True, anywhere=True, check=bool),
     Rule("home", "I live in Gothenburg.",
          rf"(?:(?:[Ii] (?:now )?live|{_I_AM} based) in|[Ii](?:'ve|"
          rf" have)?(?: just)? moved to) (?P<value>(?:the )?{_NAME}(?:,? (?!I\b){_NAME}){{0,3}})"
          rf"(?!, (?!I['’])[A-ZÀ-Þ][\w'’-]){_END}",
-         "home", "{who} lives in {value}.", "profile", single_valued=True, case_sensitive=True, check=is_anything),
+         "home", "{who} lives in {value}.", "profile", single_valued=True, case_sensitive=True, check=bool),
     Rule("language of answers", "Please answer in French.",
          rf"(?:always )?(?:answer|reply|respond|talk|write|speak)(?: to me)?(?: only)? in (?P<value>{_LANGUAGES})"
          r"(?=$|[,;.!?]| from now| always| please| again)",
          "language of answers", "{who} wants answers in {value}.", "preference",
-         to_agent=True, single_valued=True, check=is_anything),
+         to_agent=True, single_valued=True, check=bool),
     # What a person likes
     Rule("prefers", "I prefer window seats.",
          rf"(?:i (?:would )?{_ADVERBS}prefer|my preference is(?: for| to)?) (?P<value>.+)",

@@ -68,11 +68,6 @@ _VERB = re.compile(
 )
 
 
-def is_anything(text: str) -> bool:
-    """Tell whether a text is not empty: the pattern alone decides."""
-    return bool(text)
-
-
 def is_name(text: str) -> bool:
     """Tell whether a text can be a name of at most four words."""
     parts = text.split()

@@ -53,7 +53,10 @@ def split_sentences(text: str) -> Iterator[str]:
         return
     spoken = _remove_pasted(text)
     if len(spoken) > MAX_MESSAGE_CHARS:
-        spoken = "\n\n".join(_edge_paragraphs(spoken))
+        # The first and the last paragraph, where they are short enough to be said and not shown.
+        paragraphs = [paragraph for paragraph in re.split(r"\n\s*\n", spoken) if paragraph.strip()]
+        edges = (paragraphs[:1] + paragraphs[-1:]) if len(paragraphs) > 1 else []
+        spoken = "\n\n".join(edge for edge in edges if len(edge) <= _MAX_EDGE_CHARS and not _BULLET.match(edge))
     for line in _join_wrapped_lines(spoken.splitlines()):
         for whole in _split_line(line):
             prefix = _PREFIX.match(whole)
@@ -70,14 +73,6 @@ def _remove_pasted(text: str) -> str:
         parts += (text[done:start], "\n")
         done = end
     return "".join([*parts, text[done:]])
-
-
-def _edge_paragraphs(text: str) -> Iterator[str]:
-    """Yield the first and the last paragraph, where they are short enough to be said and not shown."""
-    paragraphs = [paragraph for paragraph in re.split(r"\n\s*\n", text) if paragraph.strip()]
-    for paragraph in (paragraphs[:1] + paragraphs[-1:]) if len(paragraphs) > 1 else ():
-        if len(paragraph) <= _MAX_EDGE_CHARS and not _BULLET.match(paragraph):
-            yield paragraph
 
 
 def _join_wrapped_lines(lines: list[str]) -> Iterator[str]:
