@@ -14,7 +14,7 @@ from consolidator.errors import ConsolidatorError
 from consolidator.jobs.model.extraction import ReadResult
 from consolidator.llm.redaction.redact import redact, redact_json
 from consolidator.memory.calls.tool_values import read_tool_value
-from consolidator.memory.facts.candidates import Candidate, RejectedCandidate, SessionContext
+from consolidator.memory.facts.candidates import Candidate, SessionContext
 from consolidator.memory.facts.remembered import read_forgetting
 from consolidator.memory.facts.rule_extraction import propose_candidates
 from consolidator.memory.facts.steering import read_steering
@@ -51,7 +51,7 @@ class WindowResult:
     folds: FoldStates  # after the window
     errors: list[ErrorRecord] = field(default_factory=list)  # new or changed
     candidates: list[Candidate] = field(default_factory=list)
-    rejected: list[RejectedCandidate] = field(default_factory=list)
+    rejected: list[Candidate] = field(default_factory=list)
     forgotten: list[CorrectionRow] = field(default_factory=list)  # what people asked to forget
     steering: list[SteerRow | TaskOutcomeRow] = field(default_factory=list)
     sources: set[int] = field(default_factory=set)  # seqs that something was learned from

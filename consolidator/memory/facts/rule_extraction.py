@@ -17,7 +17,6 @@ from consolidator.memory.facts.candidates import (
     Candidate,
     FactExtractor,
     Proposals,
-    RejectedCandidate,
     SessionContext,
     is_quote_in,
     owner_of_statement,
@@ -69,7 +68,7 @@ def _read_message(event: Event, source: FactExtractor, redact: Callable[[str], s
     counts_instructions = session.project is not None and not among_people and is_short_turn(text)
     quoted = quoted_text(text)
     ids: set[str] = set()
-    rejected: list[RejectedCandidate] = []
+    rejected: list[Candidate] = []
     for statement, quote in _find_quoted_statements(
         text, session, name, among_people=among_people, counts_instructions=counts_instructions
     ):
