@@ -35,7 +35,7 @@ class Statement:
     sentence: str
     kind: str
     about: str  # person | work
-    single_valued: bool
+    single_valued: bool = False
     rejected: str | None = None  # why it is no fact, though a rule matches
     rule: str | None = None  # the name of the rule; None for what was observed
 
