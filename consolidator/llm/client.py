@@ -188,10 +188,22 @@ class ModelClient:
 
     async def embed(self, model: str, texts: Sequence[str]) -> EmbeddingResult:
         """Return a vector for each text; raise ModelUnavailable, ModelRefused or ModelTruncated."""
+        import openai
+
+        redacted = [redact(text) for text in texts]
         with open_span("model", f"embeddings {model}", self.span_attributes("embeddings", model)) as span:
-            result = await self._embed(model, texts)
-            span.attributes["gen_ai.usage.input_tokens"] = result.tokens
-            return result
+            try:
+                create = self.get_client().embeddings.with_raw_response.create
+                raw = await self._receive_all(create(model=model, input=redacted, encoding_format="float"))
+            except openai.APIError as error:
+                raise classify_error(error) from error
+            vectors, reported = read_vectors(raw.http_response.content)
+            if len(vectors) != len(texts) or len({len(vector) for vector in vectors}) > 1:
+                message = f"{model} gave {len(vectors)} vectors for {len(texts)} texts"
+                raise ModelUnavailable(message, may_be_charged=True)
+            tokens = settled_tokens(reported, sum(map(count_tokens, redacted)))
+            span.attributes["gen_ai.usage.input_tokens"] = tokens
+            return EmbeddingResult(vectors, tokens)
 
     def span_attributes(self, operation: str, model: str) -> dict[str, Any]:
         """Return what a span of a call says before its answer, as OpenTelemetry's conventions name it."""
@@ -203,23 +215,6 @@ class ModelClient:
             "server.address": address.hostname,
             "server.port": address.port or (443 if address.scheme == "https" else 80),
         }
-
-    async def _embed(self, model: str, texts: Sequence[str]) -> EmbeddingResult:
-        import openai
-
-        redacted = [redact(text) for text in texts]
-        try:
-            raw = await self._receive_all(
-                self.get_client().embeddings.with_raw_response.create(
-                    model=model, input=redacted, encoding_format="float"
-                )
-            )
-        except openai.APIError as error:
-            raise classify_error(error) from error
-        vectors, tokens = read_vectors(raw.http_response.content)
-        if len(vectors) != len(texts) or len({len(vector) for vector in vectors}) > 1:
-            raise ModelUnavailable(f"{model} gave {len(vectors)} vectors for {len(texts)} texts", may_be_charged=True)
-        return EmbeddingResult(vectors, settled_tokens(tokens, sum(count_tokens(text) for text in redacted)))
 
     async def _receive_all(self, answer: Awaitable[T]) -> T:
         """Await a whole answer within the timeout: the client's own timeout restarts with each byte."""

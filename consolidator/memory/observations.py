@@ -25,8 +25,8 @@ from consolidator.memory.lessons.harm import lesson_harm, quote_reason
 from consolidator.memory.lessons.history import code
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.text.quotations import split_quoted
+from consolidator.memory.text.sentences import sentence_around
 from consolidator.memory.text.similarity import content_words
-from consolidator.memory.text.surroundings import sentence_around
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
@@ -190,7 +190,9 @@ class _Reader:
             if held is None and reason is not None and not _projects_calls(*_CODE.findall(said)) <= self.chunk.ran:
                 held = NEVER_RUN
         is_proved = held is None and not is_end and _is_proved(str(cited.get("kind", "")), line, proofs)
-        is_proved = is_proved and _shows_code(said, [line, *proofs])
+        # A result proves no made-up command or name: each in code marks stands in what shows it.
+        shown = " ".join(f"{each.detail} {each.text} {each.outcome}" for each in (line, *proofs)).casefold()
+        is_proved = is_proved and all(span.strip("`").casefold() in shown for span in _CODE.findall(said))
         source, evidence = self.source, [proof for proof in proofs if proof.kind == "F" and proof is not line]
         self.proposals.candidates.append(
             source.propose(
@@ -231,12 +233,6 @@ def _is_proved(kind: str, line: TranscriptLine, proofs: Sequence[TranscriptLine]
         return any(proof.is_proof for proof in proofs)
     is_hook = line.kind == "F" and _RUNS_HOOKS.match(line.detail or "") is not None
     return kind == "convention" and is_hook
-
-
-def _shows_code(said: str, lines: Sequence[TranscriptLine]) -> bool:
-    """Tell whether each command and name in code marks stands in what shows it: a result proves no made-up one."""
-    shown = " ".join(f"{line.detail} {line.text} {line.outcome}" for line in lines).casefold()
-    return all(span.strip("`").casefold() in shown for span in _CODE.findall(said))
 
 
 def _names(sentence: str) -> list[str]:

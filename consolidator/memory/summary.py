@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, assert_never
+from typing import Any
 
 from consolidator.llm.redaction.redact import redact as redact_credentials
 from consolidator.memory.calls.approvals import describe_approval, describe_call
@@ -67,14 +67,8 @@ class SummaryFold:
                 self._add_agent(event)
             case EventType.SUBAGENT_COMPLETE:
                 self._complete_agent(event)
-            case (
-                EventType.SESSION_START | EventType.SESSION_END | EventType.ASSISTANT_RESPONSE
-                | EventType.THINKING_START | EventType.POLICY_DECISION | EventType.TASK_START | EventType.TASK_END
-                | EventType.APPROVAL_REQUESTED
-            ):  # fmt: skip
-                pass
             case _:
-                assert_never(event.type)
+                pass  # it is no part of the summary
 
     def to_json(self) -> dict[str, Any]:
         """Return the state as JSON."""
@@ -99,9 +93,8 @@ class SummaryFold:
         del self.open[:-_MAX_OPEN]
 
     def _add_result(self, event: Event) -> None:
-        tool = (
-            self._close_call(str(event.data.get("call_id"))) or str(event.data.get("tool") or "tool")[:_MAX_NAME_CHARS]
-        )
+        tool = self._close_call(str(event.data.get("call_id")))
+        tool = tool or str(event.data.get("tool") or "tool")[:_MAX_NAME_CHARS]
         if event.data.get("status", "ok") == "error" and event.data.get("reason") not in ("rejected", "cascade"):
             self._add_error(tool, event.data.get("content"))
 
@@ -140,9 +133,8 @@ class SummaryFold:
         _count(self.answers, f"{answer} {operations[-1]}", _MAX_ANSWERS)
 
     def _add_agent(self, event: Event) -> None:
-        goal = " ".join(self.redact(strip_recalled(strip_invisible(str(event.data.get("goal") or "")))).split())[
-            :_MAX_LINE_CHARS
-        ]
+        goal = self.redact(strip_recalled(strip_invisible(str(event.data.get("goal") or ""))))
+        goal = " ".join(goal.split())[:_MAX_LINE_CHARS]
         self.agent_count += 1
         child, call_id = event.data.get("child"), event.data.get("call_id")
         self.agents.append({"child": child, "call_id": call_id, "goal": goal, "status": "running"})
@@ -163,7 +155,10 @@ _STORED = tuple(stored.name for stored in fields(SummaryFold) if stored.name != 
 
 def render_summary(state: Mapping[str, Any], resolved: Mapping[str, bool] | None = None) -> str:
     """Return a state as a short text for a prompt; `resolved` says of headlines whether a later call worked."""
-    lines = [f"Session so far: {_plural(state['turns'], 'message')} from the user, {_time_span(state)}."]
+    first, last = (str(state[name] or "")[:16].replace("T", " ") for name in ("first", "last"))
+    span = "nothing yet" if not first else f"at {first} UTC" if first == last else f"{first} to {last} UTC"
+    plural = "" if state["turns"] == 1 else "s"
+    lines = [f"Session so far: {state['turns']} message{plural} from the user, {span}."]
     if state["tools"]:
         lines.append(f"Tools used: {_render_counts(state['tools'], _SHOWN_TOOLS)}.")
     if state["errors"]:
@@ -195,14 +190,3 @@ def _render_error(error: Mapping[str, Any], resolved: Mapping[str, bool]) -> str
     is_resolved = resolved.get(error["headline"])
     state = "" if is_resolved is None else " - resolved" if is_resolved else " - not resolved"
     return f"{tool}{error['headline'] or 'failed without a word'}{times}{state}"
-
-
-def _time_span(state: Mapping[str, Any]) -> str:
-    if not state["first"]:
-        return "nothing yet"
-    first, last = state["first"][:16].replace("T", " "), state["last"][:16].replace("T", " ")
-    return f"at {first} UTC" if first == last else f"{first} to {last} UTC"
-
-
-def _plural(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

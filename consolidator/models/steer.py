@@ -14,8 +14,7 @@ class SteerRow:
 
     session_id: str
     seq: int
-    task: str | None
-    run_id: str
+    task: str | None  # a hash of the id of the task that was open
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +23,8 @@ class TaskOutcomeRow:
 
     session_id: str
     seq: int
-    task: str
+    task: str  # a hash of its id
     outcome: SteerOutcome
-    run_id: str
 
 
 @dataclass(frozen=True, slots=True)

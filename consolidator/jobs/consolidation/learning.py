@@ -14,10 +14,10 @@ from consolidator.errors import ConsolidatorError
 from consolidator.jobs.model.extraction import ReadResult
 from consolidator.llm.redaction.redact import redact, redact_json
 from consolidator.memory.calls.tool_values import read_tool_value
-from consolidator.memory.facts.candidates import Candidate, RejectedCandidate, SessionContext
+from consolidator.memory.facts.candidates import Candidate, SessionContext
 from consolidator.memory.facts.remembered import read_forgetting
 from consolidator.memory.facts.rule_extraction import propose_candidates
-from consolidator.memory.facts.steering import Steer, TaskOutcome, read_steering
+from consolidator.memory.facts.steering import read_steering
 from consolidator.memory.lessons.trace import TraceFold
 from consolidator.memory.procedures.digest import Digest, PackedDigest
 from consolidator.memory.recall.episodes import Episode, extract_episode
@@ -28,6 +28,7 @@ from consolidator.memory.text.phrasing import is_foreign
 from consolidator.models.event import Event
 from consolidator.models.fact import CorrectionRow
 from consolidator.models.payload import EventType
+from consolidator.models.steer import SteerRow, TaskOutcomeRow
 
 MAX_DEAD_EVENTS = 100  # of one window; with more, the window as a whole fails
 MAX_ERROR_CHARS = 2000  # of an error that are kept
@@ -50,9 +51,9 @@ class WindowResult:
     folds: FoldStates  # after the window
     errors: list[ErrorRecord] = field(default_factory=list)  # new or changed
     candidates: list[Candidate] = field(default_factory=list)
-    rejected: list[RejectedCandidate] = field(default_factory=list)
+    rejected: list[Candidate] = field(default_factory=list)
     forgotten: list[CorrectionRow] = field(default_factory=list)  # what people asked to forget
-    steering: list[Steer | TaskOutcome] = field(default_factory=list)
+    steering: list[SteerRow | TaskOutcomeRow] = field(default_factory=list)
     sources: set[int] = field(default_factory=set)  # seqs that something was learned from
     events: int = 0  # events of the window, dead ones included
     dead: dict[int, str] = field(default_factory=dict)  # seq -> "extractor: error"
@@ -143,7 +144,7 @@ def _add_candidates(event: Event, context: SessionContext, result: WindowResult)
         result.foreign += is_foreign(str(event.data.get("text") or "")[:MAX_ERROR_CHARS])
     result.candidates.extend(proposals.candidates)
     result.rejected.extend(proposals.rejected)
-    steering = read_steering(event)
+    steering = read_steering(event, context.session_id)
     if steering is not None:
         result.steering.append(steering)
     forgotten = read_forgetting(event, context)

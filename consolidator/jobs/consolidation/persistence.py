@@ -14,9 +14,7 @@ from consolidator.jobs.consolidation.session_window import SessionWindow, Waterm
 from consolidator.jobs.indexing import indexer
 from consolidator.jobs.ledger import Unit, record_progress
 from consolidator.jobs.model.extraction import ReadResult
-from consolidator.memory.facts.candidates import Candidate, RejectedCandidate
 from consolidator.memory.facts.relations import spellings_of
-from consolidator.memory.facts.steering import Steer
 from consolidator.memory.procedures.digest import COMPRESSION, DIGEST_VERSION, PackedDigest
 from consolidator.memory.solutions.error_records import ErrorRecord
 from consolidator.memory.solutions.error_tracker import renew_fingerprint
@@ -98,12 +96,14 @@ async def save_memory(
             conn, [_error_row(session, record) for session, result in learned for record in result.errors]
         )
     if candidates:
-        await _save_candidates(
-            conn, [(session, result.candidates, result.rejected) for session, result in learned], run_id=run_id
-        )
+        proposed = [asdict(each) for _, result in learned for each in (*result.candidates, *result.rejected)]
+        await facts.save_candidates(conn, proposed, run_id=run_id)
         forgotten = [row for _, result in learned for row in result.forgotten]
         await facts.save_tombstones(conn, [(row, spellings_of(row.predicate)) for row in forgotten])
-        await _save_steering(conn, learned, run_id=run_id)
+        marks = [mark for _, result in learned for mark in result.steering]
+        steers = [mark for mark in marks if isinstance(mark, SteerRow)]
+        outcomes = [mark for mark in marks if isinstance(mark, TaskOutcomeRow)]
+        await steering.save(conn, steers, outcomes, run_id=run_id)
 
 
 async def derive_again(
@@ -128,33 +128,9 @@ async def derive_again(
 async def save_extracted(conn: Connection, extracted: Sequence[tuple[SessionRow, ReadResult]], *, run_id: str) -> None:
     """Store what a model read in sessions, except in those that were erased since."""
     existing = await sessions.lock_shared(conn, [session.id for session, _ in extracted])
-    await _save_candidates(
-        conn,
-        [(session, read.candidates, read.rejected) for session, read in extracted if session.id in existing],
-        run_id=run_id,
-    )
-
-
-async def _save_candidates(
-    conn: Connection,
-    batches: Sequence[tuple[SessionRow, Sequence[Candidate], Sequence[RejectedCandidate]]],
-    *,
-    run_id: str,
-) -> None:
-    proposed = [asdict(candidate) for _, candidates, _ in batches for candidate in candidates]
-    rejected = [facts.rejected_candidate(session, candidate) for session, _, rest in batches for candidate in rest]
-    await facts.save_candidates(conn, proposed + rejected, run_id=run_id)
-
-
-async def _save_steering(conn: Connection, learned: Sequence[tuple[SessionRow, WindowResult]], *, run_id: str) -> None:
-    steers, outcomes = [], []
-    for session, result in learned:
-        for mark in result.steering:
-            if isinstance(mark, Steer):
-                steers.append(SteerRow(session.id, mark.seq, mark.task, run_id))
-            else:
-                outcomes.append(TaskOutcomeRow(session.id, mark.seq, mark.task, mark.outcome, run_id))
-    await steering.save(conn, steers, outcomes)
+    reads = [read for session, read in extracted if session.id in existing]
+    proposed = [asdict(each) for read in reads for each in (*read.candidates, *read.rejected)]
+    await facts.save_candidates(conn, proposed, run_id=run_id)
 
 
 def _digest_row(session: SessionRow, result: WindowResult, packed: PackedDigest) -> DigestRow:

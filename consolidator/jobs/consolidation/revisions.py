@@ -64,7 +64,7 @@ class DraftReader(WindowReader):
         ):
             raise WatermarkMoved
         proposed = [asdict(candidate) for candidate in read.candidates]
-        rejected = [facts.rejected_candidate(session, item) | {"revision": revision} for item in read.rejected]
+        rejected = [asdict(candidate) | {"revision": revision} for candidate in read.rejected]
         await facts.save_candidates(conn, proposed + rejected, run_id=unit.run_id, active=False)
         if read.failed_events:
             seqs = ", ".join(str(seq) for seq in sorted(read.failed_events)[:MAX_LISTED_EVENTS])

@@ -32,7 +32,7 @@ from consolidator.llm.choice import ModelChoice, choose_model
 from consolidator.llm.client import ModelRequest
 from consolidator.llm.redaction.redact import redact
 from consolidator.llm.tokens import count_tokens
-from consolidator.memory.facts.candidates import Candidate, FactExtractor, RejectedCandidate, SessionContext
+from consolidator.memory.facts.candidates import Candidate, FactExtractor, SessionContext
 from consolidator.memory.facts.extraction_prompt import MAX_TOKENS, SCHEMA, SYSTEM, known_hint, relations_hint
 from consolidator.memory.facts.model_extraction import model_extractor, read_facts
 from consolidator.memory.facts.quote_repair import plan_repair
@@ -60,7 +60,7 @@ class ReadResult:
     """What a model read in a session's events."""
 
     candidates: list[Candidate] = field(default_factory=list)
-    rejected: list[RejectedCandidate] = field(default_factory=list)
+    rejected: list[Candidate] = field(default_factory=list)
     failed_events: dict[int, str] = field(default_factory=dict)  # seq -> "model: error"
     stopped_before: int | None = None  # the first seq that has to wait for another night
 

@@ -324,20 +324,15 @@ def find_headers(text: str, lowered: str, found: set[str]) -> Iterator[Credentia
 
 
 def _has_session_cookie(cookies: str) -> bool:
+    """Tell whether a cookie authenticates a session: by its value alone, or by its name and a value that is no word."""
     for pair in cookies.split(";"):
-        name, equals, value = pair.partition("=")
-        if equals and _is_session_cookie(name.strip(), value.strip()):
+        name, value = (part.strip() for part in pair.partition("=")[::2])
+        if looks_random(value) or is_hexadecimal(value):
+            return True
+        is_no_word = is_tangled(value) or mixes_kinds(value) or is_uuid(value)
+        if _SESSION_NAME.search(name) and is_no_word and not is_placeholder(value):
             return True
     return False
-
-
-def _is_session_cookie(name: str, value: str) -> bool:
-    """Tell whether a cookie authenticates a session: by its value alone, or by its name and a value that is no word."""
-    if looks_random(value) or is_hexadecimal(value):
-        return True
-    if _SESSION_NAME.search(name) is None or is_placeholder(value):
-        return False
-    return is_tangled(value) or mixes_kinds(value) or is_uuid(value)
 
 
 _KIND = re.compile(r"\bkind\\{0,4}[\"']?:\s{0,4}\\{0,4}[\"']?(?:Sealed)?Secret\b(?!\w)")

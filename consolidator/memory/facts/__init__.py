@@ -1,6 +1,6 @@
 """Facts: what people said that lasts, each with its quote, its interval of validity and its evidence.
 
-By rules: `value_checks` limits the rows (`rule`) of the table (`rules`); `statements` applies it to a sentence,
+By rules: `value_checks` limits the rows of the table (`rules`); `statements` applies it to a sentence,
 `endings` finds what a sentence takes back, `instructions` orders that may be repeated, and `rule_extraction` reads
 events. By a model: `transcript` renders events, `extraction_prompt` asks, and `model_extraction` checks the answer.
 Both give `candidates`.

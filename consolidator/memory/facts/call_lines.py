@@ -107,16 +107,12 @@ def _mending(calls: Sequence[TracedCall], position: int) -> tuple[list[str], boo
             if later.kind == "edit" or later.line != failed.line:
                 steps[_name(later)] = None
             return (list(steps)[-MAX_STEPS:] if is_plain else []), True
-        is_plain = is_plain and not _is_doubtful(later)
+        is_plain = is_plain and not any(segment.is_hostile for segment in later.segments)
+        is_plain = is_plain and not any(installed_packages("bash", {"command": later.line}))
         is_acting = later.kind in ("edit", "tool") or any(not part.is_trivial for part in later.segments)
         if later.ok and is_acting:
             steps[_name(later)] = None
     return [], False
-
-
-def _is_doubtful(call: TracedCall) -> bool:
-    is_hostile = any(segment.is_hostile for segment in call.segments)
-    return is_hostile or next(iter(installed_packages("bash", {"command": call.line})), None) is not None
 
 
 def _is_success(later: TracedCall, failed: TracedCall, segment: Segment | None) -> bool:

@@ -83,20 +83,7 @@ class Candidate(Assertion):
     is_additive: bool = False  # it replaces no other value, since nobody has decided that it may
     is_repetition: bool = False  # whether its value replaces others is for those to say that it repeats
     steer: SteerOutcome | None = None  # of the steer that it was read in
-
-
-@dataclass(frozen=True, slots=True)
-class RejectedCandidate:
-    """What looked like a fact and may not become one."""
-
-    session_id: str
-    seq: int
-    predicate: str
-    reason: str
-    quote: str
-    extractor: str
-    subject: str = "user"
-    occurred_at: datetime | None = None
+    rejected: str | None = None  # why it may not become a fact, though it looked like one
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +91,7 @@ class Proposals:
     """What an extractor makes of some events."""
 
     candidates: list[Candidate] = field(default_factory=list)
-    rejected: list[RejectedCandidate] = field(default_factory=list)
+    rejected: list[Candidate] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +120,22 @@ class FactExtractor:
 
     def reject(
         self, said: Event | TranscriptLine, predicate: str, reason: str, quote: str, subject: str = "user"
-    ) -> RejectedCandidate:
-        """Return what was said as what may not become a fact."""
-        return RejectedCandidate(
-            self.session.session_id, said.seq, predicate, reason, quote, self.extractor, subject, said.occurred_at
+    ) -> Candidate:
+        """Return what was said as what may not become a fact; it is stored so that it can be looked up."""
+        return self.propose(
+            said,
+            *(predicate, reason, quote),
+            level="agent",
+            subject=subject,
+            predicate=predicate,
+            value="",
+            sentence=quote,
+            kind="rejected",
+            confidence="explicit",
+            trust="user",
+            quote=quote,
+            revision=0,
+            rejected=reason,
         )
 
 

@@ -15,8 +15,8 @@ from typing import Any
 from consolidator.memory.facts.candidates import SessionContext
 from consolidator.memory.facts.orders import INSTRUCTION, commands_memory, overrides_instructions, overrides_nearby
 from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
+from consolidator.memory.text.sentences import paragraph_around, sentence_around
 from consolidator.memory.text.similarity import content_words, has_form, name_words, numbers
-from consolidator.memory.text.surroundings import paragraph_around, sentence_around
 
 PERSONS_NAMES = frozenset({"user", "the user", "me", "i"})  # how a model calls the person of a session
 NOT_PERSONS = "cites what no person said"

@@ -22,7 +22,7 @@ from consolidator.memory.facts.decisions import (
     own_fact_id,
 )
 from consolidator.memory.facts.reconcile import normalize_value
-from consolidator.memory.facts.triage import UnclearCandidate, has_same_attribute
+from consolidator.memory.facts.triage import UnclearCandidate, has_same_predicate
 from consolidator.memory.text import similarity
 
 MAX_QUESTION_CANDIDATES = 20
@@ -173,7 +173,7 @@ def _checked_decision(
             if fact.single_valued
             and candidate.single_valued
             and not fact.forgotten
-            and has_same_attribute(candidate, fact)
+            and has_same_predicate(candidate, fact)
         )
         rival = next(rivals, None)
         flag = f"another value of {candidate.predicate} is believed: {rival.sentence}" if rival else None

@@ -17,7 +17,6 @@ from consolidator.memory.facts.candidates import (
     Candidate,
     FactExtractor,
     Proposals,
-    RejectedCandidate,
     SessionContext,
     owner_of_statement,
 )
@@ -169,7 +168,7 @@ def _reject(
     chunk: TranscriptChunk,
     extractor: FactExtractor,
     reason: str,
-) -> RejectedCandidate:
+) -> Candidate:
     predicate = canonical_relation(_snake_case(fact["predicate"]))[: _MAX_CHARS["predicate"]]
     subject = _subject_of(fact["subject"], line)[: _MAX_CHARS["subject"]]
     return extractor.reject(line or chunk.lines[0], predicate, reason, fact["sentence"][:MAX_QUOTE_CHARS], subject)

@@ -66,7 +66,7 @@ def _read_attribute(event: Event) -> tuple[str, Statement] | None:
     if not all(isinstance(word, str) and word for word in words):
         return None
     subject, predicate, value = map(str, words)
-    return subject, Statement(predicate, value, value, "constraint", "work", single_valued=False)
+    return subject, Statement(predicate, value, value, "constraint", "work")
 
 
 def read_forgetting(event: Event, session: SessionContext) -> CorrectionRow | None:
@@ -113,4 +113,4 @@ def _find_meaning(statement: str) -> Statement:
             if found.rejected is None and normalize_value(statement).endswith(normalize_value(found.value)):
                 return found
     kind = "constraint" if is_order(statement) or is_norm(statement) else "project"
-    return Statement("remember", statement, statement, kind, "work", single_valued=False)
+    return Statement("remember", statement, statement, kind, "work")

@@ -17,7 +17,6 @@ from consolidator.memory.facts.candidates import (
     Candidate,
     FactExtractor,
     Proposals,
-    RejectedCandidate,
     SessionContext,
     is_quote_in,
     owner_of_statement,
@@ -31,8 +30,7 @@ from consolidator.memory.facts.statements import Statement, find_statements
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.memory.text.quotations import quoted_text
 from consolidator.memory.text.recall_markers import strip_recalled
-from consolidator.memory.text.sentences import split_sentences
-from consolidator.memory.text.surroundings import paragraph_around
+from consolidator.memory.text.sentences import paragraph_around, split_sentences
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
@@ -70,7 +68,7 @@ def _read_message(event: Event, source: FactExtractor, redact: Callable[[str], s
     counts_instructions = session.project is not None and not among_people and is_short_turn(text)
     quoted = quoted_text(text)
     ids: set[str] = set()
-    rejected: list[RejectedCandidate] = []
+    rejected: list[Candidate] = []
     for statement, quote in _find_quoted_statements(
         text, session, name, among_people=among_people, counts_instructions=counts_instructions
     ):
@@ -101,7 +99,7 @@ def _find_quoted_statements(
         if ending is not None:
             clauses, says = ending.says, f"No longer: {ending.old}."
             for about in ending.about:
-                yield Statement(ending.predicate, ending.old, says, "project", about, single_valued=False), quote
+                yield Statement(ending.predicate, ending.old, says, "project", about), quote
         for clause in clauses:
             for statement in find_statements(clause, at_work=at_work, who=who, among_people=among_people):
                 states_fact = states_fact or statement.rejected is None
@@ -109,7 +107,7 @@ def _find_quoted_statements(
         instruction = None if states_fact or not counts_instructions else find_instruction(sentence)
         if instruction is not None:
             rule = as_sentence(as_rule(instruction))
-            statement = Statement("instruction", instruction, rule, "constraint", "work", single_valued=False)
+            statement = Statement("instruction", instruction, rule, "constraint", "work")
             yield statement, quote
             yield replace(statement, rejected=_OF_ITS_TASK), quote
 
@@ -138,14 +136,8 @@ def _read_approval(
     if REDACTED_MARK in operation:
         proposals.rejected.append(source.reject(event, "approval", "contains a secret", words))
         return
-    statement = Statement(
-        predicate="approval",
-        value=f"{answer}:{operation}",
-        sentence=f"The user {answer} {operation}.",
-        kind="preference",
-        about="work",
-        single_valued=False,
-    )
+    sentence = f"The user {answer} {operation}."
+    statement = Statement("approval", f"{answer}:{operation}", sentence, "preference", "work")
     quote = words or strip_invisible(str(event.data.get("tool") or operation))[:_MAX_QUOTE_CHARS]
     proposals.candidates.append(_make_candidate(event, source, statement, quote, subject="user", confidence="inferred"))
 

@@ -7,9 +7,11 @@ has no row.
 
 from __future__ import annotations
 
-from consolidator.memory.facts.rule import Rule
+import re
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
+
 from consolidator.memory.facts.value_checks import (
-    is_anything,
     is_choice,
     is_full_clause,
     is_identifier,
@@ -22,7 +24,34 @@ from consolidator.memory.facts.value_checks import (
     is_standing_order,
     is_technique,
 )
-from consolidator.memory.text.phrasing import FROM_NOW
+from consolidator.memory.text.phrasing import FROM_NOW, is_generic
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A pattern, and the fact that it makes of a sentence."""
+
+    name: str
+    example: str  # a sentence that it makes a fact of
+    pattern: str  # a regular expression with a group `value`
+    predicate: str  # may name groups of the pattern
+    sentence: str  # a template of {who} or {whom}, {value}, {does}, and groups of the pattern
+    kind: str
+    _: KW_ONLY
+    about: str = "person"  # person | work
+    single_valued: bool = False  # whether a later value replaces an earlier one
+    check: Callable[[str], bool] = is_generic  # what a value must be; any other is rejected
+    whole_sentence: bool = False  # whether the value is the rest of the sentence, and not only its first clause
+    project_only: bool = False  # whether it holds in a project alone: elsewhere it is a wish of the moment
+    to_agent: bool = False  # whether it tells an agent what to do: people who talk to each other mean something else
+    anywhere: bool = False  # whether it may begin within a sentence
+    keeps_lead_in: bool = False  # whether the pattern includes the words that lead in ("no, actually ...")
+    case_sensitive: bool = False  # whether capitals mark a name
+    regex: re.Pattern[str] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "regex", re.compile(self.pattern, 0 if self.case_sensitive else re.IGNORECASE))
+
 
 _WORD = r"[^\W\d_][\w'’-]*"
 _NAME = r"[A-ZÀ-Þ][\w'’-]+"
@@ -98,21 +127,21 @@ RULES = (
          rf"\bmy (?:work |personal |private )?e-?mail(?: address)?(?: on file)?{_IS}\s+"
          r"(?P<value>[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){1,5})",
          "email", "The email address of {whom} is {value}.", "profile",
-         single_valued=True, anywhere=True, check=is_anything),
+         single_valued=True, anywhere=True, check=bool),
     Rule("membership", "I'm a bronze member.",
          rf"(?:\bi(?:'m|’m| am|'ve been|’ve been| have been)|^as) an? {_TIER}[ -](?:\w+ )?"
          r"(?:member|customer|subscriber)\b",
-         "membership", "{who} is a {value} member.", "profile", single_valued=True, anywhere=True, check=is_anything),
+         "membership", "{who} is a {value} member.", "profile", single_valued=True, anywhere=True, check=bool),
     Rule("home", "I live in Gothenburg.",
          rf"(?:(?:[Ii] (?:now )?live|{_I_AM} based) in|[Ii](?:'ve|"
          rf" have)?(?: just)? moved to) (?P<value>(?:the )?{_NAME}(?:,? (?!I\b){_NAME}){{0,3}})"
          rf"(?!, (?!I['’])[A-ZÀ-Þ][\w'’-]){_END}",
-         "home", "{who} lives in {value}.", "profile", single_valued=True, case_sensitive=True, check=is_anything),
+         "home", "{who} lives in {value}.", "profile", single_valued=True, case_sensitive=True, check=bool),
     Rule("language of answers", "Please answer in French.",
          rf"(?:always )?(?:answer|reply|respond|talk|write|speak)(?: to me)?(?: only)? in (?P<value>{_LANGUAGES})"
          r"(?=$|[,;.!?]| from now| always| please| again)",
          "language of answers", "{who} wants answers in {value}.", "preference",
-         to_agent=True, single_valued=True, check=is_anything),
+         to_agent=True, single_valued=True, check=bool),
     # What a person likes
     Rule("prefers", "I prefer window seats.",
          rf"(?:i (?:would )?{_ADVERBS}prefer|my preference is(?: for| to)?) (?P<value>.+)",

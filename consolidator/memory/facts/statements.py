@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from consolidator.memory.facts.candidates import AMONG_PEOPLE
-from consolidator.memory.facts.rule import Rule
-from consolidator.memory.facts.rules import RULES
+from consolidator.memory.facts.rules import RULES, Rule
 from consolidator.memory.text.phrasing import (
     ends_in_doubt,
     first_clause,
@@ -36,7 +35,7 @@ class Statement:
     sentence: str
     kind: str
     about: str  # person | work
-    single_valued: bool
+    single_valued: bool = False
     rejected: str | None = None  # why it is no fact, though a rule matches
     rule: str | None = None  # the name of the rule; None for what was observed
 

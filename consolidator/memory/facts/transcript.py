@@ -76,16 +76,6 @@ class TranscriptLine:
         is_unquoted = self.unquoted is None or is_quote_in(quote, self.unquoted)
         return is_unquoted and not (self.quoted and is_quote_in(quote, self.quoted))
 
-    @property
-    def heading(self) -> str:
-        """The day and hour in which it happened, as the line above it says them."""
-        return self.local_time.strftime("%Y-%m-%d %a %H:%M %Z").strip()
-
-    @property
-    def hour(self) -> tuple[str, int, str]:
-        """Two lines of the same hour need one heading."""
-        return f"{self.local_time:%Y-%m-%d}", self.local_time.hour, f"{self.local_time:%Z}"
-
     def render(self) -> str:
         """Return the line as a model is shown it, after its name."""
         detail = f" {_quote(self.detail)}" if self.detail else ""
@@ -199,10 +189,11 @@ def _quote(text: str) -> str:
 def _render_lines(named_lines: Iterable[tuple[str, TranscriptLine]]) -> list[str]:
     """Return named lines; above talk of another hour than the line before it, a heading says which."""
     rendered: list[str] = []
-    hour = None
+    last_hour = None
     for name, line in named_lines:
-        if line.kind in _TALK and line.hour != hour:
-            rendered.append(f"[{line.heading}]")
-            hour = line.hour
+        hour = f"{line.local_time:%Y-%m-%d %H %Z}"
+        if line.kind in _TALK and hour != last_hour:
+            rendered.append(f"[{line.local_time.strftime('%Y-%m-%d %a %H:%M %Z').strip()}]")
+            last_hour = hour
         rendered.append(f"{name}{line.render()}")
     return rendered

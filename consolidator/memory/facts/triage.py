@@ -70,11 +70,6 @@ def triage_candidates(
     return triages
 
 
-def has_same_attribute(candidate: Candidate, fact: ExistingFact) -> bool:
-    """Tell whether a candidate and a fact answer the same attribute: subject and predicate."""
-    return _has_same_subject(candidate, fact) and _has_same_predicate(candidate, fact)
-
-
 def _as_fact(candidate: Candidate) -> ExistingFact:
     """Return a candidate as the fact that it makes by itself."""
     return ExistingFact(
@@ -96,19 +91,19 @@ def _decide_by_code(candidate: Candidate, facts: Sequence[ExistingFact]) -> Deci
     same_subject = [fact for fact in facts if _has_same_subject(candidate, fact)]
     for fact in same_subject:
         is_above = trust_tier(fact.trust) > trust_tier(candidate.trust) and not fact.forgotten
-        if is_above and _has_same_predicate(candidate, fact) and _has_same_value(candidate, fact):
+        if is_above and has_same_predicate(candidate, fact) and _has_same_value(candidate, fact):
             return decide_onto(candidate, fact, "noop", BY_CODE, "said already by a more trusted source")
     same_subject = [fact for fact in same_subject if _may_merge(candidate, fact)]
     for fact in same_subject:
-        if _has_same_predicate(candidate, fact) and _has_same_value(candidate, fact):
+        if has_same_predicate(candidate, fact) and _has_same_value(candidate, fact):
             return decide_onto(candidate, fact, "reinforce", BY_CODE, "the same words")
     same_value = [fact for fact in same_subject if similarity.is_same_value(fact.value, candidate.value)]
     for fact in same_value:
-        if fact.forgotten and (_has_same_predicate(candidate, fact) or _says_the_same(candidate, fact)):
+        if fact.forgotten and (has_same_predicate(candidate, fact) or _says_the_same(candidate, fact)):
             return decide_onto(candidate, fact, "reinforce", BY_CODE, "what a person had forgotten or corrected")
     for fact in same_value:
         # One more word in the fact may make it another fact: "the user's wife is", "the staging database runs".
-        is_whole = _has_same_predicate(candidate, fact) or similarity.adds_no_word(fact.sentence, candidate.sentence)
+        is_whole = has_same_predicate(candidate, fact) or similarity.adds_no_word(fact.sentence, candidate.sentence)
         if is_whole and similarity.adds_no_word(candidate.sentence, fact.sentence) and _says_the_same(candidate, fact):
             return decide_onto(candidate, fact, "reinforce", BY_CODE, "the same value in much the same words")
     return _decide_other_value(candidate, same_subject)
@@ -119,7 +114,7 @@ def _decide_other_value(candidate: Candidate, same_subject: Sequence[ExistingFac
     rivals = [
         (fact.said_at, fact)
         for fact in same_subject
-        if fact.said_at is not None and not fact.forgotten and _has_same_predicate(candidate, fact)
+        if fact.said_at is not None and not fact.forgotten and has_same_predicate(candidate, fact)
     ]
     said_at, fact = max(rivals, key=lambda rival: rival[0], default=(None, None))
     if said_at is None or fact is None or said_at == candidate.occurred_at or not _excludes(candidate, fact):
@@ -177,7 +172,8 @@ def _has_same_subject(candidate: Candidate, fact: ExistingFact) -> bool:
     return fact.subject.casefold() == candidate.subject.casefold()
 
 
-def _has_same_predicate(candidate: Candidate, fact: ExistingFact) -> bool:
+def has_same_predicate(candidate: Candidate, fact: ExistingFact) -> bool:
+    """Tell whether the predicates of a candidate and a fact are one relation."""
     names = [normalize_value(canonical_relation(predicate)) for predicate in (fact.predicate, candidate.predicate)]
     return names[0] == names[1]
 
@@ -199,7 +195,7 @@ def _likely_options(
         cosine = near.get(fact.id, 0.0)
         if not fact.forgotten and _may_merge(candidate, fact) and _is_related(candidate, fact, cosine):
             likeness = max(similarity.word_overlap(candidate.sentence, fact.sentence), cosine)
-            is_close = has_same_attribute(candidate, fact) + _value_closeness(candidate, fact)
+            is_close = has_same_predicate(candidate, fact) + _value_closeness(candidate, fact)
             ranked.append((-(likeness + is_close), position, fact))
     ranked.sort(key=lambda item: item[:2])
     return tuple(fact for _, _, fact in ranked[:MAX_OPTIONS])
@@ -215,8 +211,11 @@ def _is_related(candidate: Candidate, fact: ExistingFact, cosine: float) -> bool
     if cosine or similarity.is_same_value(fact.value, candidate.value):
         return True
     is_close = _value_closeness(candidate, fact) >= CLOSE_VALUES
-    overlap = _overlap_beside_subject(candidate, fact)
-    if _has_same_predicate(candidate, fact):
+    # The name of their subject both have anyway.
+    subject = similarity.content_words(candidate.subject)
+    first, second = (similarity.content_words(each.sentence) - subject for each in (candidate, fact))
+    overlap = len(first & second) / len(first | second) if first and second else 0.0
+    if has_same_predicate(candidate, fact):
         return (candidate.single_valued and fact.single_valued) or is_close or overlap >= CLOSE_WORDS
     return overlap >= CLOSE_WORDS or (is_close and overlap >= similarity.SIMILAR)
 
@@ -225,11 +224,3 @@ def _value_closeness(candidate: Candidate, fact: ExistingFact) -> float:
     """Return the share of the shorter value's content words that the other value has, too: 0 to 1."""
     first, second = similarity.content_words(candidate.value), similarity.content_words(fact.value)
     return len(first & second) / min(len(first), len(second)) if first and second else 0.0
-
-
-def _overlap_beside_subject(candidate: Candidate, fact: ExistingFact) -> float:
-    """Return the word overlap of two sentences without the name of their subject, which both have anyway."""
-    subject = similarity.content_words(candidate.subject)
-    first = similarity.content_words(candidate.sentence) - subject
-    second = similarity.content_words(fact.sentence) - subject
-    return len(first & second) / len(first | second) if first and second else 0.0

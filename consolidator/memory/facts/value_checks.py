@@ -68,11 +68,6 @@ _VERB = re.compile(
 )
 
 
-def is_anything(text: str) -> bool:
-    """Tell whether a text is not empty: the pattern alone decides."""
-    return bool(text)
-
-
 def is_name(text: str) -> bool:
     """Tell whether a text can be a name of at most four words."""
     parts = text.split()
@@ -132,12 +127,7 @@ def is_full_clause(text: str) -> bool:
 
 def is_specific(text: str) -> bool:
     """Tell whether a text is particular: a version, path, number, proper name or quoted word, of at most six words."""
-    return (
-        len(text.split()) <= 6
-        and re.search(r"\d|`|[A-Z]|[./_]", text) is not None
-        and not is_transient(text)
-        and not is_deictic(text)
-    )
+    return len(text.split()) <= 6 and re.search(r"\d|`|[A-Z]|[./_]", text) is not None and _lasts(text)
 
 
 def is_technique(text: str) -> bool:
@@ -147,14 +137,13 @@ def is_technique(text: str) -> bool:
 
 def is_practice(text: str) -> bool:
     """Tell whether a text is what people use: not "the same", not "the first one"; "the" only before a name."""
-    return (
-        len(text.split()) <= 10
-        and not is_deictic(text)
-        and not is_transient(text)
-        and _NOT_A_PRACTICE.match(text) is None
-    )
+    return len(text.split()) <= 10 and _lasts(text) and _NOT_A_PRACTICE.match(text) is None
 
 
 def is_choice(text: str) -> bool:
     """Tell whether a text can have been decided on: no option's number, nothing that only this conversation knows."""
-    return len(text) >= 3 and not is_deictic(text) and not is_transient(text) and _NOT_A_CHOICE.match(text) is None
+    return len(text) >= 3 and _lasts(text) and _NOT_A_CHOICE.match(text) is None
+
+
+def _lasts(text: str) -> bool:
+    return not is_deictic(text) and not is_transient(text)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import assert_never
 
 from consolidator.memory.calls.approvals import describe_decision
 from consolidator.memory.facts.candidates import speaker_name
@@ -73,11 +72,5 @@ def _role_of(event: Event) -> str | None:
             return "assistant"
         case EventType.APPROVAL_GRANTED | EventType.APPROVAL_DENIED:
             return "user" if event.is_persons_word else None
-        case (
-            EventType.SESSION_START | EventType.SESSION_END | EventType.TOOL_CALL | EventType.TOOL_RESULT
-            | EventType.THINKING_START | EventType.POLICY_DECISION | EventType.TASK_START | EventType.TASK_END
-            | EventType.ERROR | EventType.SUBAGENT_SPAWN | EventType.SUBAGENT_COMPLETE | EventType.APPROVAL_REQUESTED
-        ):  # fmt: skip
-            return None
         case _:
-            assert_never(event.type)
+            return None

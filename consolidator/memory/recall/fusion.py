@@ -13,8 +13,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from consolidator.memory.recall.block import RecallItem, fact_item, turn_item
-from consolidator.memory.recall.documents import Channel, EventRef, RecalledFact, RecalledTurn
+from consolidator.memory.recall.block import (
+    Channel,
+    EventRef,
+    RecalledFact,
+    RecalledTurn,
+    RecallItem,
+    fact_item,
+    turn_item,
+)
 from consolidator.memory.recall.postings import FACT
 from consolidator.memory.recall.relevance import PromptWords
 from consolidator.memory.text.words import split_words

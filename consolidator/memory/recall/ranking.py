@@ -75,8 +75,7 @@ class Hits:
 
     def score_documents(self, limit: int) -> Scored:
         """Return the numbers of the documents that fit best, the best first, and their scores."""
-        documents, scores, _ = self._scored
-        return _sort_best(documents, scores, limit)
+        return _sort_best(*self._scored[:2], limit)
 
     @cached_property
     def _scored(self) -> tuple[Ints, Floats, Ints]:
@@ -107,7 +106,8 @@ class Hits:
         filled = np.flatnonzero(sums)
         rows, columns = filled // term_count, filled % term_count
         neighbourhood_lengths = self._neighbourhood_lengths(documents, self.lengths[best], candidates)
-        return _rank(candidates[rows], self._weights(columns, sums[filled], neighbourhood_lengths[rows]), limit)
+        weights = self._weights(columns, sums[filled], neighbourhood_lengths[rows])
+        return _sort_best(*_sum_weights(candidates[rows], weights)[:2], limit)
 
     def _neighbourhood_lengths(self, documents: Ints, lengths: Floats, candidates: Ints) -> Floats:
         """Return the mean length of the documents around each candidate; a document without a hit has the average."""
@@ -116,7 +116,9 @@ class Hits:
         sums, total = np.zeros(len(candidates)), 0.0
         for step in range(-REACH, REACH + 1):
             share = DECAY ** abs(step)
-            sums += share * _length_of(hit_documents, hit_lengths, candidates + step, average)
+            near = candidates + step
+            positions = np.minimum(np.searchsorted(hit_documents, near), len(hit_documents) - 1)
+            sums += share * np.where(hit_documents[positions] == near, hit_lengths[positions], average)
             total += share
         return sums / total
 
@@ -124,17 +126,6 @@ class Hits:
         norm = K1 * (1 - B + B * lengths / self.corpus.average_length)
         weights: Floats = self.inverse_frequencies[terms] * counts * (K1 + 1) / (counts + norm)
         return weights
-
-
-def _length_of(documents: Ints, lengths: Floats, wanted: Ints, average: float) -> Floats:
-    """Return the lengths of the wanted documents: where a hit gives it that of the document, else the average."""
-    positions = np.minimum(np.searchsorted(documents, wanted), len(documents) - 1)
-    return np.where(documents[positions] == wanted, lengths[positions], average)
-
-
-def _rank(numbers: Ints, weights: Floats, limit: int) -> Scored:
-    documents, scores, _ = _sum_weights(numbers, weights)
-    return _sort_best(documents, scores, limit)
 
 
 def _sum_weights(numbers: Ints, weights: Floats) -> tuple[Ints, Floats, Ints]:

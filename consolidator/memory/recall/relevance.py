@@ -100,7 +100,8 @@ def drop_narration(question: PromptWords, items: Sequence[RecallItem]) -> list[R
     """
     items = [item for item in items if not (_is_agents_turn(item) and _only_announces(item, question))]
     answers = [item for item in items if _answers(item, question)]
-    aside = [item for item in items if _is_agents_turn(item) or (item.kind == "episode" and _has_fact(answers))]
+    has_fact = any(item.kind == "fact" for item in answers)
+    aside = [item for item in items if _is_agents_turn(item) or (item.kind == "episode" and has_fact)]
     dropped = {item.citation for item in aside if question.coverage_of(item.searched) < MIN_COVERAGE_BESIDE}
     first = {(item.kind, tuple(split_words(item.searched))): item.citation for item in reversed(items)}
     return [
@@ -115,10 +116,6 @@ def _only_announces(item: RecallItem, question: PromptWords) -> bool:
     """Tell whether a turn announces what is done next, and says hardly more than the question."""
     text = str(item.data["text"]).rstrip()
     return text.endswith(":") and len(set(query_words(text)) - question.words) < MIN_WORDS_ANNOUNCED
-
-
-def _has_fact(items: Iterable[RecallItem]) -> bool:
-    return any(item.kind == "fact" for item in items)
 
 
 def _answers(item: RecallItem, question: PromptWords) -> bool:

@@ -33,8 +33,6 @@ _UNSHOWN = re.compile(f"[{_ALWAYS}\u2028\u2029\x85]")
 _HIDDEN = re.compile(f"[{_ALWAYS}]")
 _JOINER_OR_SELECTOR = re.compile(f"[{_MAYBE}]+")
 _LINE_BREAKS = str.maketrans({"\x85": "\n", "\u2028": "\n", "\u2029": "\n\n"})
-_FLAG_TAGS = re.compile("(\U0001f3f4)([\U000e0061-\U000e007a\U000e0030-\U000e0039]{3,6}\U000e007f)")
-_FLAGS = frozenset({"gbeng", "gbsct", "gbwls"})  # the regional flags that Unicode recommends for interchange
 # Scripts whose letters change their form beside a joiner.
 _JOINING = re.compile(
     "[\u0600-\u07ff\u0840-\u085f\u08a0-\u08ff\u0900-\u0dff\u0f00-\u0fff\u1000-\u109f\u1780-\u18af\ufb50-\ufdcf"
@@ -59,22 +57,8 @@ def strip_invisible(text: str) -> str:
     if _is_seen(text):
         return text
     text = text.translate(_LINE_BREAKS).replace("\r\n", "\n").replace("\r", "\n")
-    flags: list[str] = []
-
-    def keep_flag(match: re.Match[str]) -> str:
-        region = "".join(chr(ord(tag) - 0xE0000) for tag in match[2][:-1])
-        if region not in _FLAGS:
-            return match[1]
-        flags.append(match[0])
-        return f"{match[1]}\uf8ff{len(flags) - 1}\uf8ff"
-
-    if "\U0001f3f4" in text and "\uf8ff" not in text:
-        text = _FLAG_TAGS.sub(keep_flag, text)
     text = _HIDDEN.sub("", _ESCAPE_SEQUENCE.sub("", text))
-    text = _JOINER_OR_SELECTOR.sub(_keep_shaping, text)
-    for number, flag in enumerate(flags):
-        text = text.replace(f"\U0001f3f4\uf8ff{number}\uf8ff", flag, 1)
-    return text
+    return _JOINER_OR_SELECTOR.sub(_keep_shaping, text)
 
 
 def strip_invisible_in(value: Any) -> Any:

@@ -146,12 +146,8 @@ def strip_hypothesis(text: str) -> str:
 
 def is_transient(text: str) -> bool:
     """Tell whether a text is about the moment it was said in, or about a thing of then."""
-    return _TRANSIENT.search(re.sub(r"(?i)from now on", "", text)) is not None or is_of_then(text)
-
-
-def is_of_then(text: str) -> bool:
-    """Tell whether a text names a pull request, ticket, commit or branch of its time."""
-    return _OF_THEN.search(text) is not None
+    is_of_moment = _TRANSIENT.search(re.sub(r"(?i)from now on", "", text)) is not None
+    return is_of_moment or _OF_THEN.search(text) is not None
 
 
 def ends_in_doubt(text: str) -> bool:

@@ -41,6 +41,8 @@ _PREFIX = re.compile(
     r"<image\b[^>]*>\s*)+",
     re.IGNORECASE,
 )
+_END_AROUND = re.compile(r"[.!?][\"')\]”’]*\s+|[。！？]|\n+")
+_PARAGRAPH_END = re.compile(r"\n[ \t>]*\n")
 
 
 def split_sentences(text: str) -> Iterator[str]:
@@ -51,7 +53,10 @@ def split_sentences(text: str) -> Iterator[str]:
         return
     spoken = _remove_pasted(text)
     if len(spoken) > MAX_MESSAGE_CHARS:
-        spoken = "\n\n".join(_edge_paragraphs(spoken))
+        # The first and the last paragraph, where they are short enough to be said and not shown.
+        paragraphs = [paragraph for paragraph in re.split(r"\n\s*\n", spoken) if paragraph.strip()]
+        edges = (paragraphs[:1] + paragraphs[-1:]) if len(paragraphs) > 1 else []
+        spoken = "\n\n".join(edge for edge in edges if len(edge) <= _MAX_EDGE_CHARS and not _BULLET.match(edge))
     for line in _join_wrapped_lines(spoken.splitlines()):
         for whole in _split_line(line):
             prefix = _PREFIX.match(whole)
@@ -68,14 +73,6 @@ def _remove_pasted(text: str) -> str:
         parts += (text[done:start], "\n")
         done = end
     return "".join([*parts, text[done:]])
-
-
-def _edge_paragraphs(text: str) -> Iterator[str]:
-    """Yield the first and the last paragraph, where they are short enough to be said and not shown."""
-    paragraphs = [paragraph for paragraph in re.split(r"\n\s*\n", text) if paragraph.strip()]
-    for paragraph in (paragraphs[:1] + paragraphs[-1:]) if len(paragraphs) > 1 else ():
-        if len(paragraph) <= _MAX_EDGE_CHARS and not _BULLET.match(paragraph):
-            yield paragraph
 
 
 def _join_wrapped_lines(lines: list[str]) -> Iterator[str]:
@@ -106,3 +103,22 @@ def _split_line(line: str) -> Iterator[str]:
             yield line[start : end.start()].strip()
             start = end.end()
     yield line[start:].strip()
+
+
+def sentence_around(text: str, passage: str) -> str:
+    """Return the sentences of a text that a passage is in or reaches into; the passage itself where it is not there."""
+    return _span_around(text, passage, _END_AROUND)
+
+
+def paragraph_around(text: str, passage: str) -> str:
+    """Return the paragraphs of a text that a passage is in; the passage itself where it is not there."""
+    return _span_around(text, passage, _PARAGRAPH_END)
+
+
+def _span_around(text: str, passage: str, end: re.Pattern[str]) -> str:
+    start = text.find(passage)
+    if start < 0:
+        return passage
+    before = [match.end() for match in end.finditer(text, 0, start)]
+    after = end.search(text, max(start + len(passage) - 1, start))
+    return text[before[-1] if before else 0 : after.end() if after else len(text)].strip()

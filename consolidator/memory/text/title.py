@@ -24,7 +24,10 @@ def title_of(messages: Iterable[str], redact: Callable[[str], str]) -> str | Non
     for text in [*(_own_words(text) for text in texts), *texts]:
         line = " ".join(_TAG.sub(" ", text).split()).lstrip(_MARKS_BEFORE)
         if any(character.isalnum() for character in line):
-            return _cut(line)
+            if len(line) <= MAX_TITLE_LENGTH:
+                return line
+            words = line[: MAX_TITLE_LENGTH - 1].rpartition(" ")[0]  # whole words where it has any
+            return (words if 2 * len(words) > MAX_TITLE_LENGTH else line[: MAX_TITLE_LENGTH - 1]).rstrip(" ,;:") + "…"
     return None
 
 
@@ -34,11 +37,3 @@ def _own_words(text: str) -> str:
     if element and f"</{element[1]}>" not in text:
         return ""
     return split_quoted(text)[0].replace(BLANK, "")
-
-
-def _cut(line: str) -> str:
-    """Return at most MAX_TITLE_LENGTH characters of a line, whole words where it has any."""
-    if len(line) <= MAX_TITLE_LENGTH:
-        return line
-    words = line[: MAX_TITLE_LENGTH - 1].rpartition(" ")[0]
-    return (words if 2 * len(words) > MAX_TITLE_LENGTH else line[: MAX_TITLE_LENGTH - 1]).rstrip(" ,;:") + "…"

@@ -16,6 +16,9 @@ from consolidator.memory.recall import ranking
 from consolidator.memory.recall.block import (
     NOTE,
     NOTE_WITHOUT_MATCH,
+    Channel,
+    RecalledFact,
+    RecalledTurn,
     RecallItem,
     Section,
     fact_item,
@@ -24,7 +27,6 @@ from consolidator.memory.recall.block import (
     render_block,
     reworded,
 )
-from consolidator.memory.recall.documents import Channel, RecalledFact, RecalledTurn
 from consolidator.memory.recall.fusion import find_hidden_events, fuse_channels, scale_to_best, scale_to_range
 from consolidator.memory.recall.postings import FACT, TURN
 from consolidator.memory.recall.query import looks_like_error, looks_like_question, query_coverage

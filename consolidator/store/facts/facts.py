@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -20,7 +19,6 @@ from consolidator.models.fact import (
     SupersededReason,
 )
 from consolidator.models.memory_filter import MemoryScope
-from consolidator.models.session import SessionRow
 from consolidator.models.steer import SteerOutcome
 from consolidator.store.queries import (
     Attempt,
@@ -156,32 +154,6 @@ async def save_candidates(
         for candidate in candidates
     ]
     await execute_each(conn, _SQL["save_candidate"], values)
-
-
-def rejected_candidate(session: SessionRow, rejected: Any) -> dict[str, Any]:
-    """Return the columns of a candidate that may not become a fact; it is stored so that it can be looked up."""
-    name = f"{rejected.session_id}\x1f{rejected.seq}\x1f{rejected.predicate}\x1f{rejected.reason}\x1f{rejected.quote}"
-    return {
-        "id": hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest(),
-        "agent": session.memory,
-        "project": session.project,
-        "peer": session.peer,
-        "level": "agent",
-        "subject": rejected.subject,
-        "predicate": rejected.predicate,
-        "value": "",
-        "sentence": rejected.quote,
-        "kind": "rejected",
-        "confidence": "explicit",
-        "trust": "user",
-        "session_id": rejected.session_id,
-        "seq": rejected.seq,
-        "occurred_at": rejected.occurred_at or session.last_occurred_at,
-        "quote": rejected.quote,
-        "extractor": rejected.extractor,
-        "single_valued": False,
-        "rejected": rejected.reason,
-    }
 
 
 async def load_ended_attributes(conn: Connection, agent: str, endings: Sequence[str]) -> list[OwnedAttribute]:

@@ -12,16 +12,18 @@ from consolidator.store.queries import OneRow, execute, execute_each, load, row_
 _SQL = load("facts/steering")
 
 
-async def save(conn: Connection, steers: Sequence[SteerRow], outcomes: Sequence[TaskOutcomeRow]) -> None:
+async def save(
+    conn: Connection, steers: Sequence[SteerRow], outcomes: Sequence[TaskOutcomeRow], *, run_id: str
+) -> None:
     """Store steers and ends of tasks; the facts of candidates whose steer has another outcome now are made again."""
-    await execute_each(conn, _SQL["save_steer"], [row_values(row) for row in steers])
-    await execute_each(conn, _SQL["save_task_outcome"], [row_values(row) for row in outcomes])
+    await execute_each(conn, _SQL["save_steer"], [row_values(row) | {"run_id": run_id} for row in steers])
+    await execute_each(conn, _SQL["save_task_outcome"], [row_values(row) | {"run_id": run_id} for row in outcomes])
     if outcomes:
         ended = {
             "task_sessions": [row.session_id for row in outcomes],
             "tasks": [row.task for row in outcomes],
             "seqs": [row.seq for row in outcomes],
-            "runs": [row.run_id for row in outcomes],
+            "runs": [run_id] * len(outcomes),
         }
         await execute(conn, _SQL["renew_steers"], ended)
     if steers or outcomes:

@@ -144,7 +144,7 @@ def candidates_of(
             "proof": more.get("proof", []),
         }
         proposals = read_observations(chunk, {"observations": [stated]}, FactExtractor(session, "model:m:5", 1))
-    return proposals.candidates, [rejected.reason for rejected in proposals.rejected]
+    return proposals.candidates, [str(rejected.rejected) for rejected in proposals.rejected]
 
 
 def believed(candidates: list[Candidate]) -> list[str]:

@@ -103,7 +103,7 @@ def test_what_a_person_only_passes_on_is_held_and_what_an_agent_says_refused(kin
     for name in ("A1", "P1", "P2"):
         answer = fact_json(name, STATED, "lives_at", "ZEBRA street 5", STATED, kind)
         proposals = read_facts(chunk, {"facts": [answer]}, SOURCE)
-        outcomes += [rejected.reason for rejected in proposals.rejected]
+        outcomes += [rejected.rejected for rejected in proposals.rejected]
         outcomes += [candidate.quarantined or candidate.trust for candidate in proposals.candidates]
     assert outcomes == [AGENTS_WORD, PASSED_ON, "user"]
 
@@ -126,7 +126,7 @@ def test_an_order_against_whoever_reads_is_no_fact_even_of_the_user(words: str) 
     chunk = TranscriptChunk((TranscriptLine(1, "P", words, NOON),))
     answer = {"facts": [fact_json("P1", words, "rule", words, words, "constraint")]}
     (rejected,) = read_facts(chunk, answer, SOURCE).rejected
-    assert rejected.reason == "an instruction, not a fact"
+    assert rejected.rejected == "an instruction, not a fact"
 
 
 FORGED = {

@@ -108,7 +108,7 @@ def test_half_of_a_command_to_the_reader_is_one_for_the_model_and_for_the_rules(
         "sentence": "The user prefers tabs.",
         "subject": "user",
     }
-    assert [rejected.reason for rejected in read_message(text, **stated).rejected] == ["an instruction, not a fact"]
+    assert [rejected.rejected for rejected in read_message(text, **stated).rejected] == ["an instruction, not a fact"]
     event = Event("s1", 1, EventType.USER_MESSAGE, {"text": text}, NOON)
     by_rules = propose_candidates([event], SESSION, str).candidates
     assert not [candidate for candidate in by_rules if candidate.predicate != "instruction"]

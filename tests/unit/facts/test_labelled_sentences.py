@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from consolidator.memory.facts.rule import Rule
-from consolidator.memory.facts.rules import RULES
+from consolidator.memory.facts.rules import RULES, Rule
 from consolidator.memory.facts.statements import Statement, find_statements
 from consolidator.memory.text.sentences import split_sentences
 

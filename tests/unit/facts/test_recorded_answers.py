@@ -45,7 +45,7 @@ def refusals(row: str) -> list[str]:
     chunk = TranscriptChunk(tuple(transcript_lines(events, SESSION, str)))
     proposals = read_facts(chunk, {"facts": [fact]}, FactExtractor(SESSION, "model:m:1"))
     held = [candidate.quarantined for candidate in proposals.candidates if candidate.quarantined]
-    return held + [rejected.reason for rejected in proposals.rejected]
+    return held + [str(rejected.rejected) for rejected in proposals.rejected]
 
 
 @pytest.mark.parametrize(("outcome", "_", "row"), ROWS)

@@ -226,7 +226,7 @@ def test_a_wish_of_the_moment_is_no_rule_outside_of_work() -> None:
 def test_a_secret_is_no_fact() -> None:
     proposals = propose_from("Remember that our password is hunter2x9!")
     assert proposals.candidates == []
-    assert [rejected.reason for rejected in proposals.rejected] == ["contains a secret"]
+    assert [rejected.rejected for rejected in proposals.rejected] == ["contains a secret"]
     assert "hunter2x9" not in str(proposals)
 
 
@@ -271,7 +271,7 @@ PEOPLE = SessionContext("s", "s", "dialogue", peer="Jon and Gina")
 def test_what_people_tell_each_other_is_no_instruction(text: str) -> None:
     proposals = propose_from(text, PEOPLE, speaker="Gina")
     assert proposals.candidates == []
-    assert {rejected.reason for rejected in proposals.rejected} <= {"said to another person, not to an agent"}
+    assert {rejected.rejected for rejected in proposals.rejected} <= {"said to another person, not to an agent"}
     assert len(propose_from("Never push to main!", speaker="Gina").candidates) == 1  # here an agent is spoken to
 
 
@@ -301,7 +301,7 @@ def test_an_order_that_does_not_say_that_it_lasts_is_counted_and_is_a_near_miss(
     proposals = propose_from(text)
     assert [candidate.predicate for candidate in proposals.candidates] == ["instruction"]
     assert [(rejected.predicate, rejected.quote) for rejected in proposals.rejected] == [("instruction", text)]
-    assert "three sessions" in proposals.rejected[0].reason
+    assert "three sessions" in str(proposals.rejected[0].rejected)
     assert propose_from(text, CHAT).candidates == []
 
 
@@ -347,7 +347,7 @@ def test_a_session_of_several_people_is_known_by_their_names() -> None:
 )
 def test_a_near_miss_is_kept_with_the_reason(text: str, reason: str | None) -> None:
     proposals = propose_from(text, SessionContext("s", "s", "chat", peer="ada"))
-    assert [rejected.reason for rejected in proposals.rejected] == ([reason] if reason else [])
+    assert [rejected.rejected for rejected in proposals.rejected] == ([reason] if reason else [])
 
 
 def test_near_misses_of_a_message_are_bounded() -> None:

@@ -103,4 +103,4 @@ def test_words_that_no_session_says_are_judged_as_ever() -> None:
     named, _ = QUESTION.split({"facts": [bern("s1c1", "Hello")]})
     assert named is not None
     proposals = read_facts(FIRST, named, FactExtractor(context_of("a"), model_extractor("m")))
-    assert [rejected.reason for rejected in proposals.rejected] == ["cites a line that was not shown"]
+    assert [rejected.rejected for rejected in proposals.rejected] == ["cites a line that was not shown"]

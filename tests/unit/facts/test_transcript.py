@@ -62,7 +62,7 @@ def test_the_ends_of_the_calendar_break_nothing(date: str) -> None:
     answer = {"facts": [fact_json("P1", "moved to Bern", "in", "Bern", "In Bern.", "profile", valid_from=date)]}
     proposals = read_facts(chunk, answer, FactExtractor(HERE, model_extractor("m")))
     assert len(proposals.candidates) == 1
-    assert {rejected.reason for rejected in proposals.rejected} <= {DATE_LEFT_OUT}
+    assert {rejected.rejected for rejected in proposals.rejected} <= {DATE_LEFT_OUT}
     assert make_chunk(date).render()
 
 
@@ -74,7 +74,7 @@ def test_a_year_or_a_month_is_a_date(date: str, since: str | None) -> None:
     answer = {"facts": [fact_json("P1", "moved to Bern", "in", "Bern", "In Bern.", "profile", valid_from=date)]}
     proposals = read_facts(make_chunk(None), answer, FactExtractor(HERE, model_extractor("m")))
     assert [candidate.valid_from for candidate in proposals.candidates] == [since and datetime.fromisoformat(since)]
-    assert [rejected.reason for rejected in proposals.rejected] == ([] if since else [DATE_LEFT_OUT])
+    assert [rejected.rejected for rejected in proposals.rejected] == ([] if since else [DATE_LEFT_OUT])
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_what_a_user_says_around_it_is_their_own_word(text: str) -> None:
     ids=["over the gap", "in another order", "a letter", "parts of words", "no word"],
 )
 def test_a_quote_is_words_of_its_event(text: str, quote: str) -> None:
-    assert [rejected.reason for rejected in read_message(text, quote).rejected] == ["quote not in event"]
+    assert [rejected.rejected for rejected in read_message(text, quote).rejected] == ["quote not in event"]
 
 
 @pytest.mark.parametrize(("text", "quote"), [("我住在伯尔尼。", "住在伯尔尼"), ("I said […] 5432.", "said […] 5432")])

@@ -13,8 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.quality.recall import rank_bm25
-from consolidator.memory.recall.block import NOTE, Section, estimate_tokens, fact_item, render_block
-from consolidator.memory.recall.documents import Channel, RecalledFact, RecalledTurn
+from consolidator.memory.recall.block import (
+    NOTE,
+    Channel,
+    RecalledFact,
+    RecalledTurn,
+    Section,
+    estimate_tokens,
+    fact_item,
+    render_block,
+)
 from consolidator.memory.recall.fusion import find_hidden_events, fuse_channels
 from consolidator.memory.recall.postings import FACT, NUMBERS_PER_BLOCK, TURN, pack_postings, unpack_postings
 from consolidator.memory.recall.query import looks_like_error, query_coverage

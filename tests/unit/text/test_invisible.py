@@ -57,7 +57,6 @@ SEEN = {
     "a rainbow flag": "\U0001f3f3\ufe0f\u200d\U0001f308",
     "a heart as emoji, as text": "\u2764\ufe0f \u2764\ufe0e",
     "a keycap": "1\ufe0f\u20e3",
-    "the flag of Scotland": "\U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f",
     "Persian": "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
     "Hindi": "\u0915\u094d\u200d\u0937 \u0915\u094d\u200c\u0937",
     "Sinhala": "\u0dc1\u0dca\u200d\u0dbb\u0dd3",
