@@ -228,7 +228,17 @@ class ErrorTracker:
                 continue
             is_same_error = signature_of(error.record) == signature_of(record)
             steps = self._steps_between(_last_try(error.record), record.index)
-            attempts = (*error.record.attempts, _failed_attempt(record, is_same_error, steps))[-MAX_ATTEMPTS:]
+            attempt = FailedAttempt(
+                record.index,
+                record.seq,
+                record.symbol,
+                record.arguments,
+                record.directory,
+                record.headline,
+                is_same_error,
+                steps,
+            )
+            attempts = (*error.record.attempts, attempt)[-MAX_ATTEMPTS:]
             error.record = replace(error.record, attempts=attempts)
             self._save(error.record)
             if is_same_error:
@@ -383,19 +393,6 @@ def _kept_arguments(texts: Mapping[str, str]) -> dict[str, str]:
 def _last_try(record: ErrorRecord) -> int:
     """Return the index of the last call that met the error of a record."""
     return max([record.index, *(attempt.index for attempt in record.attempts if attempt.same_error)])
-
-
-def _failed_attempt(record: ErrorRecord, is_same_error: bool, steps: tuple[FixStep, ...]) -> FailedAttempt:
-    return FailedAttempt(
-        index=record.index,
-        seq=record.seq,
-        symbol=record.symbol,
-        arguments=record.arguments,
-        directory=record.directory,
-        headline=record.headline,
-        same_error=is_same_error,
-        steps=steps,
-    )
 
 
 def _quote_from(text: str, line: ErrorLine) -> str:
