@@ -3,7 +3,7 @@
 Flow: `call_pairing` (events to completed calls) -> `symbols` (a call to its symbol; `shell` parses command lines with
 the tables of `shell_programs`) -> `columns` and `command_templates` (arguments and results to columns of values) ->
 `operation` (a call to its operation and operands; `tool_kinds` holds the tables). `directory`,
-`file_writes`, `installation`, `check_bypass` and `guards` say where a call runs, what it writes and
+`file_writes`, `installation` and `guards` say where a call runs, what it writes and
 installs, and which checks it
 skips. `argument_redaction`, `argument_summary` and `argument_texts` hide, shorten and name arguments; `approvals`
 names what an approval is about.

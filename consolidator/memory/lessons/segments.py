@@ -32,7 +32,6 @@ _NOT_FOUND = re.compile(
 _BLAMED = re.compile(
     r"(?:^|[\s:])([\w./+-]+): (?:illegal|invalid|unrecogni[sz]ed|unknown) (?:option|command|argument|flag)"
 )
-_UNKNOWN_SUBCOMMAND = re.compile(r"unrecogni[sz]ed subcommand '([\w.-]+)'")
 _LEFT_OUT = re.compile(r"…|\[redacted:")
 _ECHOED = re.compile(r"^(?:\$|>) (\S.*)$", re.MULTILINE)
 _NO_TASKS = frozenset({"git", "gh", "glab", "hg", "docker", "kubectl"})  # whose subcommands are no project's tasks
@@ -146,12 +145,9 @@ def blamed_segment(segments: Sequence[Segment], text: str) -> int | None:
     """Return which segment an output names as not found or not understood; None where it names none."""
     text = text[:4000]
     blamed = {match[1] for match in _BLAMED.finditer(text)}
-    unknown = {match[1] for match in _UNKNOWN_SUBCOMMAND.finditer(text)}
     missing = {match[1] for match in _NOT_FOUND.finditer(text)} if "not found" in text else set()
     for n, segment in enumerate(segments):
         if segment.program in blamed or {segment.program, *segment.wrappers} & missing:
-            return n
-        if segment.program in unknown and segment.wrappers:
             return n
     return None
 

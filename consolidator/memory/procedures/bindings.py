@@ -8,12 +8,13 @@ Values are kept as salted hashes, and only those of recent calls.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Container, Hashable, Mapping
+from collections.abc import Callable, Container, Hashable, Mapping, Set
 from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 from consolidator.memory.calls.argument_redaction import argument_redactor
+from consolidator.memory.calls.call_pairing import MAX_PENDING
 from consolidator.memory.calls.columns import (
     MAX_TEXT,
     Columns,
@@ -26,7 +27,6 @@ from consolidator.memory.calls.columns import (
 from consolidator.memory.calls.command_templates import template_columns
 from consolidator.memory.calls.symbols import SHELL_PREFIX, command_argument
 from consolidator.memory.procedures.key_counts import CountKey, KeyCounts, encode_json, hash_key
-from consolidator.memory.procedures.open_calls import HashedArguments, OpenCalls
 from consolidator.memory.procedures.session_values import SessionValues
 
 MAX_SOURCES = 32  # symbols whose last values are kept
@@ -38,9 +38,50 @@ MAX_LITERAL = 80  # characters of a constant's JSON
 MAX_TEMPLATE = 120  # characters of a command template's JSON
 
 
+HashedArguments: TypeAlias = Mapping[str, list[int]]  # path -> salted hashes of its values
 _ValueHasher: TypeAlias = Callable[[Hashable, Hashable], int]  # of a value and its kind
 _NOT_USED: dict[int, None] = {}
 _WRITTEN_FOR_CALL = frozenset({"$", "$usage", "description", "timeout"})  # shell arguments that come from no value
+
+
+class OpenCalls:
+    """The calls under way, by their index in the session; as many as a session's results are waited for."""
+
+    def __init__(self) -> None:
+        self._calls: dict[int, tuple[str, HashedArguments]] = {}  # symbol and arguments
+        self._values: dict[tuple[str, str], dict[int, int]] = {}  # symbol and path -> value -> how often it is given
+
+    def __contains__(self, index: int) -> bool:
+        return index in self._calls
+
+    def open(self, index: int, symbol: str, arguments: HashedArguments) -> None:
+        """Add a call that is made."""
+        self._calls[index] = (symbol, arguments)
+        for path, column in arguments.items():
+            values = self._values.setdefault((symbol, path), {})
+            for value in column:
+                values[value] = values.get(value, 0) + 1
+        if len(self._calls) > MAX_PENDING:
+            self.close(next(iter(self._calls)))
+
+    def close(self, index: int) -> HashedArguments | None:
+        """Remove a call that has its result; return its arguments, or None if it was not open."""
+        if index not in self._calls:
+            return None
+        symbol, arguments = self._calls.pop(index)
+        for path, column in arguments.items():
+            values = self._values[symbol, path]
+            for value in column:
+                values[value] -= 1
+                if not values[value]:
+                    del values[value]
+            if not values:
+                del self._values[symbol, path]
+        return arguments
+
+    def values(self, symbol: str, path: str) -> Set[int]:
+        """Return the values that an argument has in the calls under way."""
+        return self._values.get((symbol, path), {}).keys()
 
 
 class ValueSource:

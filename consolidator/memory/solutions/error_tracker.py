@@ -16,7 +16,7 @@ from consolidator.memory.calls.argument_summary import MAX_SUMMARY, shorten, sum
 from consolidator.memory.calls.argument_texts import argument_texts, describe_edit
 from consolidator.memory.calls.call_pairing import CompletedCall
 from consolidator.memory.calls.directory import call_directory, is_other_directory
-from consolidator.memory.calls.guards import adds_bypass, switches_off_check
+from consolidator.memory.calls.guards import switches_off_check
 from consolidator.memory.calls.operation import Operation, parse_operations
 from consolidator.memory.calls.symbols import call_symbol, tool_symbol
 from consolidator.memory.plain import Plain
@@ -40,7 +40,7 @@ from consolidator.memory.solutions.resolution import (
     is_refused_commit,
     is_wrong_place,
     pick_maker,
-    shows_same_error,
+    signature_of,
 )
 
 WINDOW = 40  # calls within which an error may be resolved
@@ -157,7 +157,7 @@ class ErrorTracker:
         later = LaterCall.of_call(call, arguments, blamed_program(line.text))
         record = self._build_record(later, arguments, text, line)
         if record.status != "noise":
-            self._update_repeated_errors(later, record, text)
+            self._update_repeated_errors(later, record)
             texts = argument_texts(call.tool, arguments)
             self._open_errors.append(_OpenError(record, later.operations[0], texts))
         self._save(record)
@@ -221,27 +221,31 @@ class ErrorTracker:
             if grade.is_final:
                 self._open_errors.remove(error)
 
-    def _update_repeated_errors(self, later: LaterCall, record: ErrorRecord, text: str) -> None:
+    def _update_repeated_errors(self, later: LaterCall, record: ErrorRecord) -> None:
         """Update the errors of the same operation: the same error again was a vain try, another one supersedes it."""
         for error in self._errors_before(later.call):
             if later.match(error.record, error.operation) is not OperationMatch.SAME:
                 continue
-            is_same_error = shows_same_error(error.record, record, text)
+            is_same_error = signature_of(error.record) == signature_of(record)
             steps = self._steps_between(_last_try(error.record), record.index)
-            attempts = (*error.record.attempts, _failed_attempt(record, is_same_error, steps))[-MAX_ATTEMPTS:]
+            attempt = FailedAttempt(
+                record.index,
+                record.seq,
+                record.symbol,
+                record.arguments,
+                record.directory,
+                record.headline,
+                is_same_error,
+                steps,
+            )
+            attempts = (*error.record.attempts, attempt)[-MAX_ATTEMPTS:]
             error.record = replace(error.record, attempts=attempts)
             self._save(error.record)
             if is_same_error:
                 self._add_vain_try(error, record)
-            elif error.grade < ResolutionGrade.SUPERSEDED and not self._is_way_round(error, later):
+            elif error.grade < ResolutionGrade.SUPERSEDED:
                 error.failed_differently = True
                 self._resolve(error, later, ResolutionGrade.SUPERSEDED)
-
-    def _is_way_round(self, error: _OpenError, later: LaterCall) -> bool:
-        """Whether a call got round a check that the failed one met, by itself or by a call before it."""
-        failing = error.argument_texts.get("command", "")
-        skips = adds_bypass(later.call.tool, failing, later.call.arguments)
-        return skips or self._was_check_switched_off(error, later.call)
 
     def _was_check_switched_off(self, error: _OpenError, call: CompletedCall) -> bool:
         """Whether a call between an error and its resolver left a check switched off: then the cause is not mended."""
@@ -389,19 +393,6 @@ def _kept_arguments(texts: Mapping[str, str]) -> dict[str, str]:
 def _last_try(record: ErrorRecord) -> int:
     """Return the index of the last call that met the error of a record."""
     return max([record.index, *(attempt.index for attempt in record.attempts if attempt.same_error)])
-
-
-def _failed_attempt(record: ErrorRecord, is_same_error: bool, steps: tuple[FixStep, ...]) -> FailedAttempt:
-    return FailedAttempt(
-        index=record.index,
-        seq=record.seq,
-        symbol=record.symbol,
-        arguments=record.arguments,
-        directory=record.directory,
-        headline=record.headline,
-        same_error=is_same_error,
-        steps=steps,
-    )
 
 
 def _quote_from(text: str, line: ErrorLine) -> str:

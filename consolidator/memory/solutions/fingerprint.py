@@ -86,7 +86,6 @@ _BRANCH = re.compile(
 )
 _CASE_MASK = re.compile(r"<(?:id|path|quoted)>")
 _QUOTE_MARK = re.compile(r"(?<!\w)['\"`‘’“”«»]|['\"`‘’“”«»](?!\w)")
-_ARITY = re.compile(r"(?<![\w/.<])&?[\w.]+[?!]?/\d+\b")
 _PATH = re.compile(
     r"(?<![\w<])(?:[A-Za-z]:\\[^\s:*?\"<>|]+|(?:~|\.{1,2})?/(?=[^\s/])[^\s:,;()'\"\]<>|]+"
     r"|[\w@.+-]+(?:/[\w@.+-]+)+/?"
@@ -210,7 +209,7 @@ def _mask_by_kind(line: str) -> tuple[str, list[str]]:
         line = pattern.sub(keep, line)
     line = _BRANCH.sub(r"\1 <id>", line)
     line = _QUOTED.sub(_mask_quoted, _PARSER_TOKEN.sub(r"\1 <quoted>", line))
-    line = _PATH.sub("<path>", _ARITY.sub("<id>", line))
+    line = _PATH.sub("<path>", line)
     line = _NUMBER.sub("<n>", _WORD.sub(_mask_word, line))
     line = _REPEATED_MASK.sub(r"\1", _MASK_WITH_POSITION.sub(r"\1", line))
     line = _NAME_MARK.sub(lambda mark: names[ord(mark[0]) - _FIRST_NAME_MARK], line)

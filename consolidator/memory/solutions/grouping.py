@@ -16,6 +16,7 @@ from consolidator.memory.plain import Plain
 from consolidator.memory.solutions.error_records import ErrorRecord
 from consolidator.memory.solutions.fix_description import describe_fix
 from consolidator.memory.solutions.fix_form import (
+    FixForm,
     FormOfCase,
     form_of_attempt,
     forms_of_record,
@@ -23,7 +24,6 @@ from consolidator.memory.solutions.fix_form import (
     is_of_one_case,
 )
 from consolidator.memory.solutions.fix_harm import fix_harm, quote_harm
-from consolidator.memory.solutions.sharing import most_common_of_people, share_solution
 from consolidator.memory.solutions.solution import (
     Evidence,
     Fix,
@@ -249,9 +249,9 @@ def _build_solution(
         return solution
     program, _, masked = fingerprint.partition(":")[2].partition("|")
     return replace(
-        share_solution(solution, masked, min_people),
-        tool=most_common_of_people(((o.ref.root, o.tool) for o in group), min_people, program),
-        failed=display_name(most_common_of_people(((o.ref.root, o.symbol) for o in group), min_people, program)),
+        _share_solution(solution, masked, min_people),
+        tool=_most_common_of_people(((o.ref.root, o.tool) for o in group), min_people, program),
+        failed=display_name(_most_common_of_people(((o.ref.root, o.symbol) for o in group), min_people, program)),
     )
 
 
@@ -315,3 +315,42 @@ def _most_common_attempts(group: Iterable[ErrorOccurrence]) -> tuple[str, ...]:
 def _most_common(values: Iterable[str]) -> str:
     counts = Counter(values)
     return min(counts, key=lambda value: (-counts[value], value))
+
+
+def _share_solution(solution: Solution, headline: str, min_people: int) -> Solution:
+    """Return what everybody may be told of what several people's sessions taught: forms, and nothing of a case.
+
+    What a form writes and leaves out stands in every case that it explains. `headline` is the masked one, and its fixes
+    count people as sessions.
+    """
+    fixes = tuple(
+        _share_fix(fix, headline) for fix in solution.fixes if fix.form is not None and fix.sessions >= min_people
+    )
+    status = "confirmed" if any(fix.confirmed for fix in fixes) else "unconfirmed" if fixes else "unsolved"
+    return replace(
+        solution, headline=headline, status=status, fixes=fixes, tried=(), evidence=(), last_at="", withheld=()
+    )
+
+
+def _share_fix(fix: Fix, headline: str) -> Fix:
+    assert fix.form is not None
+    return replace(
+        fix,
+        description=FixForm.from_json(fix.form).describe(),
+        steps=(),
+        failing="",
+        resolving="",
+        headline=headline,
+        evidence=(),
+        last_time="",
+        values=(),
+    )
+
+
+def _most_common_of_people(values: Iterable[tuple[str, str]], min_people: int, fallback: str) -> str:
+    """Return the value that most people have, of pairs of person and value; the fallback where too few have any."""
+    people: Mapping[str, set[str]] = defaultdict(set)
+    for person, value in values:
+        people[value].add(person)
+    counts = Counter({value: len(named) for value, named in people.items() if len(named) >= min_people})
+    return min(counts, key=lambda value: (-counts[value], value)) if counts else fallback

@@ -17,9 +17,7 @@ from consolidator.memory.calls.file_writes import written_paths
 from consolidator.memory.calls.operation import Operation, parse_operations
 from consolidator.memory.calls.shell import parse_commands
 from consolidator.memory.calls.symbols import is_edit, is_inspection, is_shell_symbol
-from consolidator.memory.solutions.error_line import error_lines
 from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
-from consolidator.memory.solutions.fingerprint import mask_line
 from consolidator.memory.solutions.line_kinds import NOT_THERE
 from consolidator.memory.solutions.operation_matching import (
     OperationMatch,
@@ -31,7 +29,6 @@ from consolidator.memory.solutions.operation_matching import (
 
 SUBSTITUTE_WINDOW = 2  # calls within which another program may replace the failed one
 ELSEWHERE_WINDOW = 10  # calls within which what is missing may be found in another folder
-_MIN_SIGNATURE_TAIL = 12  # characters
 _WRONG_PLACE = re.compile(
     r"not exist|no such|not found|cannot find|could not find|couldn't find|enoent|not a git repository|missing script"
     r"|no rule to make|no \S+ (?:file )?found|outside (?:of )?|not in a|unable to find|cannot open|can't open",
@@ -158,19 +155,6 @@ def pick_maker(steps: Sequence[FixStep]) -> int | None:
 def is_wrong_place(headline: str) -> bool:
     """Whether an error may come from the directory in which the call was made."""
     return _WRONG_PLACE.search(headline) is not None
-
-
-def shows_same_error(record: ErrorRecord, again: ErrorRecord, text: str) -> bool:
-    """Whether a failed call met the error of an earlier one again: as its headline, or on any line of its result."""
-    signature = signature_of(record)
-    if signature == signature_of(again):
-        return True
-    return any(_says(mask_line(line), signature) for line in error_lines(text))
-
-
-def _says(line: str, signature: str) -> bool:
-    """Whether a masked line is a signature, or the reason at the end of one that an announcement begins."""
-    return line == signature or (len(line) >= _MIN_SIGNATURE_TAIL and signature.endswith(f" {line}"))
 
 
 def signature_of(record: ErrorRecord) -> str:

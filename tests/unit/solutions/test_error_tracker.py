@@ -560,18 +560,6 @@ def test_a_lookup_of_something_else_takes_no_place() -> None:
     assert session[failing].status == "open"
 
 
-def test_an_error_that_is_still_among_the_messages_is_not_gone() -> None:
-    session = TrackedSession()
-    both = session.run_failing(
-        "make check", "Checks failed:\n[FORMAT] Code is not formatted.\n[LINT] Names are too long."
-    )
-    session.run_failing("make check", "Checks failed:\n[LINT] Names are too long.\n[FORMAT] Code is not formatted.")
-    assert (session[both].status, session[both].attempts[0].same_error) == ("open", True)
-    session.run_shell("make format")
-    session.run_failing("make check", "Checks failed:\n[LINT] Names are too long.")
-    assert (session[both].outcome, session[both].attempts[1].same_error) == ("another error", False)
-
-
 @pytest.mark.parametrize(
     ("command", "result"),
     [
@@ -618,11 +606,4 @@ def test_switching_a_check_off_before_the_same_call_resolves_nothing(step: str) 
     failing = session.run_failing("git commit -m 'x'", "Checks failed:\n[LINT] Names are too long.")
     session.run_shell(step)
     session.run_shell("git commit -m 'x'")
-    assert session[failing].status == "open"
-
-
-def test_a_way_round_that_fails_otherwise_supersedes_nothing() -> None:
-    session = TrackedSession()
-    failing = session.run_failing("git push origin main", "error: failed to push some refs")
-    session.run_failing("git push --force origin main", "remote: error: GH006: Protected branch update failed")
     assert session[failing].status == "open"
