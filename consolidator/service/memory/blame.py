@@ -40,8 +40,7 @@ async def blame_call(database: Database, session: str, seq: int, *, viewer: View
     Each with the moment that it was told at, the shared words, and what it rests on: quote, author, night. Raises
     NotFound where there is no such session, UsageError where the event is no call.
     """
-    viewer.check_may("read")
-    viewer.check_unnarrowed()
+    viewer.check_reads_all()
     call: Event | None = None
     told: dict[str, tuple[str, datetime]] = {}  # citation -> the moment, and when
     tools: dict[str, str] = {}
@@ -82,8 +81,7 @@ async def _blame_line(database: Database, memory_id: str, call: str, moment: str
 
 async def blame_path(database: Database, path: str, project: str, *, viewer: Viewer = OWNER) -> dict[str, Any]:
     """Return which of a project's latest sessions changed a file, what people said of it, and what failed there."""
-    viewer.check_may("read")
-    viewer.check_unnarrowed()
+    viewer.check_reads_all()
     name = str(Path(project, path).relative_to(project)) if Path(project, path).is_relative_to(project) else path
     async with database.connection() as conn:
         rows = await lessons.list_traces(conn, OWNER_PERSON, project, limit=MAX_TRACES)

@@ -336,8 +336,7 @@ async def find_places(
 
     Raises Forbidden for a viewer who does not reach everything: others are told no more than the quotes.
     """
-    viewer.check_may("read")
-    viewer.check_unnarrowed()
+    viewer.check_reads_all()
     there = [proof for proof in evidence if proof["log"] == "there"]
     cited = [(str(proof["session_id"]), int(proof["seq"])) for proof in there[:read] if proof["quote"]]
     async with database.connection() as conn:

@@ -225,8 +225,7 @@ async def find_believed(database: Database, candidate: CandidateRow, *, viewer: 
 
     Raises Forbidden for a viewer who does not reach everything.
     """
-    viewer.check_may("read")
-    viewer.check_unnarrowed()
+    viewer.check_reads_all()
     subject, predicate = candidate.as_subject or candidate.subject, candidate.as_predicate or candidate.predicate
     attribute = OwnedAttribute(candidate.level, candidate.owner, subject, predicate)
     async with database.connection() as conn:

@@ -111,7 +111,7 @@ async def test_however_much_is_known_some_of_each_kind_is_told_within_the_budget
     told = await brief(database, "session_start", SCOPE, tokens=150)
     assert told is not None
     assert estimate_tokens(told.block.text) <= 150
-    assert [item.citation.strip("[]") for item in told.items] == told.block.cited
+    assert [item.citation.strip("[]") for item in told.block.items] == told.block.cited
 
 
 async def test_a_fix_that_an_always_failing_call_explains_is_not_told_beside_it(
