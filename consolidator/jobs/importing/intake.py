@@ -508,7 +508,8 @@ class Intake:
     async def _find_root(self, conn: Connection, session: ForeignSession, file: _File, own: set[str]) -> str:
         """Return the root of a session's lineage: its ancestors in this file first, then those in the log."""
         ancestry = self._ancestry(session.origin, file, own)
-        return ancestry[0] if len(ancestry) == 1 else await sources.lineage_root(conn, ancestry[-1])
+        root = None if len(ancestry) == 1 else await sources.lineage_root(conn, ancestry[-1])
+        return root or ancestry[-1]
 
 
 def _list_sources(session: ForeignSession) -> list[str]:

@@ -27,6 +27,7 @@ MAX_REASON = 90  # characters
 MIN_PATH_SESSIONS = 3  # that looked for a path: one or two guesses are nobody's habit
 _NO_FILE = re.compile(r"no such file|(?:file|path|directory) does not exist|\bENOENT\b", re.IGNORECASE)
 _OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
+_CONFINES = re.compile(r"sandbox|jail|guard|audit|bwrap|bubblewrap|landlock|landrun|seccomp|safehouse|srt$|chroot")
 _KINDS = ("wrapper", "program", "skill", "flag", "place", "argument", "path")  # what explains more comes first
 MATCH_NAMES = {
     "wrapper": ("wrapper", "program"),
@@ -61,7 +62,8 @@ def keys_of(session: TracedSession, call: TracedCall, segment: Segment | None) -
     """Yield the keys of a call, or of one segment of a shell call."""
     if segment is not None:
         for wrapper in segment.wrappers:
-            yield "wrapper", wrapper, segment.program
+            if not _CONFINES.search(wrapper):  # nobody is told that it works without its limits
+                yield "wrapper", wrapper, segment.program
         yield "program", segment.program
         for option in segment.options:
             yield "flag", segment.operation, option

@@ -15,8 +15,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from consolidator import errors
-from consolidator.cli.app import app
-from consolidator.cli.lazy_group import LazyGroup
+from consolidator.cli.app import LazyGroup, app
 from consolidator.formats.agent_folders import VARIABLES, log_folders
 from consolidator.formats.registry import FORMATS
 from consolidator.models.payload import EventType
@@ -87,7 +86,7 @@ def test_every_format_is_in_the_table() -> None:
 
 def test_the_index_of_agents_logs_is_as_the_page_and_the_code_have_it() -> None:
     index = json.loads((DOCS / "formats.json").read_text())
-    page = read_page("formats.md")
+    page = read_page("import.md")
     agents = {name for name in FORMATS if log_folders(name, Path("~"), {})}
     assert set(index) == agents == {row[1].strip("`") for row in table_rows(page, "agent")}
     for name, entry in index.items():
