@@ -206,7 +206,11 @@ async def test_to_read_a_file_before_it_is_changed_is_no_news(
         clock.advance(timedelta(days=1))
     await run_job(database, settings)
     assert "call Read" not in await tell(database)
-    failed = {"tool_name": "Edit", "tool_input": edit, "error": "Error: the old text stands in no line of it"}
+    failed: dict[str, Any] = {
+        "tool_name": "Edit",
+        "tool_input": edit,
+        "error": "Error: the old text stands in no line of it",
+    }
     assert await ask(database, hook("PostToolUseFailure", **failed)) == ""
 
 
