@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> None:
     import time
 
     body = json.loads(payload)
-    programs = frozenset(_load_programs(warnings))
+    programs = frozenset(warnings.split(b"\n", 2)[1][1:].decode().split())  # in the second line
     for project, line in candidates:
         warning = json.loads(line)
         if not concerns(warning["match"], json.loads(b'"%s"' % project), body, programs):
@@ -62,11 +62,6 @@ def main(arguments: list[str]) -> None:
         note |= {name: warning[name] for name in ("id", "tokens", "project")}
         _append(directory, json.dumps({**note, "client": client, "at": time.time()}).encode() + b"\n")
         return
-
-
-def _load_programs(warnings: bytes) -> list[str]:
-    """Return the known programs, which stand in the file's second line."""
-    return warnings.split(b"\n", 2)[1][1:].decode().split()
 
 
 def _find_candidates(warnings: bytes, payload: bytes) -> list[tuple[bytes, bytes]]:

@@ -79,24 +79,19 @@ class ConsolidatorStore(BaseStore):
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Do operations, all or none, and wait for them."""
-        wanted = _check_all(ops)
-        texts = self._list_texts(wanted)
-        queries = _list_queries(wanted)
+        asked, texts, queries = self._collect(ops)
         vectors: dict[str, list[float]] = {}
+        of_queries: dict[str, list[float]] = {}
         if self.embeddings is not None:
             if texts:
                 vectors = dict(zip(texts, self.embeddings.embed_documents(texts), strict=True))
             of_queries = {query: self.embeddings.embed_query(query) for query in queries}
-        else:
-            of_queries = {}
-        operations = self._translate(wanted, vectors, of_queries)
-        return _read_answers(self._use.run_blocking(lambda: self._run(operations)))
+        operations = [self._translate(op, vectors, of_queries) for op in asked]
+        return [_read_answer(answer) for answer in self._use.run_blocking(lambda: self._run(operations))]
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Do operations, all or none."""
-        wanted = _check_all(ops)
-        texts = self._list_texts(wanted)
-        queries = _list_queries(wanted)
+        asked, texts, queries = self._collect(ops)
         vectors: dict[str, list[float]] = {}
         of_queries: dict[str, list[float]] = {}
         if self.embeddings is not None:
@@ -104,7 +99,8 @@ class ConsolidatorStore(BaseStore):
                 vectors = dict(zip(texts, await self.embeddings.aembed_documents(texts), strict=True))
             embedded = await asyncio.gather(*[self.embeddings.aembed_query(query) for query in queries])
             of_queries = dict(zip(queries, embedded, strict=True))
-        return _read_answers(await self._run(self._translate(wanted, vectors, of_queries)))
+        operations = [self._translate(op, vectors, of_queries) for op in asked]
+        return [_read_answer(answer) for answer in await self._run(operations)]
 
     def close(self) -> None:
         """Close it; the last one of a process that uses the shared database closes that, too."""
@@ -129,12 +125,14 @@ class ConsolidatorStore(BaseStore):
     async def _run(self, operations: Sequence[Operation]) -> list[Answer]:
         return await self._use.run(lambda database: run_operations(database, operations))
 
-    def _list_texts(self, ops: Sequence[Op]) -> list[str]:
-        """Return the distinct texts of items that vectors are made of."""
-        if self.embeddings is None:
-            return []
-        puts = [op for op in ops if isinstance(op, PutOp)]
-        return list(dict.fromkeys(text for put in puts for text in self._read_texts(put)))
+    def _collect(self, ops: Iterable[Op]) -> tuple[list[Op], list[str], list[str]]:
+        """Return operations whose labels are valid, and the distinct texts and queries that vectors are made of."""
+        asked = list(ops)
+        for op in asked:
+            check_labels(op)
+        texts = dict.fromkeys(text for op in asked if isinstance(op, PutOp) for text in self._read_texts(op))
+        queries = dict.fromkeys(op.query for op in asked if isinstance(op, SearchOp) and op.query)
+        return asked, list(texts), list(queries)
 
     def _read_texts(self, put: PutOp) -> list[str]:
         """Return the texts of an item that vectors are made of."""
@@ -145,14 +143,9 @@ class ConsolidatorStore(BaseStore):
         return [text for path in paths for text in get_text_at_path(put.value, path)]
 
     def _translate(
-        self, ops: Sequence[Op], vectors: Mapping[str, list[float]], of_queries: Mapping[str, list[float]]
-    ) -> list[Operation]:
-        """Return what the service is asked to do; `vectors` are by text."""
-        return [self._translate_one(op, vectors, of_queries) for op in ops]
-
-    def _translate_one(
         self, op: Op, vectors: Mapping[str, list[float]], of_queries: Mapping[str, list[float]]
     ) -> Operation:
+        """Return what the service is asked to do; vectors are by text."""
         if isinstance(op, GetOp):
             return GetItem(op.namespace, op.key, op.refresh_ttl)
         if isinstance(op, SearchOp):
@@ -198,23 +191,6 @@ def _list_conditions_of(wanted: Any, path: tuple[str, ...]) -> list[Condition]:
     return [Condition(path, "$eq", wanted)]
 
 
-def _check_all(ops: Iterable[Op]) -> list[Op]:
-    """Return operations whose labels are valid."""
-    wanted = list(ops)
-    for op in wanted:
-        check_labels(op)
-    return wanted
-
-
-def _list_queries(ops: Sequence[Op]) -> list[str]:
-    return list(dict.fromkeys(op.query for op in ops if isinstance(op, SearchOp) and op.query))
-
-
-def _read_answers(answers: Sequence[Answer]) -> list[Result]:
-    """Return answers of the service as LangGraph's results."""
-    return [_read_answer(answer) for answer in answers]
-
-
 def _read_answer(answer: Answer) -> Result:
     if answer is None:
         return None
@@ -226,9 +202,12 @@ def _read_answer(answer: Answer) -> Result:
             created_at=answer.created_at,
             updated_at=answer.updated_at,
         )
-    return [_read_found(found) if isinstance(found, ScoredItem) else tuple(found) for found in answer]  # type: ignore[return-value]
-
-
-def _read_found(found: ScoredItem) -> SearchItem:
-    item = found.item
-    return SearchItem(tuple(item.namespace), item.key, item.value, item.created_at, item.updated_at, found.score)
+    return [  # type: ignore[return-value]
+        SearchItem(
+            *(tuple(found.item.namespace), found.item.key, found.item.value),
+            *(found.item.created_at, found.item.updated_at, found.score),
+        )
+        if isinstance(found, ScoredItem)
+        else tuple(found)
+        for found in answer
+    ]

@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import replace
 from datetime import datetime
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypedDict, TypeVar, Unpack
 
 from consolidator.errors import UsageError
 from consolidator.library.results import Explanation, NightReport, Recorded, read_explanation, read_night_report
@@ -37,17 +37,38 @@ Arguments = ParamSpec("Arguments")
 AGENT_SCOPES: tuple[Scope, ...] = ("read", "record")
 
 
-def _accept_old_names(
-    method: Callable[Arguments, Coroutine[Any, Any, Result]],
-) -> Callable[Arguments, Coroutine[Any, Any, Result]]:
-    """Return a method that takes an option by the name, too, that it had before."""
+class About(TypedDict, total=False):
+    """What a call is about, where it is something else than its memory is about."""
 
-    @wraps(method)
-    async def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        renamed: Any = {OLD_NAMES.get(name, name): value for name, value in kwargs.items()}
-        return await method(*args, **renamed)
+    agent: str | None
+    project: str | None
+    peer: str | None
 
-    return call
+
+class Listed(About, total=False):
+    """What every list takes, too."""
+
+    limit: int
+
+
+class FactOptions(Listed, total=False):
+    """Which facts: also those believed no more; as believed at `as_of`, or as true at `valid_at`."""
+
+    include_superseded: bool
+    as_of: datetime | None
+    valid_at: datetime | None
+
+
+class ProcedureOptions(Listed, total=False):
+    """Which procedures: also those that are not worth telling."""
+
+    include_unworthy: bool
+
+
+class SolutionOptions(Listed, total=False):
+    """Which solutions: also errors without a known fix."""
+
+    include_unsolved: bool
 
 
 class Memory:
@@ -78,92 +99,38 @@ class Memory:
         self.viewer = viewer
         self._use = DatabaseUse(database, settings)
 
-    async def remember(
-        self, statement: str, *, agent: str | None = None, project: str | None = None, peer: str | None = None
-    ) -> Remembered:
+    async def remember(self, statement: str, **about: Unpack[About]) -> Remembered:
         """Believe a statement at once: of the project if one is named, else of the peer, else of the agent.
 
         It is a person's word; for a viewer without the scope `write` an agent's.
         """
-        return await self._ask(remembering.remember, statement, self._fill(MemoryScope(agent, project, peer)))
+        return await self._ask(remembering.remember, statement, self._fill(MemoryScope, about))
 
-    async def forget(
-        self, words: str, *, agent: str | None = None, project: str | None = None, peer: str | None = None
-    ) -> Remembered:
+    async def forget(self, words: str, **about: Unpack[About]) -> Remembered:
         """Stop believing the fact of an id, of the beginning of one, or the only one with these words.
 
         Raises NotFound where there is none, and UsageError that lists them where there are several.
         """
-        return await self._ask(remembering.forget, words, self._fill(MemoryScope(agent, project, peer)))
+        return await self._ask(remembering.forget, words, self._fill(MemoryScope, about))
 
     async def recall(
-        self,
-        query: str,
-        *,
-        agent: str | None = None,
-        project: str | None = None,
-        peer: str | None = None,
-        token_budget: int = DEFAULT_TOKEN_BUDGET,
+        self, query: str, *, token_budget: int = DEFAULT_TOKEN_BUDGET, **about: Unpack[About]
     ) -> RecallResult:
         """Return what is known about a question or task: a block for a prompt, and the same as cited items."""
-        scope = self._fill(MemoryScope(agent, project, peer))
+        scope = self._fill(MemoryScope, about)
         return await self._ask(recalling.recall, query, scope, token_budget=token_budget, settings=self._use.settings)
 
-    @_accept_old_names
-    async def facts(
-        self,
-        query: str | None = None,
-        *,
-        agent: str | None = None,
-        project: str | None = None,
-        peer: str | None = None,
-        include_superseded: bool = False,
-        as_of: datetime | None = None,
-        valid_at: datetime | None = None,
-        limit: int = 50,
-    ) -> list[FactRow]:
+    async def facts(self, query: str | None = None, **options: Unpack[FactOptions]) -> list[FactRow]:
         """Return facts, those of most sessions first: as believed at `as_of`, or as true at `valid_at`."""
-        filters = FactFilter(
-            agent,
-            project,
-            peer,
-            query=query,
-            include_superseded=include_superseded,
-            as_of=as_of,
-            valid_at=valid_at,
-            limit=limit,
-        )
-        return await self._ask(facts.list_facts, self._fill(filters))
+        return await self._ask(facts.list_facts, self._fill(FactFilter, options, query=query))
 
-    @_accept_old_names
-    async def procedures(
-        self,
-        query: str | None = None,
-        *,
-        agent: str | None = None,
-        project: str | None = None,
-        peer: str | None = None,
-        include_unworthy: bool = False,
-        limit: int = 50,
-    ) -> list[ProcedureRow]:
+    async def procedures(self, query: str | None = None, **options: Unpack[ProcedureOptions]) -> list[ProcedureRow]:
         """Return what agents do again and again, the best first; `include_unworthy`: also what is not worth telling."""
-        filters = ProcedureFilter(agent, project, peer, query=query, include_unworthy=include_unworthy, limit=limit)
-        return await self._ask(procedures.list_procedures, self._fill(filters))
+        return await self._ask(procedures.list_procedures, self._fill(ProcedureFilter, options, query=query))
 
-    @_accept_old_names
-    async def solutions(
-        self,
-        query: str | None = None,
-        *,
-        agent: str | None = None,
-        project: str | None = None,
-        peer: str | None = None,
-        include_unsolved: bool = False,
-        limit: int = 50,
-    ) -> list[SolutionRow]:
+    async def solutions(self, query: str | None = None, **options: Unpack[SolutionOptions]) -> list[SolutionRow]:
         """Return errors and what resolved them, confirmed ones first."""
-        filters = SolutionFilter(agent, project, peer, query=query, include_unsolved=include_unsolved, limit=limit)
-        return await self._ask(solutions.list_solutions, self._fill(filters))
+        return await self._ask(solutions.list_solutions, self._fill(SolutionFilter, options, query=query))
 
     async def lookup_error(
         self,
@@ -171,16 +138,13 @@ class Memory:
         *,
         tool: str | None = None,
         arguments: Mapping[str, Any] | None = None,
-        agent: str | None = None,
-        project: str | None = None,
-        peer: str | None = None,
-        limit: int = DEFAULT_LIMIT,
+        **options: Unpack[Listed],
     ) -> list[SolutionRow]:
         """Return what resolved an error, by its text; `suggestion` in a body is the fix, bound to this case.
 
         `tool` is what failed, `arguments` what it was given: some fixes change these.
         """
-        filters = self._fill(SolutionFilter(agent, project, peer, limit=limit))
+        filters = self._fill(SolutionFilter, {"limit": DEFAULT_LIMIT, **options})
         call = None if tool is None or arguments is None else (tool, arguments)
         return await self._ask(solutions.find_solutions, error, filters, tool=None if call else tool, call=call)
 
@@ -191,17 +155,11 @@ class Memory:
         """
         return read_explanation(await self._ask(explaining.explain, memory_id, peer=self.peer))
 
-    async def learned(
-        self,
-        since: datetime | None = None,
-        *,
-        agent: str | None = None,
-        project: str | None = None,
-        peer: str | None = None,
-        limit: int = 10,
-    ) -> LearnedNews | None:
+    async def learned(self, since: datetime | None = None, **options: Unpack[Listed]) -> LearnedNews | None:
         """Return what is new since a moment, or else since the latest night that learned; None before the first."""
-        return await self._ask(learned.load_learned, since, self._fill(MemoryScope(agent, project, peer)), limit=limit)
+        about: dict[str, Any] = {**options}
+        limit = about.pop("limit", 10)
+        return await self._ask(learned.load_learned, since, self._fill(MemoryScope, about), limit=limit)
 
     async def record(
         self,
@@ -267,14 +225,13 @@ class Memory:
     def __exit__(self, *_: object) -> None:
         self.close_and_wait()
 
-    def _fill(self, asked: AnyScope) -> AnyScope:
-        """Return what a call is about: what it says, else what this memory is about."""
-        return replace(
-            asked,
-            agent=self.agent if asked.agent is None else asked.agent,
-            project=self.project if asked.project is None else asked.project,
-            peer=self.peer if asked.peer is None else asked.peer,
-        )
+    def _fill(self, kind: type[AnyScope], options: Mapping[str, Any], **more: Any) -> AnyScope:
+        """Return what a call is about: what it says, by new names or old ones, else what this memory is about."""
+        named = {OLD_NAMES.get(name, name): value for name, value in options.items()}
+        for name in ("agent", "project", "peer"):
+            if named.get(name) is None:
+                named[name] = getattr(self, name)
+        return kind(**named, **more)
 
     async def _ask(self, function: Callable[..., Awaitable[Result]], *args: Any, **options: Any) -> Result:
         """Return what a function of the service answers to this memory's viewer."""

@@ -34,8 +34,7 @@ def suggestion_lines(calls: Iterable[Mapping[str, Any]], under_way: Iterable[Map
     lines = [
         _cite(
             " → ".join(each["left"]),
-            f"is left of a procedure (in {each['procedure']['support']} sessions, "
-            f"worked {each['procedure']['body']['success']['mean']:.0%}) [procedure:{each['procedure']['id']}]",
+            f"is left of a procedure (in {_experience(each['procedure'])}) [procedure:{each['procedure']['id']}]",
         )
         for each in under_way
     ]
@@ -53,16 +52,13 @@ def _suggestion_line(call: Mapping[str, Any]) -> str:
         call_text = f"; call {call['tool']} {_compact(call['arguments'])}"
         if len(head) + len(call_text) + len(sources) < MAX_LINE_CHARS:
             return head + call_text + (f" ({sources})" if sources else "")
-    known = {key: value for key, value in _top_level(call["arguments"]).items() if not _is_free(key, free)}
+    arguments = call["arguments"] if isinstance(call["arguments"], Mapping) else {}
+    known = {key: value for key, value in arguments.items() if not _is_free(key, free)}
     known_text = f"; {_compact(known)}" if known else ""
     sources_text = f" ({sources})" if known and sources else ""
     open_names = sorted({path.split(".")[0].split("[")[0] for path in free} - {""})
     open_text = f"; yours to fill: {', '.join(open_names)}" if open_names else ""
     return head + (known_text + sources_text + open_text if len(known_text) < MAX_LINE_CHARS // 2 else open_text)
-
-
-def _top_level(arguments: Any) -> Mapping[str, Any]:
-    return arguments if isinstance(arguments, Mapping) else {}
 
 
 def _is_free(name: str, free: Iterable[str]) -> bool:
@@ -71,14 +67,12 @@ def _is_free(name: str, free: Iterable[str]) -> bool:
 
 def procedure_lines(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return procedures by their steps."""
-    lines = [
-        _cite(
-            row["title"],
-            f"(in {row['support']} sessions, worked {row['body']['success']['mean']:.0%}) [procedure:{row['id']}]",
-        )
-        for row in rows
-    ]
+    lines = [_cite(row["title"], f"(in {_experience(row)}) [procedure:{row['id']}]") for row in rows]
     return [NOTE, *lines] if lines else ["nothing known: no procedure fits"]
+
+
+def _experience(procedure: Mapping[str, Any]) -> str:
+    return f"{procedure['support']} sessions, worked {procedure['body']['success']['mean']:.0%}"
 
 
 def lesson_lines(rows: Iterable[Mapping[str, Any]]) -> list[str]:

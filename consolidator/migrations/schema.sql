@@ -418,7 +418,7 @@ create table run (
     id text primary key,
     job text not null,  -- import | consolidation | retention | backfill | retry | reindex
     scheduled_at timestamptz not null,  -- when it was due; unique for its job
-    trigger text not null default 'schedule',  -- schedule | manual | batch | watch
+    trigger text not null default 'schedule',  -- schedule | manual | batch | watch | install
     status text not null default 'running',  -- running | done | failed | interrupted
     started_at timestamptz not null,
     finished_at timestamptz,

@@ -7,10 +7,9 @@ import hmac
 import os
 import secrets
 import tempfile
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, timedelta
-from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -31,8 +30,7 @@ class BearerTokens:
     """Knows whose a token is."""
 
     owners: str
-    find_viewer: Callable[[str], Awaitable[Viewer | None]]
-    find_refusal: Callable[[str], Awaitable[str | None]] | None = None  # why a token that was right once is not taken
+    database: Database
 
     async def authorize(self, headers: Iterable[tuple[bytes, bytes]]) -> Viewer | None:
         """Return who a request's token belongs to: OWNER for the owner's; None without one right token."""
@@ -41,14 +39,12 @@ class BearerTokens:
             return None
         if hmac.compare_digest(token, self.owners.encode()):
             return OWNER
-        return await self.find_viewer(token.decode("latin-1"))
+        return await find_viewer(self.database, token.decode("latin-1"))
 
     async def explain(self, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
         """Return why the token of a request is not taken, where it was right once: it has expired or was revoked."""
         token = _read_header(headers)
-        if token is None or self.find_refusal is None:
-            return None
-        return await self.find_refusal(token.decode("latin-1"))
+        return None if token is None else await explain_refusal(self.database, token.decode("latin-1"))
 
 
 def _read_header(headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
@@ -184,12 +180,13 @@ async def revoke_credential(database: Database, name: str) -> None:
 
 def open_tokens(database: Database, home: Path) -> BearerTokens:
     """Return what knows the owner's token, in a data directory, and those of credentials."""
-    return BearerTokens(load_token(home), partial(find_viewer, database), partial(explain_refusal, database))
+    return BearerTokens(load_token(home), database)
 
 
 async def find_viewer(database: Database, token: str) -> Viewer | None:
     """Return what a token may do; None for a wrong, revoked or expired one."""
-    credential = await _find(database, token)
+    async with database.connection() as conn:
+        credential = await credentials.find(conn, _hash_token(token))
     if credential is None or credential.status(database.clock.now()) != "valid":
         return None
     scopes = cast(frozenset[Scope], frozenset(credential.scopes) & frozenset(SCOPES))
@@ -198,7 +195,8 @@ async def find_viewer(database: Database, token: str) -> Viewer | None:
 
 async def explain_refusal(database: Database, token: str) -> str | None:
     """Return why a token that was right once is not taken; None for one that is right, or that never was."""
-    credential = await _find(database, token)
+    async with database.connection() as conn:
+        credential = await credentials.find(conn, _hash_token(token))
     status = "valid" if credential is None else credential.status(database.clock.now())
     if credential is None or status == "valid":
         return None
@@ -206,11 +204,6 @@ async def explain_refusal(database: Database, token: str) -> str | None:
     since = "" if at is None else f" at {at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     what = "was revoked" if status == "revoked" else "expired"
     return f"the bearer token {what}{since}; {_NEW_TOKEN}"
-
-
-async def _find(database: Database, token: str) -> CredentialRow | None:
-    async with database.connection() as conn:
-        return await credentials.find(conn, _hash_token(token))
 
 
 def _hash_token(token: str) -> bytes:

@@ -34,37 +34,26 @@ def export_spans(processor: SpanProcessor | None = None) -> Iterator[None]:
         yield
         return
     try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError as error:
-        raise _missing_packages() from error
+        raise UsageError(
+            "OTEL_EXPORTER_OTLP_ENDPOINT is set, and the packages that send spans are missing: "
+            "pip install 'consolidator[otel]', or unset it"
+        ) from error
     named = {} if os.environ.get("OTEL_SERVICE_NAME") else {"service.name": "consolidator"}
     resource = Resource.create({**named, "service.version": version("consolidator")})
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-    provider.add_span_processor(processor or _create_exporter())
+    # In batches, from a thread of its own; where nobody takes spans, they are dropped.
+    provider.add_span_processor(processor or BatchSpanProcessor(OTLPSpanExporter()))
     stop = listen(_Tracer(provider.get_tracer("consolidator", version("consolidator"))))
     try:
         yield
     finally:
         stop()
         provider.shutdown()
-
-
-def _create_exporter() -> SpanProcessor:
-    """Return what sends spans in batches, from a thread of its own, and drops them where nobody takes them."""
-    try:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
-    except ImportError as error:
-        raise _missing_packages() from error
-    return BatchSpanProcessor(OTLPSpanExporter())
-
-
-def _missing_packages() -> UsageError:
-    return UsageError(
-        "OTEL_EXPORTER_OTLP_ENDPOINT is set, and the packages that send spans are missing: "
-        "pip install 'consolidator[otel]', or unset it"
-    )
 
 
 class _Tracer:

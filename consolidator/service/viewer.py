@@ -49,6 +49,11 @@ class Viewer:
         if self.is_narrowed:
             raise Forbidden("this needs a credential that is for no single agent, project or peer")
 
+    def check_reads_all(self) -> None:
+        """Raise Forbidden for a credential that may not read, or does not reach everything."""
+        self.check_may("read")
+        self.check_unnarrowed()
+
     @property
     def is_narrowed(self) -> bool:
         """Whether there is anything that the credential does not reach."""

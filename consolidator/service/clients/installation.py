@@ -197,7 +197,8 @@ async def learn_history(
     from consolidator.jobs.nightly import JobRunner
 
     without_model = settings.model_copy(update={**dict.fromkeys(_MODELS), "find_model": False})
-    return await JobRunner(database, without_model, stop, started=started, progress=progress).run_now("consolidation")
+    runner = JobRunner(database, without_model, stop, started=started, progress=progress, trigger="install")
+    return await runner.run_now("consolidation")
 
 
 def describe_model_question(client: Client, settings: Settings) -> str | None:

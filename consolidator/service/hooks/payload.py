@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
@@ -22,21 +22,16 @@ from consolidator.store.sessions.sessions import imported_session_id
 MAX_TEXT = 100_000  # characters of a prompt or an error that are read
 
 
-@dataclass(frozen=True, slots=True)
-class HookCall:
-    """One hook's call: where it happens, and what happened."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookCall(Situation):
+    """One hook's call: what happened, and where; its directory is a whole path, its client that of its logs' format."""
 
     event: str  # as the agent calls it
     moment: HookMoment
-    agent: str  # the client's name, which is that of its logs' format, too
+    agent: str  # the client's name
     project: str
-    directory: str | None  # where the agent works just then
-    session_id: str  # as the session is called once it is imported
     transcript: str | None  # the path of the session's log
-    text: str  # the prompt, or the error
     call_id: str | None
-    tool: str
-    arguments: Any
 
 
 def parse_hook(client_name: str, event: str, payload: bytes, project_directory: str) -> HookCall | None:
@@ -51,12 +46,11 @@ def parse_hook(client_name: str, event: str, payload: bytes, project_directory: 
         return None
     if not isinstance(body, Mapping) or body.get("hook_event_name", event) != event:
         return None
-    names = [body.get(field) for field in client.session_fields]
-    session = next((name for name in names if isinstance(name, str) and name), None)
+    texts = {name: value for name, value in body.items() if isinstance(value, str)}
+    session = next(filter(None, (texts.get(field) for field in client.session_fields)), None)
     project = derive_project(client.read_directory(body, project_directory))
     if session is None or project is None:
         return None
-    transcript = body.get("transcript_path")
     text: Any = body.get("prompt") if hook.moment == "prompt" else None
     if isinstance(text, list):  # parts of a prompt
         text = extract_text(text)
@@ -67,11 +61,11 @@ def parse_hook(client_name: str, event: str, payload: bytes, project_directory: 
         moment=hook.moment,
         agent=client.name,
         project=project,
-        directory=body["cwd"] if isinstance(body.get("cwd"), str) else None,
+        directory=texts.get("cwd"),
         session_id=imported_session_id(client.name, session),
-        transcript=transcript if isinstance(transcript, str) else None,
+        transcript=texts.get("transcript_path"),
         text=text[:MAX_TEXT] if isinstance(text, str) else "",
-        call_id=body["tool_use_id"] if isinstance(body.get("tool_use_id"), str) else None,
+        call_id=texts.get("tool_use_id"),
         tool=str(body.get("tool_name") or ""),
         arguments=body.get("tool_input"),
     )
@@ -88,14 +82,7 @@ async def answer_hook(
     if call.moment == "import":
         return None
     project = await find_project(database, PurePath(call.project)) or call.project
-    situation = Situation(
-        text=call.text,
-        tool=call.tool,
-        arguments=call.arguments,
-        directory=_below(project, call.directory),
-        session_id=call.session_id,
-        shown=shown,
-    )
+    situation = replace(call, directory=_below(project, call.directory), shown=shown)
     moment = "session_start" if call.moment == "prompt" and not was_briefed else call.moment
     return await brief(database, moment, MemoryScope(call.agent, project, OWNER), situation)
 

@@ -11,7 +11,6 @@ from consolidator.models.lineage import Lineage
 from consolidator.models.session import SessionRow
 from consolidator.runtime.live.hub import open_hub
 from consolidator.runtime.live.items import Cursor, FollowedItem
-from consolidator.store.log import events
 from consolidator.store.sessions import sessions
 from consolidator.store.sessions.lineage import load_lineage, read_lineage
 
@@ -27,20 +26,12 @@ async def read_events(
     """
     session, lineage = await _find_session(database, session_name)
     seq = _first_seq(session, lineage, after=after, last=last, own=own)
-    while seq < session.base_seq:
+    while seq < session.head:
         async with database.connection() as conn:
-            batch = await read_lineage(conn, lineage, after=seq, upto=session.base_seq, limit=EVENTS_PER_READ)
+            batch = await read_lineage(conn, lineage, after=seq, upto=session.head, limit=EVENTS_PER_READ)
         for event in batch:
             yield event
-        seq = batch[-1].seq if batch else session.base_seq
-    while True:
-        async with database.connection() as conn:
-            batch = await events.read(conn, session.id, after=seq, limit=EVENTS_PER_READ)
-        for event in batch:
-            yield event
-            seq = event.seq
-        if not batch:
-            return
+        seq = batch[-1].seq if batch else session.head
 
 
 async def follow_events(

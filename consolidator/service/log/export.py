@@ -19,7 +19,6 @@ from consolidator.models.session import SessionRow
 from consolidator.service.log.events import read_events
 from consolidator.service.log.lecture import read_narrated
 from consolidator.store.sessions import sessions
-from consolidator.store.sessions.lineage import load_lineage, read_lineage
 
 
 def find_writer(format_name: str) -> Writer:
@@ -56,14 +55,10 @@ async def export_sessions(
     for session_id in ids:
         async with database.connection() as conn:
             session = await sessions.get(conn, session_id)
-            lineage = await load_lineage(conn, session_id, session)
         if writer is harness:
             batch = [event async for event in read_narrated(database, session)]
-        elif writer is native or not lineage.ancestors:
-            batch = [event async for event in read_events(database, session_id, own=True)]
-        else:  # other formats know no parents: a child is written with its whole past
-            async with database.connection() as conn:
-                batch = await read_lineage(conn, lineage, upto=session.head)
+        else:  # other formats than ours know no parents: a child is written with its whole past
+            batch = [event async for event in read_events(database, session_id, own=writer is native)]
         lost += [event.unreadable for event in batch if event.unreadable is not None]
         lines: Iterator[str] = writer.write(
             writable_columns(session, redacted=redacted),

@@ -54,7 +54,8 @@ async def read_narrated(
                     conn, part.session_id, after=page.after_seq, upto=page.upto_seq, bounds=part.bounds
                 )
                 narration.chunks.add(await bundles.list_chunks(conn, span))
-                narration.add_deliveries(await bundles.list_deliveries(conn, span))
+                for row in await bundles.list_deliveries(conn, span):  # the farthest of each channel comes last
+                    narration.sent.setdefault(row.message_id, {})[row.channel] = row
             for event in log:
                 for told in narration.feed(event):
                     yield replace(told, seq=told.seq + part.shift)
@@ -68,12 +69,7 @@ class _Narration:
     """Puts pieces and deliveries in their place among a log's events; bounded by what is unfinished."""
 
     chunks: ChunkOrder[ChunkRow] = field(default_factory=ChunkOrder)
-    _sent: dict[str, dict[str, DeliveryRow]] = field(default_factory=dict)  # by message_id and channel
-
-    def add_deliveries(self, rows: list[DeliveryRow]) -> None:
-        """Take the deliveries of the messages that the next events began: the farthest of each channel."""
-        for row in rows:
-            self._sent.setdefault(row.message_id, {})[row.channel] = row
+    sent: dict[str, dict[str, DeliveryRow]] = field(default_factory=dict)  # by message_id and channel
 
     def feed(self, event: Event) -> Iterator[Event]:
         """Yield an event, with the pieces of the message that it ends, and what was sent of that."""
@@ -81,7 +77,7 @@ class _Narration:
         if event.type is EventType.ASSISTANT_RESPONSE:
             deltas = [piece.delta for piece in pieces]
             yield replace(event, data={**event.data, "chunks": deltas}) if deltas else event
-            sent = self._sent.pop(str(event.data.get("message_id")), {})
+            sent = self.sent.pop(str(event.data.get("message_id")), {})
             for row in sent.values():
                 if row.upto_seq >= max((piece.seq for piece in pieces), default=0) and not event.data.get("incomplete"):
                     data: dict[str, Any] = {"decision": SENT, "message_id": row.message_id, "channel": row.channel}

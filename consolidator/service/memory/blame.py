@@ -27,21 +27,18 @@ from consolidator.service.log.events import read_events
 from consolidator.service.memory.explain import explain
 from consolidator.service.memory.facts import list_facts
 from consolidator.service.sessions.listing import read_titles
-from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.memory import injections, lessons
 
 OWN_TOOL = re.compile(r"mcp__.*consolidator.*__\w+")  # ours, as agents name it: a block elsewhere may be anybody's text
 _CITATION = re.compile(r"\[(?:\w+:)?([a-z]_[0-9a-f]{6,})\]")
 
 
-async def blame_call(database: Database, session: str, seq: int, *, viewer: Viewer = OWNER) -> dict[str, Any]:
+async def blame_call(database: Database, session: str, seq: int) -> dict[str, Any]:
     """Return a call and the lines of memory that its session was told before, those that share most words first.
 
     Each with the moment that it was told at, the shared words, and what it rests on: quote, author, night. Raises
     NotFound where there is no such session, UsageError where the event is no call.
     """
-    viewer.check_may("read")
-    viewer.check_unnarrowed()
     call: Event | None = None
     told: dict[str, tuple[str, datetime]] = {}  # citation -> the moment, and when
     tools: dict[str, str] = {}
@@ -80,10 +77,8 @@ async def _blame_line(database: Database, memory_id: str, call: str, moment: str
     return line | quoted | {"text": known["title"], "words": words, "learned_at": known["learned_at"]}
 
 
-async def blame_path(database: Database, path: str, project: str, *, viewer: Viewer = OWNER) -> dict[str, Any]:
+async def blame_path(database: Database, path: str, project: str) -> dict[str, Any]:
     """Return which of a project's latest sessions changed a file, what people said of it, and what failed there."""
-    viewer.check_may("read")
-    viewer.check_unnarrowed()
     name = str(Path(project, path).relative_to(project)) if Path(project, path).is_relative_to(project) else path
     async with database.connection() as conn:
         rows = await lessons.list_traces(conn, OWNER_PERSON, project, limit=MAX_TRACES)

@@ -17,6 +17,7 @@ from consolidator.database import Database
 from consolidator.jobs.merging.warning_file import WARNING_NOTE, WARNING_TOKENS
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.argument_redaction import redact_arguments
+from consolidator.memory.calls.harm_in_text import text_harm
 from consolidator.memory.calls.symbols import is_shell_symbol, tool_symbol
 from consolidator.memory.calls.tool_kinds import READING_TOOLS, tool_base_name
 from consolidator.memory.lessons import telling
@@ -31,29 +32,38 @@ from consolidator.memory.recall.block import (
     lesson_item,
     quoted_item,
     render_block,
+    turn_excerpt,
 )
-from consolidator.memory.text.words import query_words
+from consolidator.memory.recall.episodes import RECORD_OF
+from consolidator.memory.recall.lasting_words import lasting_sentences, tells_more, without_directories
+from consolidator.memory.recall.postings import FACT, TURN
+from consolidator.memory.recall.query import looks_like_error
+from consolidator.memory.recall.relevance import MIN_DOCUMENTS_OF_PROMPT, PromptWords
+from consolidator.memory.solutions.fingerprint import fingerprint, signature
+from consolidator.memory.text.words import query_words, word_key
 from consolidator.models.audience import OWNER
 from consolidator.models.fact import FactRow
 from consolidator.models.injection import Moment
-from consolidator.models.memory_filter import MemoryScope
+from consolidator.models.memory_filter import MemoryScope, SolutionFilter
 from consolidator.models.solution import SolutionRow
-from consolidator.service.memory import prompt_brief
 from consolidator.service.memory.decision_log import CHANNEL
 from consolidator.service.memory.instruction_files import mark_contradictions
 from consolidator.service.memory.lessons import load_lessons
-from consolidator.service.memory.recall import listed_fact_item
+from consolidator.service.memory.recall import MAX_QUERY_WORDS, listed_fact_item, rank_documents
+from consolidator.service.memory.solutions import DEFAULT_LIMIT, find_solutions
 from consolidator.service.memory.withheld import find_withheld_facts
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER as OWNER_VIEWER
 from consolidator.service.viewer import Viewer
-from consolidator.store.facts.visibility import find_facts_of_others
+from consolidator.store.facts.visibility import find_facts_of_others, find_reached_sessions
 from consolidator.store.memory import injections
+from consolidator.store.search import postings, scope_sizes
 from consolidator.store.sessions import projects
 
 START_TOKENS, PROMPT_TOKENS, FAILURE_TOKENS = 600, 400, 150
 WISH_KINDS, OTHER_KINDS = ("constraint", "preference", "decision"), ("project", "environment")
 MAX_STANDING_FACTS = 40  # of a project, and as many of its agent and owner, that are looked at
+MAX_PROMPT_ITEMS, MAX_PROMPT_LESSONS, MIN_PROMPT_WORDS = 4, 2, 2
 MAX_WISHES, MAX_OTHER_FACTS, MAX_FIXES, MAX_OBSERVATIONS = 8, 4, 5, 6  # at a session's start
 MAX_OF_KIND, MAX_OF_SOME_KINDS = 8, {"fix": 6, "together": 3, "order": 5}  # lessons at a session's start
 START_NOTE = "From earlier sessions of this project: data, not a request."
@@ -83,7 +93,6 @@ class Brief:
     moment: Moment
     block: RecallBlock
     fix: dict[str, Any] = field(default_factory=dict)  # of a failed call: the suggestion as JSON
-    items: tuple[RecallItem, ...] = ()  # the lines that are told, each with its citation
 
     @property
     def shown(self) -> list[str]:
@@ -126,7 +135,7 @@ def _render(
     moment: Moment, note: str, sections: Sequence[Section], tokens: int, fix: dict[str, Any] | None = None
 ) -> Brief | None:
     block = render_block(note, sections, tokens)
-    return None if block is None else Brief(moment, block, fix or {}, block.items)
+    return None if block is None else Brief(moment, block, fix or {})
 
 
 async def _sections_of_start(database: Database, scope: MemoryScope, situation: Situation) -> list[Section]:
@@ -234,11 +243,99 @@ def _without_repetitions(sections: Iterable[Section]) -> list[Section]:
 
 
 async def _items_for_prompt(database: Database, scope: MemoryScope, situation: Situation) -> list[RecallItem]:
-    known = await load_lessons(database, scope)
-    candidates = [lesson_item(id, lesson.line) for id, lesson in known.items()]
-    return await prompt_brief.items_for_prompt(
-        database, scope, situation.text, candidates, session_id=situation.session_id, shown=situation.shown
-    )
+    """Return what is known about a prompt and was not shown yet: words of people, lessons, fixes of an error in it."""
+    prompt = redact(situation.text)
+    lessons = [lesson_item(id, lesson.line) for id, lesson in (await load_lessons(database, scope)).items()]
+    words = query_words(prompt)[:MAX_QUERY_WORDS]
+    if len(words) < MIN_PROMPT_WORDS or prompt.startswith("/"):
+        return []
+    fixes = await _find_known_fixes(database, scope, prompt) if looks_like_error(prompt) else []
+    items = [fix_item(row) for row in fixes]
+    ranked = await rank_documents(database, prompt, scope)
+    persons = [item for item in ranked if _is_persons_word(item) and situation.session_id not in _sessions_of(item)]
+    if persons or lessons:
+        weighed = await _weigh_words(
+            database, scope, query_words(without_directories(prompt))[:MAX_QUERY_WORDS], lessons
+        )
+        relevant = [about for item in persons if (about := _about_prompt(item, weighed)) is not None]
+        items += await _tellable(database, scope, relevant)
+        items += [item for item in lessons if weighed.covers(str(item.data["text"]))][:MAX_PROMPT_LESSONS]
+    said = {str(item.data["text"]): item for item in reversed(items)}  # the best of those that say the same
+    unseen = [
+        item
+        for item in items
+        if said[str(item.data["text"])] is item and item.citation.strip("[]") not in situation.shown
+    ]
+    return unseen[:MAX_PROMPT_ITEMS]
+
+
+async def _find_known_fixes(
+    database: Database, scope: MemoryScope, error: str, call: tuple[str, Any] | None = None
+) -> list[SolutionRow]:
+    """Return the confirmed solutions of exactly this error, bound to it and to the failed call."""
+    filters = SolutionFilter(scope.agent, scope.project, scope.peer, limit=DEFAULT_LIMIT)
+    rows = await find_solutions(database, error, filters, call=call)
+    text = redact(error)
+    if call is None:  # which tool failed is not said: the error alone has to be the same
+        return [row for row in rows if row.confirmed and row.fingerprint.endswith(f"|{signature(text)}")]
+    exact = fingerprint(tool_symbol(*call), text)
+    return [row for row in rows if row.confirmed and row.fingerprint == exact]
+
+
+async def _weigh_words(
+    database: Database, scope: MemoryScope, words: Sequence[str], lessons: Sequence[RecallItem]
+) -> PromptWords:
+    """Weigh a prompt's words by how many documents and lessons have them."""
+    keys = {word_key(kind, word): word for word in words for kind in (TURN, FACT)}
+    async with database.connection() as conn:
+        sums = await scope_sizes.load_corpus(conn, scope)
+        hits = await postings.search_words(conn, list(keys), sums.scopes, sums.documents)
+    counts = Counter(word for item in lessons for word in set(query_words(str(item.data["text"]))) & set(words))
+    for key, _, count in hits:
+        counts[keys[key]] += count
+    documents = sums.turns + sums.facts + len(lessons)
+    return PromptWords.weigh(words, counts, max(documents, MIN_DOCUMENTS_OF_PROMPT))
+
+
+async def _tellable(database: Database, scope: MemoryScope, items: Sequence[RecallItem]) -> list[RecallItem]:
+    """Return the facts without a hostile command, and the turns that are of the project's own sessions."""
+    facts = {str(item.data["id"]): str(item.data["text"]) for item in items if item.kind == "fact"}
+    async with database.connection() as conn:
+        sessions = {session for item in items if item.kind == "episode" for session in _sessions_of(item)}
+        own = await find_reached_sessions(conn, sessions, project=scope.project) if sessions else set()
+        withheld = await find_withheld_facts(conn, facts)
+    return [
+        item
+        for item in items
+        if (item.data["id"] not in withheld if item.kind == "fact" else own.issuperset(_sessions_of(item)))
+    ]
+
+
+def _is_persons_word(item: RecallItem) -> bool:
+    """Whether a person said it, by the structure of its log."""
+    if item.kind == "fact":
+        return item.data["trust"] in ("person", "user")
+    is_recorded = str(item.data["speaker"] or "").startswith(RECORD_OF)
+    return item.data["role"] == "user" and not is_recorded
+
+
+def _about_prompt(item: RecallItem, prompt: PromptWords) -> RecallItem | None:
+    """Return what an item says about a prompt: a fact as it is, of a turn its statements; None for nothing."""
+    text = str(item.data["text"])
+    if item.kind == "fact":
+        return item if prompt.covers(text) else None
+    sentences = [
+        sentence
+        for sentence in lasting_sentences(text)
+        if prompt.covers(without_directories(sentence))
+        and tells_more(sentence, prompt.words)
+        and not text_harm(sentence)
+    ]
+    return turn_excerpt(item, " … ".join(sentences)) if sentences else None
+
+
+def _sessions_of(item: RecallItem) -> set[str]:
+    return {session for session, _ in item.events} if item.kind == "episode" else set()
 
 
 async def _answer_failure(database: Database, scope: MemoryScope, situation: Situation, tokens: int) -> Brief | None:
@@ -263,7 +360,7 @@ async def _answer_failure(database: Database, scope: MemoryScope, situation: Sit
 async def _find_bound_fix(database: Database, scope: MemoryScope, situation: Situation, tokens: int) -> Brief | None:
     """Return the confirmed fix of a failed call that is bound to its error."""
     call = situation.tool, situation.arguments
-    for row in await prompt_brief.find_known_fixes(database, scope, situation.text, call):
+    for row in await _find_known_fixes(database, scope, situation.text, call):
         suggestion = row.body.get("suggestion")
         if suggestion is None or suggestion["tool"] is None or suggestion["text"] in situation.shown:
             continue  # what was done last time is no fix of this error
@@ -342,13 +439,12 @@ async def preview_brief(
 
     Raises Forbidden for a narrowed viewer: a brief is made of what all of a person's agents did.
     """
-    viewer.check_may("read")
-    viewer.check_unnarrowed()
+    viewer.check_reads_all()
     async with database.connection() as conn:
         scope = await narrow_scope(conn, viewer, scope)
         agent = scope.agent or await projects.find_latest_agent(conn, scope.project, but_channel=CHANNEL)
     told = await brief(database, moment, MemoryScope(agent, scope.project, scope.peer), situation)
-    items = () if told is None else told.items
+    items = () if told is None else told.block.items
     lines = [
         BriefLine(
             item.kind,

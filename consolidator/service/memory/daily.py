@@ -12,8 +12,7 @@ from consolidator.store.memory.daily import KINDS, MemoryKind, RememberedRow
 
 async def find_first_fact(database: Database, *, viewer: Viewer = OWNER) -> datetime | None:
     """Return when memory came to believe its first fact. Raises Forbidden for who does not reach everything."""
-    viewer.check_may("read")
-    viewer.check_unnarrowed()
+    viewer.check_reads_all()
     async with database.connection() as conn:
         return await daily.find_first_fact(conn)
 
@@ -25,8 +24,7 @@ async def load_run_memory(
 
     Raises Forbidden for a viewer who does not reach everything.
     """
-    viewer.check_may("read")
-    viewer.check_unnarrowed()
+    viewer.check_reads_all()
     end = finished_at or database.clock.now()
     async with database.connection() as conn:
         remembered = {
@@ -37,7 +35,6 @@ async def load_run_memory(
 
 async def count_by_day(database: Database, since: datetime, zone: str, *, viewer: Viewer = OWNER) -> dict[date, int]:
     """Return how much was learned on each day of a time zone. Raises Forbidden for who does not reach everything."""
-    viewer.check_may("read")
-    viewer.check_unnarrowed()
+    viewer.check_reads_all()
     async with database.connection() as conn:
         return {row.day: row.learned for row in await daily.list_days(conn, since, zone)}

@@ -154,6 +154,7 @@ async def _explain_fact(conn: Connection, fact: FactRow, scope: Viewer) -> dict[
         cited = [_cut(candidate) for candidate in cited if candidate.session_id in own]
         history = [other for other in history if other.id in visible]
     withheld = await find_withheld_facts(conn, {fact.id: fact.sentence})
+    notable = [each for each in cited if each.operation not in (None, "add") or each.flagged is not None]
     lines = [
         *(f"hostile: told to no agent unasked, since it {harm}" for harm in withheld.values()),
         f"{fact.kind}, {fact.confidence}, trusted as said by the {fact.trust}, "
@@ -172,7 +173,7 @@ async def _explain_fact(conn: Connection, fact: FactRow, scope: Viewer) -> dict[
             if version.superseded_at is not None
             for reason in _superseded(version, history)
         ),
-        *(_decision(candidate, fact) for candidate in cited if _is_notable(candidate) and not _is_cut(scope)),
+        *(_decision(candidate, fact) for candidate in notable if not _is_cut(scope)),
     ]
     if not _is_cut(scope) and (rejections := await lookup.count_rejections(conn, fact)):
         reasons = ", ".join(f"{rejection.count} {rejection.reason}" for rejection in rejections)
@@ -205,10 +206,6 @@ def _superseded(fact: FactRow | FactVersionRow, history: Iterable[FactRow]) -> l
         if other.id == fact.superseded_by:
             return [f"superseded by {other.sentence} (since {other.valid_from:%Y-%m-%d}, {other.id})"]
     return ["superseded by another fact"]
-
-
-def _is_notable(candidate: CitedCandidateRow) -> bool:
-    return candidate.operation not in (None, "add") or candidate.flagged is not None
 
 
 def _decision(candidate: CitedCandidateRow, fact: FactRow) -> str:
@@ -337,8 +334,7 @@ async def find_places(
 
     Raises Forbidden for a viewer who does not reach everything: others are told no more than the quotes.
     """
-    viewer.check_may("read")
-    viewer.check_unnarrowed()
+    viewer.check_reads_all()
     there = [proof for proof in evidence if proof["log"] == "there"]
     cited = [(str(proof["session_id"]), int(proof["seq"])) for proof in there[:read] if proof["quote"]]
     async with database.connection() as conn:

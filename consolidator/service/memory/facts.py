@@ -225,8 +225,7 @@ async def find_believed(database: Database, candidate: CandidateRow, *, viewer: 
 
     Raises Forbidden for a viewer who does not reach everything.
     """
-    viewer.check_may("read")
-    viewer.check_unnarrowed()
+    viewer.check_reads_all()
     subject, predicate = candidate.as_subject or candidate.subject, candidate.as_predicate or candidate.predicate
     attribute = OwnedAttribute(candidate.level, candidate.owner, subject, predicate)
     async with database.connection() as conn:
@@ -325,7 +324,8 @@ async def load_fact_chain(database: Database, fact: FactRow, *, viewer: Viewer =
         ids = {each.id for each in chain} | {each.id for each in history}
         visible = await find_reached_facts(conn, ids, peer=scope.peer, project=scope.project)
         chain = [each for each in chain if each.id in visible]
-        shown = _nearest(chain, fact.id)
+        middle = next((number for number, each in enumerate(chain) if each.id == fact.id), 0)
+        shown = chain[max(0, middle - MAX_CHAIN) : middle + MAX_CHAIN + 1]
         versions = await facts.load_versions(conn, [each.id for each in shown])
     linked = {each.id for each in chain}
     others = [each for each in history if each.superseded_at and each.id in visible and each.id not in linked]
@@ -335,9 +335,3 @@ async def load_fact_chain(database: Database, fact: FactRow, *, viewer: Viewer =
         others[-MAX_CHAIN:],
         is_cut=len(shown) < len(chain) or len(others) > MAX_CHAIN,
     )
-
-
-def _nearest(chain: list[ChainedFactRow], fact_id: str) -> list[ChainedFactRow]:
-    """Return the facts of a chain that stand next to one in time."""
-    middle = next((number for number, each in enumerate(chain) if each.id == fact_id), 0)
-    return chain[max(0, middle - MAX_CHAIN) : middle + MAX_CHAIN + 1]

@@ -46,8 +46,7 @@ async def list_projects(database: Database, *, limit: int = 100, viewer: Viewer 
 
     Raises Forbidden for a viewer who does not reach everything.
     """
-    viewer.check_may("read")
-    viewer.check_unnarrowed()
+    viewer.check_reads_all()
     async with database.connection() as conn:
         rows = await projects.list_overview(conn, CHANNEL, None, limit)
     return sorted(rows, key=lambda row: not row.lessons and not row.facts)
@@ -55,8 +54,7 @@ async def list_projects(database: Database, *, limit: int = 100, viewer: Viewer 
 
 async def load_project(database: Database, project: str, *, limit: int = 20, viewer: Viewer = OWNER) -> ProjectMemory:
     """Return what is known of a project. Raises Forbidden for a viewer who does not reach everything."""
-    viewer.check_may("read")
-    viewer.check_unnarrowed()
+    viewer.check_reads_all()
     async with database.connection() as conn:
         rows = await projects.list_overview(conn, CHANNEL, project, 1)
         nights = await projects.list_nights(conn, project, [ALL_AGENTS, *(rows[0].agents if rows else ())], NIGHTS)

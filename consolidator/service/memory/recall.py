@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -103,16 +103,18 @@ class Answer:
     ranked: Ranked
 
 
+class RecallOptions(TypedDict, total=False):
+    """How a query is answered, and to whom."""
+
+    token_budget: int
+    limit: int  # items
+    settings: Settings | None  # that may name an embedding model
+    viewer: Viewer
+    is_asked: bool  # False: nobody asked, it is told with a message
+
+
 async def recall(
-    database: Database,
-    query: str,
-    scope: MemoryScope = MemoryScope(),
-    *,
-    token_budget: int = DEFAULT_TOKEN_BUDGET,
-    limit: int = DEFAULT_LIMIT,
-    settings: Settings | None = None,
-    viewer: Viewer = OWNER,
-    is_asked: bool = True,
+    database: Database, query: str, scope: MemoryScope = MemoryScope(), **options: Unpack[RecallOptions]
 ) -> RecallResult:
     """Return what memory knows about a query: known errors first, then facts and turns by rank, with procedures.
 
@@ -123,16 +125,7 @@ async def recall(
 
     Searches by words, and also by vectors if `settings` name an embedding model or `consolidator[vectors]` is there.
     """
-    answer = await answer_query(
-        database,
-        query,
-        scope,
-        token_budget=token_budget,
-        limit=limit,
-        settings=settings,
-        viewer=viewer,
-        is_asked=is_asked,
-    )
+    answer = await answer_query(database, query, scope, **options)
     if database.access != "reader":
         async with database.transaction(flushed=False) as conn:
             await index.count_recalls(

@@ -69,18 +69,13 @@ async def export_skills(
 
 async def create_skill(database: Database, procedure: ProcedureRow, explanation: dict[str, Any]) -> Skill:
     """Return a procedure as a skill; `explanation` is what `explain` says of it."""
-    goals = await _load_goals(database, procedure, explanation)
-    name = skill_name(goals[0] if goals else procedure.title, procedure.id)
-    return Skill(name, skill_text(name, procedure, explanation, goals))
-
-
-async def _load_goals(database: Database, procedure: ProcedureRow, explanation: dict[str, Any]) -> list[str]:
-    """Return what people asked for in the sessions that are shown as evidence, the most typical first."""
     ids = list(dict.fromkeys(proof["session_id"] for proof in explanation["evidence"]))
     async with database.connection() as conn:
         titles = await read_titles(conn, ids)
-    goals = order_goals(titles[id] for id in ids if id in titles)
-    return [goal for goal in goals if text_harm(goal) is None]
+    asked = order_goals(titles[id] for id in ids if id in titles)  # in these sessions, the most typical first
+    goals = [goal for goal in asked if text_harm(goal) is None]
+    name = skill_name(goals[0] if goals else procedure.title, procedure.id)
+    return Skill(name, skill_text(name, procedure, explanation, goals))
 
 
 def skill_name(title: str, procedure_id: str) -> str:

@@ -138,10 +138,8 @@ def read_calls(calls: Sequence[Mapping[str, Any]]) -> list[Event]:
         tool = call.get("tool")
         if not isinstance(tool, str) or not tool:
             raise UsageError(f'call {number} names no tool: {{"tool": "Bash", "arguments": {{"command": "make"}}}}')
-        call_id = str(number)
-        status = "error" if call.get("failed") else "ok"
-        data = {"call_id": call_id, "tool": tool, "arguments": call.get("arguments", {})}
+        data = {"call_id": str(number), "tool": tool, "arguments": call.get("arguments", {})}
         events.append(Event("", 2 * number - 1, EventType.TOOL_CALL, data, _CALLED_AT))
-        result = {"call_id": call_id, "content": "", "status": status}
+        result = {"call_id": str(number), "content": "", "status": "error" if call.get("failed") else "ok"}
         events.append(Event("", 2 * number, EventType.TOOL_RESULT, result, _CALLED_AT))
     return events

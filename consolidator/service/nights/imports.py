@@ -27,11 +27,8 @@ def select_sources(format_name: str, paths: Sequence[Path]) -> list[ImportSource
             looked_in = [str(path) for name in FORMATS for path in log_folders(name, Path.home(), os.environ)]
             raise NotFound(f"no agent left its logs on this machine (looked in {', '.join(looked_in)}); name a path")
         return sources
-    log_format = get_format(format_name)
-    if paths:
-        return [ImportSource(path, log_format) for path in paths]
-    usual = log_folders(format_name, Path.home(), os.environ)
-    sources = [ImportSource(path, log_format) for path in usual if path_exists(path)]
+    log_format, usual = get_format(format_name), log_folders(format_name, Path.home(), os.environ)
+    sources = [ImportSource(path, log_format) for path in paths or filter(path_exists, usual)]
     if not sources:
         places = f" (looked in {', '.join(map(str, usual))})" if usual else ""
         raise UsageError(f"name the files or directories to import: {format_name} has none here{places}")

@@ -70,7 +70,10 @@ async def _send_in_thread(address: str, title: str, body: str) -> str | None:
 
     def work() -> None:
         try:
-            reason = _send(address, title, body)
+            if address.startswith(_FILE):
+                reason = _append(Path(address.removeprefix(_FILE)).expanduser(), f"# {title}\n\n{body}\n")
+            else:
+                reason = _notify(address, title, body)
         except UsageError as error:
             reason = str(error)
         except Exception as error:  # noqa: BLE001 - the edge: the message may quote the address
@@ -90,12 +93,6 @@ async def _send_in_thread(address: str, title: str, body: str) -> str | None:
 def _settle(ended: asyncio.Future[str | None], reason: str | None) -> None:
     if not ended.done():
         ended.set_result(reason)
-
-
-def _send(address: str, title: str, body: str) -> str | None:
-    if address.startswith(_FILE):
-        return _append(Path(address.removeprefix(_FILE)).expanduser(), f"# {title}\n\n{body}\n")
-    return _notify(address, title, body)
 
 
 def _append(path: Path, text: str) -> str | None:

@@ -42,14 +42,11 @@ class RequestedRuns:
         begun: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._task = task = asyncio.create_task(_announce(work, begun))
         await asyncio.wait((task, begun), timeout=ANSWER_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-        if begun.done():
-            task.add_done_callback(_log_failure)
-            return begun.result()
-        if task.done():
+        if task.done() and not begun.done():
             await task
-            return None
-        task.add_done_callback(_log_failure)
-        return None
+        else:
+            task.add_done_callback(_log_failure)
+        return begun.result() if begun.done() else None
 
     async def close(self) -> None:
         """Wait until the run under way has stopped; `stop` is set before."""

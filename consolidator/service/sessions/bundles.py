@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
+from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 from typing import IO, Any
@@ -37,6 +39,8 @@ _COLUMNS = (  # of a session's row, in their order in a bundle
     "state", "config", "max_cost", "cost", "turns", "input_tokens", "output_tokens", "cached_tokens", "compactions",
     "context_window", "labels", "trigger_type", "trigger_id", "completed_at",
 )  # fmt: skip
+_SEED = ("ordinal", "role", "content", "is_new", "occurred_at", "details")
+_CHECKPOINT = ("seq", "label", "metadata", "delta", "fold", "created_at", "expires_at")
 _PAGE = 500  # events read at once
 _MAX_CHECKPOINTS = 1000
 _PAGE_BYTES = 16 * 1024 * 1024  # of large values that are in memory at once
@@ -172,29 +176,24 @@ class _SessionExporter:
             points = await checkpoints.list_of(conn, session.id, limit=_MAX_CHECKPOINTS) if self._is_whole else []
         if lineage.ancestors:
             ranges = [
-                {
-                    "session": names.get(part.session_id, part.session_id),
-                    "after_seq": part.after_seq,
-                    "upto_seq": part.upto_seq,
-                    "shift": part.shift,
-                }
+                {"session": names.get(part.session_id, part.session_id)}
+                | {"after_seq": part.after_seq, "upto_seq": part.upto_seq, "shift": part.shift}
                 for part in lineage.ancestors
             ]
             yield writer.record("lineage", {"base_seq": session.base_seq, "ranges": ranges})
         if self._is_whole:
             yield writer.record("columns", self._columns())
         for seed in seed_rows:
-            yield writer.record("seed", _seed_values(seed))
+            yield writer.record("seed", _values(seed, *_SEED))
         if view is not None and view.upto <= self._upto:
             yield writer.record("view", asdict(view))
         for checkpoint in points:
             if not checkpoint.has_expired(self._database.clock.now()):
-                yield writer.record("checkpoint", _checkpoint_values(checkpoint))
+                yield writer.record("checkpoint", _values(checkpoint, *_CHECKPOINT))
 
     def _columns(self) -> dict[str, Any]:
         session = self.session
-        open_task = None if session.open_task is None else unescape(session.open_task)
-        values = {} if open_task is None else {"open_task": open_task}
+        values = {} if session.open_task is None else {"open_task": unescape(session.open_task)}
         values |= {name: getattr(session, name) for name in _COLUMNS}
         amounts = {name: None if values[name] is None else str(values[name]) for name in ("max_cost", "cost")}
         completed_at = None if session.completed_at is None else session.completed_at.isoformat()
@@ -212,7 +211,9 @@ class _SessionExporter:
                 "export it again"
             )
         order.add(chunks if self._exact else redact_chunks(chunks))
-        delivered = _by_start(deliveries)
+        delivered: dict[int, list[DeliveryRow]] = defaultdict(list)  # by the event that began their message
+        for delivery in deliveries:
+            delivered[delivery.started_seq].append(delivery)
         for group in _split_by_size(rows):
             async with self._database.connection() as conn:
                 complete = await events.complete(conn, group)
@@ -233,15 +234,10 @@ class _SessionExporter:
             yield writer.record("delivery", {**asdict(delivery), "sent_at": delivery.sent_at.isoformat()})
 
 
-def _checkpoint_values(checkpoint: CheckpointRow) -> dict[str, Any]:
-    values = {name: getattr(checkpoint, name) for name in ("seq", "label", "metadata", "delta", "fold")}
-    times = {"created_at": checkpoint.created_at, "expires_at": checkpoint.expires_at}
-    return values | {name: None if time is None else time.isoformat() for name, time in times.items()}
-
-
-def _seed_values(seed: SeedRow) -> dict[str, Any]:
-    values = {name: getattr(seed, name) for name in ("ordinal", "role", "content", "is_new", "occurred_at", "details")}
-    return values | ({} if seed.occurred_at is None else {"occurred_at": seed.occurred_at.isoformat()})
+def _values(row: CheckpointRow | SeedRow | DeliveryRow, *names: str) -> dict[str, Any]:
+    """Return some values of a row by their names, times as texts."""
+    values = {name: getattr(row, name) for name in names}
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in values.items()}
 
 
 def redact_chunks(chunks: Sequence[ChunkRow]) -> list[ChunkRow]:
@@ -277,14 +273,6 @@ def _chunk_values(chunk: ChunkRow) -> dict[str, Any]:
         "started_seq": chunk.started_seq,
         "delta": chunk.delta,
     }
-
-
-def _by_start(deliveries: Sequence[DeliveryRow]) -> dict[int, list[DeliveryRow]]:
-    """Return deliveries by the event that began their message."""
-    grouped: dict[int, list[DeliveryRow]] = {}
-    for delivery in deliveries:
-        grouped.setdefault(delivery.started_seq, []).append(delivery)
-    return grouped
 
 
 def _split_by_size(rows: Sequence[EventRow]) -> Iterator[list[EventRow]]:

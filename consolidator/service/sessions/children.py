@@ -102,8 +102,7 @@ async def list_checkpoints_of_each(
 
     Raises Forbidden for a viewer who does not reach everything.
     """
-    viewer.check_may("read")
-    viewer.check_unnarrowed()
+    viewer.check_reads_all()
     async with database.connection() as conn:
         rows = await store.list_of_each(conn, session_ids, limit=limit)
     return [checkpoint for checkpoint in rows if not checkpoint.has_expired(database.clock.now())]

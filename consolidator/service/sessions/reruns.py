@@ -79,19 +79,14 @@ class Rerun:
 
 async def compare_sessions(database: Database, left: str, right: str, *, viewer: Viewer = OWNER) -> Comparison:
     """Compare two sessions, or bundles by their paths, turn by turn. Raises NotFound and Forbidden."""
-    runs = []
-    for name in (left, right):
-        session = await open_source(database, name, viewer=viewer)
-        runs.append(await read_turns(database, session.id))
-    return compare_runs(*runs)
+    sources = [await open_source(database, name, viewer=viewer) for name in (left, right)]
+    return compare_runs(*[await read_turns(database, session.id) for session in sources])
 
 
 async def open_source(database: Database, name: str, *, viewer: Viewer = OWNER) -> SessionRow:
     """Return the session of a name, or a copy of the one in a bundle, by its path. Raises NotFound and Forbidden."""
-    path = Path(name)
-    if viewer == OWNER and await asyncio.to_thread(
-        path.is_file
-    ):  # whoever asks by network names no files of this machine
+    path = Path(name)  # whoever asks by network names no files of this machine
+    if viewer == OWNER and await asyncio.to_thread(path.is_file):
         imported, _ = await load_bundle(database, path, as_copy=True, viewer=viewer)
         if imported.erased:
             raise UsageError(f"{path}: session {imported.origin} was erased here, and is not looked at again")
@@ -126,10 +121,11 @@ async def rerun_session(
     recorded = await open_source(database, source, viewer=viewer)
     start = await find_own_start(database, recorded) if from_seq is None else from_seq
     if start is None:
-        past = (
-            f"; from_seq (--from) names one of its ancestors', up to {recorded.base_seq}" if recorded.base_seq else ""
+        hint = f"; from_seq (--from) names one of its ancestors', up to {recorded.base_seq}"
+        raise UsageError(
+            f"session {recorded.id} answered no person's message: there is nothing to run again"
+            f"{hint if recorded.base_seq else ''}"
         )
-        raise UsageError(f"session {recorded.id} answered no person's message: there is nothing to run again{past}")
     run = await read_recording(database, recorded.id, after=start - 1)
     messages, recording = run.messages, run.calls
     first = _first_message(messages, from_seq)

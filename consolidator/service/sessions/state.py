@@ -12,13 +12,14 @@ from consolidator.memory.summary import SummaryFold, render_summary
 from consolidator.models.seed import SeedRow
 from consolidator.runtime.session import hydration
 from consolidator.runtime.session.hydration import HydratedSession
+from consolidator.service.log.events import read_events
 from consolidator.service.sessions.access import find_session, get_session
 from consolidator.service.sessions.listing import read_titles
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.settings import Settings
 from consolidator.store.calls import digests
 from consolidator.store.sessions import seeds, sessions, tasks
-from consolidator.store.sessions.lineage import load_lineage, read_lineage
+from consolidator.store.sessions.lineage import load_lineage
 from consolidator.store.sessions.tasks import TaskRow
 
 
@@ -84,21 +85,15 @@ async def hydrate_session(
         return replace(hydrated, titles=await read_titles(conn, [row.id, *(child.id for child in hydrated.children)]))
 
 
-EVENTS_PER_READ = 2000
-
-
 async def summarize_session(database: Database, session_name: str) -> dict[str, Any]:
     """Return a session's summary as state and as text: what the nights folded, then the events since."""
     async with database.connection() as conn:
         session = await sessions.get(conn, await sessions.find_session_id(conn, session_name))
         lineage = await load_lineage(conn, session.id, session)
         stored = {} if lineage.ancestors else await digests.get_each(conn, [session.id])  # of its own events alone
-        digest = stored.get(session.id)
-        after = session.consolidated_to if digest else lineage.readable_after
-        fold = SummaryFold.from_json(digest.summary) if digest else SummaryFold()
-        while batch := await read_lineage(conn, lineage, after=after, upto=session.head, limit=EVENTS_PER_READ):
-            for event in batch:
-                fold.feed(event)
-            after = batch[-1].seq
+    digest = stored.get(session.id)
+    fold = SummaryFold.from_json(digest.summary) if digest else SummaryFold()
+    async for event in read_events(database, session.id, after=session.consolidated_to if digest else None):
+        fold.feed(event)
     state = fold.to_json()
     return {"session": session.id, "state": state, "text": redact(render_summary(state))}

@@ -1,6 +1,7 @@
 -- name: latest_night
--- When the latest night that learned something started.
-select max(r.started_at) as since from run r
+-- When the latest night that learned something started. What an installation learns from a history is no night of its
+-- own: it is part of what came before, unless no night came.
+select coalesce(max(r.started_at) filter (where r.trigger <> 'install'), min(r.started_at)) as since from run r
 where r.job in ('consolidation', 'backfill', 'retry') and r.trigger <> 'watch' and coalesce(
     (r.report ->> 'learned')::bigint, (select sum(c.learned) from claim c where c.run_id = r.id)
 ) > 0

@@ -111,7 +111,7 @@ async def test_however_much_is_known_some_of_each_kind_is_told_within_the_budget
     told = await brief(database, "session_start", SCOPE, tokens=150)
     assert told is not None
     assert estimate_tokens(told.block.text) <= 150
-    assert [item.citation.strip("[]") for item in told.items] == told.block.cited
+    assert [item.citation.strip("[]") for item in told.block.items] == told.block.cited
 
 
 async def test_a_fix_that_an_always_failing_call_explains_is_not_told_beside_it(
@@ -206,7 +206,11 @@ async def test_to_read_a_file_before_it_is_changed_is_no_news(
         clock.advance(timedelta(days=1))
     await run_job(database, settings)
     assert "call Read" not in await tell(database)
-    failed = {"tool_name": "Edit", "tool_input": edit, "error": "Error: the old text stands in no line of it"}
+    failed: dict[str, Any] = {
+        "tool_name": "Edit",
+        "tool_input": edit,
+        "error": "Error: the old text stands in no line of it",
+    }
     assert await ask(database, hook("PostToolUseFailure", **failed)) == ""
 
 

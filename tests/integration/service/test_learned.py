@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -14,6 +15,7 @@ from consolidator.jobs.retention import prune
 from consolidator.mcp_server.texts import learned_lines
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.steer import SteerCounts
+from consolidator.service.clients.installation import learn_history
 from consolidator.service.memory.learned import list_sections, load_learned
 from consolidator.service.viewer import Viewer
 from consolidator.settings import Settings
@@ -72,6 +74,17 @@ async def test_each_night_tells_its_own_news(database: Database, clock: FrozenCl
     ]
     assert second.sums is not None
     assert (second.facts, second.procedures, second.sums.sessions) == ([], [], 1)
+
+
+async def test_a_second_installation_does_not_hide_what_the_night_before_learned(
+    database: Database, clock: FrozenClock, settings: Settings
+) -> None:
+    await log_events(database, "one", [user_message("Our package manager is npm.")], project="/src")
+    await run_next_night(database, clock, settings)
+    clock.set(later(clock.now(), hours=1))
+    await log_events(database, "two", [user_message("We use tabs.")], project="/src")
+    await learn_history(database, settings, asyncio.Event())
+    assert "The package manager is npm." in [fact.sentence for fact in (await load_news(database)).facts]
 
 
 async def test_what_failed_again_though_a_fix_was_known_is_told_first(
