@@ -29,8 +29,15 @@ from consolidator.context.history import (
     render_summary_block,
 )
 from consolidator.context.messages import MessageFormat, convert_tool_definitions, render_messages
-from consolidator.context.reader import MAX_INLINE_EVENTS, ContextReader, TailCache
-from consolidator.context.strategies import DEFAULT_BUDGET, DEFAULT_STRATEGY, ContextStrategy, find_strategy
+from consolidator.context.reader import (
+    DEFAULT_BUDGET,
+    DEFAULT_STRATEGY,
+    MAX_INLINE_EVENTS,
+    ContextReader,
+    ContextStrategy,
+    TailCache,
+    find_strategy,
+)
 from consolidator.database import Connection
 from consolidator.errors import UsageError
 from consolidator.llm.prices import context_window

@@ -11,9 +11,10 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 import psycopg
@@ -24,8 +25,10 @@ from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 
 from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrupted, as_disk_full
+from consolidator.formats.base import Format
 from consolidator.jobs import cron
-from consolidator.jobs.nightly import JOBS, JobRunner, model_line
+from consolidator.jobs.importing.importer import ImportSource, import_sources
+from consolidator.jobs.nightly import JOBS, JobRunner, configured_sources, model_line
 from consolidator.jobs.serving.connections import (
     LOOPBACK,
     WINDOW_SECONDS,
@@ -37,6 +40,7 @@ from consolidator.jobs.serving.connections import (
     host_name,
 )
 from consolidator.llm.redaction.redact import format_redacted_traceback
+from consolidator.store.sessions import sessions
 
 log = logging.getLogger("consolidator.serve")
 NOTHING_LEARNED = "NOTHING LEARNED"
@@ -260,3 +264,68 @@ def summarize(report: dict[str, Any]) -> str:
         None if isinstance(report.get("model"), str) else model_line(report)
     )  # no model configured: not worth a word
     return ". ".join(part for part in (line, changes, model) if part)
+
+
+LOOK_SECONDS = 5.0
+STILL_SECONDS = 15  # without a change of a log or an event of a session, before it is read
+_RULES_ONLY = {"model": None, "extract_model": None, "embed_model": None, "find_model": False, "batch": False}
+
+
+@dataclass(slots=True)
+class Watch:
+    """Looks for what is new until its runner is asked to stop."""
+
+    runner: JobRunner
+    _read: dict[str, int] = field(default_factory=dict)  # session -> its head when it was learned from
+    _files: dict[Path, int] | None = None  # log -> the time of its last change that was imported
+
+    async def run(self) -> None:
+        """Look every few seconds; whatever goes wrong is tried again with the next look."""
+        quiet = {"quiet_minutes": STILL_SECONDS / 60}
+        settings = self.runner.settings.model_copy(update=_RULES_ONLY | quiet)
+        self.runner = replace(self.runner, settings=settings, trigger="watch")
+        while not self.runner.stop.is_set():
+            try:
+                await self.look()
+            except ConsolidatorError as error:
+                log.warning("watch: %s", error)
+            except Exception as error:  # noqa: BLE001 - the edge: the nights go on
+                log.error("watch: %s", format_redacted_traceback(error))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.runner.stop.wait(), LOOK_SECONDS)
+
+    async def look(self) -> None:
+        """Import the logs that have changed and stand still, then learn from the sessions that do."""
+        database = self.runner.database
+        changed = await asyncio.to_thread(self._find_changed)
+        if changed:
+            sources = [ImportSource(path, log_format) for path, log_format, _ in changed]
+            await import_sources(database, sources, stop=self.runner.stop, lenient=True)
+            self._files = (self._files or {}) | {path: changed_at for path, _, changed_at in changed}
+        async with database.connection() as conn:
+            due = await sessions.list_due(conn)
+            rows = await sessions.get_each(conn, [row.id for row in due])
+        still_since = database.clock.now() - timedelta(seconds=STILL_SECONDS)
+        ended = [
+            row
+            for row in rows
+            if self._read.get(row.id) != row.head and (row.status == "ended" or row.last_event_at <= still_since)
+        ]
+        if ended:
+            report = await self.runner.run_now("consolidation", only=[row.id for row in ended])
+            self._read |= {row.id: row.head for row in ended}
+            log.info("watch: learned from %d events of %d sessions", report["learned"], len(ended))
+
+    def _find_changed(self) -> list[tuple[Path, Format | None, int]]:
+        """Return the logs that have changed since the last look and are written to no more, with the time of that."""
+        known, changed, now = self._files, [], time.time()
+        for source in configured_sources(self.runner.settings):
+            for path, log_format in source.files():
+                with suppress(OSError):
+                    changed_at = path.stat().st_mtime_ns
+                    if known is None or (known.get(path) != changed_at and now - changed_at / 1e9 >= STILL_SECONDS):
+                        changed.append((path, log_format, changed_at))
+        if known is None:
+            self._files = {path: changed_at for path, _, changed_at in changed}
+            return []
+        return changed

@@ -13,12 +13,11 @@ from typing import Any
 from consolidator.database import Connection
 from consolidator.database.jsonb import escape
 from consolidator.jobs.indexing.indexer import index_facts
-from consolidator.jobs.merging.changes import Changes
 from consolidator.memory.facts.candidates import ENDING_SUBJECT, ENDINGS, Candidate
 from consolidator.memory.facts.corrections import apply_corrections, collect_corrections
 from consolidator.memory.facts.reconcile import Fact, apply_refinements, reconcile_candidates, unify_refined_values
 from consolidator.memory.facts.relations import spellings_of
-from consolidator.models.provenance import Provenance
+from consolidator.models.provenance import Changes, Provenance
 from consolidator.store.facts import facts
 from consolidator.store.facts.facts import LineageCandidateRow, OwnedAttribute, PublishedFactRow, UnreconciledRow
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from consolidator.context import build
-from consolidator.context.strategies import DEFAULT_STRATEGY
+from consolidator.context.reader import DEFAULT_STRATEGY
 from consolidator.errors import UsageError
 from consolidator.llm.tokens import count_tokens, settled_tokens
 from consolidator.models.agent import AUTO

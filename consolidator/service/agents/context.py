@@ -10,7 +10,7 @@ from typing import Any, Literal
 from consolidator.context.build import DEFAULT_LAST, ContextRequest, advance_history, build_context, context_budget
 from consolidator.context.build import Context as Context
 from consolidator.context.compaction import Compaction as Compaction
-from consolidator.context.strategies import STRATEGIES as STRATEGIES
+from consolidator.context.reader import STRATEGIES as STRATEGIES
 from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.llm.client import create_client
