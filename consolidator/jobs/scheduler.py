@@ -31,11 +31,9 @@ from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.jobs.nightly import JOBS, JobRunner, configured_sources, model_line
 from consolidator.jobs.serving.connections import (
     LOOPBACK,
-    WINDOW_SECONDS,
     BoundedConfig,
     BoundedServer,
     ConnectionLimits,
-    RepeatedLines,
     counted_repetitions,
     host_name,
 )
@@ -73,12 +71,8 @@ class Service:
 
     async def serve(self) -> None:
         """Run the jobs that are due, now and whenever one falls due; return when the runner is asked to stop."""
-        with counted_repetitions() as lines:
-            counting = asyncio.create_task(_write_counts(lines))
-            try:
-                await self._serve()
-            finally:
-                counting.cancel()
+        async with counted_repetitions():
+            await self._serve()
 
     async def _serve(self) -> None:
         settings = self.runner.settings
@@ -88,7 +82,13 @@ class Service:
             trigger = cron.WallClockTrigger(self.runner.cron_expression(job), settings.timezone, ahead)
             scheduler.add_job(self._tick, trigger, coalesce=True, misfire_grace_time=None, id=job)
         scheduler.start()
-        server = self._health_server() if self.listener else None
+        app = Starlette(
+            routes=[Route("/healthz", self._healthz), Route("/readyz", self._readyz), *self.routes],
+            lifespan=self.lifespan,
+        )
+        lifespan: Literal["on", "off"] = "on" if self.lifespan else "off"
+        config = BoundedConfig(app, self.limits, lifespan=lifespan, timeout_graceful_shutdown=5)
+        server = BoundedServer(config) if self.listener else None
         serving = asyncio.create_task(server.serve(sockets=[self.listener])) if server and self.listener else None
         running = asyncio.create_task(self._run_loop())
         try:
@@ -171,14 +171,6 @@ class Service:
         else:
             self.failures[job] = f"{job}: {run.error or summarize({**run.report, 'job': run.job})}"
 
-    def _health_server(self) -> BoundedServer:
-        app = Starlette(
-            routes=[Route("/healthz", self._healthz), Route("/readyz", self._readyz), *self.routes],
-            lifespan=self.lifespan,
-        )
-        lifespan: Literal["on", "off"] = "on" if self.lifespan else "off"
-        return BoundedServer(BoundedConfig(app, self.limits, lifespan=lifespan, timeout_graceful_shutdown=5))
-
     async def _check_database(self) -> str:
         """Return "ok", or why the database does not answer."""
         try:
@@ -214,30 +206,17 @@ class Service:
                 self.checked_at = time.monotonic()
         database = self.database_state
         failure = next(iter([*self.errors.values(), *self.failures.values()]), None)
+        zone = self.runner.settings.timezone
+        following = {job: cron.next_due(self.runner.cron_expression(job), zone, now) for job in JOBS}
         return {
             "status": "ok" if database == "ok" and failure is None else "failing",
             "database": database,
             "failure": failure,
             "uptime_seconds": round(time.monotonic() - self.started_at),
-            "next": {
-                job: _iso(cron.next_due(self.runner.cron_expression(job), self.runner.settings.timezone, now))
-                for job in JOBS
-            },
+            "next": {job: due and due.isoformat() for job, due in following.items()},
             "last": {job: summarize(report) for job, report in self.last_results.items()},
             **self.report(),
         }
-
-
-async def _write_counts(lines: Sequence[RepeatedLines]) -> None:
-    """Write from time to time how many lines were held back."""
-    while True:
-        await asyncio.sleep(WINDOW_SECONDS)
-        for filtered in lines:
-            filtered.write_counts(only_ended=True)
-
-
-def _iso(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat()
 
 
 def summarize(report: dict[str, Any]) -> str:

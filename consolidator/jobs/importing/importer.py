@@ -10,13 +10,14 @@ import asyncio
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from consolidator.database import Database
+from consolidator.database.jsonb import text_size
 from consolidator.errors import ImportRefused, Interrupted, InvalidEvent, NotFound
 from consolidator.formats import bundle, native
 from consolidator.formats.base import ForeignEvent, ForeignSession, Format, Item, Problem, Skipped
@@ -133,25 +134,8 @@ def next_batch(items: Iterator[Item | UnreadableFile]) -> tuple[list[Item | Unre
 def _item_size(item: Item | UnreadableFile) -> int:
     """Return about how many bytes an item takes."""
     if isinstance(item, ForeignEvent):
-        pending: list[Any] = [item.data]
-    elif isinstance(item, ForeignSession):
-        pending = [item.details]
-    else:
-        return 8
-    size = 0
-    while pending:
-        tree = pending.pop()
-        if isinstance(tree, Mapping):
-            size += sum(map(len, tree))
-            tree = tree.values()
-        for value in tree:
-            if isinstance(value, str):
-                size += len(value)
-            elif isinstance(value, (Mapping, list)):
-                pending.append(value)
-            else:
-                size += 8
-    return size
+        return text_size(item.data)
+    return text_size(item.details) if isinstance(item, ForeignSession) else 8
 
 
 T = TypeVar("T")
