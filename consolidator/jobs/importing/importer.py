@@ -240,21 +240,16 @@ def _check_file(file: ImportFile, report: ImportReport, stop: asyncio.Event | No
             report.add_shape(log_format.NAME, version, item)
         elif isinstance(item, ForeignEvent) and item.type is EventType.SESSION_START:
             version = "".join(re.findall(r"[\w.+-]", str(item.data.get("version") or "")))[:20]
-        elif isinstance(item, ForeignEvent) and (problem := _payload_problem(item)):
-            report.add_problem(file.path, problem)
+        elif isinstance(item, ForeignEvent):
+            try:
+                events.prepare(NewEvent(item.type, item.data))
+            except InvalidEvent as error:
+                report.add_problem(file.path, Problem(str(error), item.line))
 
 
 def _refuse_strayed(file: ImportFile) -> None:
     if not is_below(file.path, file.root):
         raise UnreadableFile("a folder on the way to it became a link out of the source")
-
-
-def _payload_problem(item: ForeignEvent) -> Problem | None:
-    try:
-        events.prepare(NewEvent(item.type, item.data))
-    except InvalidEvent as error:
-        return Problem(str(error), item.line)
-    return None
 
 
 @dataclass(frozen=True, slots=True)
