@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -18,6 +18,7 @@ from consolidator.memory.lessons.history import History, TracedSession
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import TRANSPARENT_WRAPPERS, Segment
 from consolidator.memory.lessons.trace import Trace, TracedCall, call_mark
+from consolidator.memory.plain import Plain
 from consolidator.memory.solutions.line_kinds import NOT_THERE
 from consolidator.models.event import parse_timestamp
 from consolidator.models.injection import TellingRow
@@ -53,7 +54,7 @@ class Chances:
 
 
 @dataclass(slots=True)
-class Worth:
+class Worth(Plain):
     """What came of a lesson, told and untold."""
 
     sessions: int = 0  # that were told it, whether or not its situation came
@@ -63,16 +64,10 @@ class Worth:
     wrong: int = 0  # sessions with calls that worked in spite of a warning, or could not run once they were corrected
     corrected: int = 0  # of both
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Worth:
-        """Read what `to_json` returned; of a lesson that was never measured, nothing."""
-        names = {name: data[name] for name in ("sessions", "prevented", "wrong", "corrected") if name in data}
-        return cls(told=Chances(**data["told"]), untold=Chances(**data["untold"]), **names) if data else cls()
-
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON, with what follows from it."""
         interval = [round(bound, 4) for bound in wilson_interval(self.told.failed, self.told.sessions)]
-        return {**asdict(self), "interval": interval, "withheld": self.withheld}
+        return {**super(Worth, self).to_json(), "interval": interval, "withheld": self.withheld}
 
     @property
     def withheld(self) -> str | None:

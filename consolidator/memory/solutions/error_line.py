@@ -124,15 +124,6 @@ def _is_skipped(line: str) -> bool:
     return line_kinds.is_harmless(line) or line_kinds.is_progress(line)
 
 
-def contains_error_line(text: str) -> bool:
-    """Whether any line of a text has the form of an error."""
-    lines = [line.text for line in _split_lines(extract_error_text(text)) if not line_kinds.STATUS.fullmatch(line.text)]
-    return any(
-        (line_kinds.EXCEPTION.match(line) or line_kinds.ERROR_FORM.match(line)) and not line_kinds.is_harmless(line)
-        for line in lines
-    )
-
-
 def error_lines(text: str) -> list[str]:
     """Return the lines of a result that read like errors, at most MAX_ERROR_LINES."""
     lines = [line.text for line in _split_lines(extract_error_text(text)) if line.text]

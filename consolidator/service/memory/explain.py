@@ -19,7 +19,8 @@ from consolidator.models.memory_filter import ALL_AGENTS
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
 from consolidator.service.memory.ids import MEMORY, resolve_id
-from consolidator.service.memory.lessons import describe_worth, is_reached, load_call_quotes, read_lesson
+from consolidator.service.memory.learned import load_call_quotes
+from consolidator.service.memory.lessons import describe_worth, is_reached, read_lesson
 from consolidator.service.memory.withheld import find_withheld_facts
 from consolidator.service.scope import reaches_memory, sees_memory
 from consolidator.service.sessions.listing import read_titles

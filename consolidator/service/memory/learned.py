@@ -6,14 +6,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from consolidator.database import Database
+from consolidator.database import Connection, Database
+from consolidator.memory.procedures.digest import unpack_quotes
+from consolidator.memory.solutions.fix_harm import quote_harm
 from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.memory.facts import cut_fact
-from consolidator.service.memory.lessons import load_call_quotes, read_lesson
+from consolidator.service.memory.lessons import read_lesson
 from consolidator.service.memory.rules import count_rules
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
+from consolidator.store.calls import digests
 from consolidator.store.memory import learned, lookup
 from consolidator.store.memory.learned import KINDS as KINDS
 from consolidator.store.memory.learned import ChangedFactRow as ChangedFactRow
@@ -156,3 +159,14 @@ def _is_lasting(fact: FactRow) -> bool:
 
 def _owner(fact: FactRow) -> tuple[str | None, ...]:
     return fact.project, fact.peer, fact.agent
+
+
+async def load_call_quotes(conn: Connection, calls: Iterable[tuple[str, int]]) -> dict[tuple[str, int], str]:
+    """Return what calls are quoted with, by session and seq; "" where nothing is, or what is hostile."""
+    quotes = dict.fromkeys(calls, "")
+    for packed in await digests.get_quotes(conn, sorted({session for session, _ in quotes})) if quotes else ():
+        seqs = memoryview(packed.seqs).cast("q").tolist()
+        for seq, quote in zip(seqs, unpack_quotes(packed.quotes), strict=True):
+            if (packed.session_id, seq) in quotes and not quote_harm(quote):
+                quotes[packed.session_id, seq] = quote
+    return quotes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -10,15 +10,12 @@ from consolidator.database import Connection, Database
 from consolidator.errors import NotFound, UsageError
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.worth import Worth
-from consolidator.memory.procedures.digest import unpack_quotes
-from consolidator.memory.solutions.fix_harm import quote_harm
 from consolidator.memory.text.words import query_words
 from consolidator.models import audience
 from consolidator.models.memory_filter import LessonFilter, MemoryScope
 from consolidator.service.memory.ids import resolve_id
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.calls import digests
 from consolidator.store.memory import lessons
 from consolidator.store.memory.lessons import LESSON_PREFIX as LESSON_PREFIX
 from consolidator.store.memory.lessons import LessonRow as LessonRow
@@ -38,17 +35,6 @@ def read_lesson(row: LessonRow) -> Lesson:
 def describe_worth(row: LessonRow) -> str:
     """Return in words what came of telling a lesson; "" where nothing is known."""
     return Worth.from_json(row.body.get("worth", {})).describe()
-
-
-async def load_call_quotes(conn: Connection, calls: Iterable[tuple[str, int]]) -> dict[tuple[str, int], str]:
-    """Return what calls are quoted with, by session and seq; "" where nothing is, or what is hostile."""
-    quotes = dict.fromkeys(calls, "")
-    for packed in await digests.get_quotes(conn, sorted({session for session, _ in quotes})) if quotes else ():
-        seqs = memoryview(packed.seqs).cast("q").tolist()
-        for seq, quote in zip(seqs, unpack_quotes(packed.quotes), strict=True):
-            if (packed.session_id, seq) in quotes and not quote_harm(quote):
-                quotes[packed.session_id, seq] = quote
-    return quotes
 
 
 async def load_lessons(database: Database, scope: MemoryScope) -> dict[str, Lesson]:
