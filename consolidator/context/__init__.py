@@ -1,6 +1,6 @@
 """What a model is shown of a session: a query's result, folded into messages before each call.
 
-Data flows from `store` through `reader` (events from the log's end, chosen by `strategies`) and `conversation` (turns
+Data flows from `store` through `reader` (events from the log's end, chosen by a strategy) and `conversation` (turns
 whose calls have results, as many as fit into the budget) to `messages` (the API's format); `build` joins these.
 `history` folds the past that a context leaves out, and `compaction` plans how a summary replaces it.
 

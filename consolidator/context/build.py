@@ -29,8 +29,15 @@ from consolidator.context.history import (
     render_summary_block,
 )
 from consolidator.context.messages import MessageFormat, convert_tool_definitions, render_messages
-from consolidator.context.reader import MAX_INLINE_EVENTS, ContextReader, TailCache
-from consolidator.context.strategies import DEFAULT_BUDGET, DEFAULT_STRATEGY, ContextStrategy, find_strategy
+from consolidator.context.reader import (
+    DEFAULT_BUDGET,
+    DEFAULT_STRATEGY,
+    MAX_INLINE_EVENTS,
+    ContextReader,
+    ContextStrategy,
+    TailCache,
+    find_strategy,
+)
 from consolidator.database import Connection
 from consolidator.errors import UsageError
 from consolidator.llm.prices import context_window
@@ -165,10 +172,14 @@ async def build_context(
         recent = [event for event in recent if event.seq >= kept_from]
     reaches_start = not recent or recent[0].seq <= lineage.readable_after + 1
     recent = await reader.include_last_user_message(recent)
+    earlier = None
+    if request.seeds is not None:  # the thread that the session began with, as much as its part of the budget holds
+        seeds, total = await read_latest(conn, request.seeds, characters=request.budget)  # a token has several
+        earlier = render_seeds_block(seeds, total, request.budget // SHARE, count_tokens_cached)
     builder = _ContextBuilder(
         selected, request, head, history, view.state if request.state is None else request.state,
         convert_tool_definitions(request.tools, request.message_format), _mark_recalled(request.recalled),
-        await _render_earlier(conn, request.seeds, request.budget),
+        earlier,
     )  # fmt: skip
     arguments = (await reader.fold(recent), reaches_start and not lineage.is_truncated)
     if len(recent) > MAX_INLINE_EVENTS:
@@ -237,14 +248,6 @@ def history_from_view(view: SessionView, lineage: Lineage) -> SessionHistory:
         view.scratchpad_seq,
         view.scratchpad,
     )
-
-
-async def _render_earlier(conn: Connection, seeds: str | None, budget: int) -> str | None:
-    """Return the earlier thread that a session began with, as much as its part of the budget holds."""
-    if seeds is None:
-        return None
-    rows, total = await read_latest(conn, seeds, characters=budget)  # a token has several characters
-    return render_seeds_block(rows, total, budget // SHARE, count_tokens_cached)
 
 
 def _mark_recalled(recalled: str | None) -> str | None:

@@ -194,7 +194,12 @@ def write_digest(plan: CompactionPlan, previous: Mapping[str, Any], *, max_token
 def render_transcript(plan: CompactionPlan, previous: Mapping[str, Any], *, budget: int, count: TokenCounter) -> str:
     """Return the older part for a model to read, redacted, its texts shortened until it fits into the budget."""
     text_chars, call_chars = 2000, 800
-    turns = [_redact_turn(turn) for turn in plan.turns]  # before shortening: half a credential is not recognised
+    turns = []
+    for turn in plan.turns:  # redacted before shortening: half a credential is not recognised
+        calls = [
+            replace(call, arguments=redact(call.arguments), result=redact(call.result or "")) for call in turn.calls
+        ]
+        turns.append(replace(turn, text=redact(turn.text), calls=calls))
     while True:
         lines = [line for turn in turns for line in _render_turn(turn, text_chars, call_chars)]
         text = "\n".join(lines)
@@ -203,11 +208,6 @@ def render_transcript(plan: CompactionPlan, previous: Mapping[str, Any], *, budg
         text_chars, call_chars = text_chars // 2, call_chars // 2
     before = f"Of what came before these lines, this was kept:\n{previous['summary']}\n\n" if previous else ""
     return before + truncate_middle(text, budget * 3)
-
-
-def _redact_turn(turn: Turn) -> Turn:
-    calls = [replace(call, arguments=redact(call.arguments), result=redact(call.result or "")) for call in turn.calls]
-    return replace(turn, text=redact(turn.text), calls=calls)
 
 
 def _render_turn(turn: Turn, text_chars: int, call_chars: int) -> list[str]:

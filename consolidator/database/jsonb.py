@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from psycopg.types.json import Jsonb
@@ -112,3 +112,19 @@ def _unescape_value(value: Any) -> Any:
     if isinstance(value, list):
         return [_unescape_value(item) for item in value]
     return value
+
+
+def text_size(value: Any) -> int:
+    """Return about how many characters a JSON value has; its own stack, since values may be nested deep."""
+    size, waiting = 0, [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            size += len(each)
+        elif isinstance(each, Mapping):
+            size += 8 * len(each)
+            waiting += [*each, *each.values()]
+        elif isinstance(each, list):
+            size += 8 * len(each)
+            waiting += each
+    return size

@@ -11,9 +11,10 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 import psycopg
@@ -24,19 +25,20 @@ from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 
 from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrupted, as_disk_full
+from consolidator.formats.base import Format
 from consolidator.jobs import cron
-from consolidator.jobs.nightly import JOBS, JobRunner, model_line
+from consolidator.jobs.importing.importer import ImportSource, import_sources
+from consolidator.jobs.nightly import JOBS, JobRunner, configured_sources, model_line
 from consolidator.jobs.serving.connections import (
     LOOPBACK,
-    WINDOW_SECONDS,
     BoundedConfig,
     BoundedServer,
     ConnectionLimits,
-    RepeatedLines,
     counted_repetitions,
     host_name,
 )
 from consolidator.llm.redaction.redact import format_redacted_traceback
+from consolidator.store.sessions import sessions
 
 log = logging.getLogger("consolidator.serve")
 NOTHING_LEARNED = "NOTHING LEARNED"
@@ -69,12 +71,8 @@ class Service:
 
     async def serve(self) -> None:
         """Run the jobs that are due, now and whenever one falls due; return when the runner is asked to stop."""
-        with counted_repetitions() as lines:
-            counting = asyncio.create_task(_write_counts(lines))
-            try:
-                await self._serve()
-            finally:
-                counting.cancel()
+        async with counted_repetitions():
+            await self._serve()
 
     async def _serve(self) -> None:
         settings = self.runner.settings
@@ -84,7 +82,13 @@ class Service:
             trigger = cron.WallClockTrigger(self.runner.cron_expression(job), settings.timezone, ahead)
             scheduler.add_job(self._tick, trigger, coalesce=True, misfire_grace_time=None, id=job)
         scheduler.start()
-        server = self._health_server() if self.listener else None
+        app = Starlette(
+            routes=[Route("/healthz", self._healthz), Route("/readyz", self._readyz), *self.routes],
+            lifespan=self.lifespan,
+        )
+        lifespan: Literal["on", "off"] = "on" if self.lifespan else "off"
+        config = BoundedConfig(app, self.limits, lifespan=lifespan, timeout_graceful_shutdown=5)
+        server = BoundedServer(config) if self.listener else None
         serving = asyncio.create_task(server.serve(sockets=[self.listener])) if server and self.listener else None
         running = asyncio.create_task(self._run_loop())
         try:
@@ -167,14 +171,6 @@ class Service:
         else:
             self.failures[job] = f"{job}: {run.error or summarize({**run.report, 'job': run.job})}"
 
-    def _health_server(self) -> BoundedServer:
-        app = Starlette(
-            routes=[Route("/healthz", self._healthz), Route("/readyz", self._readyz), *self.routes],
-            lifespan=self.lifespan,
-        )
-        lifespan: Literal["on", "off"] = "on" if self.lifespan else "off"
-        return BoundedServer(BoundedConfig(app, self.limits, lifespan=lifespan, timeout_graceful_shutdown=5))
-
     async def _check_database(self) -> str:
         """Return "ok", or why the database does not answer."""
         try:
@@ -210,30 +206,17 @@ class Service:
                 self.checked_at = time.monotonic()
         database = self.database_state
         failure = next(iter([*self.errors.values(), *self.failures.values()]), None)
+        zone = self.runner.settings.timezone
+        following = {job: cron.next_due(self.runner.cron_expression(job), zone, now) for job in JOBS}
         return {
             "status": "ok" if database == "ok" and failure is None else "failing",
             "database": database,
             "failure": failure,
             "uptime_seconds": round(time.monotonic() - self.started_at),
-            "next": {
-                job: _iso(cron.next_due(self.runner.cron_expression(job), self.runner.settings.timezone, now))
-                for job in JOBS
-            },
+            "next": {job: due and due.isoformat() for job, due in following.items()},
             "last": {job: summarize(report) for job, report in self.last_results.items()},
             **self.report(),
         }
-
-
-async def _write_counts(lines: Sequence[RepeatedLines]) -> None:
-    """Write from time to time how many lines were held back."""
-    while True:
-        await asyncio.sleep(WINDOW_SECONDS)
-        for filtered in lines:
-            filtered.write_counts(only_ended=True)
-
-
-def _iso(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat()
 
 
 def summarize(report: dict[str, Any]) -> str:
@@ -260,3 +243,68 @@ def summarize(report: dict[str, Any]) -> str:
         None if isinstance(report.get("model"), str) else model_line(report)
     )  # no model configured: not worth a word
     return ". ".join(part for part in (line, changes, model) if part)
+
+
+LOOK_SECONDS = 5.0
+STILL_SECONDS = 15  # without a change of a log or an event of a session, before it is read
+_RULES_ONLY = {"model": None, "extract_model": None, "embed_model": None, "find_model": False, "batch": False}
+
+
+@dataclass(slots=True)
+class Watch:
+    """Looks for what is new until its runner is asked to stop."""
+
+    runner: JobRunner
+    _read: dict[str, int] = field(default_factory=dict)  # session -> its head when it was learned from
+    _files: dict[Path, int] | None = None  # log -> the time of its last change that was imported
+
+    async def run(self) -> None:
+        """Look every few seconds; whatever goes wrong is tried again with the next look."""
+        quiet = {"quiet_minutes": STILL_SECONDS / 60}
+        settings = self.runner.settings.model_copy(update=_RULES_ONLY | quiet)
+        self.runner = replace(self.runner, settings=settings, trigger="watch")
+        while not self.runner.stop.is_set():
+            try:
+                await self.look()
+            except ConsolidatorError as error:
+                log.warning("watch: %s", error)
+            except Exception as error:  # noqa: BLE001 - the edge: the nights go on
+                log.error("watch: %s", format_redacted_traceback(error))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.runner.stop.wait(), LOOK_SECONDS)
+
+    async def look(self) -> None:
+        """Import the logs that have changed and stand still, then learn from the sessions that do."""
+        database = self.runner.database
+        changed = await asyncio.to_thread(self._find_changed)
+        if changed:
+            sources = [ImportSource(path, log_format) for path, log_format, _ in changed]
+            await import_sources(database, sources, stop=self.runner.stop, lenient=True)
+            self._files = (self._files or {}) | {path: changed_at for path, _, changed_at in changed}
+        async with database.connection() as conn:
+            due = await sessions.list_due(conn)
+            rows = await sessions.get_each(conn, [row.id for row in due])
+        still_since = database.clock.now() - timedelta(seconds=STILL_SECONDS)
+        ended = [
+            row
+            for row in rows
+            if self._read.get(row.id) != row.head and (row.status == "ended" or row.last_event_at <= still_since)
+        ]
+        if ended:
+            report = await self.runner.run_now("consolidation", only=[row.id for row in ended])
+            self._read |= {row.id: row.head for row in ended}
+            log.info("watch: learned from %d events of %d sessions", report["learned"], len(ended))
+
+    def _find_changed(self) -> list[tuple[Path, Format | None, int]]:
+        """Return the logs that have changed since the last look and are written to no more, with the time of that."""
+        known, changed, now = self._files, [], time.time()
+        for source in configured_sources(self.runner.settings):
+            for path, log_format in source.files():
+                with suppress(OSError):
+                    changed_at = path.stat().st_mtime_ns
+                    if known is None or (known.get(path) != changed_at and now - changed_at / 1e9 >= STILL_SECONDS):
+                        changed.append((path, log_format, changed_at))
+        if known is None:
+            self._files = {path: changed_at for path, _, changed_at in changed}
+            return []
+        return changed

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
@@ -28,3 +29,22 @@ class ErasureRow:
     derived: int
     reason: str
     erased_at: datetime
+
+
+@dataclass(slots=True)
+class Changes:
+    """How many facts, solutions, lessons, and procedures worth telling were added, changed, reinforced or retired."""
+
+    counts: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))  # by kind and outcome
+
+    def add(self, kind: str, outcome: str | None, times: int = 1) -> None:
+        """Count what became of one thing or several; an outcome of None means that nothing has changed."""
+        if outcome is not None and times:
+            self.counts[kind][outcome] += times
+
+    def summarize(self) -> str:
+        """Return one line such as "facts: 2 added, 1 reinforced; procedures: 1 added"."""
+        return "; ".join(
+            f"{kind}: " + ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
+            for kind, outcomes in sorted(self.counts.items())
+        )

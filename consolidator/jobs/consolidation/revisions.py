@@ -25,13 +25,12 @@ from consolidator.jobs.ledger import (
     recorded_run,
     resume_or_start_run,
 )
-from consolidator.jobs.merging.changes import Changes
 from consolidator.jobs.merging.deciding import CandidateDecider, decide_by_code
 from consolidator.jobs.merging.reconciling import reconcile_agent
 from consolidator.jobs.model.extraction import FactReader, fit_question, open_model_calls
 from consolidator.memory.facts.extraction_prompt import PROMPT_VERSION
 from consolidator.memory.facts.fact_diff import BelievedFact, diff_facts
-from consolidator.models.provenance import Provenance
+from consolidator.models.provenance import Changes, Provenance
 from consolidator.models.session import SessionRow
 from consolidator.settings import Settings
 from consolidator.store.calls import scopes

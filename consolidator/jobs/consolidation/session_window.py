@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -57,17 +58,14 @@ def find_safe_point(
         return 0
     if ended or now - last >= abandoned:
         return events[-1].seq
-    return seq_before_open_calls(events, events[-1].seq if now - last >= quiet else _last_closing_seq(events))
+    last_closing = max((event.seq for event in events if event.type in _CLOSING), default=0)
+    return seq_before_open_calls(events, events[-1].seq if now - last >= quiet else last_closing)
 
 
 def find_window_end(events: Sequence[Event]) -> int:
     """Return the seq at which to end a window that is not the session's last: between calls, if it can."""
     end = seq_before_open_calls(events, events[-1].seq)
     return end if end >= events[0].seq else events[-1].seq
-
-
-def _last_closing_seq(events: Sequence[Event]) -> int:
-    return max((event.seq for event in events if event.type in _CLOSING), default=0)
 
 
 def seq_before_open_calls(events: Sequence[Event], upto: int) -> int:
@@ -106,7 +104,7 @@ class ReadWindow:
 
 
 @dataclass(slots=True)
-class WindowReader:
+class WindowReader(ABC):
     """Has a model read sessions again, window by window, up to their watermarks."""
 
     database: Database
@@ -115,13 +113,13 @@ class WindowReader:
     has_background: ClassVar[bool] = True  # whether it is shown what stands before a window
     sets_aside: ClassVar[bool] = True  # whether an event that it cannot read becomes a dead letter
 
+    @abstractmethod
     async def find_place(self, conn: Connection, session: SessionRow) -> int | None:
         """Return the last event that it has read; None for a session that it does not read."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def save(self, conn: Connection, unit: Unit, window: ReadWindow) -> None:
         """Store what was read; raise WatermarkMoved where another run has read on."""
-        raise NotImplementedError
 
     async def run(self, units: Sequence[Unit]) -> None:
         """Read sessions to their watermarks. Raises Interrupted between two windows when asked to stop."""

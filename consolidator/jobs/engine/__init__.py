@@ -1,7 +1,7 @@
 """Nights as workflows of DBOS, for several machines: chosen by CONSOLIDATOR_NIGHT_ENGINE, and the only room with DBOS.
 
-`dbos_process` runs DBOS in this process while a run needs it, takes over what dead processes left, and lets model calls
-begin at one rate over all processes; `dbos_night` is the night as workflows.
+`dbos_night` runs DBOS in this process while a run needs it, takes over what dead processes left, lets model calls begin
+at one rate over all processes, and has the night as workflows.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ async def hold_model_rate(database: Database, settings: Settings) -> AsyncIterat
         yield
         return
     require_dbos()
-    from consolidator.jobs.engine.dbos_process import limited_run
+    from consolidator.jobs.engine.dbos_night import limited_run
 
     async with limited_run(database, settings):
         yield
@@ -53,6 +53,6 @@ async def hold_model_rate(database: Database, settings: Settings) -> AsyncIterat
 async def upgrade_schema(database: Database) -> None:
     """Make or upgrade the tables of DBOS, as the owner of the database's schema."""
     require_dbos()
-    from consolidator.jobs.engine import dbos_process
+    from consolidator.jobs.engine import dbos_night
 
-    await dbos_process.upgrade_schema(database)
+    await dbos_night.upgrade_schema(database)

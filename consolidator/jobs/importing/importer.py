@@ -10,13 +10,14 @@ import asyncio
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from consolidator.database import Database
+from consolidator.database.jsonb import text_size
 from consolidator.errors import ImportRefused, Interrupted, InvalidEvent, NotFound
 from consolidator.formats import bundle, native
 from consolidator.formats.base import ForeignEvent, ForeignSession, Format, Item, Problem, Skipped
@@ -133,25 +134,8 @@ def next_batch(items: Iterator[Item | UnreadableFile]) -> tuple[list[Item | Unre
 def _item_size(item: Item | UnreadableFile) -> int:
     """Return about how many bytes an item takes."""
     if isinstance(item, ForeignEvent):
-        pending: list[Any] = [item.data]
-    elif isinstance(item, ForeignSession):
-        pending = [item.details]
-    else:
-        return 8
-    size = 0
-    while pending:
-        tree = pending.pop()
-        if isinstance(tree, Mapping):
-            size += sum(map(len, tree))
-            tree = tree.values()
-        for value in tree:
-            if isinstance(value, str):
-                size += len(value)
-            elif isinstance(value, (Mapping, list)):
-                pending.append(value)
-            else:
-                size += 8
-    return size
+        return text_size(item.data)
+    return text_size(item.details) if isinstance(item, ForeignSession) else 8
 
 
 T = TypeVar("T")
@@ -256,21 +240,16 @@ def _check_file(file: ImportFile, report: ImportReport, stop: asyncio.Event | No
             report.add_shape(log_format.NAME, version, item)
         elif isinstance(item, ForeignEvent) and item.type is EventType.SESSION_START:
             version = "".join(re.findall(r"[\w.+-]", str(item.data.get("version") or "")))[:20]
-        elif isinstance(item, ForeignEvent) and (problem := _payload_problem(item)):
-            report.add_problem(file.path, problem)
+        elif isinstance(item, ForeignEvent):
+            try:
+                events.prepare(NewEvent(item.type, item.data))
+            except InvalidEvent as error:
+                report.add_problem(file.path, Problem(str(error), item.line))
 
 
 def _refuse_strayed(file: ImportFile) -> None:
     if not is_below(file.path, file.root):
         raise UnreadableFile("a folder on the way to it became a link out of the source")
-
-
-def _payload_problem(item: ForeignEvent) -> Problem | None:
-    try:
-        events.prepare(NewEvent(item.type, item.data))
-    except InvalidEvent as error:
-        return Problem(str(error), item.line)
-    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -477,7 +477,8 @@ class Intake:
                 continue
             await sessions.open_roots(conn, roots, now=now)
             roots = []
-            root = await self._find_root(conn, session, file, own)
+            ancestry = self._ancestry(origin, file, own)  # those in this file first, then those in the log
+            root = (None if len(ancestry) == 1 else await sources.lineage_root(conn, ancestry[-1])) or ancestry[-1]
             await sessions.open_session(conn, self._session_columns(session_id, session, root, own), now=now)
             if root != session_id:
                 await sources.move_to_lineage(conn, session_id, root)
@@ -504,12 +505,6 @@ class Intake:
         if (past := columns.get("past_id")) is not None:
             columns["past_id"] = self._session_id(past, own)
         return columns
-
-    async def _find_root(self, conn: Connection, session: ForeignSession, file: _File, own: set[str]) -> str:
-        """Return the root of a session's lineage: its ancestors in this file first, then those in the log."""
-        ancestry = self._ancestry(session.origin, file, own)
-        root = None if len(ancestry) == 1 else await sources.lineage_root(conn, ancestry[-1])
-        return root or ancestry[-1]
 
 
 def _list_sources(session: ForeignSession) -> list[str]:

@@ -73,8 +73,8 @@ class Reindexing:
             self.started(units)
         async with recorded_run(ledger):
             await ledger.release_dead_owners()
-            await ledger.run_phase(FACTS, self._restore_facts, no_events_left)
-            await ledger.run_phase(TURNS, self._restore_turns, no_events_left)
+            await ledger.run_phase(FACTS, self._restore, no_events_left)
+            await ledger.run_phase(TURNS, self._restore, no_events_left)
             embedded = await embed_missing(self.database, self.settings, self.stop, run_id=ledger.run_id)
             if self.stop.is_set():
                 raise Interrupted("all words are indexed again, some vectors are missing: the next night adds them")
@@ -104,15 +104,11 @@ class Reindexing:
             await runs.resume(conn, run.id, owner, now)
             return run.id, sum([await runs.count_unfinished(conn, run.id, phase=phase) for phase in (FACTS, TURNS)])
 
-    async def _restore_facts(self, units: Sequence[Unit]) -> None:
+    async def _restore(self, units: Sequence[Unit]) -> None:
         for unit in units:
-            async with self.database.transaction() as conn:
-                await scopes.lock_agent(conn, unit.name)
-                await restore_facts(conn, unit.name)
-                await record_progress(conn, [unit], [unit.progress()])
-
-    async def _restore_turns(self, units: Sequence[Unit]) -> None:
-        for unit in units:
-            async with self.database.transaction(flushed=False) as conn:
-                await restore_turns(conn, unit.name)
+            is_facts = unit.kind == "fact_index"
+            async with self.database.transaction(flushed=is_facts) as conn:
+                if is_facts:
+                    await scopes.lock_agent(conn, unit.name)
+                await (restore_facts if is_facts else restore_turns)(conn, unit.name)
                 await record_progress(conn, [unit], [unit.progress()])

@@ -8,6 +8,6 @@ agent_merge runs the three merges of an agent in one transaction:
 - deciding compares a model's candidates with similar_facts, by code and one question to the model, before the
   transaction; reconciling then makes facts of the candidates of every attribute that changed.
 
-changes counts what was added, changed and retired, for the ledger. Merging is a function of what sessions left: it can
+What was added, changed and retired is counted for the ledger. Merging is a function of what sessions left: it can
 be repeated, and the order of nights does not matter. No connection is held while a model is asked.
 """

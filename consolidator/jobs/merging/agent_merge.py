@@ -9,12 +9,11 @@ from __future__ import annotations
 from datetime import datetime
 
 from consolidator.database import Connection
-from consolidator.jobs.merging.changes import Changes
 from consolidator.jobs.merging.lesson_merge import merge_lessons
 from consolidator.jobs.merging.procedure_merge import merge_procedures
 from consolidator.jobs.merging.reconciling import reconcile_agent
 from consolidator.jobs.merging.solution_merge import merge_solutions
-from consolidator.models.provenance import Cause, Provenance
+from consolidator.models.provenance import Cause, Changes, Provenance
 from consolidator.settings import Settings
 from consolidator.store.calls import scopes
 

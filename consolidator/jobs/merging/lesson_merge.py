@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Iterable, Sequence
 
 from consolidator.database import Connection
-from consolidator.jobs.merging.changes import Changes
 from consolidator.memory.lessons import learning
 from consolidator.memory.lessons.harm import lesson_harm
 from consolidator.memory.lessons.history import MAX_CALLS_LEARNED
@@ -19,7 +18,7 @@ from consolidator.memory.lessons.worth import measure_lessons, without_corrected
 from consolidator.memory.text.invisible import strip_invisible, strip_invisible_in
 from consolidator.models.digest import ScopeRow
 from consolidator.models.injection import TellingRow
-from consolidator.models.provenance import Provenance
+from consolidator.models.provenance import Changes, Provenance
 from consolidator.store.calls import scopes
 from consolidator.store.memory import injections, lessons
 from consolidator.store.memory.lessons import LessonRow, TraceRow, lesson_id

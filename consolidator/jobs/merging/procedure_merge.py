@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from consolidator.database import Connection
-from consolidator.jobs.merging.changes import Changes
 from consolidator.jobs.merging.scope_learning import (
     ALL_PROJECTS,
     Audience,
@@ -34,7 +33,7 @@ from consolidator.memory.text.invisible import strip_invisible, strip_invisible_
 from consolidator.models.audience import ALL, OWNER, SHARED, audience_of_only, own_audience
 from consolidator.models.digest import ScopeRow
 from consolidator.models.procedure import ProcedureRow
-from consolidator.models.provenance import Provenance
+from consolidator.models.provenance import Changes, Provenance
 from consolidator.store.calls import digests, procedures, scopes
 
 VERSION = "latest-4"  # of how scopes are learned and published; an agent of another version is published again

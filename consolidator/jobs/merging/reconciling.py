@@ -13,14 +13,13 @@ from typing import Any
 from consolidator.database import Connection
 from consolidator.database.jsonb import escape
 from consolidator.jobs.indexing.indexer import index_facts
-from consolidator.jobs.merging.changes import Changes
 from consolidator.memory.facts.candidates import ENDING_SUBJECT, ENDINGS, Candidate
 from consolidator.memory.facts.corrections import apply_corrections, collect_corrections
 from consolidator.memory.facts.reconcile import Fact, apply_refinements, reconcile_candidates, unify_refined_values
 from consolidator.memory.facts.relations import spellings_of
-from consolidator.models.provenance import Provenance
+from consolidator.models.provenance import Changes, Provenance
 from consolidator.store.facts import facts
-from consolidator.store.facts.facts import LineageCandidateRow, OwnedAttribute, PublishedFactRow, UnreconciledRow
+from consolidator.store.facts.facts import LineageCandidateRow, OwnedAttribute, UnreconciledRow
 
 
 async def reconcile_agent(conn: Connection, agent: str, stamp: Provenance, changes: Changes) -> None:
@@ -39,7 +38,10 @@ async def reconcile_agent(conn: Connection, agent: str, stamp: Provenance, chang
         believed = await _reconcile_rows(conn, agent, rows)
         flags = {row.id: row.flagged for row in rows if row.flagged}
         for values in (_fact_values(fact, flags) for fact in believed):
-            if _is_published(published.get(values["id"]), values):
+            stored = published.get(values["id"])
+            if stored is not None and all(
+                getattr(stored, name) == values[name] for name in stored.__dataclass_fields__
+            ):
                 continue
             outcome = await facts.save_fact(conn, values | asdict(stamp))
             changes.add("facts", "reinforced" if outcome == "changed" else outcome)
@@ -78,11 +80,6 @@ def candidate_of(row: LineageCandidateRow) -> Candidate:
     if row.as_subject is not None:
         values |= {"subject": row.as_subject, "predicate": row.as_predicate, "value": row.as_value}
     return Candidate(**values)
-
-
-def _is_published(stored: PublishedFactRow | None, values: Mapping[str, Any]) -> bool:
-    """Tell whether a fact is stored as it should be."""
-    return stored is not None and all(getattr(stored, name) == values[name] for name in stored.__dataclass_fields__)
 
 
 def _fact_values(fact: Fact, flags: Mapping[str, str]) -> dict[str, Any]:

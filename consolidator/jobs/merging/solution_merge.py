@@ -12,13 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from consolidator.database import Connection
-from consolidator.jobs.merging.changes import Changes
 from consolidator.memory.solutions.error_records import ErrorRecord
 from consolidator.memory.solutions.grouping import ErrorOccurrence, FixOutcome, OccurrenceGroups, RecordKey, SessionRef
 from consolidator.memory.solutions.solution import Solution
 from consolidator.memory.text.invisible import strip_invisible, strip_invisible_in
 from consolidator.models.audience import ALL, OWNER, SHARED, audience_of_only, own_audience
-from consolidator.models.provenance import Provenance
+from consolidator.models.provenance import Changes, Provenance
 from consolidator.models.solution import SolutionRow
 from consolidator.store.calls import error_records
 from consolidator.store.calls.error_records import RecordSummary

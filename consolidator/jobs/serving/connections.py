@@ -14,8 +14,8 @@ import socket
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any, Literal
@@ -329,15 +329,24 @@ class RepeatedLines(logging.Filter):
         self._handler.handle(count)
 
 
-@contextmanager
-def counted_repetitions() -> Iterator[list[RepeatedLines]]:
-    """Count repeated lines of every handler of the root logger, and write what was held back at the end."""
+@asynccontextmanager
+async def counted_repetitions() -> AsyncIterator[None]:
+    """Count repeated lines of the root logger's handlers; write what was held back now and then, and at the end."""
     filters = [(handler, RepeatedLines(handler)) for handler in logging.getLogger().handlers]
     for handler, lines in filters:
         handler.addFilter(lines)
+
+    async def write_counts() -> None:
+        while True:
+            await asyncio.sleep(WINDOW_SECONDS)
+            for _, lines in filters:
+                lines.write_counts(only_ended=True)
+
+    writing = asyncio.create_task(write_counts())
     try:
-        yield [lines for _, lines in filters]
+        yield
     finally:
+        writing.cancel()
         for handler, lines in filters:
             lines.write_counts()
             handler.removeFilter(lines)

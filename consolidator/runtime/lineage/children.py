@@ -242,7 +242,12 @@ async def create_child(database: Database, settings: Settings, session_id: str, 
             needed = [origin.parent.id, *(part.session_id for part in origin.ranges if part.pruned_to is not None)]
             if origin.parent.id not in await store.lock_ancestors(conn, needed):
                 raise NotFound(f"session {origin.parent.id} was erased meanwhile")
-            chain_hash = await _find_chain_hash(conn, origin, child_id) if request.reads_parent else None
+            chain_hash, point = None, origin.point.seq
+            if request.reads_parent:  # what the child's chain begins with; the parent's log is locked
+                chain_hash = hash_session_id(child_id)
+                if point:
+                    whole = Lineage(LineageRange(origin.parent.id, 0, 2**62, 0, origin.parent.ingest_bounds)).own
+                    chain_hash = hash_child_id(await store.find_hash(conn, whole, point), child_id)
             system = (Seed("system", config["system"], is_new=True),) if config.get("system") else ()
             async with conn.pipeline():  # one round trip
                 await store.create_child(conn, {**values, "chain_hash": chain_hash, "now": now})
@@ -310,15 +315,6 @@ async def _find_origin(conn: Connection, session: SessionRow, request: ChildRequ
     if request.branch_kind == "dream":
         fold = replace(fold, state=dict(request.state or {}))
     return _Origin(session, parent, point, ranges, fold, await find_open_task(conn, parent, lineage, point.seq))
-
-
-async def _find_chain_hash(conn: Connection, origin: _Origin, child_id: str) -> bytes:
-    """Return the hash that the child's chain begins with; the parent's log is locked."""
-    point = origin.point.seq
-    part = Lineage(LineageRange(origin.parent.id, 0, 2**62, 0, origin.parent.ingest_bounds)).own
-    if point == 0:
-        return hash_session_id(child_id)
-    return hash_child_id(await store.find_hash(conn, part, point), child_id)
 
 
 def _child_columns(origin: _Origin, request: ChildRequest, child_id: str) -> dict[str, Any]:

@@ -16,11 +16,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, 
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 import psycopg
 
 from consolidator.database import Database
+from consolidator.database.jsonb import text_size
 from consolidator.database.notifications import NotificationListener
 from consolidator.errors import ConsolidatorError, UsageError
 from consolidator.llm.redaction.redact import redact
@@ -109,23 +109,7 @@ class Feed:
 def _size(item: FollowedItem) -> int:
     if item.piece is not None:
         return len(item.piece.delta)
-    return 0 if item.event is None else _text_size(item.event.data)
-
-
-def _text_size(value: Any) -> int:
-    """Return about how many characters a JSON value has; its own stack, since values may be nested deep."""
-    size, waiting = 0, [value]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, str):
-            size += len(each)
-        elif isinstance(each, dict):
-            size += 8 * len(each)
-            waiting += each.values()
-        elif isinstance(each, list):
-            size += 8 * len(each)
-            waiting += each
-    return size
+    return 0 if item.event is None else text_size(item.event.data)
 
 
 log = logging.getLogger("consolidator.runtime")

@@ -9,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 from string import Template
 from typing import Any, Literal, get_args
 
-from consolidator.context.strategies import find_strategy
+from consolidator.context.reader import find_strategy
 from consolidator.database.jsonb import escape
 from consolidator.errors import UsageError
 from consolidator.models.agent import AgentRow, NamedTemplate

@@ -118,27 +118,17 @@ def route(
     return RouteDecision(decision.model, str(decision.reason)[:_MAX_REASON])
 
 
-@dataclass(frozen=True, slots=True)
-class SideModel:
-    """The model of a call beside the conversation."""
-
-    model: str | None  # None: the conversation's own
-    reason: str | None = None  # why a policy chose it
-    compared_to: str | None = None  # the model against which a cheaper one is recognised; None: the session's
-
-
 def side_model(
-    policy: RoutePolicy | None,
-    settings: Settings,
-    session: SessionRow,
-    *,
-    prompt_tokens: int,
-) -> SideModel:
-    """Return the model that writes a session's summary."""
+    policy: RoutePolicy | None, settings: Settings, session: SessionRow, *, prompt_tokens: int
+) -> tuple[str | None, str | None, str | None]:
+    """Return the model that writes a session's summary, why a policy chose it, and what a cheaper one is recognised by.
+
+    Without a model the conversation's own writes it; without the last it is compared with the session's.
+    """
     if (session.model or settings.model) != AUTO:
-        return SideModel(settings.extract_model or session.model or settings.model)
+        return settings.extract_model or session.model or settings.model, None, None
     decision = route(policy, settings, session, purpose="compaction", prompt_tokens=prompt_tokens, answer_tokens=0)
-    return SideModel(decision.model, decision.reason, compared_model(settings, session))
+    return decision.model, decision.reason, compared_model(settings, session)
 
 
 def turn_purpose(session: SessionRow) -> RoutePurpose:

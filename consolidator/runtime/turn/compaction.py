@@ -16,7 +16,7 @@ from consolidator.context.build import Context, history_from_view
 from consolidator.context.compaction import Compaction, CompactionHooks, CompactionPlan
 from consolidator.context.conversation import MAX_RESULT_BYTES, build_conversation
 from consolidator.context.history import SessionHistory, max_summary_tokens, render_state
-from consolidator.context.strategies import COMPACTED, DEFAULT_BUDGET, find_strategy
+from consolidator.context.reader import COMPACTED, DEFAULT_BUDGET, find_strategy
 from consolidator.database import Database
 from consolidator.errors import ModelError, ModelUnavailable
 from consolidator.llm.client import ModelClient, ModelRequest, parse_reply

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from consolidator.context import build
-from consolidator.context.strategies import DEFAULT_STRATEGY
+from consolidator.context.reader import DEFAULT_STRATEGY
 from consolidator.errors import UsageError
 from consolidator.llm.tokens import count_tokens, settled_tokens
 from consolidator.models.agent import AUTO
@@ -121,11 +121,11 @@ async def plan_request(
             context = await build_context(request, view) if context.tokens > narrower else context
     threshold = config.get("compaction_threshold") or compaction.THRESHOLD
     if prefill is None and compaction.is_compaction_due(context, context_budget, threshold):
-        side = side_model(harness.policy, harness.settings, session, prompt_tokens=context.tokens)
+        side, *why = side_model(harness.policy, harness.settings, session, prompt_tokens=context.tokens)
         fixed = sum(part.tokens for part in context.parts if part.name not in ("summary", "transcript"))
         if await compaction.compact(
             harness.database, session.id, budget=context_budget, limit=int(threshold * context_budget) - fixed,
-            writer=compaction.SummaryWriter(harness.client, side.model or model, side.reason, side.compared_to),
+            writer=compaction.SummaryWriter(harness.client, side or model, *why),
             epoch=epoch, trigger="threshold", hooks=harness.session_hooks.get(session.id, harness.compaction_hooks),
         ):  # fmt: skip
             context = await build_context(request, None)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from consolidator.context.build import DEFAULT_LAST, ContextRequest, advance_history, build_context, context_budget
 from consolidator.context.build import Context as Context
 from consolidator.context.compaction import Compaction as Compaction
-from consolidator.context.strategies import STRATEGIES as STRATEGIES
+from consolidator.context.reader import STRATEGIES as STRATEGIES
 from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.llm.client import create_client
@@ -171,12 +171,12 @@ async def compact_session(
     async with AsyncExitStack() as stack:
         async with database.connection() as conn:
             session = await find_session(conn, viewer, session_name, "write")
-        side = side_model(None, settings, session, prompt_tokens=0)
+        model, *why = side_model(None, settings, session, prompt_tokens=0)
         writer = None
-        if by_model and side.model:
+        if by_model and model:
             client = create_client(settings)
             stack.push_async_callback(client.close)
-            writer = SummaryWriter(client, side.model, side.reason, side.compared_to)
+            writer = SummaryWriter(client, model, *why)
         compared = compared_model(settings, session) or ""
         tokens = _budget(session, "compacted", compared, budget or session.config.get("budget"))
         seconds = settings.session_lease_seconds

@@ -243,8 +243,8 @@ async def _find_decidable(conn: Connection, candidates: Sequence[CandidateRow], 
 
 async def reconcile_facts(conn: Connection, agent: str, provenance: Provenance) -> None:
     """Decide anew what is believed of an agent's candidates; the caller holds the agent's lock."""
-    from consolidator.jobs.merging.changes import Changes  # what only lists facts does not load the rules of merging
     from consolidator.jobs.merging.reconciling import reconcile_agent
+    from consolidator.models.provenance import Changes  # what only lists facts does not load the rules of merging
 
     await reconcile_agent(conn, agent, provenance, Changes())
 

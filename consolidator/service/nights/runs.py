@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from consolidator.database import Database
-from consolidator.jobs.consolidation import dead_letters
+from consolidator.jobs.consolidation import backfill
 from consolidator.jobs.consolidation.backfill import Backfill
 from consolidator.jobs.consolidation.revisions import Reprocessing
 from consolidator.jobs.consolidation.revisions import compare_revision as compare_revision
@@ -107,7 +107,7 @@ async def retry_dead_letters(
     if run_or_letter_id is not None:
         async with database.connection() as conn:
             run_or_letter_id = await resolve_id(conn, run_or_letter_id, ("run", "dead_letter"))
-    return await dead_letters.retry_dead_letters(database, settings, run_or_letter_id=run_or_letter_id, discard=discard)
+    return await backfill.retry_dead_letters(database, settings, run_or_letter_id=run_or_letter_id, discard=discard)
 
 
 async def run_backfill(

@@ -15,8 +15,7 @@ from starlette.routing import BaseRoute
 from consolidator.database import Database
 from consolidator.database.notifications import NotificationListener
 from consolidator.jobs.nightly import JobRunner
-from consolidator.jobs.scheduler import Service
-from consolidator.jobs.watch import Watch
+from consolidator.jobs.scheduler import Service, Watch
 from consolidator.llm.client import create_client
 from consolidator.runtime.live.driver import SessionDriver
 from consolidator.runtime.tools.tool import Tool, Toolbox

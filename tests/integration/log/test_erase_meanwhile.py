@@ -17,8 +17,8 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import NotFound
-from consolidator.jobs.consolidation import dead_letters, session_window
-from consolidator.jobs.consolidation.dead_letters import retry_dead_letters
+from consolidator.jobs.consolidation import backfill, session_window
+from consolidator.jobs.consolidation.backfill import retry_dead_letters
 from consolidator.jobs.consolidation.revisions import Reprocessing
 from consolidator.jobs.ledger import SessionFilter
 from consolidator.jobs.merging.agent_merge import merge_agent
@@ -151,7 +151,7 @@ async def test_a_dead_letter_that_was_being_read_again_says_nothing_of_who_was_e
         model_settings = with_model(settings, server)
         assert (await run_job(database, model_settings))["dead"] == 1
         server.answers = oracle
-        erase_after(monkeypatch, dead_letters, "reread_events", database, settings)
+        erase_after(monkeypatch, backfill, "reread_events", database, settings)
         assert (await retry_dead_letters(database, model_settings))["settled"] == 0
     await assert_forgotten(database, "theirs")
 

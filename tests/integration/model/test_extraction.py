@@ -11,7 +11,7 @@ import pytest
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.jobs.consolidation.dead_letters import retry_dead_letters
+from consolidator.jobs.consolidation.backfill import retry_dead_letters
 from consolidator.jobs.consolidation.session_worker import SessionWorker
 from consolidator.jobs.ledger import Unit
 from consolidator.jobs.model import calls as calls_module

@@ -16,8 +16,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import Interrupted, NotFound, UsageError
 from consolidator.jobs.consolidation import revisions
-from consolidator.jobs.consolidation.backfill import Backfill
-from consolidator.jobs.consolidation.dead_letters import retry_dead_letters
+from consolidator.jobs.consolidation.backfill import Backfill, retry_dead_letters
 from consolidator.jobs.ledger import SessionFilter
 from consolidator.jobs.merging.agent_merge import merge_agent
 from consolidator.jobs.retention import prune
@@ -349,7 +348,7 @@ async def test_what_dies_of_a_bug_is_not_left_running(
         raise KeyError("a bug")
 
     monkeypatch.setattr("consolidator.jobs.consolidation.backfill.consolidate", fail)
-    monkeypatch.setattr("consolidator.jobs.consolidation.dead_letters._retry_session_letters", fail)
+    monkeypatch.setattr("consolidator.jobs.consolidation.backfill._retry_session_letters", fail)
     monkeypatch.setattr("consolidator.jobs.consolidation.revisions.merge_agents", fail)
     work = {
         "backfill": run_backfill(database, settings),

@@ -15,7 +15,7 @@ from hypothesis import settings as examples
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.jobs.consolidation import learning
-from consolidator.jobs.consolidation.dead_letters import retry_dead_letters
+from consolidator.jobs.consolidation.backfill import retry_dead_letters
 from consolidator.jobs.nightly import JobRunner
 from consolidator.jobs.scheduler import summarize
 from consolidator.memory.procedures.digest import Digest

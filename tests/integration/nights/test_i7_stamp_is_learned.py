@@ -12,7 +12,7 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Connection, Database
 from consolidator.jobs import ledger
-from consolidator.jobs.consolidation.dead_letters import retry_dead_letters
+from consolidator.jobs.consolidation.backfill import retry_dead_letters
 from consolidator.jobs.ledger import MAX_ATTEMPTS, Unit
 from consolidator.jobs.retention import prune
 from consolidator.memory.procedures.digest import Digest

@@ -10,8 +10,7 @@ import pytest
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.jobs.consolidation.backfill import Backfill
-from consolidator.jobs.consolidation.dead_letters import retry_dead_letters
+from consolidator.jobs.consolidation.backfill import Backfill, retry_dead_letters
 from consolidator.jobs.ledger import SessionFilter
 from consolidator.jobs.retention import prune
 from consolidator.memory.facts import rule_extraction

@@ -17,7 +17,7 @@ from consolidator.context import build, reader
 from consolidator.context.build import Context, ContextRequest, advance_history, build_context
 from consolidator.context.conversation import MAX_RESULT_BYTES, UNCERTAIN
 from consolidator.context.messages import MessageFormat
-from consolidator.context.strategies import STRATEGIES
+from consolidator.context.reader import STRATEGIES
 from consolidator.database import Database
 from consolidator.errors import NotFound, UsageError
 from consolidator.llm.tokens import estimate_tokens

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from consolidator.clock import FrozenClock
 from consolidator.context.build import ContextRequest, advance_history, build_context
-from consolidator.context.strategies import STRATEGIES
+from consolidator.context.reader import STRATEGIES
 from consolidator.database import Database
 from consolidator.errors import UsageError
 from consolidator.jobs import retention

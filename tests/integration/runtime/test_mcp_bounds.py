@@ -10,8 +10,8 @@ from anyio.abc import Process
 from mcp import StdioServerParameters
 
 from consolidator.errors import UsageError
-from consolidator.runtime.tools import mcp_stdio, mcp_tools
-from consolidator.runtime.tools.mcp_stdio import McpServerProcess, ServerOutput
+from consolidator.runtime.tools import mcp_tools
+from consolidator.runtime.tools.mcp_tools import McpServerProcess, ServerOutput
 from consolidator.runtime.tools.tool import CallContext, Toolbox
 
 CALL = CallContext("call-7", "session-1")
@@ -123,13 +123,13 @@ async def test_a_result_of_many_parts_is_one_result() -> None:
 
 async def test_the_process_is_gone_after_it_was_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     pids: list[int] = []
-    signal_group = mcp_stdio._signal_group
+    signal_group = mcp_tools._signal_group
 
     def record_pid(process: Process, number: int) -> None:
         pids.append(process.pid)
         signal_group(process, number)
 
-    monkeypatch.setattr(mcp_stdio, "_signal_group", record_pid)
+    monkeypatch.setattr(mcp_tools, "_signal_group", record_pid)
     async with mcp_tools.mcp_tools(server("endless answer")) as tools:
         await Toolbox(tools).run("work", {}, CALL)
     assert pids

@@ -10,7 +10,7 @@ from mcp import StdioServerParameters
 
 from consolidator.errors import UsageError
 from consolidator.runtime.session.outcome import Outcome
-from consolidator.runtime.tools import mcp_stdio
+from consolidator.runtime.tools import mcp_tools as module
 from consolidator.runtime.tools.mcp_tools import mcp_tools
 from consolidator.runtime.tools.tool import CallContext, Toolbox
 
@@ -79,7 +79,7 @@ async def test_a_server_that_does_not_start_is_refused_with_what_it_said(command
 
 
 async def test_a_server_that_is_started_again_begins_with_no_complaints() -> None:
-    server = mcp_stdio.McpServerProcess(StdioServerParameters(command=SERVER[0], args=SERVER[1:]))
+    server = module.McpServerProcess(StdioServerParameters(command=SERVER[0], args=SERVER[1:]))
     await (await server.client()).call_tool("complain", {"times": 5})
     await server.stop()
     assert server.output.last_stderr_line() == "complaint 4"
@@ -89,7 +89,7 @@ async def test_a_server_that_is_started_again_begins_with_no_complaints() -> Non
 
 
 async def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mcp_stdio, "START_TIMEOUT", 0.05)
+    monkeypatch.setattr(module, "START_TIMEOUT", 0.05)
     with pytest.raises(UsageError, match="did not answer within"):
         async with mcp_tools(["sleep", "60"]):
             pass

@@ -123,11 +123,11 @@ def test_a_message_that_does_not_fit_its_values_stops_nothing(lines: Lines) -> N
     assert counting.filter(broken) is True
 
 
-def test_the_root_handlers_count_while_the_service_runs() -> None:
+async def test_the_root_handlers_count_while_the_service_runs() -> None:
     root, handler = logging.getLogger(), Lines()
     root.addHandler(handler)
     try:
-        with counted_repetitions():
+        async with counted_repetitions():
             for _ in range(5):
                 logging.getLogger("asyncio").error("the same")
         logging.getLogger("asyncio").error("the same")

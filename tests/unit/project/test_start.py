@@ -156,7 +156,7 @@ def test_without_the_extras_only_what_they_are_for_is_missing(tmp_path: Path) ->
     done = run_without_extras(IMPORT_ALL.replace("{*EXTRAS}", f"{{*{EXTRA_PACKAGES}}}"), home=tmp_path)
     assert done.returncode == 0, done.stderr
     lines = [line.partition(" ") for line in done.stdout.splitlines()]
-    guarded = ("consolidator.jobs.engine.", "consolidator.runtime.tools.mcp_stdio")  # by what loads them
+    guarded = ("consolidator.jobs.engine.", "consolidator.runtime.tools.mcp_tools")  # by what loads them
     assert not [
         name for name, _, reason in lines
         if "pip install 'consolidator[" not in reason and not name.startswith(guarded)
