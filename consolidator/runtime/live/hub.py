@@ -22,6 +22,7 @@ from consolidator.database import Database
 from consolidator.database.notifications import NotificationListener
 from consolidator.errors import ConsolidatorError, UsageError
 from consolidator.llm.redaction.redact import redact
+from consolidator.models.chunk import PlacedChunk
 from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
 from consolidator.runtime.live.feed import Feed
@@ -32,7 +33,7 @@ from consolidator.store.log.events import END, Span
 from consolidator.store.sessions import sessions
 from consolidator.store.sessions.lineage import load_lineage, read_lineage
 from consolidator.store.turns import following as store
-from consolidator.store.turns.following import CLOCK_SKEW, FOLLOWED_CHANNEL, ChunkSpan, PlacedChunk
+from consolidator.store.turns.following import CLOCK_SKEW, FOLLOWED_CHANNEL, ChunkSpan
 
 log = logging.getLogger("consolidator.runtime")
 MARK_SECONDS = 90.0  # that a session stays marked; renewed after a third of it

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from consolidator.database.partitions import Connection
 from consolidator.models.steer import SteerCounts, SteerRow, TaskOutcomeRow
-from consolidator.store.queries import OneRow, execute, execute_each, load, row_values
+from consolidator.store.queries import OneRow, Statement, execute, execute_each, load, row_values
 
 _SQL = load("facts/steering")
 
@@ -17,13 +17,7 @@ async def save(conn: Connection, steers: Sequence[SteerRow], outcomes: Sequence[
     await execute_each(conn, _SQL["save_steer"], [row_values(row) for row in steers])
     await execute_each(conn, _SQL["save_task_outcome"], [row_values(row) for row in outcomes])
     if outcomes:
-        ended = {
-            "task_sessions": [row.session_id for row in outcomes],
-            "tasks": [row.task for row in outcomes],
-            "seqs": [row.seq for row in outcomes],
-            "runs": [row.run_id for row in outcomes],
-        }
-        await execute(conn, _SQL["renew_steers"], ended)
+        await _renew_steers(conn, outcomes)
     if steers or outcomes:
         values = {
             "steer_sessions": [row.session_id for row in steers],
@@ -41,3 +35,4 @@ async def delete(conn: Connection, session: str, *, after: int) -> int:
 
 
 sum_since = OneRow[SteerCounts, datetime](SteerCounts, _SQL["sums"], "since")
+_renew_steers = Statement[Sequence[TaskOutcomeRow]](_SQL["renew_steers"], "**")

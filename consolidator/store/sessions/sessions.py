@@ -6,13 +6,12 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
 from typing import Any
 
 from psycopg.types.json import Jsonb
 from ulid import ULID
 
-from consolidator.database.jsonb import dumps, escape, unescape
+from consolidator.database.jsonb import dumps, unescape
 from consolidator.database.partitions import Connection
 from consolidator.errors import NotFound, UsageError
 from consolidator.models.session import SessionRow
@@ -214,25 +213,12 @@ async def lock_watermarks(conn: Connection, spans: Sequence[Span]) -> bool:
     return await execute_each(conn, _SQL["lock_watermark"], values) == len(spans)
 
 
-async def configure(
-    conn: Connection, session_id: str, *, model: str | None, max_cost: Decimal | None, config: Mapping[str, Any]
-) -> None:
-    """Replace a session's configuration; a model or cap that is None stays as it is."""
-    document = Jsonb(dict(config), dumps=dumps)
-    await execute(conn, _SQL["configure"], {"id": session_id, "model": model, "max_cost": max_cost, "config": document})
-
-
 async def describe(conn: Connection, session_id: str, values: Mapping[str, Any], *, now: datetime) -> None:
     """Set what a session is for (its trigger, labels, metadata, window) and its time to live, as far as it is named."""
     full: dict[str, Any] = dict.fromkeys(("context_window", "trigger_type", "trigger_id", "ttl_seconds"))
     full |= {"labels": {}, "metadata": {}, **values, "id": session_id, "now": now}
     full |= {name: Jsonb(dict(full[name]), dumps=dumps) for name in ("labels", "metadata")}
     await execute(conn, _SQL["describe"], full)
-
-
-async def set_error(conn: Connection, session_id: str, error: str) -> None:
-    """Note the error in which a session's last turn ended."""
-    await execute(conn, _SQL["set_error"], {"id": session_id, "error": escape(error)})
 
 
 async def make_current(conn: Connection, session_id: str) -> bool:
@@ -264,3 +250,6 @@ list_first_messages = Rows[FirstMessage, Sequence[str]](
 )
 retire = Statement[str](_SQL["retire"], "session_id")
 lock = Pairs[str, int, Sequence[str]](_SQL["lock"])
+set_error = Statement[str, str](_SQL["set_error"], "id error")
+# A model or cap that is None stays as it is.
+configure = Statement[str](_SQL["configure"], "id")
