@@ -25,20 +25,7 @@ from consolidator.api.guard import ApiGuard, Places, RequestRates, WrongTokens
 from consolidator.api.metrics import PATH as METRICS_PATH
 from consolidator.api.metrics import MeasuredApp, MetricsPage, ProcessMetrics
 from consolidator.api.problems import Problem, problem_response
-from consolidator.api.routes import (
-    agents,
-    branches,
-    bundles,
-    calls,
-    children,
-    context,
-    events,
-    memory,
-    messages,
-    nights,
-    sessions,
-    work,
-)
+from consolidator.api.routes import agents, branches, children, context, events, memory, messages, nights, sessions
 from consolidator.errors import ConsolidatorError, as_disk_full
 from consolidator.llm.redaction.redact import redact
 from consolidator.runtime.live.hub import FollowHub
@@ -52,22 +39,19 @@ from consolidator.settings import Settings
 log = logging.getLogger("consolidator.api")
 PREFIX = "/v1"
 _OPENAPI_PATH, _DOCS_PATH = f"{PREFIX}/openapi.json", f"{PREFIX}/docs"
-_ROUTERS = tuple(
-    module.router
-    for module in (
-        bundles,
-        sessions,
-        messages,
-        events,
-        context,
-        children,
-        branches,
-        work,
-        calls,
-        agents,
-        memory,
-        nights,
-    )
+_ROUTERS = (
+    children.bundle_router,
+    sessions.router,
+    messages.router,
+    events.router,
+    context.router,
+    children.router,
+    branches.router,
+    messages.work_router,
+    messages.call_router,
+    agents.router,
+    memory.router,
+    nights.router,
 )
 
 

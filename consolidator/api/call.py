@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Header, Request
 from pydantic import BaseModel
@@ -34,12 +34,14 @@ MEDIA_TYPE = "application/json"
 
 def to_document(value: Any) -> str:
     """Return a value as a JSON document in ASCII; NaN and infinities become strings."""
-    if isinstance(value, BaseModel):
-        value = value.model_dump()
     try:
-        return json.dumps(value, default=encode_json, allow_nan=False, separators=(",", ":"))
+        return json.dumps(value, default=_encode, allow_nan=False, separators=(",", ":"))
     except ValueError:
-        return json.dumps(_finite(value), default=encode_json, allow_nan=False, separators=(",", ":"))
+        return to_document(_finite(json.loads(json.dumps(value, default=_encode))))
+
+
+def _encode(value: Any) -> Any:
+    return value.model_dump() if isinstance(value, BaseModel) else encode_json(value)
 
 
 def reply(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
@@ -56,7 +58,6 @@ def _finite(value: Any) -> Any:
 
 
 T = TypeVar("T")
-P = ParamSpec("P")
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
 REPEATED_HEADER = "idempotency-replayed"
 
@@ -117,34 +118,36 @@ class Call:
         """Do what a request asks for in one transaction, or find out that it was done."""
         return await answer_once(self.database, self.keyed, work)
 
-    async def answer_once(self, work: Work) -> Response:
-        """Do what a request asks for in one transaction, and answer it."""
-        return to_response(await self.do_once(work))
-
     async def change(
         self,
-        show: Callable[[T], Answer],
-        function: Callable[Concatenate[Database, P], Awaitable[T]],
-        *args: P.args,
-        **options: P.kwargs,
+        show: Callable[[T], BaseModel | None],
+        function: Callable[..., Awaitable[T]],
+        *args: Any,
+        location: str | None = None,
+        **options: Any,
     ) -> Response:
-        """Do what a function of the service does in one transaction, and answer what `show` makes of its result."""
+        """Do what a function of the service does in one transaction, and answer what `show` makes of its result.
+
+        The function gets the database, these arguments, and who calls.
+        """
 
         async def work(database: Database) -> Answer:
-            return show(await function(database, *args, **options))
+            changed = await function(database, *args, **{"viewer": self.viewer, **options})
+            return self.to_answer(show(changed), location)
 
-        return await self.answer_once(work)
+        return to_response(await self.do_once(work))
 
     async def answer_again(self, work: Work) -> Response:
         """Do what a request asks for outside of any transaction, and answer it."""
         return to_response(await answer_again(self.database, self.keyed, work))
 
-
-def to_answer(
-    value: BaseModel, session_id: str | None = None, *, status: int = 200, location: str | None = None
-) -> Answer:
-    """Return an answer that can be kept."""
-    return Answer(status, to_document(value), location, session_id)
+    def to_answer(self, value: BaseModel | None, location: str | None = None) -> Answer:
+        """Return an answer that can be kept, with its route's status; `location` names fields of the value."""
+        named = getattr(value, "session_id", None) or getattr(value, "session", None)
+        session_id = named or self.request.path_params.get("session_id")
+        where = None if location is None else location.format_map(dict(value or ()))
+        document = "" if value is None else to_document(value)
+        return Answer(self.request.scope["route"].status_code, document, where, session_id)
 
 
 def to_response(answer: Answer) -> Response:

@@ -43,7 +43,7 @@ def _options(
         bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version.")
     ] = False,
 ) -> None:
-    from consolidator.cli.log_lines import configure_logging
+    from consolidator.cli.output import configure_logging
 
     configure_logging()  # called once a command was found
 

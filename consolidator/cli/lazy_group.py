@@ -76,7 +76,7 @@ def load_command(name: str, entry: CommandEntry) -> Any:
         noun = LazyGroup(name=name, help=entry.help, no_args_is_help=True, rich_markup_mode=None)
         noun.entries = entry.commands
         return noun
-    from consolidator.cli.options import spread
+    from consolidator.cli.common import spread
 
     module, _, attribute = entry.target.partition(":")
     command = getattr(import_module(f"consolidator.cli.{module}"), attribute)

@@ -6,6 +6,7 @@ Content of events is data: control characters never reach the terminal, and noth
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import shutil
@@ -21,6 +22,7 @@ from typing import Annotated, Any, Literal, TextIO, TypedDict, TypeVar
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.logging import RichHandler
 from rich.padding import Padding
 from rich.progress import (
     BarColumn,
@@ -339,3 +341,17 @@ def progress_callbacks(bar: Progress) -> ProgressCallbacks:
         bar.update(task, advance=int(doing != "merge"), description=f"{label} · {shorten(what, 30)}" if what else label)
 
     return {"started": lambda count: bar.update(task, total=count), "progress": show}
+
+
+_LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_NOISY = ("alembic", "apscheduler", "uvicorn", "asyncio", "httpx", "httpx2", "mcp")
+
+
+def configure_logging() -> None:
+    """Log to standard error at the level of CONSOLIDATOR_LOG_LEVEL; libraries only warnings."""
+    level = os.environ.get("CONSOLIDATOR_LOG_LEVEL", "INFO").upper()
+    level = level if level in logging.getLevelNamesMapping() else "INFO"
+    handler = RichHandler(console=ERR, show_path=False) if ERR.is_terminal else logging.StreamHandler()
+    logging.basicConfig(level=level, handlers=[handler], format="%(message)s" if ERR.is_terminal else _LOG_FORMAT)
+    for noisy in _NOISY:
+        logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLevelNamesMapping()[level]))

@@ -3,30 +3,89 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from consolidator.api.call import Reading, Writing, operation, reply, to_answer
-from consolidator.api.schemas.session import (
-    Compact,
-    Compacted,
-    Context,
-    ContextPart,
-    CostGroup,
-    SessionCost,
-    SessionId,
-    SessionState,
-)
+from consolidator.api.call import Reading, Writing, operation, reply
+from consolidator.api.schemas import Input, RowAnswer, SessionId, of_row
 from consolidator.service.agents.context import PreviewOptions, preview_context
 from consolidator.service.agents.context import compact_session as compact
-from consolidator.service.agents.costs import load_costs
+from consolidator.service.agents.costs import Cost, load_costs
 from consolidator.service.database import Database
 from consolidator.service.requests import Answer
 from consolidator.service.sessions import access
 
 router = APIRouter(tags=["context"])
+
+
+class SessionState(BaseModel):
+    """The sum of the changes that tools made to a session's state."""
+
+    session_id: str
+    head: int
+    state: dict[str, Any]
+
+
+class ContextPart(RowAnswer):
+    """A part of a context."""
+
+    name: str
+    tokens: int
+
+
+class Context(RowAnswer):
+    """What the model would be shown of a session now."""
+
+    session_id: str
+    strategy: str
+    tokens: int = Field(description="an upper estimate")
+    first_seq: int = Field(description="of the first event that is shown, 0 if there is none")
+    upto_seq: int = Field(description="the session's head when the context was built")
+    truncated: bool = Field(description="whether earlier turns are left out")
+    over_budget: bool = Field(description="whether they are left out for lack of room")
+    parts: list[ContextPart]
+    system: str | None = Field(description="in the format anthropic, where the system prompt is no message")
+    messages: list[dict[str, Any]]
+
+
+class Compact(Input):
+    """How a session is compacted."""
+
+    budget: int | None = Field(default=None, ge=1, le=10_000_000, description="tokens that the context may have")
+    by_model: bool = Field(default=True, description="have a model write the summary, if one is configured")
+
+
+class Compacted(BaseModel):
+    """What a compaction did."""
+
+    session_id: str
+    compacted: bool = Field(description="false where there was too little to compact")
+    seq: int | None = Field(default=None, description="of the compaction's event")
+    kept_from: int | None = Field(default=None, description="the first event that stays in contexts as it is")
+    summary: str | None = Field(default=None, description="null for a credential that may not read")
+    by: str | None = Field(default=None, description="model or digest")
+    tokens_before: int | None = None
+    tokens_after: int | None = None
+
+
+@of_row(Cost)
+class CostGroup(RowAnswer):
+    """What a group of model calls cost."""
+
+    cost: str = Field(description="USD")
+    set_aside: str = Field(description="USD, for calls under way")
+
+
+class SessionCost(BaseModel):
+    """What a session's model calls cost, with those of its branches and sub-agents: what its cap counts."""
+
+    session_id: str
+    max_cost_usd: str | None
+    groups: list[CostGroup]
+    total: CostGroup
 
 
 @router.get("/sessions/{session_id}/context", **operation("read", Context))
@@ -40,22 +99,16 @@ async def get_context(
     with_recall: Annotated[bool, Query(description="with what memory would tell")] = True,
 ) -> Response:
     """Show what the model would be shown of a session now."""
-    built, session = await preview_context(
-        call.database,
-        call.settings,
-        session_id,
-        PreviewOptions(strategy, budget, last, message_format, with_recall),
-        viewer=call.viewer,
-    )
-    parts = [ContextPart(name=part.name, tokens=part.tokens) for part in built.parts]
-    return reply(Context.model_construct(session_id=session.id, **{**asdict(built), "parts": parts}))
+    options = PreviewOptions(strategy, budget, last, message_format, with_recall)
+    built, session = await preview_context(call.database, call.settings, session_id, options, viewer=call.viewer)
+    return reply(Context.of(built, session_id=session.id))
 
 
 @router.get("/sessions/{session_id}/state", **operation("read", SessionState))
 async def get_state(call: Reading, session_id: SessionId) -> Response:
     """Show a session's state: the sum of what its tools changed."""
     row = await access.load_session(call.database, session_id, viewer=call.viewer)
-    return reply(SessionState.model_construct(session_id=row.id, head=row.head, state=row.state))
+    return reply({"session_id": row.id, "head": row.head, "state": row.state})
 
 
 @router.get("/sessions/{session_id}/cost", **operation("read", SessionCost))
@@ -67,14 +120,8 @@ async def get_cost(
     """Show what a session's model calls cost, its branches' and sub-agents' included: each group, and all of them."""
     row = await access.load_session(call.database, session_id, viewer=call.viewer)
     groups, total = await load_costs(call.database, by, session_id=row.id)
-    return reply(
-        SessionCost.model_construct(
-            session_id=row.id,
-            max_cost_usd=None if row.max_cost is None else str(row.max_cost),
-            groups=[CostGroup(**group.as_json()) for group in groups],
-            total=CostGroup(**total.as_json()),
-        )
-    )
+    costs = {"groups": [group.as_json() for group in groups], "total": total.as_json()}
+    return reply({"session_id": row.id, "max_cost_usd": None if row.max_cost is None else str(row.max_cost), **costs})
 
 
 @router.post("/sessions/{session_id}/compact", **operation("write", Compacted))
@@ -84,13 +131,11 @@ async def compact_session(call: Writing, session_id: SessionId, body: Compact | 
 
     async def work(database: Database) -> Answer:
         row = await access.load_session_to_drive(database, session_id, viewer=call.viewer)
-        compaction = await compact(
-            database, call.settings, row.id, budget=options.budget, by_model=options.by_model, viewer=call.viewer
-        )
+        compaction = await compact(database, call.settings, row.id, **options.model_dump(), viewer=call.viewer)
         done = {} if compaction is None else asdict(compaction)
         shown = Compacted(session_id=row.id, compacted=compaction is not None, **done)
         if not call.viewer.may("read"):
             shown.summary = None
-        return to_answer(shown, row.id)
+        return call.to_answer(shown)
 
     return await call.answer_again(work)

@@ -2,25 +2,65 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from consolidator.api import problems
-from consolidator.api.call import Reading, Writing, operation, reply, to_answer
+from consolidator.api.call import Reading, Writing, operation, reply
 from consolidator.api.problems import Problem
-from consolidator.api.schemas.event import Event, EventPage, NewEvents, Recorded
-from consolidator.api.schemas.session import SessionId
+from consolidator.api.schemas import Event, Input, SessionId
 from consolidator.api.streaming import STREAMED, stream_session
 from consolidator.errors import UsageError
 from consolidator.runtime.live.items import Cursor
 from consolidator.service.encoding import MAX_LENGTH, decode_cursor, encode_cursor
 from consolidator.service.log import record
+from consolidator.service.log.record import MAX_EVENTS
 from consolidator.service.sessions import access
 from consolidator.service.viewer import OWNER
 
 router = APIRouter(tags=["events"])
+
+
+class EventPage(BaseModel):
+    """A page of a session's events, in order."""
+
+    session_id: str
+    events: list[Event]
+    head: int = Field(description="seq of the session's last event")
+    next_cursor: str | None = Field(description="for the next page; null where there was nothing more")
+
+
+class NewEvent(Input):
+    """An event that happened elsewhere."""
+
+    type: str = Field(max_length=100, examples=["UserMessage"])
+    data: dict[str, Any] = Field(default_factory=dict, examples=[{"text": "From now on, use tabs."}])
+    task_id: str | None = Field(default=None, max_length=200)
+
+
+class NewEvents(Input):
+    """Events to record in the session that this client has under a key."""
+
+    session_key: str = Field(min_length=1, max_length=300, description="agent:channel:peer", examples=["main:cli:mara"])
+    events: list[NewEvent] = Field(min_length=1, max_length=MAX_EVENTS)
+    project: str | None = Field(default=None, max_length=1000, description="working directory or repository")
+    idempotency_key: str | None = Field(
+        default=None, min_length=1, max_length=200, description="kept in the log: longer than the header's"
+    )
+
+
+class Recorded(BaseModel):
+    """Where events were written."""
+
+    session: str
+    first_seq: int
+    last_seq: int
+    repeated: bool = Field(description="whether the log has them from an earlier request")
+
+
 MAX_SEQ = 2**53 - 1
 
 
@@ -52,11 +92,8 @@ async def list_events(
     )
     more = bool(page) and page[-1].seq < session.head
     following = encode_cursor(f"events {session_id}", [page[-1].seq]) if more else None
-    return reply(
-        EventPage.model_construct(
-            session_id=session.id, events=[Event.of(event) for event in page], head=session.head, next_cursor=following
-        )
-    )
+    shown = {"session_id": session.id, "events": [Event.of(event) for event in page]}
+    return reply({**shown, "head": session.head, "next_cursor": following})
 
 
 @router.post("/events", **operation("record", Recorded))
@@ -66,15 +103,10 @@ async def record_events(call: Writing, body: NewEvents) -> Response:
     With the scope `write`, messages of origin `user` are a person's word; else they are a record, as an agent's word.
     What the owner's token records is a record, too.
     """
-    return await call.change(
-        lambda recorded: to_answer(Recorded(**recorded), recorded["session"]),
-        record.record_events,
-        body.session_key,
-        [event.model_dump(exclude_none=True) for event in body.events],
-        project=body.project,
-        idempotency_key=body.idempotency_key,
-        viewer=record.RECORDER if call.viewer == OWNER else call.viewer,
-    )
+    options: dict[str, Any] = {"project": body.project, "idempotency_key": body.idempotency_key}
+    options["viewer"] = record.RECORDER if call.viewer == OWNER else call.viewer
+    new_events = [event.model_dump(exclude_none=True) for event in body.events]
+    return await call.change(Recorded.model_validate, record.record_events, body.session_key, new_events, **options)
 
 
 def _parse_event_id(text: str | None) -> Cursor | None:

@@ -3,67 +3,253 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from datetime import datetime
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query
-from pydantic import AwareDatetime
+from fastapi import APIRouter, Path, Query
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from consolidator.api.call import Reading, Writing, operation, reply, to_answer
+from consolidator.api.call import Reading, Writing, operation, reply
 from consolidator.api.parameters import Agent, Facts, Lessons, Limit, Procedures, Project, Scoped, Solutions
-from consolidator.api.schemas.memory import (
-    Acceptance,
-    BriefAnswer,
-    CandidateList,
-    Correction,
-    ErrorLookup,
-    Explanation,
-    FactChange,
-    FactList,
-    Forgetting,
-    LearnedNews,
-    LessonList,
-    MemoryId,
-    ProcedureList,
-    RecallAnswer,
-    RememberedFact,
-    Review,
-    RuleList,
-    SolutionList,
-    Statement,
-    SuggestionList,
-)
+from consolidator.api.schemas import Input, RowAnswer, list_of, of_row
 from consolidator.models.fact import CandidateRow, FactRow
 from consolidator.models.injection import Moment
 from consolidator.models.memory_filter import MemoryScope, SolutionFilter
+from consolidator.models.procedure import ProcedureRow
+from consolidator.models.solution import SolutionRow
+from consolidator.models.steer import SteerCounts
 from consolidator.service.encoding import to_visible_json
 from consolidator.service.memory import facts, rules
 from consolidator.service.memory import remember as remembering
-from consolidator.service.memory.brief import Situation, preview_brief
+from consolidator.service.memory.brief import BriefLine as BriefLineRow
+from consolidator.service.memory.brief import BriefPreview, Situation, preview_brief
 from consolidator.service.memory.explain import explain
-from consolidator.service.memory.learned import KINDS, load_learned
+from consolidator.service.memory.facts import MAX_CORRECTION_LENGTH
+from consolidator.service.memory.learned import KINDS, ChangedFactRow, FailedAgainRow, WaitingCountsRow, load_learned
 from consolidator.service.memory.lessons import LessonRow, list_friction
 from consolidator.service.memory.lessons import list_commands as load_commands
 from consolidator.service.memory.procedures import list_procedures as load_procedures
 from consolidator.service.memory.recall import DEFAULT_TOKEN_BUDGET
 from consolidator.service.memory.recall import recall as recall_memory
-from consolidator.service.memory.remember import Remembered
-from consolidator.service.memory.rules import RuleProposal
+from consolidator.service.memory.remember import MAX_STATEMENT_CHARS, Remembered
+from consolidator.service.memory.rules import RuleProposal as RuleProposalRow
+from consolidator.service.memory.rules import RuleQuoteRow
 from consolidator.service.memory.solutions import find_solutions
 from consolidator.service.memory.solutions import list_solutions as load_solutions
 from consolidator.service.memory.suggestions import suggest_next_calls
-from consolidator.service.requests import Answer
 
 router = APIRouter(tags=["memory"])
 
 
-def _show_fact(fact: Remembered) -> Answer:
-    return to_answer(RememberedFact(**fact.as_json()))
+MemoryId = Annotated[str, Path(min_length=1, max_length=200, description="an id", examples=["f3a91c07d2b8"])]
 
 
-def _show_change(believed: bool) -> Callable[[FactRow | CandidateRow | RuleProposal], Answer]:
+@of_row(FactRow, "fact")
+class Fact(BaseModel):
+    """What is believed, since when, and what it rests on."""
+
+
+FactList = list_of("FactList", "Facts.", facts=Fact)
+
+
+@of_row(CandidateRow, "candidate", only="id agent project peer sentence quote session_id seq quarantined")
+class Candidate(BaseModel):
+    """A statement of one event, with its quote."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class FactChange(BaseModel):
+    """What a person's word did."""
+
+    id: str = Field(description="of the fact that is told about; after a correction, of the new one")
+    believed: bool = Field(description="whether memory believes it from now on, as far as nothing outranks it")
+
+
+CandidateList = list_of("CandidateList", "Statements that wait for a review.", candidates=Candidate)
+
+
+@of_row(ProcedureRow, "procedure")
+class Procedure(BaseModel):
+    """Steps that sessions have in common."""
+
+
+ProcedureList = list_of("ProcedureList", "Procedures, the best first.", procedures=Procedure)
+
+
+@of_row(SolutionRow, "solution")
+class Solution(BaseModel):
+    """An error and what resolved it; where it was looked up, `body.suggestion` is the fix for this case."""
+
+
+SolutionList = list_of("SolutionList", "Solutions, the best first.", solutions=Solution)
+
+
+@of_row(LessonRow, "lesson", only="id person project kind key line score body learned_at updated_at pinned corrects")
+class Lesson(BaseModel):
+    """What sessions of a project showed of its commands, failures or files."""
+
+
+LessonList = list_of("LessonList", "Lessons, the most helpful first.", lessons=Lesson)
+
+
+@of_row(BriefLineRow)
+class BriefLine(BaseModel):
+    """A line that an agent is told."""
+
+
+@of_row(BriefPreview)
+class BriefAnswer(BaseModel):
+    """What an agent would be told at a moment."""
+
+    lines: list[BriefLine]
+
+
+@of_row(ChangedFactRow)
+class ChangedFact(Fact):
+    """A fact that took another's place."""
+
+
+@of_row(FailedAgainRow)
+class FailedAgain(Solution):
+    """A solution whose error occurred again though its fix was known."""
+
+
+@of_row(WaitingCountsRow)
+class Waiting(BaseModel):
+    """How much waits for a person, whenever it came."""
+
+
+@of_row(SteerCounts)
+class Steering(BaseModel):
+    """Steers, and what became of the tasks that they were given in."""
+
+
+class LearnedNews(BaseModel):
+    """What was learned since a moment: the best of each kind."""
+
+    since: datetime | None = Field(description="null before the first night that learned")
+    nights: int | None = Field(default=None, description="as the next ones, only for who sees all of memory")
+    sessions: int | None = None
+    seen: int | None = Field(default=None, description="events that the nights read")
+    learned: int | None = None
+    nothing: int | None = None
+    deferred: int | None = None
+    dead: int | None = None
+    steering: Steering | None = None
+    facts: list[Fact]
+    changed: list[ChangedFact]
+    procedures: list[Procedure]
+    solutions: list[Solution]
+    lessons: list[Lesson]
+    failed_again: list[FailedAgain] = Field(description="though a fix was known; only for who sees all of memory")
+    limit: int = Field(description="of each kind")
+    more: dict[str, int] = Field(description="how many of each kind the limit left out")
+    waiting: Waiting | None
+
+
+class RecallAnswer(BaseModel):
+    """What memory knows about a query: a block for a prompt, and the same as cited items."""
+
+    block: str
+    items: list[dict[str, Any]]
+
+
+SuggestionList = list_of(
+    "SuggestionList", "The calls that usually follow, the likeliest first.", suggestions=dict[str, Any]
+)
+
+
+class Explanation(BaseModel):
+    """What something learned rests on."""
+
+    model_config = ConfigDict(extra="allow")
+
+    kind: Literal["fact", "procedure", "solution", "lesson", "candidate"]
+    title: str
+    lines: list[str]
+    evidence: list[dict[str, Any]]
+    by: str
+
+
+class ErrorLookup(Input):
+    """An error to look up."""
+
+    error: str = Field(min_length=1, max_length=100_000, description="the error's text as it came", examples=["EACCES"])
+    tool: str | None = Field(default=None, max_length=200, description="the tool that failed")
+    arguments: dict[str, Any] | None = Field(default=None, description="what it was given: some fixes change it")
+    agent: str | None = Field(default=None, max_length=200)
+    project: str | None = Field(default=None, max_length=1000)
+    peer: str | None = Field(default=None, max_length=200)
+    limit: int = Field(default=5, ge=1, le=100)
+
+
+class Statement(Input):
+    """What memory is to remember, and of whom."""
+
+    statement: str = Field(min_length=1, max_length=MAX_STATEMENT_CHARS, examples=["we use tabs"])
+    agent: str | None = Field(default=None, max_length=200, description="by default the one that worked last")
+    project: str | None = Field(default=None, max_length=1000, description="of which project; its path or its end")
+    peer: str | None = Field(default=None, max_length=200, description="without a project: of which person")
+
+
+class Forgetting(Input):
+    """Which fact memory is to believe no more."""
+
+    words: str = Field(
+        min_length=1, max_length=1000, description="its id, how the id begins, or words that it alone has"
+    )
+    agent: str | None = Field(default=None, max_length=200)
+    project: str | None = Field(default=None, max_length=1000)
+    peer: str | None = Field(default=None, max_length=200)
+
+
+@of_row(Remembered)
+class RememberedFact(RowAnswer):
+    """A fact as it was remembered or forgotten."""
+
+
+@of_row(RuleQuoteRow)
+class RuleQuote(BaseModel):
+    """A person's words, and where they stand."""
+
+
+@of_row(RuleProposalRow)
+class RuleProposal(BaseModel):
+    """What people asked in several sessions, as a rule to accept or dismiss."""
+
+    quotes: list[RuleQuote]
+    withheld: str | None = Field(None, description="why it is told to no agent before a person accepts it")
+
+
+RuleList = list_of("RuleList", "What waits for a person's word, the most often asked first.", rules=RuleProposal)
+
+
+class Acceptance(Input):
+    """A proposal that is to be believed."""
+
+    words: str | None = Field(
+        default=None, max_length=MAX_STATEMENT_CHARS, description="the rule in better words; else as it is proposed"
+    )
+    everywhere: bool = Field(default=False, description="for every project of its agent, not for the one alone")
+
+
+class Correction(Input):
+    """A fact as it should be."""
+
+    text: str = Field(min_length=1, max_length=MAX_CORRECTION_LENGTH, examples=["We deploy on Mondays."])
+
+
+class Review(Input):
+    """A decision about a statement in quarantine."""
+
+    accept: bool = Field(description="believe it; false rejects it for good")
+
+
+def _show_change(believed: bool) -> Callable[[FactRow | CandidateRow | RuleProposalRow], FactChange]:
     """Return what shows a fact or statement as a person's word has changed it."""
-    return lambda changed: to_answer(FactChange(id=changed.id, believed=believed))
+    return lambda changed: FactChange(id=changed.id, believed=believed)
 
 
 @router.get("/facts", **operation("read", FactList))
@@ -86,14 +272,14 @@ async def list_quarantined(call: Reading, agent: Agent = None, limit: Limit = 50
 async def remember(call: Writing, body: Statement) -> Response:
     """Remember a statement: believed at once, a person's word with the scope `write`, else an agent's."""
     scope = MemoryScope(body.agent, body.project, body.peer)
-    return await call.change(_show_fact, remembering.remember, body.statement, scope, viewer=call.viewer)
+    return await call.change(RememberedFact.of, remembering.remember, body.statement, scope)
 
 
 @router.post("/forget", **operation("record", RememberedFact))
 async def forget(call: Writing, body: Forgetting) -> Response:
     """Stop believing the one fact of an id or of some words; several matches are an error that lists them."""
     scope = MemoryScope(body.agent, body.project, body.peer)
-    return await call.change(_show_fact, remembering.forget, body.words, scope, viewer=call.viewer)
+    return await call.change(RememberedFact.of, remembering.forget, body.words, scope)
 
 
 @router.get("/rules", **operation("read", RuleList))
@@ -107,40 +293,38 @@ async def list_rules(call: Reading, agent: Agent = None, project: Project = None
 async def accept_rule(call: Writing, rule_id: MemoryId, body: Acceptance) -> Response:
     """Believe a proposal as a rule. Answers the id of the fact."""
     return await call.change(
-        _show_change(True), rules.accept_rule, rule_id, words=body.words, everywhere=body.everywhere, viewer=call.viewer
+        _show_change(True), rules.accept_rule, rule_id, words=body.words, everywhere=body.everywhere
     )
 
 
 @router.post("/rules/{rule_id}/dismiss", **operation("write", FactChange))
 async def dismiss_rule(call: Writing, rule_id: MemoryId) -> Response:
     """Propose something no more; where it is believed already, it is forgotten."""
-    return await call.change(_show_change(False), rules.dismiss_rule, rule_id, viewer=call.viewer)
+    return await call.change(_show_change(False), rules.dismiss_rule, rule_id)
 
 
 @router.post("/facts/{fact_id}/forget", **operation("write", FactChange))
 async def forget_fact(call: Writing, fact_id: MemoryId) -> Response:
     """Stop believing a fact, and whatever says the same later. Its history stays."""
-    return await call.change(_show_change(False), facts.forget_fact, fact_id, viewer=call.viewer)
+    return await call.change(_show_change(False), facts.forget_fact, fact_id)
 
 
 @router.post("/facts/{fact_id}/correct", **operation("write", FactChange))
 async def correct_fact(call: Writing, fact_id: MemoryId, body: Correction) -> Response:
     """Put a person's sentence in place of a fact; nothing outranks it. Answers the new fact's id."""
-    return await call.change(_show_change(True), facts.correct_fact, fact_id, body.text, viewer=call.viewer)
+    return await call.change(_show_change(True), facts.correct_fact, fact_id, body.text)
 
 
 @router.post("/facts/{fact_id}/undo", **operation("write", FactChange))
 async def undo_change(call: Writing, fact_id: MemoryId) -> Response:
     """Take back that a person forgot or corrected a fact: it is believed again as it was. Answers that fact's id."""
-    return await call.change(_show_change(True), facts.undo_change, fact_id, viewer=call.viewer)
+    return await call.change(_show_change(True), facts.undo_change, fact_id)
 
 
 @router.post("/facts/{candidate_id}/review", **operation("write", FactChange))
 async def review_candidate(call: Writing, candidate_id: MemoryId, body: Review) -> Response:
     """Let a statement in quarantine be believed, or reject it for good."""
-    return await call.change(
-        _show_change(body.accept), facts.review_candidate, candidate_id, accept=body.accept, viewer=call.viewer
-    )
+    return await call.change(_show_change(body.accept), facts.review_candidate, candidate_id, accept=body.accept)
 
 
 @router.get("/procedures", **operation("read", ProcedureList))

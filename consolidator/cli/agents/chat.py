@@ -2,26 +2,73 @@
 
 from __future__ import annotations
 
+import asyncio
 import getpass
+import json
 import logging
 import os
-from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from ulid import ULID
 
-from consolidator.cli.agents.terminal_chat import TerminalChat
+from consolidator.cli.agents.children import BRANCHES, CHECKPOINTS, print_compared, print_comparison
+from consolidator.cli.agents.drive import TASKS
+from consolidator.cli.agents.session import print_state
 from consolidator.cli.agents.tool_file import ToolOptions
 from consolidator.cli.common import open_configured, run_async
-from consolidator.cli.output import progress_bar
+from consolidator.cli.output import (
+    format_usd,
+    print_line,
+    print_note,
+    print_table,
+    print_warning,
+    progress_bar,
+    replace_file,
+    sanitize,
+    shorten,
+)
 from consolidator.cli.stdin import StdinLines
-from consolidator.errors import UsageError
-from consolidator.runtime.agent import Consolidator
+from consolidator.cli.streams import write_now
+from consolidator.errors import ConsolidatorError, NotFound, UsageError
+from consolidator.models.session import SessionFilter, SessionRow
+from consolidator.runtime.agent import VOID_NOTICE, Consolidator, Message, Session
+from consolidator.runtime.lineage.children import ChildRequest
+from consolidator.runtime.rerun.branches import BRANCH_KINDS, BranchRequest
+from consolidator.runtime.session.agent_defaults import SpawnRequest
+from consolidator.runtime.session.scratchpad import ScratchpadEdit
+from consolidator.runtime.session.tasks import OUTCOMES
+from consolidator.runtime.tools.tool import BoundCall, CallContext, Tool
+from consolidator.runtime.turn import sessions
+from consolidator.runtime.turn.harness import Delta
+from consolidator.runtime.turn.sessions import load_pending_calls
 from consolidator.service.agents.context import STRATEGIES
 from consolidator.service.memory.recall import recall_for_message
+from consolidator.service.sessions.access import find_session_id, stop_turn
+from consolidator.service.sessions.branches import (
+    commit_steer,
+    compare_branch,
+    discard_branch,
+    list_branches,
+    run_branch,
+)
+from consolidator.service.sessions.bundles import stream_bundle
+from consolidator.service.sessions.children import (
+    create_checkpoint,
+    fork_session,
+    list_checkpoints,
+    restore_checkpoint,
+    spawn,
+)
+from consolidator.service.sessions.listing import list_sessions
+from consolidator.service.sessions.reruns import compare_pair
+from consolidator.service.sessions.state import read_state
+from consolidator.service.sessions.work import change_scratchpad, finish_task, list_tasks, start_task
 from consolidator.settings import load_settings
 
 
@@ -82,3 +129,493 @@ def user_name() -> str:
         return getpass.getuser()
     except (KeyError, OSError):  # the machine does not know its user
         return Path(os.environ.get("HOME", "")).name or "user"
+
+
+_LISTED = 20
+
+
+async def fork(chat: TerminalChat, words: str) -> None:
+    """Go on from an event in a new session, which the key names from now on."""
+    if words and not (words.removeprefix("-").isdecimal() and len(words) < 19):
+        raise UsageError("/fork, or /fork SEQ: the last event before the new session's own ones")
+    agent, before = chat.agent, chat.session.id
+    at = int(words) if words else None
+    row = await fork_session(
+        agent.database,
+        agent.harness.settings,
+        before,
+        ChildRequest(kind="fork", at=at, is_current=True, same_conversation=True),
+    )
+    print_line(f"a fork after event {row.parent_seq}; the session so far is kept: /switch {before}", "dim")
+    await chat.enter_session(await agent.session(row.id))
+
+
+async def checkpoint(chat: TerminalChat, label: str) -> None:
+    """Set a checkpoint where the session stands."""
+    row = await create_checkpoint(chat.agent.database, chat.session.id, label=label or None)
+    print_line(f"checkpoint {row.id} after event {row.seq}; /restore goes back to it", "dim")
+
+
+async def checkpoints(chat: TerminalChat, _: str) -> None:
+    """List the session's checkpoints."""
+    rows = await list_checkpoints(chat.agent.database, chat.session.id, limit=_LISTED)
+    CHECKPOINTS.print(rows)
+
+
+async def restore(chat: TerminalChat, name: str) -> None:
+    """Go back to a checkpoint in a new session, which the key names from now on."""
+    agent, before = chat.agent, chat.session.id
+    rows = await list_checkpoints(agent.database, before)
+    matching = [row for row in rows if not name or row.label == name or row.id.startswith(name)]
+    if not matching:
+        raise NotFound("this session has no such checkpoint: /checkpoint sets one, /checkpoints lists them")
+    if name and len(matching) > 1:
+        raise UsageError(f"{name!r} names {len(matching)} checkpoints: /checkpoints lists them with their ids")
+    row = await restore_checkpoint(agent.database, agent.harness.settings, matching[0].id, is_current=True)
+    print_line(f"back after event {row.parent_seq}; the session so far is kept: /switch {before}", "dim")
+    await chat.enter_session(await agent.session(row.id))
+
+
+async def branch(chat: TerminalChat, words: str) -> None:
+    """Say something in a branch, and show how it compares; the session does not change."""
+    first, _, rest = words.partition(" ")
+    kind = next((each for each in BRANCH_KINDS if each == first), None)
+    text = words if kind is None else rest.strip()
+    if not text:
+        raise UsageError(f"/branch TEXT, or /branch {'|'.join(BRANCH_KINDS)} TEXT")
+    request = BranchRequest(kind=kind or "sim", message=text)
+    compared = await run_branch(chat.agent.harness, chat.session.id, request, surface=chat.agent.surface)
+    print_compared(compared, "/commit")
+
+
+async def branches(chat: TerminalChat, _: str) -> None:
+    """List the session's branches."""
+    BRANCHES.print(await list_branches(chat.agent.database, chat.session.id, limit=_LISTED))
+
+
+async def compare(chat: TerminalChat, name: str) -> None:
+    """Show how a branch compares with its session now."""
+    print_compared(await compare_branch(chat.agent.database, await _find_branch(chat, name)), "/commit")
+
+
+async def commit(chat: TerminalChat, name: str) -> None:
+    """Send the steer of a pre_steer branch, and show what is answered."""
+    surface = chat.agent.surface
+    row, _ = await commit_steer(chat.agent.database, await _find_branch(chat, name), surface=surface)
+    if row.parent_id == chat.session.id:
+        await chat.show_answer()
+
+
+async def discard(chat: TerminalChat, name: str) -> None:
+    """End a branch."""
+    row = await discard_branch(chat.agent.database, await _find_branch(chat, name))
+    print_line(f"branch {row.id} has ended", "dim")
+
+
+def _new_file(name: str) -> Path:
+    """Return the path of a file that is not there yet."""
+    path = Path(name).expanduser()
+    if not name:
+        raise UsageError("/export FILE: a new file")
+    if path.exists():
+        raise UsageError(f"{path} exists: /export takes a new file")
+    return path
+
+
+async def _find_branch(chat: TerminalChat, name: str) -> str:
+    """Return the name of a branch; without one, the session's latest."""
+    if name:
+        return name
+    latest = await list_branches(chat.agent.database, chat.session.id, limit=1)
+    if not latest:
+        raise NotFound("this session has no branches: /branch TEXT makes one")
+    return latest[0].id
+
+
+async def diff(chat: TerminalChat, name: str) -> None:
+    """Show how this session differs from another one, by default from the one that it came from."""
+    pair = await compare_pair(chat.agent.database, chat.session.id, name)
+    print_comparison(pair.comparison, (pair.left.id, pair.right.id))
+    if pair.next is not None:
+        print_line(
+            f"this is the first part: `consolidator session diff {pair.left.id} {pair.right.id}` compares all", "dim"
+        )
+
+
+async def export(chat: TerminalChat, name: str) -> None:
+    """Write this session's bundle to a new file, without credentials."""
+    path = _new_file(name)
+    with replace_file(path) as file:
+        async for line in stream_bundle(chat.agent.database, chat.session.id):
+            file.write(line)
+    print_line(f"session {chat.session.id} is in {path}, without credentials: `consolidator import {path}`", "dim")
+
+
+async def spawn_agent(chat: TerminalChat, task: str) -> None:
+    """Give a task to a sub-agent, and print its answer."""
+    if not task:
+        raise UsageError("/spawn TASK: what a sub-agent is to do; it sees nothing else of this session")
+    result = await spawn(chat.agent.harness, chat.session.id, SpawnRequest(task=task), call_id=f"spawn_{ULID()}")
+    print_line(result.text or str(result.reason))
+    print_line(f"{result.status}: session {result.session_id}, {format_usd(result.cost)}", "dim")
+
+
+async def tasks(chat: TerminalChat, _: str) -> None:
+    """List the session's tasks."""
+    rows = await list_tasks(chat.agent.database, chat.session.id, limit=_LISTED)
+    TASKS.print(rows)
+
+
+_MAX_SESSIONS = 20
+_DEFAULT_TURNS = 10  # that /history shows
+_MESSAGES_PER_TURN = 50  # at most
+_HINTS = {
+    "budget": "to go on, start again with a larger --max-cost",
+    "error": "it is tried again with your next message, or at the next start",
+}
+
+
+class UserLeft(Exception):
+    """The person left the chat; what is in flight continues at the next start."""
+
+
+@dataclass
+class TerminalChat:
+    """A conversation in the terminal, in one session at a time."""
+
+    lines: StdinLines
+    model: str | None = None
+    system: str | None = None
+    strategy: str | None = None
+    max_cost: float | None = None
+    _agent: Consolidator = field(init=False)
+    _session: Session = field(init=False)
+    _line_open: bool = False  # the cursor is behind a text, not at the start of a line
+    _last_message_id: str | None = None  # the message that was printed last
+    _warned_calls: set[str] = field(default_factory=set)
+
+    async def run(self, agent: Consolidator, key: str) -> None:
+        """Open the session of a key and talk until the person leaves."""
+        self._agent = agent
+        try:
+            await self.enter_session(await self._open_session(key))
+            while (line := await self._read_line("> ")) is not None:
+                try:
+                    await self._handle_line(line.strip())
+                except ConsolidatorError as error:
+                    self._close_line()
+                    print_note(str(error))
+        except UserLeft:
+            pass
+        finally:
+            self._close_line()
+
+    @property
+    def agent(self) -> Consolidator:
+        """The agent that answers."""
+        return self._agent
+
+    @property
+    def session(self) -> Session:
+        """The session that the person is in."""
+        return self._session
+
+    async def show_answer(self) -> None:
+        """Print what is answered to what is open in the session, and ask about the calls that wait."""
+        await self._show_answer(self._session.stream())
+        await self._decide_calls()
+
+    async def _read_line(self, prompt: str) -> str | None:
+        self._close_line()
+        if self.lines.is_terminal:
+            write_now(prompt)
+            self._line_open = True
+        line = await self.lines.next()
+        self._line_open = self.lines.is_terminal and line is None  # what was typed ended the line
+        return line
+
+    async def _handle_line(self, line: str) -> None:
+        if line.startswith("/"):
+            name, _, rest = line[1:].partition(" ")
+            if name not in COMMANDS:
+                raise UsageError(f"no command /{name}; there are: {', '.join(f'/{command}' for command in COMMANDS)}")
+            await COMMANDS[name][0](self, rest.strip())
+        elif line:
+            await self._show_answer(self._session.stream(line))
+            await self._decide_calls()
+
+    async def _open_session(self, key: str) -> Session:
+        return await self._agent.open(
+            key, self.model, system=self.system, strategy=self.strategy, max_cost_usd=self.max_cost
+        )
+
+    async def enter_session(self, session: Session) -> None:
+        """Switch to a session: print where it stands, and finish what the last process was interrupted in."""
+        self._session = session
+        row = await session.info()
+        messages = await session.history(_DEFAULT_TURNS)
+        if not messages:
+            print_line(f"session {session.id}, {session.key or 'without a key'}; /help lists the commands", "dim")
+            return
+        print_line(f"restored: {row.turns} earlier turns of {session.key or session.id}", "dim")
+        last = next((message for message in reversed(messages) if message.role == "user"), None)
+        if last is not None:
+            print_line(f"you said: {shorten(last.text, 200)}", "dim")
+        answered = messages[-1].seq if messages[-1].role == "assistant" else 0
+        if row.pending or row.delivered_to < answered:  # for example by `wake`, without a listener
+            await self._show_answer(session.stream())
+        elif answered:
+            print_line(f"it said: {shorten(messages[-1].text, 200)}", "dim")
+        await self._decide_calls()
+
+    async def _show_answer(self, answer: AsyncIterator[Delta]) -> None:
+        """Print an answer while it is streamed; a line that is typed meanwhile steers it."""
+        async with aclosing(answer) as deltas:  # type: ignore[type-var]
+            printing = asyncio.create_task(self._print_deltas(deltas))
+            try:
+                if self.lines.is_terminal:
+                    await self._steer_while(printing)
+                await printing
+            finally:
+                printing.cancel()
+                await asyncio.gather(printing, return_exceptions=True)
+        self._close_line()
+        result = self._session.result
+        if result is not None and result.finish_reason in _HINTS:
+            print_line(_HINTS[result.finish_reason], "dim")
+
+    async def _print_deltas(self, deltas: AsyncIterator[Delta]) -> None:
+        async for delta in deltas:
+            if delta.kind == "void":
+                self._close_line()
+                print_line(
+                    VOID_NOTICE.strip()
+                    if delta.message_id == self._last_message_id
+                    else "[the answer was cut off, and begins again]",
+                    "dim",
+                )
+                continue
+            if delta.message_id != self._last_message_id:
+                self._close_line()
+                self._last_message_id = delta.message_id
+            write_now(sanitize(delta.text))
+            self._line_open = not delta.text.endswith("\n")
+
+    async def _steer_while(self, printing: asyncio.Task[None]) -> None:
+        """Handle what is typed while an answer is streamed: text steers, /stop ends it, /quit leaves, others wait."""
+        later: list[str] = []
+        while not printing.done():
+            line = asyncio.create_task(self.lines.next())
+            await asyncio.wait({line, printing}, return_when=asyncio.FIRST_COMPLETED)
+            if not line.done():
+                line.cancel()
+                await asyncio.gather(line, return_exceptions=True)
+                break
+            text = line.result()
+            if text is None or text.strip() == "/quit":
+                raise UserLeft
+            if text.strip() == "/stop":
+                await stop_turn(self._agent.database, self._session.id)
+            elif text.startswith("/"):
+                later.append(text)
+            elif text.strip() and not printing.done():
+                await self._session.steer(text)
+            elif text.strip():
+                later.append(text)
+        for text in later:
+            self.lines.put_back(text)
+
+    async def _decide_calls(self) -> None:
+        """Ask the person to approve or deny each call that waits for it, then let the session go on."""
+        while True:
+            calls = await load_pending_calls(self._agent.database, self._session.id)
+            self._warn_uncertain([call.call_id for call in calls if call.kind == "uncertain"])
+            call = next((call for call in calls if call.kind == "approval"), None)
+            if call is None:
+                return
+            print_line(f"{call.tool} {shorten(json.dumps(call.arguments, ensure_ascii=False), 500)}", "bold")
+            line = await self._read_line("allow it? [y/N, or why not] ")
+            if line is None:
+                print_line(f"it waits: consolidator call approve {call.call_id}, or deny", "dim")
+                raise UserLeft
+            if line.startswith("/"):
+                self.lines.put_back(line)
+                return
+            reply = line.strip()
+            allow = reply.casefold() in ("y", "yes")
+            reason = None if allow or reply.casefold() in ("", "n", "no") else reply
+            await sessions.decide_approval(
+                self._agent.database, call.call_id, allow=allow, reason=reason, surface=self._agent.surface
+            )
+            calls = await load_pending_calls(self._agent.database, self._session.id)
+            if not any(call.kind == "approval" for call in calls):
+                await self._show_answer(self._session.stream())
+
+    def _warn_uncertain(self, call_ids: list[str]) -> None:
+        for call_id in call_ids:
+            if call_id not in self._warned_calls:
+                self._warned_calls.add(call_id)
+                print_warning(
+                    f"nobody knows whether call {call_id} ran; settle it: "
+                    f"consolidator call resolve {call_id} ok (or failed)"
+                )
+
+    def announce_calls(self, tool: Tool) -> Tool:
+        """Return a tool whose calls are printed when they start."""
+
+        def bind(arguments: Any, call: CallContext) -> BoundCall:
+            bound = tool.bind(arguments, call)
+            self._close_line()
+            print_line(f"· {tool.name} {shorten(json.dumps(arguments, ensure_ascii=False, default=str), 200)}", "dim")
+            return bound
+
+        return replace(tool, bind=bind)
+
+    def _close_line(self) -> None:
+        if self._line_open:
+            write_now("\n")
+            self._line_open = False
+
+    async def _new(self, _: str) -> None:
+        previous, key = self._session, self._session.key
+        if key is None:
+            raise UsageError("this session has no key, so it cannot have a successor; /switch KEY names one")
+        await sessions.release_key(self._agent.database, previous.id)
+        print_line(f"the session so far is kept: /switch {previous.id}", "dim")
+        await self.enter_session(await self._open_session(key))
+
+    async def _list(self, _: str) -> None:
+        agent = (await self._session.info()).agent
+        page = await list_sessions(self._agent.database, SessionFilter(agent=agent), limit=_MAX_SESSIONS)
+        cells = [
+            ("*" if row.id == self._session.id else "", row.id, row.key, row.turns, _status(row), row.last_event_at)
+            for row in page.sessions
+        ]
+        print_table("Sessions", ("", "id", "key", "turns", "status", "last"), cells, right=("turns",))
+
+    async def _switch(self, name: str) -> None:
+        if not name:
+            raise UsageError("/switch KEY, or the beginning of a session's id; /sessions lists them")
+        if ":" in name:
+            await self.enter_session(await self._open_session(name))
+            return
+        session_id = await find_session_id(self._agent.database, name)
+        row = await sessions.resume_session(self._agent.database, session_id)
+        await self.enter_session(await self._agent.session(row.id))
+
+    async def _history(self, count: str) -> None:
+        limit = max(int(count), 1) if count.isdecimal() and len(count) < 5 else _DEFAULT_TURNS
+        for message in _last_turns(await self._session.history(limit * _MESSAGES_PER_TURN), limit):
+            print_line(
+                f"{'you' if message.role == 'user' else 'agent'}: {message.text}",
+                "bold" if message.role == "user" else None,
+            )
+
+    async def _delete(self, _: str) -> None:
+        key, deleted_id = self._session.key, self._session.id
+        await self._session.end("deleted by the user", hide=True)
+        print_line(
+            f"session {deleted_id} is ended and hidden; `consolidator erase --session {deleted_id}` would remove it",
+            "dim",
+        )
+        if key is None:
+            raise UserLeft
+        await self.enter_session(await self._open_session(key))
+
+    async def _cost(self, _: str) -> None:
+        row = await self._session.info()
+        cap = "" if row.max_cost is None else f" of at most {format_usd(row.max_cost)}"
+        cost = f"{format_usd(row.cost)}{cap}" if row.cost or cap else "no price is known"
+        print_line(
+            f"{cost}; {row.input_tokens:,} tokens in ({row.cached_tokens:,} cached), "
+            f"{row.output_tokens:,} out, {row.turns} turns"
+        )
+
+    async def _task(self, words: str) -> None:
+        """Show the open task, start one, or end it."""
+        first, _, rest = words.partition(" ")
+        session_id, surface = self._session.id, self._agent.surface
+        if first in OUTCOMES:
+            note = rest.strip() or None
+            row = await finish_task(self._agent.database, session_id, first, note=note, surface=surface)
+            print_line(f"the task has ended: {row.outcome}", "dim")
+        elif first == "start" and rest.strip():
+            row = await start_task(self._agent.database, session_id, rest, surface=surface)
+            print_line(f"task {row.id} is open", "dim")
+        elif words:
+            raise UsageError(f"/task, /task start TITLE, or /task {'|'.join(OUTCOMES)} NOTE")
+        else:
+            open_task = await self._session.open_task()
+            print_line(f"working at: {open_task.title}" if open_task else "no task is open", "dim")
+
+    async def _scratchpad(self, words: str) -> None:
+        """Show the scratchpad, or change it."""
+        mode, _, text = words.partition(" ")
+        database = self._agent.database
+        session_id, surface = self._session.id, self._agent.surface
+        if not words:
+            print_line((await self._session.scratchpad()).text or "the scratchpad is empty")
+            return
+        if mode not in ("replace", "append"):
+            raise UsageError("/scratchpad, /scratchpad append TEXT, or /scratchpad replace TEXT")
+        edit = ScratchpadEdit("replace" if mode == "replace" else "append", text)
+        changed = await change_scratchpad(database, session_id, edit, surface=surface)
+        print_line(f"the scratchpad has {len(changed.text):,} of {changed.limit:,} characters", "dim")
+
+    async def _state(self, _: str) -> None:
+        print_state(await read_state(self._agent.database, self._session.id))
+
+    async def _stop(self, _: str) -> None:
+        if await stop_turn(self._agent.database, self._session.id) is None:
+            print_line("nothing is under way", "dim")
+
+    async def _quit(self, _: str) -> None:
+        raise UserLeft
+
+    async def _help(self, _word: str) -> None:
+        for name, (_, description) in COMMANDS.items():
+            print_line(f"/{name:<11} {description}")
+
+
+def _status(session: SessionRow) -> str:
+    if session.attention:
+        return "waits for you"
+    return "unfinished" if session.pending else session.status
+
+
+def _last_turns(messages: list[Message], limit: int) -> list[Message]:
+    """Return the last `limit` messages of the person, with the answers to them."""
+    starts = [index for index, message in enumerate(messages) if message.role == "user"]
+    return messages[starts[-limit] :] if len(starts) > limit else messages
+
+
+COMMANDS: dict[str, tuple[Callable[[TerminalChat, str], Awaitable[None]], str]] = {
+    "new": (TerminalChat._new, "start a new session; this one is kept"),
+    "sessions": (TerminalChat._list, "list this agent's sessions, the latest first"),
+    "switch": (TerminalChat._switch, "KEY or ID: go to another session, also to an older one of the same key"),
+    "stop": (TerminalChat._stop, "end the answer that is under way; what was written stays"),
+    "history": (TerminalChat._history, "N: show the last turns"),
+    "delete": (TerminalChat._delete, "end this session and hide it; only `consolidator erase` removes it"),
+    "cost": (TerminalChat._cost, "tokens and money of this session"),
+    "fork": (fork, "SEQ: go on in a new session from here, or from an earlier event"),
+    "checkpoint": (checkpoint, "LABEL: set a checkpoint here"),
+    "checkpoints": (checkpoints, "list this session's checkpoints"),
+    "restore": (restore, "ID or LABEL: go back to a checkpoint, by default the latest, in a new session"),
+    "branch": (
+        branch,
+        "TEXT: try what comes of it beside this session; dream TEXT: without its state; pre_steer TEXT: as a steer",
+    ),
+    "branches": (branches, "list this session's branches"),
+    "compare": (compare, "ID: a branch, by default the latest, beside this session"),
+    "commit": (commit, "ID: send the steer of a pre_steer branch, by default of the latest one"),
+    "discard": (discard, "ID: end a branch, by default the latest"),
+    "diff": (diff, "ID: how this session differs from another one, by default from what it came from"),
+    "export": (export, "FILE: write this session to a new file, without credentials"),
+    "spawn": (spawn_agent, "TASK: give it to a sub-agent, which sees nothing else"),
+    "tasks": (tasks, "list this session's tasks"),
+    "task": (TerminalChat._task, "the open task; start TITLE: open one; success, failure or cancelled NOTE: end it"),
+    "scratchpad": (TerminalChat._scratchpad, "the notes that it always sees; append TEXT or replace TEXT: change them"),
+    "state": (TerminalChat._state, "what its tools have set in this session"),
+    "quit": (TerminalChat._quit, "leave, as Ctrl-D and Ctrl-C do; what is in flight continues at the next start"),
+    "help": (TerminalChat._help, "this list"),
+}

@@ -1,27 +1,38 @@
-"""consolidator session create and end, and the larger parts of `show`: one session with all that belongs to it."""
+"""consolidator session create, end, show, context and compact: one session with all that belongs to it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from pydantic import TypeAdapter, ValidationError
 
-from consolidator.cli.agents.session_options import SessionOptions
+from consolidator.cli.agents.session_options import Budget, SessionOptions, Strategy
+from consolidator.cli.agents.tool_file import load_tools
 from consolidator.cli.common import SessionName, parse_pairs, parse_path, run, run_in
-from consolidator.cli.output import emit, format_usd, print_line, print_note, sanitize, shorten, table
+from consolidator.cli.output import emit, format_usd, print_line, print_note, print_table, sanitize, shorten, table
 from consolidator.errors import UsageError
+from consolidator.models.event import Event
 from consolidator.models.seed import Seed, SeedRow
 from consolidator.models.session import SessionRow
+from consolidator.runtime.session.creation import SessionRequest
 from consolidator.runtime.session.hydration import MAX_MESSAGES, HydratedSession
-from consolidator.runtime.session.session_request import SessionRequest
+from consolidator.runtime.tools.tool import Toolbox
+from consolidator.service.agents.context import (
+    Compaction,
+    Context,
+    PreviewOptions,
+    compact_session,
+    list_compactions,
+    preview_context,
+)
 from consolidator.service.database import Database
 from consolidator.service.sessions.lifecycle import create_session, end_session
 from consolidator.service.sessions.listing import SessionDetails, session_status, show_session
-from consolidator.service.sessions.state import hydrate_session, list_seeds
+from consolidator.service.sessions.state import SessionState, hydrate_session, list_seeds, read_state, summarize_session
 from consolidator.settings import Settings
 
 _MESSAGES = table(
@@ -190,3 +201,174 @@ def read_seeds(name: str) -> list[Seed]:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise UsageError(f"{path} is no list of messages with role and content: {where} {first['msg']}") from error
+
+
+def show_command(
+    session: SessionName,
+    part: Annotated[
+        Literal["details", "state", "summary", "whole"],
+        typer.Option(
+            help="details: its row; state: what its tools have set; summary: as a prompt would hold it; whole: its "
+            "latest messages, notes, open calls, children and checkpoints at one moment."
+        ),
+    ] = "details",
+    context: Annotated[bool, typer.Option(help="details: include the size of its next context.")] = True,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="whole: how many messages at most.")] = 20,
+    before: Annotated[int | None, typer.Option(min=1, help="whole: only messages before this event.")] = None,
+) -> None:
+    """Show a session: what it is for, what it is doing, its totals, its context's use, and what it began with."""
+    if part == "state":
+        emit(run(lambda database, _: read_state(database, session)), _print_state_and_totals)
+    elif part == "summary":
+        summary = run(lambda database, _: summarize_session(database, session))
+        emit(summary, lambda summary: str(summary["text"]))
+    elif part == "whole":
+        show_whole(session, before, limit)
+    else:
+        show_details(session, with_context=context)
+
+
+def _print_state_and_totals(state: SessionState) -> None:
+    print_state(state)
+    print_line(
+        f"{state.turns} turns, {state.input_tokens:,} tokens in ({state.cached_tokens:,} cached), "
+        f"{state.output_tokens:,} out, {format_usd(state.cost)}, {state.compactions} compactions, at event {state.seq}",
+        "dim",
+    )
+
+
+def print_state(state: SessionState) -> None:
+    """Print what tools have set, and the open task."""
+    rows = ((name, json.dumps(value, ensure_ascii=False, default=str)) for name, value in state.state.items())
+    print_table("state", ("name", "value"), rows)
+    if state.open_task is not None:
+        print_line(f"working at: {state.open_task.title}")
+
+
+_COMPACTIONS = table(
+    "compactions, in tokens",
+    ">event=seq, at, by, trigger, >kept from, >before=tokens_before, >after=tokens_after, summary",
+    by=lambda row: row["model"] or row["by"],
+    summary=lambda row: shorten(row["summary"], 60),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextOptions:
+    """How a context is built; options that are omitted default to the session's own."""
+
+    strategy: Strategy = None
+    budget: Budget = None
+    last: Annotated[int | None, typer.Option("--last", min=1, help="Events of a context by the strategy window.")] = (
+        None
+    )
+    message_format: Annotated[
+        Literal["openai", "anthropic"], typer.Option("--format", help="openai or anthropic messages.")
+    ] = "openai"
+    memory: Annotated[bool, typer.Option(help="Include what memory has about the last message.")] = True
+    tools: Annotated[list[str] | None, typer.Option("--tools", metavar="FILE", help="Its tools; repeat.")] = None
+
+    def to_options(self) -> PreviewOptions:
+        """Return the options for the service. Raises UsageError."""
+        toolbox = Toolbox([tool for name in self.tools or () for tool in load_tools(name)])
+        return PreviewOptions(
+            self.strategy, self.budget, self.last, self.message_format, self.memory, toolbox.definitions()
+        )
+
+
+def context_command(
+    session: SessionName,
+    *,
+    options: ContextOptions,
+    full: Annotated[bool, typer.Option(help="Print texts in full.")] = False,
+) -> None:
+    """Show what the model would see of a session now, with the tokens of each part.
+
+    Options you omit default to the session's own.
+    """
+    preview = options.to_options()
+    context, row = run(lambda database, settings: preview_context(database, settings, session, preview))
+    emit(
+        context,
+        lambda context: _print_context(context, row, full=full),
+        encode=lambda context: {**_describe(context), "compactions": row.compactions},
+    )
+
+
+def _print_context(context: Context, row: SessionRow, *, full: bool) -> None:
+    for message in context.messages:
+        for role, text in _message_texts(message):
+            print_line(f"{role}:", style="bold")
+            print_line(sanitize(text) if full else shorten(text, 600))
+    parts = [(part.name, part.tokens) for part in context.parts]
+    title = f"{context.strategy}, in tokens"
+    print_table(title, ("part", "tokens"), [*parts, ("all", context.tokens)], right=("tokens",))
+    if context.truncated:
+        print_line(f"What was said before event {context.first_seq} is left out or summed up.", style="dim")
+    if row.compactions:
+        times = "once" if row.compactions == 1 else f"{row.compactions} times"
+        print_line(f"Compacted {times}: `consolidator session compact {row.id} --history` lists them.", style="dim")
+
+
+def _describe(context: Context) -> dict[str, Any]:
+    result = {
+        "strategy": context.strategy,
+        "tokens": context.tokens,
+        "parts": {part.name: part.tokens for part in context.parts},
+        "first_seq": context.first_seq,
+        "upto_seq": context.upto_seq,
+        "cut": context.truncated,
+        "messages": context.messages,
+    }
+    result |= {"system": context.system} if context.system else {}
+    return result | ({"tools": context.tools} if context.tools else {})
+
+
+def _message_texts(message: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the texts of a message in either format, each with its author."""
+    content, role = message.get("content"), str(message["role"])
+    texts: list[tuple[str, str]] = []
+    for block in content if isinstance(content, list) else [{"type": "text", "text": content or ""}]:
+        if block["type"] == "text" and block["text"]:
+            texts.append((role, block["text"]))
+        elif block["type"] == "tool_use":
+            texts.append((f"{role} calls {block['name']}", json.dumps(block["input"], ensure_ascii=False)))
+        elif block["type"] == "tool_result":
+            texts.append((f"result of {block['tool_use_id']}", block["content"]))
+    for call in message.get("tool_calls") or ():
+        texts.append((f"{role} calls {call['function']['name']}", call["function"]["arguments"]))
+    return texts
+
+
+def compact_command(
+    session: SessionName,
+    budget: Budget = None,
+    by_model: Annotated[bool, typer.Option("--model/--no-model", help="Have a model write the summary.")] = True,
+    history: Annotated[bool, typer.Option("--history", help="List the session's compactions instead.")] = False,
+) -> None:
+    """Summarize the older part of a session, so that its contexts get shorter. The log keeps all of it."""
+    if history:
+        events = run(lambda database, _: list_compactions(database, session))
+        emit([_describe_event(event) for event in events], _COMPACTIONS)
+        return
+    compaction = run(
+        lambda database, settings: compact_session(database, settings, session, budget=budget, by_model=by_model)
+    )
+    emit(compaction, _render_compaction, encode=_describe_compaction)
+
+
+def _render_compaction(compaction: Compaction | None) -> str:
+    if compaction is None:
+        return "nothing to compact: too little since the last compaction"
+    tokens = f"{compaction.tokens_before} tokens became {compaction.tokens_after}"
+    return f"compacted up to event {compaction.kept_from - 1}: {tokens}\n{compaction.summary}"
+
+
+def _describe_compaction(compaction: Compaction | None) -> dict[str, Any] | None:
+    names = ("seq", "kept_from", "by", "summary", "tokens_before", "tokens_after")
+    return None if compaction is None else {name: getattr(compaction, name) for name in names}
+
+
+def _describe_event(event: Event) -> dict[str, Any]:
+    names = ("by", "model", "trigger", "kept_from", "tokens_before", "tokens_after", "summary")
+    return {"seq": event.seq, "at": event.created_at, **{name: event.data.get(name) for name in names}}

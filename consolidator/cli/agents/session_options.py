@@ -8,8 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from consolidator.cli.common import parse_pairs, parse_span, read_text
-from consolidator.runtime.session.agent_defaults import parse_amount
-from consolidator.runtime.session.overrides import Overrides
+from consolidator.runtime.session.agent_defaults import Overrides, parse_amount
 from consolidator.service.agents.context import STRATEGIES
 
 Model = Annotated[str | None, typer.Option(help="A model's name, or `auto`: a policy chooses, turn by turn.")]

@@ -1,4 +1,4 @@
-"""consolidator export: write sessions in a format that can be imported again."""
+"""consolidator export, mirror and erase: sessions written to files, or removed for good."""
 
 from __future__ import annotations
 
@@ -8,12 +8,37 @@ from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.common import open_configured, parse_path, run_async
-from consolidator.cli.output import pluralize, print_warning, replace_file
+from consolidator.cli.common import open_configured, parse_path, run, run_async
+from consolidator.cli.output import (
+    Limit,
+    confirm,
+    emit,
+    pluralize,
+    print_line,
+    print_note,
+    print_warning,
+    replace_file,
+    shorten,
+    table,
+)
 from consolidator.cli.streams import write_text
 from consolidator.errors import DatabaseError, UsageError
+from consolidator.hooks.client import stop_service
+from consolidator.service.clients.rules_file import list_rule_files
+from consolidator.service.clients.user_service import plan_removal
+from consolidator.service.database import Database
+from consolidator.service.log.erasure import (
+    ErasurePlan,
+    describe_everything,
+    erase_everything,
+    erase_sessions,
+    list_erasures,
+    plan_erasure,
+)
 from consolidator.service.log.export import export_sessions, find_writer
+from consolidator.service.log.mirror import Mirror
 from consolidator.service.sessions.bundles import stream_bundle
+from consolidator.settings import Settings, load_settings
 
 _MAX_LINES = 20  # of lost values that are named
 
@@ -63,3 +88,99 @@ def export_command(
             f"{pluralize(len(lost), 'event')} was exported with a note in place of what is lost, the rest as it is: "
             f"{lost[0]}; restore it from a backup, `consolidator db verify` lists all such events"
         )
+
+
+def mirror_command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", parser=parse_path, help="Where the files are kept.")],
+    once: Annotated[bool, typer.Option("--once", help="Write what is new, and end.")] = False,
+    seconds: Annotated[float, typer.Option("--every", min=0.05, help="Seconds between two looks.")] = 1.0,
+    redacted: Annotated[bool, typer.Option(help="Hide credentials (on by default).")] = True,
+) -> None:
+    """Keep a file of each session in DIR, in claw0's layout: `tail -f` follows one. The log stays the truth."""
+
+    async def keep(database: Database, _: Settings) -> None:
+        with Mirror(database, folder, redacted=redacted).open() as mirror:
+            await mirror.update()
+            if not once:
+                print_note(f"{folder} is kept up to date; Ctrl-C ends this")
+                await mirror.follow(seconds)
+
+    run(keep)
+
+
+_REFUSAL = "nothing was erased"
+_TABLE = table("erasures", "erased=erased_at, session=session_id, >events, >derived, reason")
+
+
+def erase_command(
+    *,
+    session: Annotated[str | None, typer.Option(help="Erase this session and its descendants.")] = None,
+    peer: Annotated[str | None, typer.Option(help="Erase every session with this peer.")] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Delete the embedded database and all other files of consolidator.")
+    ] = False,
+    reason: Annotated[str, typer.Option(help="Why, for the record.")] = "asked to",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    log: Annotated[bool, typer.Option("--log", help="Erase nothing: list what was erased, when and why.")] = False,
+    limit: Limit = 50,
+) -> None:
+    """Erase sessions for good, with what was derived from them. It is logged; importing does not bring them back."""
+    if everything:
+        if log or session is not None or peer is not None:
+            raise UsageError("--all stands alone")
+        _erase_everything(is_agreed=yes)
+        return
+    if log and (session is not None or peer is not None):
+        raise UsageError("--log lists what was erased; it cannot be combined with --session or --peer")
+    if log:
+        emit(run(lambda database, _: list_erasures(database, limit=limit)), _TABLE)
+        return
+    if (session is None) == (peer is None) or "" in (session, peer):
+        raise UsageError("name either --session or --peer")
+
+    plan = run(lambda database, _: plan_erasure(database, session=session, peer=peer))
+    if not yes:
+        _confirm(plan)  # outside of an event loop, which would not end before the question is answered
+    report = run(lambda database, settings: erase_sessions(database, settings, plan, reason=reason))
+    emit(report, _print_report)
+
+
+def _print_report(report: dict[str, Any]) -> None:
+    print_line(f"erased {report['events']} events of {report['sessions']} sessions, and what was derived from them")
+    if report["store_items"]:
+        print_line(f"and {report['store_items']} items that programs kept under this name")
+
+
+def _erase_everything(*, is_agreed: bool) -> None:
+    """Show what goes, ask, and delete it."""
+    stop_service(load_settings().home)
+    everything = run(describe_everything)
+    size = f"{pluralize(everything.sessions, 'session')} with {pluralize(everything.events, 'event')}"
+    print_note(f"{size}, and all that was learned from them")
+    print_note(
+        f"the database in {everything.data}, and the rest of {everything.home}: token, hook service, backups of files"
+    )
+    if everything.config is not None:
+        print_note(f"the settings in {everything.config}")
+    for path in list_rule_files(load_settings()):
+        print_note(f"(the rules in {path} stay: `consolidator rules --write {path} --remove` takes them out, now)")
+    service = plan_removal()
+    if service.is_change:  # it would start again with an empty database
+        print_note(
+            f"(the service in {service.path} stays: `consolidator uninstall --service` takes it back, also later)"
+        )
+    if not is_agreed:
+        confirm("Delete all of this, for good?", _REFUSAL)
+    left = run(erase_everything)
+    print_line(f"deleted; nothing of consolidator is left in {everything.home}")
+    if left:
+        print_note(f"what is no part of consolidator stays there: {', '.join(path.name for path in left)}")
+    print_note("agents' settings are not part of it: `consolidator uninstall` takes our part out of them")
+
+
+def _confirm(plan: ErasurePlan) -> None:
+    """Show sessions and ask whether to erase them; raise Interrupted if the answer is no or there is none."""
+    for session in plan.sessions[:20]:
+        print_note(f"{session.id}  {session.kind:<9} {session.events:>7} events  {shorten(session.origin, 80)}")
+    question = f"Erase {pluralize(len(plan.sessions), 'session')} with {pluralize(plan.events, 'event')}, for good?"
+    confirm(question, _REFUSAL)

@@ -1,14 +1,19 @@
-"""consolidator explain: what anything learned rests on."""
+"""consolidator explain and blame: what anything learned rests on, and which memory stood behind a call."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.common import run
+from consolidator.cli.common import PlaceOption, run
 from consolidator.cli.output import OUT, emit, print_entry, print_line, sanitize, shorten, table
+from consolidator.service.database import Database
+from consolidator.service.memory.blame import blame_call, blame_path
 from consolidator.service.memory.explain import explain
+from consolidator.service.scope import find_project
+from consolidator.settings import Settings
 
 _LOG_STATES = {"there": "in the log", "pruned": "pruned since", "erased": "erased since"}
 _EVIDENCE = table(
@@ -49,3 +54,49 @@ def _print_evidence(evidence: list[dict[str, Any]]) -> None:
             print_entry(proof["quote"], session, proof["agent"], f"event {proof['seq']}", proof["when"], steer, state)
     elif evidence:
         _EVIDENCE.print(evidence)
+
+
+def blame_command(
+    target: Annotated[str, typer.Argument(metavar="SESSION|PATH", help="A session, with SEQ; or a file.")],
+    seq: Annotated[int | None, typer.Argument(min=1, help="The call, as `session events` numbers it.")] = None,
+    project: PlaceOption = None,
+) -> None:
+    """Show which lines of memory a session was told before a call, with their words in it; or what is known of a file.
+
+    A file: the sessions that changed it, what people said of it, and what failed there. `forget ID` drops a line.
+    """
+
+    async def load(database: Database, _: Settings) -> dict[str, Any]:
+        if seq is not None:
+            return await blame_call(database, target, seq)
+        return await blame_path(
+            database, target, project or await find_project(database, Path.cwd()) or str(Path.cwd())
+        )
+
+    emit(run(load), _show_call if seq is not None else _show_path)
+
+
+def _show_call(blamed: dict[str, Any]) -> None:
+    print_line(f"{blamed['tool']}: {shorten(blamed['call'], 200)}", style="bold")
+    for line in blamed["lines"]:
+        shared = f"shares {', '.join(line['words'])}" if line["words"] else "shares no word"
+        print_line(f"{line['id']}  told at {line['moment']}, {shared}: {line['text'] or '(no longer known)'}")
+        if line["text"]:
+            print_line(
+                f"    learned {line['learned_at']:%Y-%m-%d} {line['by']}, {line['agent']}: {line['quote']}", "dim"
+            )
+    if not blamed["lines"]:
+        print_line("memory told this session nothing before the call")
+
+
+def _show_path(known: dict[str, Any]) -> None:
+    print_line(known["path"], style="bold")
+    for row in known["sessions"]:
+        print_line(f"changed {row['changes']}x  {row['session_id']}  {row['agent']}  {shorten(row['title'] or '', 80)}")
+    for fact in known["decisions"]:
+        print_line(f"said  {fact['id']}  {fact['text']}")
+    for failure in known["failures"]:
+        place = f"{failure['session_id']} {failure['seq']}"
+        print_line(f"failed  {place}  {shorten(failure['call'], 80)}: {shorten(failure['reason'], 100)}")
+    if not (known["sessions"] or known["decisions"] or known["failures"]):
+        print_line("nothing is known of this file; a call of a session is `consolidator blame SESSION SEQ`")

@@ -9,8 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.common import parse_moment, run
-from consolidator.cli.options import OwnerOptions, QueryWords, join_query, require_at_most_one
+from consolidator.cli.common import OwnerOptions, QueryWords, join_query, parse_moment, require_at_most_one, run
 from consolidator.cli.output import Limit, emit, owner_name, print_line, short_id, shorten, table
 from consolidator.errors import UsageError
 from consolidator.models.fact import UNKNOWN_START, FactRow

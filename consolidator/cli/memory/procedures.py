@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from consolidator.cli.common import SessionName, parse_path, run
-from consolidator.cli.options import OwnerOptions, QueryWords, join_query
+from consolidator.cli.common import OwnerOptions, QueryWords, SessionName, join_query, parse_path, run
 from consolidator.cli.output import Limit, emit, owner_name, pluralize, short_id, shorten, table
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import ProcedureFilter

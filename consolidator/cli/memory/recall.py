@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from consolidator.cli.common import run
-from consolidator.cli.options import PlaceOption
+from consolidator.cli.common import PlaceOption, run
 from consolidator.cli.output import AgentOption, emit, print_line
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import MemoryScope

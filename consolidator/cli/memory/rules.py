@@ -1,4 +1,4 @@
-"""consolidator rules: what people say again and again, to accept as a rule or to dismiss."""
+"""consolidator remember, forget and rules: what a person says to memory, and what people say again and again."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from consolidator.cli.common import parse_path, run
-from consolidator.cli.options import require_at_most_one
+from consolidator.cli.common import PlaceOption, parse_path, require_at_most_one, run
 from consolidator.cli.output import (
     AgentOption,
     Limit,
@@ -26,8 +25,10 @@ from consolidator.clock import Clock
 from consolidator.errors import UsageError
 from consolidator.formats.common.project import derive_project
 from consolidator.models.fact import FactRow
+from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.clients.rules_file import plan_rules, write_rules
 from consolidator.service.database import Database
+from consolidator.service.memory.remember import Remembered, forget, remember
 from consolidator.service.memory.rules import (
     AcceptedRow,
     RuleProposal,
@@ -36,6 +37,7 @@ from consolidator.service.memory.rules import (
     list_accepted_rules,
     list_rules,
 )
+from consolidator.service.scope import find_named_project, find_project
 from consolidator.settings import Settings, load_settings
 
 
@@ -134,3 +136,53 @@ def _write(path: Path, sentences: list[str], *, is_agreed: bool) -> None:
         confirm(f"Change {path}?", "the file was not changed; what was accepted stays")
     for made in write_rules(change, settings, Clock(settings.clock).now()):
         print_note(f"changed {made.path}" + (f"; the file as it was: {made.backup}" if made.backup else ""))
+
+
+Agent = Annotated[
+    str | None, typer.Option(metavar="NAME", help="For this agent alone; by default for all of the owner's.")
+]
+Peer = Annotated[str | None, typer.Option(metavar="NAME", help="A person that the agent talks with.")]
+
+
+def remember_command(
+    words: Annotated[list[str], typer.Argument(metavar="STATEMENT", help='What holds, such as "we use tabs".')],
+    project: PlaceOption = None,
+    agent: Agent = None,
+    me: Annotated[bool, typer.Option("--me", help="The statement is about you: it holds in every project.")] = False,
+    peer: Peer = None,
+) -> None:
+    """Remember a statement: it is believed from now on, in this project, or with --me or --agent in every one."""
+    if project and (me or peer):
+        raise UsageError("--project, --me and --peer are different owners: give one of them")
+    is_of_place = not (project or me or agent or peer)
+
+    async def remember_here(database: Database, _: Settings) -> Remembered:
+        if is_of_place:
+            owner = await find_project(database, Path.cwd())
+        else:
+            owner = await find_named_project(database, project, Path.cwd()) if project else None
+        return await remember(database, " ".join(words), MemoryScope(agent, owner, peer))
+
+    emit(run(remember_here), _print_remembered)
+
+
+def _print_remembered(remembered: Remembered) -> None:
+    owner = owner_name(remembered.project, remembered.peer, remembered.agent)
+    print_line(f"{'known already' if remembered.known else 'remembered'}, for {owner}: {remembered.statement}")
+    print_line(f"take it back with `consolidator forget {remembered.id[:12]}`", style="dim")
+
+
+def forget_command(
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar="ID|WORDS", help="A fact's id, its beginning, or words that no other fact has."),
+    ],
+    project: PlaceOption = None,
+    agent: Agent = None,
+    peer: Peer = None,
+) -> None:
+    """Stop believing a fact, and what says the same later. Its history stays (`explain ID`, `facts --all`)."""
+
+    forgotten = run(lambda database, _: forget(database, " ".join(words), MemoryScope(agent, project, peer)))
+    line = f"no longer believed: {forgotten.statement}"
+    emit(forgotten, line)

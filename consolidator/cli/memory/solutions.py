@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from consolidator.cli.common import run
-from consolidator.cli.options import OwnerOptions, QueryWords, join_query
+from consolidator.cli.common import OwnerOptions, QueryWords, join_query, run
 from consolidator.cli.output import Limit, emit, owner_name, pluralize, short_id, table
 from consolidator.models.memory_filter import SolutionFilter
 from consolidator.models.solution import SolutionRow

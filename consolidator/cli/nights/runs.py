@@ -1,15 +1,19 @@
-"""consolidator run, runs, retry: one job now, the ledger of all runs, and what could not be learned from."""
+"""consolidator run, runs, retry, backfill and revisions: jobs by hand, their ledger, and drafts of the facts."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.common import parse_span, run, run_job
+from consolidator.cli.common import parse_moment, parse_span, require_at_most_one, run, run_job
 from consolidator.cli.output import (
     OUT,
+    Limit,
+    ProgressCallbacks,
     emit,
     pluralize,
     print_line,
@@ -21,20 +25,30 @@ from consolidator.cli.output import (
     table,
 )
 from consolidator.errors import ModelUnavailable, RunFailed, UsageError
+from consolidator.service.database import Database
 from consolidator.service.nights.runs import (
+    EXTRACTORS,
     JOBS,
     MANUAL_JOBS,
     Job,
     ListedRun,
+    SessionFilter,
+    compare_revision,
+    discard_revision,
+    list_revisions,
     list_runs,
     load_run,
     model_line,
     preview_retention,
+    promote_revision,
+    restore_revision,
     retry_dead_letters,
+    run_backfill,
     summarize,
 )
 from consolidator.service.nights.runs import run_job as run_night_job
 from consolidator.service.tracing import export_spans
+from consolidator.settings import Settings
 
 _OUTCOMES = {
     "learned": "learned from",
@@ -223,3 +237,192 @@ def retry_command(
     emit(report, line)
     if report["remaining"]:
         raise RunFailed("some dead letters remain; `consolidator runs RUN` shows why, --discard gives them up")
+
+
+MAX_LINES = 30  # lines of each part of a comparison
+_TABLE = table(
+    "revisions", ">number=id, model, status, >sessions, >events, >candidates, begun=created_at, promoted=promoted_at"
+)
+
+
+def revisions_command(
+    number: Annotated[
+        int | None, typer.Argument(metavar="NUMBER", help="A draft: which facts promoting it would change.")
+    ] = None,
+    promote: Annotated[
+        bool, typer.Option("--promote", help="Make the draft the current revision, until --restore undoes it.")
+    ] = False,
+    discard: Annotated[bool, typer.Option("--discard", help="Discard the draft with all facts that it read.")] = False,
+    restore: Annotated[
+        bool, typer.Option("--restore", help="Undo the last promotion: its revision is a draft again.")
+    ] = False,
+    limit: Limit = 20,
+) -> None:
+    """List revisions of the facts: drafts that `backfill --reprocess --model X` made, and promoted ones.
+
+    With a number, show which facts promoting that draft would add, lose and change; that writes nothing. --restore is
+    possible until retention deletes the facts that the promotion replaced.
+    """
+    require_at_most_one(promote=promote, discard=discard, restore=restore)
+    if (promote or discard) and number is None:
+        raise UsageError("--promote and --discard take a revision's number, as `consolidator revisions` lists it")
+    if restore:
+        report = run_job("restoring", lambda database, settings, stop, _: restore_revision(database, settings, stop))
+        line = f"revision {report['restored']} is a draft again: {summarize(report)}"
+        emit(report, line)
+    elif number is None:
+        emit(run(lambda database, _: list_revisions(database, limit=limit)), _TABLE)
+    elif promote:
+        report = run_job(
+            "promoting", lambda database, settings, stop, _: promote_revision(database, settings, number, stop)
+        )
+        emit(report, f"revision {number} is current: {summarize(report)}")
+    elif discard:
+        run(lambda database, _: discard_revision(database, number))
+        emit({"discarded": number}, f"revision {number} is discarded")
+    else:
+        emit(run(lambda database, _: compare_revision(database, number)), print_comparison)
+
+
+def print_comparison(comparison: dict[str, Any]) -> None:
+    """Print which facts a revision would add, lose and change."""
+    counts = ", ".join(f"{len(comparison[part])} {part}" for part in ("added", "lost", "changed"))
+    title = f"revision {comparison['revision']} ({comparison['model']})"
+    print_line(f"{title}: {comparison['kept']} facts kept, {counts}", style="bold")
+    if comparison["changed"]:
+        pairs = ((shorten(old, 120), shorten(new, 120)) for old, new in comparison["changed"][:MAX_LINES])
+        print_table("changed", ("before", "after"), pairs)
+    for sign, part in (("-", "lost"), ("+", "added")):
+        lines = comparison[part]
+        for line in lines[:MAX_LINES]:
+            print_line(f"  {sign} {shorten(line, 160)}")
+        if len(lines) > MAX_LINES:
+            print_line(f"  {sign} and {len(lines) - MAX_LINES} more (--json shows all)")
+
+
+_SIGNS = {"added": "+", "lost": "-", "changed": "~"}
+_MAX_LINES = 20  # of each kind of change
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectionOptions:
+    """Which sessions are read, and what of them is derived again."""
+
+    since: Annotated[str | None, typer.Option(help="Only sessions active since: a date, a time, or a span ago.")] = None
+    until: Annotated[str | None, typer.Option(help="Only sessions last active before this.")] = None
+    session: Annotated[str | None, typer.Option(help="Only this session.")] = None
+    agent: Annotated[str | None, typer.Option(help="Only this agent.")] = None
+    only: Annotated[str | None, typer.Option(help=f"Derive again only {', '.join(EXTRACTORS)}.")] = None
+    reprocess: Annotated[bool, typer.Option(help="Derive memory again from learned events; shows the difference.")] = (
+        False
+    )
+
+    @property
+    def is_again(self) -> bool:
+        """Whether learned events are read again."""
+        return self.reprocess or self.only is not None
+
+    def to_filter(self, now: datetime) -> SessionFilter:
+        """Return the filter. Raises UsageError for a time that is none."""
+        since, until = parse_moment(self.since, now), parse_moment(self.until, now)
+        times = (self.since, self.until)
+        return SessionFilter(self.session, self.agent, since, until, self.only, self.reprocess, times)
+
+
+def backfill_command(
+    *,
+    selection: SelectionOptions,
+    replace: Annotated[bool, typer.Option(help="With --only or --reprocess: write the result.")] = False,
+    model: Annotated[
+        str | None, typer.Option(help="With --reprocess: read for facts with this model, into a draft to compare.")
+    ] = None,
+    diff: Annotated[bool, typer.Option(help="With --reprocess: show the differences (the default).")] = False,
+    dry_run: Annotated[bool, typer.Option(help="Show what would be learned; write nothing.")] = False,
+) -> None:
+    """Consolidate by hand, or derive again. If it is interrupted, the same command resumes it.
+
+    With --reprocess --model, facts go into a draft revision: `revisions` lists, compares, promotes and restores.
+    """
+    again = selection.is_again
+    _check_options(selection, replace=replace)
+    writes = replace or dry_run or selection.only is not None
+    _check_model_options(model, reprocess=selection.reprocess, diff=diff, writes=writes)
+    rehearse = dry_run or (again and not replace)
+
+    async def backfill(
+        database: Database, settings: Settings, stop: asyncio.Event, progress: ProgressCallbacks
+    ) -> dict[str, Any]:
+        sessions = selection.to_filter(database.clock.now())
+        return await run_backfill(database, settings, sessions, stop, model=model, rehearse=rehearse, **progress)
+
+    def show(report: dict[str, Any]) -> None:
+        if model is not None:
+            _print_draft(report)
+        elif rehearse:
+            _print_rehearsal(report, again=again)
+        elif OUT.is_terminal:
+            print_night(report)
+        else:
+            print_line(f"backfill: {summarize(report)}", style="bold")
+
+    report = run_job("backfill", backfill)
+    emit(report, show)
+    if report.get("error"):
+        raise ModelUnavailable(f"run {report['run']}: {report['error']}")
+    if report.get("problems"):
+        raise RunFailed(
+            f"{pluralize(len(report['problems']), 'event')} cannot be learned from: {report['problems'][0]}"
+        )
+    if report.get("status") == "failed":
+        raise RunFailed(f"run {report['run']} left {report['dead']} events dead-lettered")
+
+
+def _check_options(selection: SelectionOptions, *, replace: bool) -> None:
+    """Raise UsageError if the options of a backfill do not fit; an empty name must not mean everything."""
+    if "" in (selection.session, selection.agent):
+        raise UsageError("--session and --agent take a name")
+    if selection.only is not None and selection.only not in EXTRACTORS:
+        raise UsageError(f"--only takes one of {', '.join(EXTRACTORS)}, not {selection.only!r}")
+    if replace and not selection.is_again:
+        raise UsageError("--replace requires --only or --reprocess")
+
+
+def _check_model_options(model: str | None, *, reprocess: bool, diff: bool, writes: bool) -> None:
+    """Raise UsageError if --model or --diff does not fit."""
+    if (model is not None or diff) and not reprocess:
+        raise UsageError("--model and --diff require --reprocess")
+    if model is not None and (not model.strip() or writes):
+        raise UsageError("--model makes a draft: it cannot be combined with --replace, --dry-run or --only")
+
+
+def _print_draft(report: dict[str, Any]) -> None:
+    print_comparison(report)
+    print_line(model_line(report) or "", style="dim")
+    if report["deferred"]:
+        print_warning(f"{report['deferred']} events could not be read now; repeat the same command to read them")
+    print_line(
+        f"`consolidator revisions {report['revision']} --promote` believes it, --discard gives it up", style="dim"
+    )
+
+
+def _print_rehearsal(report: dict[str, Any], *, again: bool) -> None:
+    print_line(
+        f"would read {pluralize(report['events'], 'event')} of {pluralize(report['sessions'], 'session')}; "
+        "nothing was written",
+        style="bold",
+    )
+    for kind, changes in report["memory"].items():
+        if any(changes.values()):
+            counts = ", ".join(f"{len(lines)} {change}" for change, lines in changes.items() if lines)
+            print_line(f"{kind}: {counts}", style="bold")
+        for change, lines in changes.items():
+            for line in lines[:_MAX_LINES]:
+                print_line(f"  {_SIGNS[change]} {shorten(line, 160)}")
+            if len(lines) > _MAX_LINES:
+                print_line(f"  {_SIGNS[change]} and {len(lines) - _MAX_LINES} more")
+    if not any(any(changes.values()) for changes in report["memory"].values()):
+        print_line("no changes" if again else "nothing new would be learned")
+    for problem in report["problems"][:_MAX_LINES]:
+        print_warning(problem)
+    if again:
+        print_line("add --replace to write these changes", style="dim")

@@ -18,7 +18,7 @@ from consolidator.models.event import Event
 from consolidator.models.injection import InjectionRow
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
-from consolidator.runtime.lineage.inheritance import fold_past
+from consolidator.runtime.lineage.children import fold_past
 from consolidator.runtime.session.budget import DEFAULT_ANSWER_TOKENS
 from consolidator.runtime.session.routing import compared_model, side_model
 from consolidator.runtime.turn.compaction import SummaryWriter, compact_on_request
@@ -169,7 +169,7 @@ async def compact_session(
     async with AsyncExitStack() as stack:
         async with database.connection() as conn:
             session = await find_session(conn, viewer, session_name, "write")
-        side = side_model(None, settings, session, "compaction", prompt_tokens=0)
+        side = side_model(None, settings, session, prompt_tokens=0)
         writer = None
         if by_model and side.model:
             client = create_client(settings)

@@ -30,11 +30,7 @@ def plan_rules(path: Path, sentences: Sequence[str]) -> FileChange:
 
 def write_rules(change: FileChange, settings: Settings, now: datetime) -> list[MadeChange]:
     """Make a planned change after a backup, and remember it; the file must be as it was when it was planned."""
-    made = changes.apply([change], settings.home / BACKUPS, now.strftime("%Y%m%dT%H%M%S"))
-    record = settings.home / RECORD
-    kept = [earlier for earlier in changes.load_record(record) if earlier.path != str(change.path)]
-    changes.save_record(record, [*kept, *made])
-    return made
+    return changes.apply([change], settings.home / BACKUPS, now.strftime("%Y%m%dT%H%M%S"), settings.home / RECORD)
 
 
 def list_rule_files(settings: Settings) -> list[Path]:

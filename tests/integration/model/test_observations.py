@@ -12,7 +12,7 @@ import pytest
 
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.memory.facts.candidates import Candidate, SessionContext
+from consolidator.memory.facts.candidates import Candidate, FactExtractor, SessionContext
 from consolidator.memory.facts.reconcile import reconcile_candidates
 from consolidator.memory.facts.session_lines import transcript_lines
 from consolidator.memory.facts.transcript import TranscriptChunk
@@ -132,7 +132,7 @@ def candidates_of(
     cited = {"line": more.get("line") or (lines[-1] if lines else "P1"), "quote": quote}
     if "known" in more:
         answer = {more["key"]: [{"known": more["known"].name, **cited}]}
-        proposals = read_observations(chunk, answer, session, "model:m:5", 1, [more["known"]])
+        proposals = read_observations(chunk, answer, FactExtractor(session, "model:m:5", 1), [more["known"]])
     else:
         stated = {
             "kind": more.get("kind", "structure"),
@@ -141,7 +141,7 @@ def candidates_of(
             **cited,
             "proof": more.get("proof", []),
         }
-        proposals = read_observations(chunk, {"observations": [stated]}, session, "model:m:5", 1)
+        proposals = read_observations(chunk, {"observations": [stated]}, FactExtractor(session, "model:m:5", 1))
     return proposals.candidates, [rejected.reason for rejected in proposals.rejected]
 
 

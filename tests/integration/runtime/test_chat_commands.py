@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from consolidator.cli.agents import chat as command
-from consolidator.cli.agents.terminal_chat import COMMANDS, TerminalChat
+from consolidator.cli.agents.chat import COMMANDS, TerminalChat
 from consolidator.cli.agents.tool_file import ToolOptions, load_tools
 from consolidator.cli.stdin import StdinLines
 from consolidator.clock import FrozenClock

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from consolidator.cli.start.learned import print_screen
+from consolidator.cli.memory.lessons import print_screen
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.jobs.retention import prune

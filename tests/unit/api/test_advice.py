@@ -45,6 +45,6 @@ def test_every_command_that_an_error_advises_has_a_route_or_is_the_owners() -> N
 def test_the_routes_are_those_of_the_api() -> None:
     sources = Path(consolidator.__file__).parent.joinpath("api", "routes").glob("*.py")
     text = "".join(path.read_text(encoding="utf-8") for path in sources)
-    declared = re.findall(r'@router\.(get|post)\(\s*"([^"]+)"', re.sub(r"{\w+}", "{id}", text))
+    declared = re.findall(r'@\w*router\.(get|post)\(\s*"([^"]+)"', re.sub(r"{\w+}", "{id}", text))
     served = {f"{method.upper()} /v1{path}" for method, path in declared}
     assert {route.partition("?")[0] for route in ROUTES.values()} <= served

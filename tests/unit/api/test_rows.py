@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from consolidator.api.schemas.memory import Fact, RememberedFact, Solution
-from consolidator.api.schemas.session import Session
+from consolidator.api.routes.memory import Fact, RememberedFact, Solution
+from consolidator.api.schemas import Session
 from consolidator.database.schema import describe_columns
 
 

@@ -48,7 +48,7 @@ def test_the_command_line_loads_no_client_of_a_model_and_no_migrations() -> None
         ("cli.memory.facts", {"consolidator.jobs.merging.reconciling", "consolidator.jobs.indexing.indexer", "numpy"}),
         ("cli.memory.recall", {"consolidator.jobs.indexing.embeddings", "openai"}),
         ("cli.start.install", {"consolidator.jobs.nightly", "consolidator.formats.registry", "numpy", "uvicorn"}),
-        ("cli.start.learned", {"consolidator.jobs.consolidation.learning", "consolidator.jobs.merging.reconciling"}),
+        ("cli.memory.lessons", {"consolidator.jobs.consolidation.learning", "consolidator.jobs.merging.reconciling"}),
     ],
 )
 def test_a_question_loads_nothing_that_only_a_change_or_a_night_needs(module: str, not_needed: set[str]) -> None:

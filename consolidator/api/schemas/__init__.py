@@ -1,1 +1,0 @@
-"""What requests and answers of the HTTP API hold; the OpenAPI document is made from it."""

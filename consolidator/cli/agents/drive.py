@@ -1,0 +1,296 @@
+"""consolidator call and cost, session say, stop, task, notes and wake: what people do in a session that is driven."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+import click
+import typer
+
+from consolidator.cli.agents.tool_file import ToolOptions
+from consolidator.cli.common import SURFACE, SessionName, parse_moment, read_text, run, run_in
+from consolidator.cli.output import Limit, Table, emit, format_usd, print_line, shorten, table
+from consolidator.errors import ModelError, UsageError
+from consolidator.models.session import SessionRow
+from consolidator.runtime.live.driver import DUE_OUTCOMES
+from consolidator.runtime.session.scratchpad import Scratchpad, ScratchpadEdit
+from consolidator.runtime.session.tasks import OUTCOMES
+from consolidator.runtime.turn.sessions import MessageMode, decide_approval, resolve_call
+from consolidator.runtime.turn.wake import WakeResult, find_row
+from consolidator.service.agents.costs import COST_GROUPINGS, Cost, load_costs
+from consolidator.service.database import Database
+from consolidator.service.sessions.access import find_session_id, load_session, send_message, stop_turn
+from consolidator.service.sessions.work import (
+    TaskRow,
+    change_scratchpad,
+    finish_task,
+    list_tasks,
+    read_scratchpad,
+    start_task,
+)
+from consolidator.settings import Settings
+
+
+def say_command(
+    session: SessionName,
+    text: Annotated[str, typer.Argument(help="What to say.")],
+    later: Annotated[bool, typer.Option("--later", help="Answer it when the current turn has ended.")] = False,
+) -> None:
+    """Say something to a session now: what it is doing is cancelled, kept as far as it was seen, and this is answered.
+
+    Whoever drives the session answers, such as `consolidator serve` or a chat; `consolidator session wake` does it at
+    once.
+    """
+    mode: MessageMode = "follow_up" if later else "steer"
+
+    async def send(database: Database, _: Settings, session_id: str) -> tuple[str, int]:
+        return session_id, await send_message(database, session_id, text, mode=mode)
+
+    session_id, seq = run_in(session, send)
+    line = f"said, as event {seq}; whoever drives the session answers (`consolidator session wake {session_id}`)"
+    emit({"session": session_id, "seq": seq}, line)
+
+
+def stop_command(session: SessionName) -> None:
+    """End what a session is doing, without a message: what was written stays, and the session is open for the next one.
+
+    Whoever drives the session stops within a second, such as `consolidator serve` or a chat. Messages that were not
+    answered yet are not answered any more.
+    """
+
+    async def stop(database: Database, _: Settings, session_id: str) -> tuple[str, int | None]:
+        return session_id, await stop_turn(database, session_id)
+
+    session_id, seq = run_in(session, stop)
+    line = "nothing is under way in it" if seq is None else f"stopped, as event {seq}; the session stays open"
+    emit({"session": session_id, "seq": seq}, line)
+
+
+CallId = Annotated[str, typer.Argument(metavar="CALL", help="A call, by its id.")]
+
+
+def approve_command(call: CallId) -> None:
+    """Allow a call that waits for approval; the session continues at its next wake."""
+    session_id = run(lambda database, _: decide_approval(database, call, allow=True, reason=None, surface=SURFACE))
+    emit({"session": session_id}, f"allowed; `consolidator session wake {session_id}` continues it")
+
+
+def deny_command(
+    call: CallId, reason: Annotated[str | None, typer.Option(help="The reason, which the model reads.")] = None
+) -> None:
+    """Deny a call that waits for approval; the model reads that, and continues at the session's next wake."""
+    session_id = run(lambda database, _: decide_approval(database, call, allow=False, reason=reason, surface=SURFACE))
+    emit({"session": session_id}, f"denied; `consolidator session wake {session_id}` continues it")
+
+
+def resolve_command(
+    call: CallId, outcome: Annotated[str, typer.Argument(metavar="ok|failed", help="How the call went.")]
+) -> None:
+    """Settle a call whose outcome is unknown, because its process died before the result was recorded."""
+    if outcome not in ("ok", "failed"):
+        raise UsageError(f"{outcome!r} is no outcome: ok or failed")
+    result: Literal["ok", "failed"] = "ok" if outcome == "ok" else "failed"
+    session_id = run(lambda database, _: resolve_call(database, call, result, surface=SURFACE))
+    emit({"session": session_id}, f"noted in session {session_id}: the model reads it at its next turn")
+
+
+TASKS = table(
+    "tasks",
+    "task=id, title, outcome, >steers, started=started_at, ended=ended_at",
+    title=lambda row: shorten(row.title, 60),
+    outcome=lambda row: row.outcome or "open",
+)
+
+
+def task_command(
+    session: SessionName,
+    title: Annotated[
+        str | None, typer.Argument(metavar="TITLE|OUTCOME", help="What the session is to work at.")
+    ] = None,
+    finish: Annotated[
+        bool, typer.Option("--finish", help=f"End the open task, with its outcome: {', '.join(OUTCOMES)}.")
+    ] = False,
+    note: Annotated[str | None, typer.Option(help="With --finish: why, in a sentence.")] = None,
+    limit: Limit = 30,
+) -> None:
+    """List a session's tasks, the latest first; start one with a title, or end the open one with its outcome.
+
+    What the session does from the start on belongs to the task, one at a time; the nights learn from what succeeded.
+    """
+    if finish:
+        if title not in OUTCOMES:
+            raise UsageError(f"{title!r} is no outcome of a task: {', '.join(OUTCOMES)}")
+        row = run_in(session, lambda db, _, name: finish_task(db, name, title, note=note, surface=SURFACE))
+        emit(row, _describe_task)
+    elif note is not None:
+        raise UsageError("--note is why a task ended: it goes with --finish")
+    elif title is not None:
+        task = run_in(session, lambda db, _, name: start_task(db, name, title, surface=SURFACE))
+        emit(task, _describe_task)
+    else:
+        emit(run_in(session, lambda db, _, name: list_tasks(db, name, limit=limit)), TASKS)
+
+
+def _describe_task(row: TaskRow) -> str:
+    return f"task {row.id} {'is open' if row.outcome is None else 'has ended: ' + row.outcome}: {row.title}"
+
+
+def notes_command(
+    session: SessionName,
+    replace: Annotated[
+        str | None, typer.Option("--set", metavar="FILE", help="Replace them by a file; - is standard input.")
+    ] = None,
+    append: Annotated[str | None, typer.Option(help="Add a paragraph.")] = None,
+    edit: Annotated[bool, typer.Option("--edit", help="Change them in your editor ($EDITOR).")] = False,
+    version: Annotated[
+        int | None, typer.Option(min=0, help="Change this version only: the number that --json shows as seq.")
+    ] = None,
+) -> None:
+    """Show a session's scratchpad, the notes at the end of each of its contexts. Or change it."""
+    if sum((replace is not None, append is not None, edit)) > 1:
+        raise UsageError("say one of --set, --append and --edit")
+    change = None if append is None else ScratchpadEdit("append", append)
+    if replace is not None:
+        change = ScratchpadEdit("replace", read_text(replace))
+
+    async def read_or_change(database: Database, settings: Settings, session_id: str) -> Scratchpad:
+        current = await read_scratchpad(database, session_id)
+        new, seq = change, version
+        if edit:
+            text = click.edit(current.text, extension=".md")  # no connection is held meanwhile
+            new = None if text is None else ScratchpadEdit("replace", text)
+            seq = current.seq if version is None else version
+        if new is None:
+            return current
+        return await change_scratchpad(database, session_id, new, expected_seq=seq, surface=SURFACE)
+
+    def show(scratchpad: Scratchpad) -> None:
+        if change is not None or edit:
+            print_line(f"the scratchpad has {len(scratchpad.text):,} of {scratchpad.limit:,} characters")
+        else:
+            print_line(scratchpad.text or "the scratchpad is empty", None if scratchpad.text else "dim")
+
+    emit(run_in(session, read_or_change), show)
+
+
+_WOKEN = table(
+    "woken",
+    "session=session_id, recovery, outcome, >calls run",
+    recovery=lambda woken: woken.recovery and f"{woken.recovery.state}: {woken.recovery.action}",
+    outcome=lambda woken: _outcome(woken),
+    calls_run=lambda woken: woken.result.executed_tool_count if woken.result else 0,
+)
+
+
+def wake_command(
+    session: Annotated[str | None, typer.Argument(help="A session's id, or its beginning.")] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every session with an open call, answer or message.")
+    ] = False,
+    *,
+    driver: ToolOptions,
+) -> None:
+    """Finish what a crash left open: calls, answers, messages; say what the log ended in, and what is done about it.
+
+    A session that another process drives is left to it; so is one with tools that are not given here.
+    """
+    if (session is None) == (not everything):
+        raise UsageError("name a session, or say --all")
+
+    async def wake(database: Database, settings: Settings) -> list[WakeResult]:
+        async with driver.open_agent(database, settings) as agent:
+            if session is None:
+                return await agent.wake_all()
+            session_id = await find_session_id(database, session)
+            recovery = await find_row(agent.harness, session_id)
+            return [WakeResult(session_id, await agent.wake(session_id), recovery=recovery)]
+
+    results = run(wake)
+    emit(results, _WOKEN, encode=lambda results: [_describe(woken) for woken in results])
+    failed = [woken.session_id for woken in results if woken.result and woken.result.finish_reason == "error"]
+    if failed:
+        raise ModelError(
+            f"the model did not answer in {', '.join(failed)}; `consolidator session events SESSION` shows why"
+        )
+
+
+def _describe(woken: WakeResult) -> dict[str, Any]:
+    json: dict[str, Any] = {"session": woken.session_id, "left": woken.skip_reason}
+    if woken.result is not None:
+        json |= {"to_seq": woken.result.to_seq, "finish_reason": woken.result.finish_reason}
+        json |= {"executed_tool_count": woken.result.executed_tool_count}
+    if woken.recovery is not None:
+        json |= asdict(woken.recovery)
+    return json
+
+
+def _outcome(woken: WakeResult) -> str:
+    if woken.result is None:
+        return f"left alone: {woken.skip_reason}"
+    return DUE_OUTCOMES.get(woken.result.finish_reason, woken.result.finish_reason)
+
+
+_COLUMNS: dict[str, str | Callable[[Cost], Any]] = {
+    "calls": "calls",
+    "input": "input_tokens",
+    "cached": "cached_tokens",
+    "output": "output_tokens",
+    "USD": lambda cost: _known_cost(cost),
+    "set aside": lambda cost: _amount(cost.set_aside) if cost.set_aside else "",
+    "cheap": lambda cost: "" if cost.cheap_share is None else f"{cost.cheap_share:.0%}",
+}
+
+
+def cost_command(
+    by: Annotated[str, typer.Option("--by", help=f"{', '.join(COST_GROUPINGS)}.")] = "session",
+    session: Annotated[
+        str | None, typer.Option(help="Only this session (id or its beginning), its branches and sub-agents.")
+    ] = None,
+    agent: Annotated[str | None, typer.Option(help="Only this agent.")] = None,
+    since: Annotated[str | None, typer.Option(help="A date, a time, or a span ago such as 7d.")] = None,
+    limit: Limit = 50,
+) -> None:
+    """Show what models cost: tokens, the cached ones apart, US dollars, and how much went to a cheaper model."""
+
+    async def load(database: Database, _: Settings) -> tuple[list[Cost], Cost, SessionRow | None]:
+        row = await load_session(database, await find_session_id(database, session)) if session else None
+        begin, session_id = parse_moment(since, database.clock.now()), row.id if row else None
+        costs, total = await load_costs(database, by, session_id=session_id, agent=agent, limit=limit, since=begin)
+        return costs, total, row
+
+    costs, total, row = run(load)
+
+    def show(costs: list[Cost]) -> None:
+        _print_costs(by, costs, total)
+        if row is not None and row.max_cost is not None:
+            _print_cap(row.max_cost, row.cost, row.reserved)
+
+    def encode(costs: list[Cost]) -> dict[str, Any]:
+        return {"by": by, "costs": [cost.as_json() for cost in costs], "total": total.as_json()}
+
+    emit(costs, show, encode=encode)
+
+
+def _print_costs(by: str, costs: Sequence[Cost], total: Cost) -> None:
+    Table("what models cost", {by: "name", **_COLUMNS}, right=tuple(_COLUMNS)).print([*costs, total])
+    if total.unpriced:
+        print_line(f"{total.unpriced} calls went to models with an unknown price: their cost is not included.", "dim")
+
+
+def _print_cap(cap: Decimal, cost: Decimal, reserved: Decimal) -> None:
+    left = cap - cost - reserved
+    print_line(f"cap {_amount(cap)}: {_amount(cost)} spent, {_amount(reserved)} set aside, {_amount(left)} left")
+
+
+def _known_cost(cost: Cost) -> str:
+    """Return what is known of a cost."""
+    if not cost.unpriced:
+        return _amount(cost.cost)
+    return f"{_amount(cost.cost)} + ?" if cost.cost else "?"
+
+
+def _amount(amount: Decimal) -> str:
+    return format_usd(amount).removeprefix("$")
