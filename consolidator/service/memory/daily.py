@@ -40,4 +40,4 @@ async def count_by_day(database: Database, since: datetime, zone: str, *, viewer
     viewer.check_may("read")
     viewer.check_unnarrowed()
     async with database.connection() as conn:
-        return {row.day: row.learned for row in await daily.list_days(conn, since, zone)}
+        return await daily.list_days(conn, since, zone)

@@ -59,16 +59,6 @@ class OwnedAttribute(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _AttributeRow:
-    """An attribute of an owner as a row."""
-
-    level: str
-    owner: str
-    subject: str
-    predicate: str
-
-
-@dataclass(frozen=True, slots=True)
 class UnreconciledRow:
     """A candidate that changed since facts were made of it, with the attributes it concerns."""
 
@@ -89,15 +79,6 @@ class LineageCandidateRow(CandidateRow):
     is_additive: bool  # it replaces no other value: nobody has decided that it may
     is_repetition: bool  # it says what a fact says: whether that replaces other values was decided before
     steer: SteerOutcome | None  # of the steer that it was read in
-
-
-@dataclass(frozen=True, slots=True)
-class ForgottenFactRow:
-    """A fact that a person told memory to forget, and whose it is."""
-
-    level: str
-    owner: str
-    fact_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,16 +166,14 @@ def rejected_candidate(session: SessionRow, rejected: Any) -> dict[str, Any]:
 
 async def load_ended_attributes(conn: Connection, agent: str, endings: Sequence[str]) -> list[OwnedAttribute]:
     """Return the attributes of facts with a word of one of these endings."""
-    rows = await fetch_all(conn, _AttributeRow, _SQL["ended_attributes"], {"agent": agent, "ids": list(endings)})
-    return [OwnedAttribute(row.level, row.owner, row.subject, row.predicate) for row in rows]
+    return [OwnedAttribute(*row) for row in await _load_ended(conn, agent, endings)]
 
 
 async def load_forgotten(conn: Connection, agent: str, owners: Sequence[Owner]) -> dict[Owner, list[str]]:
     """Return the ids of the facts that persons told memory to forget, by their owners."""
-    values = {"agent": agent, "levels": [owner.level for owner in owners], "owners": [owner.name for owner in owners]}
     forgotten: dict[Owner, list[str]] = {}
-    for row in await fetch_all(conn, ForgottenFactRow, _SQL["forgotten"], values):
-        forgotten.setdefault(Owner(row.level, row.owner), []).append(row.fact_id)
+    for level, name, fact_id in await _load_forgotten(conn, agent, owners):
+        forgotten.setdefault(Owner(level, name), []).append(fact_id)
     return forgotten
 
 
@@ -344,3 +323,5 @@ end_stated = Statement[str, Sequence[OwnedAttribute], str, datetime](_SQL["end_s
 load_fact_of = FirstRow[FactRow, str, Sequence[OwnedAttribute], str](FactRow, _SQL["fact_of"], "agent ** candidate")
 _supersede_unsupported = Statement[str, Sequence[OwnedAttribute]](_SQL["supersede_unsupported"], "agent **")
 _delete_unsupported = Statement[str, Sequence[OwnedAttribute]](_SQL["delete_unsupported"], "agent **")
+_load_ended = Tuples[tuple[str, str, str, str], str, Sequence[str]](_SQL["ended_attributes"], "agent ids")
+_load_forgotten = Tuples[tuple[str, str, str], str, Sequence[Owner]](_SQL["forgotten"], "agent **")

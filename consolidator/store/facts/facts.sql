@@ -71,7 +71,7 @@ cross join lateral (
 -- The facts of these owners that a person told memory to forget, the latest first.
 select t.level, coalesce(t.project, t.peer, '') as owner, t.fact_id from tombstone t
 where t.agent = %(agent)s
-  and (t.level, coalesce(t.project, t.peer, '')) in (select * from unnest(%(levels)s::text[], %(owners)s::text[]))
+  and (t.level, coalesce(t.project, t.peer, '')) in (select * from unnest(%(level)s::text[], %(name)s::text[]))
 order by t.created_at desc, t.fact_id limit 1000
 
 -- name: comparable

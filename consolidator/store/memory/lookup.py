@@ -12,19 +12,11 @@ from consolidator.models.memory_filter import MemoryFilter, MemoryScope, Solutio
 from consolidator.models.procedure import ProcedureRow, ToolProfileRow
 from consolidator.models.solution import SolutionRow
 from consolidator.store.keyset import Select
-from consolidator.store.queries import FirstRow, Rows, RowsByKey, fetch_all, fetch_one, load
+from consolidator.store.queries import FirstRow, Pairs, Rows, RowsByKey, fetch_all, fetch_one, load
 
 _SQL = load("memory/lookup")
 MAX_FITTING_SOLUTIONS = 40  # solutions that may fit a request
 _MAX_ID_LENGTH = 32  # characters
-
-
-@dataclass(frozen=True, slots=True)
-class RejectionCountRow:
-    """How many candidates were rejected for one reason."""
-
-    reason: str
-    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,5 +116,5 @@ find_by_prefix = Rows[NamedRow, str, Sequence[str]](
     NamedRow, _SQL["named_by_prefix"], "prefix kinds", longest=_MAX_ID_LENGTH
 )
 # How many candidates of a fact's attribute were rejected, by reason; and every fact of it and its owner, by time.
-count_rejections = Rows[RejectionCountRow, FactRow](RejectionCountRow, _SQL["rejections"], "*")
+count_rejections = Pairs[str, int, FactRow](_SQL["rejections"], "*")
 load_fact_history = Rows[FactRow, FactRow](FactRow, _SQL["fact_history"], "*")
