@@ -17,7 +17,6 @@ from consolidator.runtime.live.items import FollowedItem
 from consolidator.service.database import Database
 from consolidator.service.log.events import follow_events, read_events
 from consolidator.service.log.lecture import read_lecture
-from consolidator.settings import Settings
 
 _MAX_SEQ = 2**31 - 1
 
@@ -40,7 +39,7 @@ def events_command(
     if vocabulary not in (None, "lecture") or (vocabulary and (follow or pieces)):
         raise UsageError("--as takes lecture, of what is in the log: leave --follow and --pieces out")
 
-    async def print_events(database: Database, _: Settings) -> None:
+    async def print_events(database: Database) -> None:
         if vocabulary is not None:
             async for line in read_lecture(database, session, after=after, last=last):
                 write_now(line)
@@ -103,7 +102,7 @@ def replay_command(
     from consolidator.runtime.agent import VOID_NOTICE  # the runtime, which `events` does not need
     from consolidator.service.sessions.reruns import replay_session
 
-    async def replay(database: Database, _: Settings) -> None:
+    async def replay(database: Database) -> None:
         is_answer, message_id = False, None
         async for item in replay_session(database, session, channel=channel):
             if is_json():

@@ -39,7 +39,7 @@ from consolidator.memory.facts.quote_repair import plan_repair
 from consolidator.memory.facts.session_lines import transcript_lines
 from consolidator.memory.facts.shared_question import SharedQuestion
 from consolidator.memory.facts.transcript import TranscriptChunk, cut_chunks
-from consolidator.memory.observations import KnownObservation, read_observations, told_texts
+from consolidator.memory.observations import KnownObservation, ran_calls, read_observations, told_texts
 from consolidator.memory.text.similarity import content_words
 from consolidator.models.event import Event
 from consolidator.settings import Settings
@@ -164,7 +164,8 @@ class FactReader:
         context = transcript_lines(before[-SHOWN_BEFORE:], session, redact, zone)
         chunks = cut_chunks(lines, context, budget=self.question_tokens, count=count_tokens)
         told = told_texts([*before, *events], is_subagent=session.is_subagent)
-        return [replace(chunk, told=told) for chunk in chunks]
+        ran = ran_calls([*before, *events])
+        return [replace(chunk, told=told, ran=ran) for chunk in chunks]
 
     async def load_known(self, session: SessionContext) -> Known:
         """Return what is known where the session's facts belong: relation names in use, as this run found them first.
