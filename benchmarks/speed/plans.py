@@ -18,7 +18,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database.partitions import Connection
 from consolidator.jobs.nightly import JobRunner
 from consolidator.models.memory_filter import ALL_AGENTS, FactFilter, SolutionFilter
-from consolidator.store import keyset
+from consolidator.store import keyset, queries
 from consolidator.store.log import events
 from consolidator.store.memory import listing, lookup
 from consolidator.store.nights import runs
@@ -154,7 +154,7 @@ async def _list_run_queries(conn: Connection, count: int, now: datetime) -> list
     lease = {"run": run.id, "phase": 0, "owner": "me", "now": now, "until": now + timedelta(minutes=5)}
     return [
         HotQuery("claim", sql["claim"], {**lease, "tried": False, "units": None, "limit": 16}),
-        HotQuery("units waiting", sql["count_unfinished"], {**lease, "limit": None}),
+        HotQuery("units waiting", sql["count_unfinished"], {"run_id": run.id, "phase": 0, "limit": None}),
     ]
 
 
@@ -164,7 +164,7 @@ def _list_memory_queries() -> list[HotQuery]:
     latest = {**agent, "sessions": 2000, "calls": 100_000}
     of_errors = {**agent, "latest": 1000}
     in_project = {**latest, "project": "/home/ada/work/project-0"}
-    attribute = {**agent, "levels": ["agent"], "owners": [""], "subjects": ["user"], "predicates": ["uses"]}
+    attribute = {**agent, "level": ["agent"], "owner": [""], "subject": ["user"], "predicate": ["uses"]}
     return [
         HotQuery("latest digests of an agent", digests["latest"], latest),
         HotQuery("latest digests of a project", digests["latest_of_project"], in_project),
@@ -181,7 +181,7 @@ async def _capture_solution_queries(conn: Connection) -> list[HotQuery]:
     """Return the queries that looking for an error runs: by its fingerprint, then by its words."""
     error = await fetch_one(conn, StoredError, "select fingerprint, headline from solution order by id limit 1")
     assert error is not None
-    with patch.object(lookup, "fetch_all", AsyncMock(return_value=[])) as fetch_all:
+    with patch.object(queries, "fetch_all", AsyncMock(return_value=[])) as fetch_all:
         await lookup.find_solutions_for_error(
             conn,
             SolutionFilter(limit=5),

@@ -19,18 +19,6 @@ from consolidator.database.upgrade import SCHEMA
 from consolidator.errors import DatabaseError, UsageError
 
 EXTENSION = "vector"  # lives in our schema where vectors are kept
-_ENVIRONMENT = {
-    "host": "PGHOST",
-    "hostaddr": "PGHOSTADDR",
-    "port": "PGPORT",
-    "dbname": "PGDATABASE",
-    "user": "PGUSER",
-    "password": "PGPASSWORD",
-    "sslmode": "PGSSLMODE",
-    "sslrootcert": "PGSSLROOTCERT",
-    "sslcert": "PGSSLCERT",
-    "sslkey": "PGSSLKEY",
-}
 _HAS_EXTENSION = "select exists (select from pg_extension where extname = %s)"
 _DUMPED_FROM = re.compile(r"Dumped from database version: (\d+)")
 APPLICATION = "consolidator backup"
@@ -98,9 +86,9 @@ def _run(program: str, dsn: str | None, options: list[str]) -> str:
     """Run a program of PostgreSQL; credentials go by the environment, which other users cannot read."""
     environment = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "HOME") if name in os.environ}
     environment["PGAPPNAME"] = APPLICATION
-    for name, value in conninfo_to_dict(dsn or "").items():
-        if name in _ENVIRONMENT and value is not None:
-            environment[_ENVIRONMENT[name]] = str(value)
+    for option in psycopg.pq.Conninfo.parse((dsn or "").encode()):
+        if option.envvar is not None and option.val is not None:
+            environment[option.envvar.decode()] = option.val.decode()
     command = [binaries.locate().program(program), *options]
     done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if done.returncode:

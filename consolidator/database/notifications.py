@@ -43,7 +43,6 @@ class NotificationListener:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._subscriptions: list[Subscription] = []
-        self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
         self.connected = asyncio.Event()
 

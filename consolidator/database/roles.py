@@ -7,7 +7,6 @@ functions, which check it (`migrations/functions.sql`). Roles belong to a server
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -39,26 +38,18 @@ from (select 1) as one left join pg_namespace n on n.nspname = 'consolidator'
 """
 
 
-@dataclass(frozen=True, slots=True)
-class RoleAccess:
-    """What a login may do in a database."""
-
-    exists: bool  # whether the schema is there
-    access: Access | None  # None: the schema is there, but nothing was granted
-
-
-def get_access(conn: psycopg.Connection) -> RoleAccess:
-    """Return what the login of a connection may do."""
+def get_access(conn: psycopg.Connection) -> Access | None:
+    """Return what the login of a connection may do; None where the schema is there, and nothing was granted."""
     row = conn.execute(_GET_ACCESS).fetchone()
     assert row is not None
     exists, owns, may_use, may_read, may_write, read_only = row
     if not exists:
-        return RoleAccess(False, "owner")
+        return "owner"
     if not may_use or not may_read:
-        return RoleAccess(True, "owner" if owns else None)
+        return "owner" if owns else None
     if read_only or not may_write:
-        return RoleAccess(True, "reader")
-    return RoleAccess(True, "owner" if owns else "writer")
+        return "reader"
+    return "owner" if owns else "writer"
 
 
 def roles_exist(conn: psycopg.Connection) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -64,7 +64,7 @@ def known_revisions() -> set[str]:
 @contextmanager
 def locked(dsn: str) -> Iterator[Connection]:
     """Yield a connection in one transaction that holds the upgrade lock."""
-    engine = create_engine("postgresql+psycopg://", creator=_connector(dsn))
+    engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(dsn, connect_timeout=15))
     try:
         with engine.begin() as connection:
             connection.execute(text(f"set local lock_timeout = '{LOCK_TIMEOUT}'"))  # any login may hold such a lock
@@ -87,23 +87,14 @@ def locked(dsn: str) -> Iterator[Connection]:
 
 
 @contextmanager
-def _reading(dsn: str) -> Iterator[Connection]:
-    """Yield a connection in one transaction that can only read."""
-    engine = create_engine("postgresql+psycopg://", creator=_connector(dsn))
+def _connect(dsn: str) -> Iterator[psycopg.Connection]:
+    """Yield a connection in one transaction."""
     try:
-        with engine.begin() as connection:
-            connection.execute(text("set transaction read only"))
-            connection.execute(text(f"set local search_path = {SCHEMA}"))
-            yield connection
-    except OperationalError as error:
-        reason = str(error.orig).strip().split("\n")[0]
-        raise DatabaseUnavailable(f"cannot read the database's schema: {reason}") from error
-    finally:
-        engine.dispose()
-
-
-def _connector(dsn: str) -> Callable[[], object]:
-    return lambda: psycopg.connect(dsn, connect_timeout=15)
+        with psycopg.connect(dsn, connect_timeout=15) as conn:
+            yield conn
+    except psycopg.OperationalError as error:
+        reason = str(error).strip().split("\n")[0]
+        raise DatabaseUnavailable(f"cannot connect to the database: {reason}") from error
 
 
 def _prepare(dsn: str, clock: Clock, owner_dsn: str | None) -> Access:
@@ -114,7 +105,7 @@ def _prepare(dsn: str, clock: Clock, owner_dsn: str | None) -> Access:
     revision = None if access is None else _get_revision(dsn)
     if revision == newest_revision() and access is not None:
         if access == "writer":
-            with psycopg.connect(dsn, connect_timeout=15) as conn:
+            with _connect(dsn) as conn:
                 _create_partitions(conn, clock)
         return access
     if owner_dsn is not None:
@@ -135,25 +126,21 @@ def _prepare(dsn: str, clock: Clock, owner_dsn: str | None) -> Access:
 
 
 def _get_access(dsn: str) -> Access | None:
-    try:
-        with psycopg.connect(dsn, connect_timeout=15) as conn:
-            return roles.get_access(conn).access
-    except psycopg.OperationalError as error:
-        reason = str(error).strip().split("\n")[0]
-        raise DatabaseUnavailable(f"cannot connect to the database: {reason}") from error
+    with _connect(dsn) as conn:
+        return roles.get_access(conn)
 
 
 def _upgrade(dsn: str, clock: Clock) -> None:
     if not _is_current(dsn, clock):
         with locked(dsn) as connection:
-            current = _read_revision(connection)
+            driver = connection.connection.driver_connection
+            assert isinstance(driver, psycopg.Connection)
+            current = _read_revision(driver)
             if current is None:
                 schema.create(connection, newest_revision())
             elif current != newest_revision():
                 _check_known(current)
                 migrate(connection)
-            driver = connection.connection.driver_connection
-            assert isinstance(driver, psycopg.Connection)
             roles.grant(driver)
             _create_partitions(driver, clock)
 
@@ -173,19 +160,13 @@ def migrate(connection: Connection) -> None:
 def _is_current(dsn: str, clock: Clock) -> bool:
     """Tell whether there is nothing to upgrade or to grant; then create the partitions, without the upgrade's lock."""
     try:
-        with psycopg.connect(dsn, connect_timeout=15) as conn:
-            if conn.execute("select to_regclass(%s)", [f"{SCHEMA}.alembic_version"]).fetchone() == (None,):
-                return False
-            revision = conn.execute(f"select version_num from {SCHEMA}.alembic_version".encode()).fetchone()
-            if revision != (newest_revision(),) or not roles.grants_are_current(conn):
+        with _connect(dsn) as conn:
+            if _read_revision(conn) != newest_revision() or not roles.grants_are_current(conn):
                 return False
             _create_partitions(conn, clock)
             return True
     except psycopg.errors.InsufficientPrivilege:
         return False
-    except psycopg.OperationalError as error:
-        reason = str(error).strip().split("\n")[0]
-        raise DatabaseUnavailable(f"cannot connect to the database: {reason}") from error
 
 
 def _create_partitions(conn: psycopg.Connection, clock: Clock) -> None:
@@ -219,13 +200,13 @@ def _create_roles(dsn: str) -> None:
 
 
 def _get_revision(dsn: str) -> str | None:
-    with _reading(dsn) as connection:
-        return _read_revision(connection)
+    with _connect(dsn) as conn:
+        return _read_revision(conn)
 
 
-def _read_revision(connection: Connection) -> str | None:
+def _read_revision(conn: psycopg.Connection) -> str | None:
     """Return the revision that alembic recorded, without importing alembic."""
-    if connection.execute(text("select to_regclass('alembic_version')")).scalar() is None:
+    if conn.execute("select to_regclass(%s)", [f"{SCHEMA}.alembic_version"]).fetchone() == (None,):
         return None
-    revision: str | None = connection.execute(text("select version_num from alembic_version")).scalar()
-    return revision
+    row = conn.execute(f"select version_num from {SCHEMA}.alembic_version".encode()).fetchone()
+    return None if row is None else str(row[0])

@@ -34,7 +34,6 @@ class ForeignSession:
     kind: str = "root"  # root | fork | resume | branch | sub-agent
     parent_origin: str | None = None  # origin of its parent session in the same format
     follows: ItemName | None = None  # the last item before its own ones, where another session of the file has it
-    parent_call_id: str | None = None  # the parent's call that started a sub-agent, if the log has it
     key: str | None = None  # agent:channel:peer, if the log has one
     ended: bool = False
     abandoned: bool = False  # a branch that the person went back from: what they said on it, they took back

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from types import UnionType
 from typing import Any
 
 from consolidator.errors import ImportRefused
@@ -27,7 +28,7 @@ from consolidator.formats import native
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, Problem, Skipped
 from consolidator.formats.common.json_parsing import parse_json
 from consolidator.formats.common.jsonl import MAX_LINE, encode_line, parse_head
-from consolidator.formats.common.log_files import find_files, open_log
+from consolidator.formats.common.log_files import file_finder, open_log
 from consolidator.models.event import Event, parse_timestamp
 from consolidator.models.lineage import MAX_RANGES
 
@@ -38,20 +39,8 @@ REDACTED_COPY = "redacted-copy"  # of a redacted bundle: the exact one is copied
 _MAX_NUMBER = 2**53  # above it no number is believed
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
 def _is_number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MAX_NUMBER
-
-
-def _is_object(value: object) -> bool:
-    return isinstance(value, dict)
-
-
-def _is_flag(value: object) -> bool:
-    return isinstance(value, bool)
 
 
 def _is_time(value: object) -> bool:
@@ -79,16 +68,16 @@ def _is_list_of_ranges(value: object) -> bool:
 
 
 def _is_range(value: object) -> bool:
-    if not isinstance(value, dict) or not _is_text(value.get("session")) or not _is_shift(value.get("shift")):
+    if not isinstance(value, dict) or not isinstance(value.get("session"), str) or not _is_shift(value.get("shift")):
         return False
     return _is_number(value.get("after_seq")) and _is_number(value.get("upto_seq"))
 
 
-# The fields of each kind of record, and what they may be.
-_FIELDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
+# The fields of each kind of record, and what they may be: of a type, or what a function takes.
+_FIELDS: Mapping[str, Mapping[str, Any]] = {
     "columns": {
-        "state": _is_object,
-        "config": _is_object,
+        "state": dict,
+        "config": dict,
         "max_cost": _optional(_is_amount),
         "cost": _is_amount,
         "turns": _is_number,
@@ -97,51 +86,51 @@ _FIELDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
         "cached_tokens": _is_number,
         "compactions": _is_number,
         "context_window": _optional(_is_number),
-        "labels": _is_object,
-        "trigger_type": _optional(_is_text),
-        "trigger_id": _optional(_is_text),
+        "labels": dict,
+        "trigger_type": str | None,
+        "trigger_id": str | None,
         "completed_at": _optional(_is_time),
-        "open_task": _optional(_is_text),
+        "open_task": str | None,
     },
     "lineage": {"base_seq": _is_number, "ranges": _is_list_of_ranges},
     "checkpoint": {
         "seq": _is_shift,
-        "label": _optional(_is_text),
-        "metadata": _is_object,
-        "delta": _is_object,
-        "fold": _is_object,
+        "label": str | None,
+        "metadata": dict,
+        "delta": dict,
+        "fold": dict,
         "created_at": _is_time,
         "expires_at": _optional(_is_time),
     },
     "seed": {
         "ordinal": _is_number,
-        "role": _is_text,
-        "content": _is_text,
-        "is_new": _is_flag,
+        "role": str,
+        "content": str,
+        "is_new": bool,
         "occurred_at": _optional(_is_time),
-        "details": _is_object,
+        "details": dict,
     },
     "chunk": {
-        "message_id": _is_text,
+        "message_id": str,
         "seq": _is_number,
         "started_seq": _is_number,
-        "delta": _is_text,
+        "delta": str,
         "after_seq": _optional(_is_number),
     },
     "delivery": {
-        "message_id": _is_text,
-        "channel": _is_text,
+        "message_id": str,
+        "channel": str,
         "upto_seq": _is_number,
         "started_seq": _is_number,
         "sent_at": _is_time,
     },
     "view": {
         "upto": _is_number,
-        "summary": _is_object,
+        "summary": dict,
         "compaction_seq": _is_number,
-        "compaction": _is_object,
+        "compaction": dict,
         "scratchpad_seq": _is_number,
-        "scratchpad": _optional(_is_text),
+        "scratchpad": str | None,
     },
 }
 
@@ -237,9 +226,7 @@ def _sorted(value: Mapping[str, Any]) -> dict[str, Any]:
     return dict(sorted(value.items()))
 
 
-def files(path: Path) -> Iterator[Path]:
-    """Yield the bundles at or below `path`."""
-    yield from find_files(path, ".jsonl")
+files = file_finder(".jsonl")
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -378,8 +365,10 @@ class _BundleReader:
 
     def _check_record(self, kind: str, values: dict[str, Any]) -> Mapping[str, Any]:
         fields = _FIELDS[kind]
-        for name, is_valid in fields.items():
-            if not is_valid(values.get(name)):
+        for name, kind_of in fields.items():
+            value = values.get(name)
+            is_valid = isinstance(value, kind_of) if isinstance(kind_of, (type, UnionType)) else kind_of(value)
+            if not is_valid:
                 raise self.refuse(f"a {kind} has no valid {name}")
         return {name: values.get(name) for name in fields}
 

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
 
-from consolidator.models.chunk import PlacedChunk, comes_before
+from consolidator.models.chunk import ChunkRow, comes_before
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 
-C = TypeVar("C", bound=PlacedChunk)
-
 
 @dataclass(slots=True)
-class ChunkOrder(Generic[C]):
+class ChunkOrder:
     """Yields the chunks that come before or after an event; a message's chunks stay in their order."""
 
-    _waiting: dict[str, list[C]] = field(default_factory=dict)  # by message_id
+    _waiting: dict[str, list[ChunkRow]] = field(default_factory=dict)  # by message_id
 
-    def add(self, chunks: Iterable[C]) -> None:
+    def add(self, chunks: Iterable[ChunkRow]) -> None:
         """Take the chunks of messages that began before the next window of events ends."""
         for chunk in chunks:
             self._waiting.setdefault(chunk.message_id, []).append(chunk)
 
-    def before(self, event: Event) -> Iterator[C]:
+    def before(self, event: Event) -> Iterator[ChunkRow]:
         """Yield what came before an event: the rest of the message that it ends, and what was said before a person."""
         if event.type is EventType.USER_MESSAGE:
             for message_id, chunks in list(self._waiting.items()):
@@ -34,11 +31,11 @@ class ChunkOrder(Generic[C]):
         elif event.type is not EventType.THINKING_START:
             yield from self._waiting.pop(str(event.data.get("message_id") or ""), [])
 
-    def after(self, event: Event) -> Iterator[C]:
+    def after(self, event: Event) -> Iterator[ChunkRow]:
         """Yield what came with an event: the notice that people were shown of it."""
         yield from self._waiting.pop(str(event.data.get("notice_id") or ""), [])
 
-    def rest(self) -> Iterator[C]:
+    def rest(self) -> Iterator[ChunkRow]:
         """Yield the chunks of messages that have not ended."""
         for chunks in self._waiting.values():
             yield from chunks

@@ -17,7 +17,7 @@ from typing import Any
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem, Skipped
 from consolidator.formats.common.fields import derive_origin, occurred_at_field
 from consolidator.formats.common.jsonl import encode_line, guard_line, parse_head, read_objects
-from consolidator.formats.common.log_files import find_files
+from consolidator.formats.common.log_files import file_finder
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.models.session_key import SessionKey, has_controls
@@ -39,9 +39,7 @@ _SESSION_FIELDS = ("type", "id", "key")
 _KEY_IN_NAME = re.compile(r"^(.+)_[0-9a-f]{12}$")
 
 
-def files(path: Path) -> Iterator[Path]:
-    """Yield the transcripts at or below `path`."""
-    yield from find_files(path, ".jsonl")
+files = file_finder(".jsonl")
 
 
 def recognises(path: Path, head: bytes) -> bool:

@@ -15,7 +15,7 @@ from consolidator.formats.common.fields import derive_origin
 from consolidator.formats.common.json_members import read_members
 from consolidator.formats.common.json_parsing import to_float
 from consolidator.formats.common.jsonl import guard_line
-from consolidator.formats.common.log_files import find_files
+from consolidator.formats.common.log_files import file_finder
 from consolidator.formats.common.outcome import is_failure, is_timeout
 from consolidator.models.payload import EventType
 
@@ -25,9 +25,7 @@ _TOOLS = {"ic_sql": ("sql", "query"), "ic_bash": ("bash", "command")}
 _ENVIRONMENT_COMMANDS = ("submit", "skip")  # addressed to the environment, not to the tool in it
 
 
-def files(path: Path) -> Iterator[Path]:
-    """Yield the result files at or below `path`."""
-    yield from find_files(path, ".json")
+files = file_finder(".json")
 
 
 def recognises(path: Path, head: bytes) -> bool:

@@ -20,7 +20,7 @@ from typing import Any
 
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, Problem, Skipped, hash_content
 from consolidator.formats.common.jsonl import encode_line, parse_head, read_objects
-from consolidator.formats.common.log_files import find_files
+from consolidator.formats.common.log_files import file_finder
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.models.principal import find_role, role_of
@@ -48,9 +48,7 @@ _SESSION_KINDS = ("root", "fork", "resume", "branch", "sub-agent")
 _EVENT_TYPES = {event_type.value: event_type for event_type in EventType}
 
 
-def files(path: Path) -> Iterator[Path]:
-    """Yield the exports at or below `path`."""
-    yield from find_files(path, ".jsonl")
+files = file_finder(".jsonl")
 
 
 def recognises(path: Path, head: bytes) -> bool:

@@ -14,7 +14,6 @@ from consolidator.formats.base import Format, Item
 from consolidator.formats.claude_code import reader as claude_code
 from consolidator.formats.codex import reader as codex
 from consolidator.formats.common.agent_words import mark_agent_words
-from consolidator.formats.common.json_members import read_member_starts
 from consolidator.formats.common.log_files import find_files, open_log, path_exists
 from consolidator.formats.harness import reader as harness
 from consolidator.formats.openai import messages as openai_messages
@@ -59,21 +58,9 @@ def get_format(name: str) -> Format:
 
 
 def recognise_format(path: Path) -> Format | None:
-    """Return a file's format by its name and beginning, or None.
-
-    A long JSON object may begin with members that tell nothing, alone, as a line or in an array: then the beginning of
-    each of its members is looked at.
-    """
+    """Return a file's format by its name and beginning, or None."""
     with open_log(path) as file:
         head = file.read(HEAD_BYTES)
-    log_format = _recognise_head(path, head)
-    if log_format is None and len(head) == HEAD_BYTES:
-        starts = (_recognise_head(path, start) for start in read_member_starts(path))
-        log_format = next((found for found in starts if found is not None), None)
-    return log_format
-
-
-def _recognise_head(path: Path, head: bytes) -> Format | None:
     return next((log_format for log_format in FORMATS.values() if log_format.recognises(path, head)), None)
 
 

@@ -17,7 +17,7 @@ from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKe
 from consolidator.formats.common.fields import derive_origin
 from consolidator.formats.common.json_members import read_json
 from consolidator.formats.common.json_parsing import parse_json
-from consolidator.formats.common.log_files import find_files
+from consolidator.formats.common.log_files import file_finder
 from consolidator.formats.common.outcome import is_failure, is_timeout
 from consolidator.models.payload import EventType
 
@@ -39,9 +39,7 @@ _EXIT_ACTION = re.compile(
 )  # the action of a step at which the run was stopped from outside
 
 
-def files(path: Path) -> Iterator[Path]:
-    """Yield the trajectories at or below `path`."""
-    yield from find_files(path, ".traj")
+files = file_finder(".traj")
 
 
 def recognises(path: Path, head: bytes) -> bool:

@@ -204,8 +204,8 @@ async def prune(
             if not await store.has_live_chunks(conn, *day):  # each belongs to a message whose first event is pruned
                 await partitions.drop(conn, name, "generation_chunk")
         stale = await store.list_sessions_with_stale_output(conn)
-    for session in stale:  # also what a crash left behind
-        await _in_batches(database, partial(store.delete_output, session_id=session.id))
+    for session_id in stale:  # also what a crash left behind
+        await _in_batches(database, partial(store.delete_output, session_id=session_id))
     await _forget_turns(database, None if episodes is None else now - episodes)
     async with database.connection() as conn:
         await model_calls.prune(conn, report.cutoff)
@@ -273,7 +273,7 @@ async def _find_whole_days(database: Database, cutoff: datetime, limits: dict[st
     async with database.connection() as conn:
         for name, day in await _days_before(conn, cutoff, "event"):
             last_events = await store.list_last_events(conn, *day)
-            if all(last.seq <= limits.get(last.id, -1) for last in last_events):
+            if all(seq <= limits.get(session_id, -1) for session_id, seq in last_events.items()):
                 whole_days.append(name)
     return whole_days
 

@@ -2,3 +2,6 @@
 
 Nothing here reads or writes the database.
 """
+
+PEOPLE_ONLY = "people_only"  # in the metadata of a row's field: no program gets it
+ESCAPED = {"escaped": True}  # metadata of a row's text that the table holds as `database.jsonb.escape` writes it

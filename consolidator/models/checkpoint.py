@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+
+from consolidator.models import ESCAPED
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +16,7 @@ class CheckpointRow:
     id: str
     session_id: str
     seq: int
-    label: str | None
+    label: str | None = field(metadata=ESCAPED)
     metadata: dict[str, Any]
     delta: dict[str, Any]
     fold: dict[str, Any]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
 
+from consolidator.models import ESCAPED
 from consolidator.models.event import Event
 
 
@@ -13,26 +13,27 @@ from consolidator.models.event import Event
 class Chunk:
     """A piece of a message's text, committed before anybody saw it."""
 
-    message_id: str
+    message_id: str = field(metadata=ESCAPED)
     seq: int  # dense in its message, from 1
-    delta: str
+    delta: str = field(metadata=ESCAPED)
     started_seq: int  # the event that began the message
 
 
-class PlacedChunk(Protocol):
-    """What is needed of a chunk to place it among events."""
+@dataclass(frozen=True, slots=True)
+class PlacedChunk(Chunk):
+    """A chunk, and where it stands among the events."""
 
-    @property
-    def message_id(self) -> str: ...
-    @property
-    def started_seq(self) -> int: ...
-    @property
-    def after_seq(self) -> int | None: ...
-    @property
-    def created_at(self) -> datetime: ...
+    after_seq: int | None  # the last event before it, where that is stored
 
 
-def comes_before(chunk: PlacedChunk, event: Event) -> bool:
+@dataclass(frozen=True, slots=True)
+class ChunkRow(PlacedChunk):
+    """A chunk, and when it was committed."""
+
+    created_at: datetime
+
+
+def comes_before(chunk: ChunkRow, event: Event) -> bool:
     """Tell whether a chunk was committed before an event: by the clock alone where nothing else is stored."""
     if chunk.started_seq >= event.seq:
         return False

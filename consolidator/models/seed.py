@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
+
+from consolidator.models import ESCAPED
 
 SeedRole = Literal["system", "user", "assistant", "tool"]
 
@@ -27,7 +29,7 @@ class SeedRow:
     session_id: str
     ordinal: int
     role: str
-    content: str
+    content: str = field(metadata=ESCAPED)
     is_new: bool
     occurred_at: datetime | None
     details: dict[str, Any]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
+
+from consolidator.models import ESCAPED
 
 ConditionKind = Literal["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "object", "length"]
 WILDCARD = "*"  # any label, in a pattern
@@ -15,8 +17,8 @@ WILDCARD = "*"  # any label, in a pattern
 class StoreItemRow:
     """A row of `store_item`, without its vectors."""
 
-    namespace: list[str]
-    key: str
+    namespace: list[str] = field(metadata=ESCAPED)
+    key: str = field(metadata=ESCAPED)
     value: Any
     created_at: datetime
     updated_at: datetime

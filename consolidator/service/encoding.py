@@ -14,7 +14,7 @@ from consolidator.errors import InvalidCursor
 from consolidator.memory.text.invisible import escape_invisible as escape_invisible
 from consolidator.memory.text.invisible import mark_invisible as mark_invisible
 from consolidator.memory.text.invisible import strip_invisible_in as strip_invisible_in
-from consolidator.models.table import PEOPLE_ONLY
+from consolidator.models import PEOPLE_ONLY
 
 
 def encode_json(value: Any) -> Any:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence, Set, ValuesView
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, LiteralString, TypeVar, TypeVarTuple, cast
 
 from psycopg.rows import BaseRowFactory, RowMaker, class_row
 
-from consolidator.database.jsonb import as_jsonb
+from consolidator.database.jsonb import as_jsonb, escape, unescape
 from consolidator.database.partitions import Connection
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ T = TypeVar("T")
 K = TypeVar("K")
 Ts = TypeVarTuple("Ts")
 _INCLUDE = re.compile(r"^ *-- include: (\w+)\s*$", re.MULTILINE)
-_PLACEHOLDER = re.compile(r"%\((\w+)\)s")
+_TEXT = re.compile(r"%\((\w+)!\)")
+_PLACEHOLDER = re.compile(r"%\((\w+)\)[sb]")
 _NAME = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
 
 
@@ -46,18 +47,31 @@ def load(name: str, *before: str) -> dict[str, LiteralString]:
 
 
 def _typed_row(row_type: type[T]) -> BaseRowFactory[T]:
-    """Return what makes rows of a type: by position where the columns are its fields in their order, as is faster."""
+    """Return what makes rows of a type, their texts unescaped.
 
+    By position where the columns are its fields in their order, as is faster.
+    """
     taken = [column for column in fields(cast("type[DataclassInstance]", row_type)) if column.init]
     positions = None if any(column.kw_only for column in taken) else [column.name for column in taken]
+    texts = [column.name for column in taken if "escaped" in column.metadata]
 
     def create_factory(cursor: BaseCursor[Any, T]) -> RowMaker[T]:
         columns = [column.name for column in cursor.description or ()]
-        if columns != positions:
-            return class_row(row_type)(cursor)
-        return lambda values: row_type(*values)
+        make: RowMaker[T] = (lambda values: row_type(*values)) if columns == positions else class_row(row_type)(cursor)
+        return (lambda values: _unescape_texts(make(values), texts)) if texts else make
 
     return create_factory
+
+
+def _unescape_texts(row: T, names: Sequence[str]) -> T:
+    texts = {name: getattr(row, name) for name in names}
+    readable = {
+        name: list(map(unescape, text)) if isinstance(text, list) else unescape(text)
+        for name, text in texts.items()
+        if text is not None
+    }
+    changed: T = replace(cast("Any", row), **readable)
+    return changed
 
 
 async def fetch_all(
@@ -113,7 +127,7 @@ class RowQuery(Generic[T]):
 async def fetch_together(conn: Connection, *queries: RowQuery[Any]) -> list[list[Any]]:
     """Run several queries in one round trip; return the rows of each."""
     async with conn.pipeline():
-        cursors = [conn.cursor(row_factory=class_row(query.row_type)) for query in queries]
+        cursors = [conn.cursor(row_factory=_typed_row(query.row_type)) for query in queries]
         for cursor, query in zip(cursors, queries, strict=True):
             await cursor.execute(query.query, query.values)
     return [await cursor.fetchall() for cursor in cursors]
@@ -151,31 +165,42 @@ class _Query(Generic[*Ts]):
     """A named query as a function of a connection and its parameters, the first of them by position, as in `names`.
 
     Other parameters are given by name; those with a default may be left out. The name `*` stands for a row whose fields
-    are parameters. Sets become arrays, mappings jsonb.
+    are parameters, `**` for rows that are: an array for each field that the query has beside the other parameters. Sets
+    become arrays, mappings jsonb; the texts of `%(name!)s` are escaped.
     """
 
     def __init__(self, query: LiteralString, names: str = "", **defaults: Any) -> None:
-        placeholders = dict.fromkeys(_PLACEHOLDER.findall(query))
-        self.query = query
+        self._texts = set(_TEXT.findall(query))
+        self.query: LiteralString = query.replace("!)", ")")
+        placeholders = dict.fromkeys(_PLACEHOLDER.findall(self.query))
         self._placeholders = placeholders.keys()
         self._names = names.split() or (list(placeholders) if len(placeholders) == 1 else [])
         self._defaults = defaults
-        if not {*self._names, *defaults} - {"*"} <= self._placeholders:
+        if not {*self._names, *defaults} - {"*", "**"} <= self._placeholders:
             raise ValueError(f"a query with the parameters {list(placeholders)} is given {self._names}, {defaults}")
 
     def bind(self, values: tuple[*Ts], named: Mapping[str, Any]) -> dict[str, Any]:
         """Return the query's parameters by their names; raise TypeError if they are not those of the query."""
         bound = {**self._defaults, **named, **dict(zip(self._names, cast("tuple[Any, ...]", values), strict=False))}
-        row = bound.pop("*", None)
+        row, rows = bound.pop("*", None), bound.pop("**", None)
+        if rows is not None:
+            bound |= {name: [_field(each, name) for each in rows] for name in self._placeholders - bound.keys()}
         if row is not None:
-            bound |= row if isinstance(row, Mapping) else row.values() if hasattr(row, "values") else row_values(row)
+            of_row = row if isinstance(row, Mapping) else row.values() if hasattr(row, "values") else row_values(row)
+            bound = {**of_row, **bound}
         named_all = bound.keys() == self._placeholders or (row is not None and bound.keys() > self._placeholders)
         if not named_all or len(values) > len(self._names):
             raise TypeError(f"a query with the parameters {list(self._placeholders)} is called with {list(bound)}")
-        return {name: _adapt(value) for name, value in bound.items()}
+        return {name: _adapt(value, is_text=name in self._texts) for name, value in bound.items()}
 
 
-def _adapt(value: Any) -> Any:
+def _field(row: Any, name: str) -> Any:
+    return row[name] if isinstance(row, Mapping) else getattr(row, name)
+
+
+def _adapt(value: Any, *, is_text: bool) -> Any:
+    if is_text and value is not None:
+        return escape(value) if isinstance(value, str) else [text and escape(text) for text in value]
     if isinstance(value, Mapping):
         return as_jsonb(dict(value))
     return list(value) if isinstance(value, (tuple, Set, ValuesView)) else value
@@ -270,7 +295,11 @@ class Value(_Query[*Ts], Generic[T, *Ts]):
 
 def row_values(row: DataclassInstance) -> dict[str, Any]:
     """Return a row's values by column, as parameters of a query; unlike `asdict` it copies none of them."""
-    return {column.name: getattr(row, column.name) for column in fields(row) if column.init}
+    values = {column.name: getattr(row, column.name) for column in fields(row) if column.init}
+    for column in fields(row):
+        if "escaped" in column.metadata and isinstance(values[column.name], str):
+            values[column.name] = escape(values[column.name])
+    return values
 
 
 Outcome = Literal["added", "changed"]

@@ -127,17 +127,10 @@ def prepare_cluster(home: Path, binaries: Binaries) -> Cluster:
 
 def role_passwords(cluster: Cluster) -> dict[str, str]:
     """Return the passwords of the roles that are not the owner; empty where there are none yet."""
-    path = cluster.state_dir / "roles.json"
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-    except FileNotFoundError:
-        return {}
-    with open(fd, encoding="utf-8") as file:
-        _check_owner(path, os.fstat(file.fileno()))
-        try:
-            return {str(name): str(password) for name, password in json.load(file).items()}
-        except (ValueError, AttributeError):
-            return {}  # damaged: they get new ones
+        return dict(json.loads(_read_own(cluster.state_dir / "roles.json") or "{}"))
+    except (ValueError, TypeError):
+        return {}  # damaged: they get new ones
 
 
 def save_role_passwords(cluster: Cluster, passwords: dict[str, str]) -> None:
@@ -147,17 +140,13 @@ def save_role_passwords(cluster: Cluster, passwords: dict[str, str]) -> None:
 
 def list_orphans() -> list[Path]:
     """Return root's clusters that no home refers to any more; they are kept until a person removes them."""
-    orphans = []
-    for path in sorted(CLUSTERS.glob("*")) if _is_root() else []:
-        try:
-            note = json.loads((path / "home.json").read_text())
-            record = json.loads((state_dir_of(Path(note["home"])) / "cluster.json").read_text())
-            is_known = record["identity"] == note["identity"]
-        except (OSError, ValueError, KeyError):
-            is_known = False
-        if not is_known:
-            orphans.append(path)
-    return orphans
+    clusters = sorted(CLUSTERS.glob("*")) if _is_root() else []
+    notes = {path: _read_note(path / "home.json") for path in clusters}
+    return [
+        path
+        for path, note in notes.items()
+        if "home" not in note or not _has_identity(Path(note["home"]), note.get("identity"))
+    ]
 
 
 def delete_cluster(cluster: Cluster) -> None:
@@ -169,9 +158,8 @@ def delete_cluster(cluster: Cluster) -> None:
 def _read_record(home: Path) -> dict[str, Any]:
     """Return the home's record of its cluster; a home without one gets a new identity and password."""
     path = state_dir_of(home) / "cluster.json"
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-    except FileNotFoundError:
+    content = _read_own(path)
+    if content is None:
         identity = secrets.token_hex(16)
         data = None
         if _is_root():
@@ -180,15 +168,24 @@ def _read_record(home: Path) -> dict[str, Any]:
         record = {"identity": identity, "password": secrets.token_urlsafe(32), "data": data, "made": False}
         _write_record(home, record)
         return record
+    try:
+        loaded = json.loads(content)
+        return {name: loaded[name] for name in ("identity", "password", "data", "made")}
+    except (ValueError, KeyError, TypeError) as error:
+        raise DatabaseUnavailable(
+            f"{path} is damaged ({error}); it holds the password of the database: restore it from a backup"
+        ) from error
+
+
+def _read_own(path: Path) -> str | None:
+    """Return the contents of a file of this user; None if there is none."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
     with open(fd, encoding="utf-8") as file:
         _check_owner(path, os.fstat(file.fileno()))
-        try:
-            loaded = json.load(file)
-            return {name: loaded[name] for name in ("identity", "password", "data", "made")}
-        except (ValueError, KeyError, TypeError) as error:
-            raise DatabaseUnavailable(
-                f"{path} is damaged ({error}); it holds the password of the database: restore it from a backup"
-            ) from error
+        return file.read()
 
 
 def _write_record(home: Path, record: dict[str, Any]) -> None:
@@ -228,7 +225,8 @@ def _prepare_root_directory(home: Path, data: Path, record: dict[str, Any]) -> N
     ensure_owned_directory(CLUSTERS, 0o711)
     directory.mkdir(mode=0o700, exist_ok=True)
     note = directory / "home.json"
-    last_home = _read_last_home(note)
+    named = _read_note(note).get("home")
+    last_home = Path(named) if isinstance(named, str) else None
     if (
         last_home is not None
         and last_home != home
@@ -243,20 +241,17 @@ def _prepare_root_directory(home: Path, data: Path, record: dict[str, Any]) -> N
         _write_json(note, {"home": str(home), "identity": record["identity"]})
 
 
-def _read_last_home(note: Path) -> Path | None:
-    """Return the home that last used a cluster."""
+def _read_note(path: Path) -> dict[str, Any]:
+    """Return the JSON object that a file holds; an empty one for any other file."""
     try:
-        return Path(json.loads(note.read_text())["home"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+        note = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return note if isinstance(note, dict) else {}
 
 
-def _has_identity(home: Path, identity: str) -> bool:
-    try:
-        record = json.loads((state_dir_of(home) / "cluster.json").read_text())
-        return bool(record["identity"] == identity)
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
+def _has_identity(home: Path, identity: str | None) -> bool:
+    return identity is not None and _read_note(state_dir_of(home) / "cluster.json").get("identity") == identity
 
 
 def _data_owner(data: Path) -> Account:

@@ -14,7 +14,7 @@ from typing import Any
 
 from consolidator.formats.base import Item, Skipped
 from consolidator.formats.common import drafts
-from consolidator.formats.common.log_files import find_files, open_log, read_whole
+from consolidator.formats.common.log_files import file_finder, open_log, read_whole
 from consolidator.formats.common.records import Conversation, RecordForm, Records, Statements
 from consolidator.models.payload import EventType
 
@@ -26,9 +26,7 @@ _MAX_INPUTS = 64 * 1024 * 1024  # bytes
 _MAX_BLOCK = 16 * 1024 * 1024  # characters of one text
 
 
-def files(path: Path) -> Iterator[Path]:
-    """Yield the histories at or below `path`."""
-    yield from find_files(path, _HISTORY)
+files = file_finder(_HISTORY)
 
 
 def recognises(path: Path, head: bytes) -> bool:

@@ -16,7 +16,7 @@ from consolidator.formats.base import Item, Problem, Skipped
 from consolidator.formats.common import drafts
 from consolidator.formats.common.content import extract_text
 from consolidator.formats.common.json_members import read_json, read_members, read_note
-from consolidator.formats.common.log_files import find_files
+from consolidator.formats.common.log_files import file_finder
 from consolidator.formats.common.records import Conversation, RecordForm, Records, Statements
 
 NAME = "cline"
@@ -48,9 +48,7 @@ _XML_ARGUMENT = re.compile(r"<([a-z_]{1,40})>\n?(.*?)\n?</\1>", re.DOTALL)
 _DIRECTORY = re.compile(r"^# Current (?:Workspace|Working) Directory \(([^)\n]+)\)", re.MULTILINE)
 
 
-def files(path: Path) -> Iterator[Path]:
-    """Yield the tasks and sessions at or below `path`."""
-    yield from find_files(path, _TASK, _MESSAGES)
+files = file_finder(_TASK, _MESSAGES)
 
 
 def recognises(path: Path, head: bytes) -> bool:

@@ -15,7 +15,7 @@ from consolidator.formats.base import Item, Skipped
 from consolidator.formats.common import drafts
 from consolidator.formats.common.content import extract_text
 from consolidator.formats.common.jsonl import parse_head, read_objects
-from consolidator.formats.common.log_files import find_files
+from consolidator.formats.common.log_files import file_finder
 from consolidator.formats.common.records import Conversation, RecordForm, Statements, silent_kinds
 from consolidator.models.payload import EventType
 
@@ -25,9 +25,7 @@ _FORM = RecordForm(NAME, silent=silent_kinds(NAME))
 _EXIT = re.compile(r"\n?<(?:shell [^<>\n]{0,80} |command )?exited with exit code (-?\d{1,10})>\s*\Z")
 
 
-def files(path: Path) -> Iterator[Path]:
-    """Yield the sessions at or below `path`."""
-    yield from (file for file in find_files(path, _EVENTS) if file == path or file.name == _EVENTS)
+files = file_finder(_EVENTS, keep=lambda file: file.name == _EVENTS)
 
 
 def recognises(path: Path, head: bytes) -> bool:

@@ -18,7 +18,7 @@ from consolidator.formats.common import drafts
 from consolidator.formats.common.content import split_message
 from consolidator.formats.common.json_members import read_note
 from consolidator.formats.common.jsonl import parse_head, read_objects
-from consolidator.formats.common.log_files import find_files
+from consolidator.formats.common.log_files import file_finder
 from consolidator.formats.common.records import Conversation, RecordForm, Statements
 
 NAME = "cursor"
@@ -30,10 +30,10 @@ _ELEMENT = re.compile(r"^\s*<[A-Za-z][\w.:-]*[\s>]", re.MULTILINE)
 _MAX_DEPTH = 12  # folders of a path that is looked for
 
 
-def files(path: Path) -> Iterator[Path]:
-    """Yield the transcripts at or below `path`, the agents' before their sub-agents'."""
-    found = [file for file in find_files(path, ".jsonl") if file == path or _FOLDER in file.parts]
-    yield from sorted(found, key=lambda file: ("subagents" in file.parts, file))
+# The agents' before their sub-agents'.
+files = file_finder(
+    ".jsonl", keep=lambda file: _FOLDER in file.parts, order=lambda file: ("subagents" in file.parts, file)
+)
 
 
 def recognises(path: Path, head: bytes) -> bool:

@@ -15,7 +15,7 @@ from consolidator.formats.common import drafts
 from consolidator.formats.common.content import extract_text
 from consolidator.formats.common.json_parsing import parse_json
 from consolidator.formats.common.jsonl import parse_head, read_objects
-from consolidator.formats.common.log_files import find_files
+from consolidator.formats.common.log_files import file_finder
 from consolidator.formats.common.records import Conversation, RecordForm, Records, Statements
 from consolidator.formats.common.sqlite_log import MAGIC, open_database, read_rows
 
@@ -38,11 +38,7 @@ FROM sessions JOIN messages ON messages.session_id = sessions.id ORDER BY sessio
 """
 
 
-def files(path: Path) -> Iterator[Path]:
-    """Yield the databases and the older sessions at or below `path`."""
-    for file in find_files(path, "sessions.db", ".jsonl"):
-        if file == path or file.name == "sessions.db" or file.suffix == ".jsonl":
-            yield file
+files = file_finder("sessions.db", ".jsonl", keep=lambda file: file.name == "sessions.db" or file.suffix == ".jsonl")
 
 
 def recognises(path: Path, head: bytes) -> bool:

@@ -15,7 +15,7 @@ from consolidator.formats.base import Item, Problem, Skipped
 from consolidator.formats.common import drafts
 from consolidator.formats.common.content import answers_call, extract_text, split_message
 from consolidator.formats.common.json_members import read_json, read_note
-from consolidator.formats.common.log_files import find_files
+from consolidator.formats.common.log_files import file_finder
 from consolidator.formats.common.records import Conversation, RecordForm, Statements, silent_kinds
 from consolidator.models.payload import EventType
 
@@ -25,10 +25,9 @@ _EVENT = re.compile(r"event-(\d{1,12})(?:-.*)?\.json")
 _MAX_FILE = 64 * 1024 * 1024  # bytes
 
 
-def files(path: Path) -> Iterator[Path]:
-    """Yield the events at or below `path`, each conversation's in order of their numbers."""
-    found = [file for file in find_files(path, ".json") if file == path or recognises(file, b"")]
-    yield from sorted(found, key=lambda file: (file.parent, _number(file), file))
+files = file_finder(
+    ".json", keep=lambda file: recognises(file, b""), order=lambda file: (file.parent, _number(file), file)
+)
 
 
 def _number(file: Path) -> int:

@@ -16,7 +16,7 @@ from consolidator.formats.base import Item, Skipped
 from consolidator.formats.common import drafts
 from consolidator.formats.common.content import extract_text
 from consolidator.formats.common.jsonl import parse_head, read_objects
-from consolidator.formats.common.log_files import find_files
+from consolidator.formats.common.log_files import file_finder
 from consolidator.formats.common.records import Conversation, RecordForm, Statements
 from consolidator.models.payload import EventType
 
@@ -26,9 +26,7 @@ _TYPES = ("user", "assistant", "tool_result", "system")
 _MID_TURN = "mid_turn_user_message"  # typed while the agent worked
 
 
-def files(path: Path) -> Iterator[Path]:
-    """Yield the chats at or below `path`."""
-    yield from (file for file in find_files(path, ".jsonl") if file == path or "chats" in file.parts[:-1])
+files = file_finder(".jsonl", keep=lambda file: "chats" in file.parts[:-1])
 
 
 def recognises(path: Path, head: bytes) -> bool:

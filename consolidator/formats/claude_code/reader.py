@@ -28,7 +28,7 @@ from consolidator.formats.claude_code.user_text import (
 )
 from consolidator.formats.common.fields import fit_payload, occurred_at_field
 from consolidator.formats.common.jsonl import parse_head, read_objects, read_typed
-from consolidator.formats.common.log_files import find_files
+from consolidator.formats.common.log_files import file_finder
 from consolidator.formats.common.project import derive_project
 from consolidator.models.payload import EventType
 
@@ -49,9 +49,8 @@ _WORDS += ("isApiErrorMessage", "origin", "planContent", "promptSource", "userTy
 _MODEL_LOOKAHEAD_LINES = 40  # how far to search for the model before the first session is announced
 
 
-def files(path: Path) -> Iterator[Path]:
-    """Yield the session files at or below `path`, sorted, sub-agents after all the others."""
-    yield from sorted(find_files(path, ".jsonl"), key=lambda file: (file.name.startswith("agent-"), file))
+# Sub-agents' after all the others.
+files = file_finder(".jsonl", order=lambda file: (file.name.startswith("agent-"), file))
 
 
 def recognises(path: Path, head: bytes) -> bool:

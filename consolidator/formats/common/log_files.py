@@ -10,7 +10,7 @@ import io
 import os
 import stat
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -43,6 +43,18 @@ def find_files(path: Path, *suffixes: str) -> Iterator[Path]:
         yield from sorted(_search_folders(path, suffixes))
     else:
         yield Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
+def file_finder(
+    *suffixes: str, keep: Callable[[Path], bool] = lambda _: True, order: Callable[[Path], Any] | None = None
+) -> Callable[[Path], Iterator[Path]]:
+    """Return the `files` of a format: those below a path that it would `keep`, or the one that is named."""
+
+    def files(path: Path) -> Iterator[Path]:
+        found = (file for file in find_files(path, *suffixes) if file == path or keep(file))
+        yield from found if order is None else sorted(found, key=order)
+
+    return files
 
 
 def _search_folders(root: Path, suffixes: tuple[str, ...]) -> list[Path]:

@@ -19,7 +19,7 @@ from consolidator.errors import InvalidEvent
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item, ItemKeys, Problem, Skipped
 from consolidator.formats.common.fields import derive_origin, occurred_at_field
 from consolidator.formats.common.jsonl import encode_line, guard_line, join_surrogates, parse_head, read_objects
-from consolidator.formats.common.log_files import find_files
+from consolidator.formats.common.log_files import file_finder
 from consolidator.formats.harness.lines import EVENT_TYPES, GENERATION_TYPES, restore_line, to_event_data, to_lines
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType, check_payload
@@ -31,9 +31,7 @@ MAX_OPEN_CALLS = MAX_OPEN_GENERATIONS * 16  # calls without a result; beyond it 
 MAX_PENDING_LINES = 20_000  # lines kept for the next event; beyond it their generation is recorded as incomplete
 
 
-def files(path: Path) -> Iterator[Path]:
-    """Yield the logs at or below `path`."""
-    yield from find_files(path, ".jsonl")
+files = file_finder(".jsonl")
 
 
 def recognises(path: Path, head: bytes) -> bool:

@@ -15,7 +15,7 @@ from consolidator.formats.base import Item, Problem, Skipped
 from consolidator.formats.common.json_members import read_members
 from consolidator.formats.common.json_parsing import EXTRA_TEXT, parse_json
 from consolidator.formats.common.jsonl import guard_line, parse_head, read_values
-from consolidator.formats.common.log_files import find_files, open_log, read_whole
+from consolidator.formats.common.log_files import file_finder, open_log, read_whole
 from consolidator.formats.openai.conversation import CLINE_PROBLEM, ROLES, ChatRecord, ConversationNames
 
 NAME = "openai-messages"
@@ -34,9 +34,7 @@ _OTHER_FORMATS = re.compile(
 )
 
 
-def files(path: Path) -> Iterator[Path]:
-    """Yield the JSON and JSONL files at or below `path`, sorted."""
-    yield from find_files(path, *_SUFFIXES)
+files = file_finder(*_SUFFIXES)
 
 
 def recognises(path: Path, head: bytes) -> bool:

@@ -111,7 +111,7 @@ async def _load_texts(
     sessions = await asyncio.to_thread(_find_sessions_with, latest, missing)
     for first in range(0, len(sessions), _TERMS_BATCH):
         rows = await digests.get_terms(conn, sessions[first : first + _TERMS_BATCH])
-        await asyncio.to_thread(_fill_texts, terms, [row.terms for row in rows])
+        await asyncio.to_thread(_fill_texts, terms, list(rows.values()))
     return known.plus(await asyncio.to_thread(KeyTexts.from_dict, terms))
 
 

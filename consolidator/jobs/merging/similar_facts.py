@@ -47,7 +47,7 @@ async def find_similar_facts(
         for candidate in candidates
     }
     matches: defaultdict[str, dict[str, None]] = defaultdict(dict)  # fact ids in the order found, each once
-    of_attributes = await facts.match_attributes(conn, agent, attributes)
+    of_attributes = await facts.match_attributes(conn, agent, list(attributes.values()), ids=list(attributes))
     for candidate_id, fact_id in (*of_attributes, *await _match_words(conn, agent, candidates)):
         matches[candidate_id][fact_id] = None
     forgotten = await facts.load_forgotten(conn, agent, sorted({_owner_of(candidate) for candidate in candidates}))

@@ -24,6 +24,7 @@ from consolidator.database.jsonb import text_size
 from consolidator.database.notifications import NotificationListener
 from consolidator.errors import ConsolidatorError, UsageError
 from consolidator.llm.redaction.redact import redact
+from consolidator.models.chunk import PlacedChunk
 from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
 from consolidator.runtime.live.items import (
@@ -39,7 +40,7 @@ from consolidator.store.log.events import END, Span
 from consolidator.store.sessions import sessions
 from consolidator.store.sessions.lineage import load_lineage, read_lineage
 from consolidator.store.turns import following as store
-from consolidator.store.turns.following import CLOCK_SKEW, FOLLOWED_CHANNEL, ChunkSpan, PlacedChunk, SessionMarks
+from consolidator.store.turns.following import CLOCK_SKEW, FOLLOWED_CHANNEL, ChunkSpan, SessionMarks
 
 MAX_ITEMS = 1_000
 ACTIVE_SECONDS = 180.0  # without a piece, until an answer under way is looked at only now and then

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from consolidator.errors import UsageError
+from consolidator.models.chunk import PlacedChunk
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-from consolidator.store.turns.following import PlacedChunk, SessionMarks
+from consolidator.store.turns.following import SessionMarks
 
 _CURSOR = re.compile(r"(-?[0-9]{1,18})(?:\.([0-9]{1,9}))?", re.ASCII)
 _VOIDING_DECISION = "generation_replaced"

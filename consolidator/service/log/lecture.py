@@ -11,11 +11,12 @@ from consolidator.database import Database
 from consolidator.formats.bundle_order import ChunkOrder
 from consolidator.formats.harness import reader as harness
 from consolidator.formats.harness.lines import SENT
+from consolidator.models.chunk import ChunkRow
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
 from consolidator.store.log import bundles, events
-from consolidator.store.log.bundles import ChunkRow, DeliveryRow
+from consolidator.store.log.bundles import DeliveryRow
 from consolidator.store.log.events import Span
 from consolidator.store.sessions import sessions
 from consolidator.store.sessions.lineage import load_lineage
@@ -68,7 +69,7 @@ async def read_narrated(
 class _Narration:
     """Puts pieces and deliveries in their place among a log's events; bounded by what is unfinished."""
 
-    chunks: ChunkOrder[ChunkRow] = field(default_factory=ChunkOrder)
+    chunks: ChunkOrder = field(default_factory=ChunkOrder)
     sent: dict[str, dict[str, DeliveryRow]] = field(default_factory=dict)  # by message_id and channel
 
     def feed(self, event: Event) -> Iterator[Event]:

@@ -90,7 +90,7 @@ class Mirror:
     async def update(self, *, everything: bool = True, save: bool = True) -> bool:
         """Write what is new; with `everything` also drop what was erased. Return whether anything was new."""
         async with self.database.connection() as conn:
-            heads = {head.id: head.head for head in await sessions.list_heads(conn, everything)}
+            heads = await sessions.list_heads(conn, everything)
         is_new = False
         if everything:
             for session_id in [name for name in self._index if name not in heads]:

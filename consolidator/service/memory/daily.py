@@ -37,4 +37,4 @@ async def count_by_day(database: Database, since: datetime, zone: str, *, viewer
     """Return how much was learned on each day of a time zone. Raises Forbidden for who does not reach everything."""
     viewer.check_reads_all()
     async with database.connection() as conn:
-        return {row.day: row.learned for row in await daily.list_days(conn, since, zone)}
+        return await daily.list_days(conn, since, zone)

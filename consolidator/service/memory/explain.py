@@ -176,8 +176,8 @@ async def _explain_fact(conn: Connection, fact: FactRow, scope: Viewer) -> dict[
         *(_decision(candidate, fact) for candidate in notable if not _is_cut(scope)),
     ]
     if not _is_cut(scope) and (rejections := await lookup.count_rejections(conn, fact)):
-        reasons = ", ".join(f"{rejection.count} {rejection.reason}" for rejection in rejections)
-        lines.append(f"of the same subject, {sum(rejection.count for rejection in rejections)} rejected: {reasons}")
+        reasons = ", ".join(f"{count} {reason}" for reason, count in rejections.items())
+        lines.append(f"of the same subject, {sum(rejections.values())} rejected: {reasons}")
     proofs = [proof for candidate in cited for proof in _quotes(candidate)]
     extractors = sorted({candidate.extractor for candidate in cited})
     return await _build(

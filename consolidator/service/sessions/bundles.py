@@ -24,13 +24,14 @@ from consolidator.jobs.importing.bundle_import import import_bundle
 from consolidator.jobs.importing.intake import ImportReport
 from consolidator.llm.redaction.redact import redact, redact_json
 from consolidator.models.checkpoint import CheckpointRow
+from consolidator.models.chunk import ChunkRow
 from consolidator.models.event import Event, EventRow
 from consolidator.models.seed import SeedRow
 from consolidator.models.session import SessionRow
 from consolidator.service.sessions.access import find_session
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.log import blobs, bundles, events
-from consolidator.store.log.bundles import ChunkRow, DeliveryRow
+from consolidator.store.log.bundles import DeliveryRow
 from consolidator.store.log.events import Span
 from consolidator.store.sessions import checkpoints, seeds, sessions
 from consolidator.store.sessions.lineage import load_lineage
@@ -156,7 +157,7 @@ class _SessionExporter:
         yield writer.session(self._header)
         async for line in self._companions(writer, names):
             yield line
-        order: ChunkOrder[ChunkRow] = ChunkOrder()
+        order: ChunkOrder = ChunkOrder()
         after = min(self.session.pruned_to, self._upto)
         while after < self._upto:
             upto = min(after + _PAGE, self._upto)
@@ -199,7 +200,7 @@ class _SessionExporter:
         completed_at = None if session.completed_at is None else session.completed_at.isoformat()
         return values | amounts | {"completed_at": completed_at}
 
-    async def _page(self, writer: BundleWriter, order: ChunkOrder[ChunkRow], span: Span) -> AsyncIterator[str]:
+    async def _page(self, writer: BundleWriter, order: ChunkOrder, span: Span) -> AsyncIterator[str]:
         """Yield the lines of a span of events, with the chunks and deliveries of the messages that began in it."""
         async with self._database.connection() as conn:
             rows = await events.read_rows(conn, span)
@@ -223,7 +224,7 @@ class _SessionExporter:
                     yield line
 
     def _event_lines(
-        self, writer: BundleWriter, order: ChunkOrder[ChunkRow], event: Event, deliveries: Sequence[DeliveryRow]
+        self, writer: BundleWriter, order: ChunkOrder, event: Event, deliveries: Sequence[DeliveryRow]
     ) -> Iterator[str]:
         for chunk in order.before(event):
             yield writer.record("chunk", _chunk_values(chunk))

@@ -110,6 +110,6 @@ async def acknowledge(
             upto=upto.seq,
             open_message=None if last is None else begun_message(last),
             piece=upto.piece,
-            low=session.created_at,
+            low=session.created_at - store.CLOCK_SKEW,
             now=database.clock.now(),
         )

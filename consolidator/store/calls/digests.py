@@ -11,7 +11,7 @@ from psycopg.rows import class_row
 from consolidator.database.jsonb import as_jsonb
 from consolidator.database.partitions import Connection
 from consolidator.models.digest import DigestRow
-from consolidator.store.queries import Column, Rows, RowsByKey, execute_each, fetch_value, load, row_values
+from consolidator.store.queries import Column, Pairs, Rows, RowsByKey, execute_each, fetch_value, load, row_values
 
 _SQL = load("calls/digests")
 
@@ -30,14 +30,6 @@ async def save(conn: Connection, rows: Sequence[DigestRow]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class DigestTerms:
-    """The texts of what a digest counts."""
-
-    session_id: str
-    terms: bytes  # zlib JSON: hash -> text
-
-
-@dataclass(frozen=True, slots=True)
 class DigestQuotes:
     """What the calls of a digest were given."""
 
@@ -46,7 +38,7 @@ class DigestQuotes:
     quotes: bytes  # zlib JSON
 
 
-get_terms = Rows[DigestTerms, Sequence[str]](DigestTerms, _SQL["terms"])
+get_terms = Pairs[str, bytes, Sequence[str]](_SQL["terms"])
 get_quotes = Rows[DigestQuotes, Sequence[str]](DigestQuotes, _SQL["quotes"])
 
 

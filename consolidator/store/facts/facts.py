@@ -32,7 +32,6 @@ from consolidator.store.queries import (
     execute_each,
     fetch_all,
     fetch_column,
-    fetch_one,
     fetch_value,
     load,
 )
@@ -50,16 +49,6 @@ class Owner(NamedTuple):
 
 class OwnedAttribute(NamedTuple):
     """An attribute of an owner: facts of the same one are reconciled together."""
-
-    level: str
-    owner: str
-    subject: str
-    predicate: str
-
-
-@dataclass(frozen=True, slots=True)
-class _AttributeRow:
-    """An attribute of an owner as a row."""
 
     level: str
     owner: str
@@ -88,15 +77,6 @@ class LineageCandidateRow(CandidateRow):
     is_additive: bool  # it replaces no other value: nobody has decided that it may
     is_repetition: bool  # it says what a fact says: whether that replaces other values was decided before
     steer: SteerOutcome | None  # of the steer that it was read in
-
-
-@dataclass(frozen=True, slots=True)
-class ForgottenFactRow:
-    """A fact that a person told memory to forget, and whose it is."""
-
-    level: str
-    owner: str
-    fact_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,50 +138,15 @@ async def save_candidates(
 
 async def load_ended_attributes(conn: Connection, agent: str, endings: Sequence[str]) -> list[OwnedAttribute]:
     """Return the attributes of facts with a word of one of these endings."""
-    rows = await fetch_all(conn, _AttributeRow, _SQL["ended_attributes"], {"agent": agent, "ids": list(endings)})
-    return [OwnedAttribute(row.level, row.owner, row.subject, row.predicate) for row in rows]
-
-
-async def load_candidates(
-    conn: Connection, agent: str, attributes: Sequence[OwnedAttribute]
-) -> list[LineageCandidateRow]:
-    """Return every candidate that counts for some attributes, in order of time."""
-    values = {"agent": agent, **_attribute_columns(attributes)}
-    return await fetch_all(conn, LineageCandidateRow, _SQL["candidates"], values)
-
-
-async def match_attributes(
-    conn: Connection, agent: str, attributes: Mapping[str, OwnedAttribute]
-) -> list[tuple[str, str]]:
-    """Return (candidate id, fact id) of each candidate's own attribute; `attributes` are by candidate id."""
-    values = {"ids": list(attributes), **_attribute_columns(list(attributes.values()))}
-    return await _match_attributes(conn, agent, **values)
+    return [OwnedAttribute(*row) for row in await _load_ended(conn, agent, endings)]
 
 
 async def load_forgotten(conn: Connection, agent: str, owners: Sequence[Owner]) -> dict[Owner, list[str]]:
     """Return the ids of the facts that persons told memory to forget, by their owners."""
-    values = {"agent": agent, "levels": [owner.level for owner in owners], "owners": [owner.name for owner in owners]}
     forgotten: dict[Owner, list[str]] = {}
-    for row in await fetch_all(conn, ForgottenFactRow, _SQL["forgotten"], values):
-        forgotten.setdefault(Owner(row.level, row.owner), []).append(row.fact_id)
+    for level, name, fact_id in await _load_forgotten(conn, agent, owners):
+        forgotten.setdefault(Owner(level, name), []).append(fact_id)
     return forgotten
-
-
-async def load_published(
-    conn: Connection, agent: str, attributes: Sequence[OwnedAttribute]
-) -> dict[str, PublishedFactRow]:
-    """Return the stored facts of some attributes by id."""
-    values = {"agent": agent, **_attribute_columns(attributes)}
-    return {row.id: row for row in await fetch_all(conn, PublishedFactRow, _SQL["published"], values)}
-
-
-def _attribute_columns(attributes: Sequence[OwnedAttribute]) -> dict[str, list[str]]:
-    return {
-        "levels": [attribute.level for attribute in attributes],
-        "owners": [attribute.owner for attribute in attributes],
-        "subjects": [attribute.subject for attribute in attributes],
-        "predicates": [attribute.predicate for attribute in attributes],
-    }
 
 
 async def save_decisions(conn: Connection, decisions: Sequence[Mapping[str, Any]]) -> int:
@@ -225,9 +170,8 @@ async def drop_unsupported(
 
     Facts that a model had a part in are superseded instead: they keep their history.
     """
-    values = {"agent": agent, "kept": list(kept), "now": now, **_attribute_columns(attributes)}
-    await execute(conn, _SQL["supersede_unsupported"], values)
-    return await execute(conn, _SQL["delete_unsupported"], values)
+    await _supersede_unsupported(conn, agent, attributes, kept=kept, now=now)
+    return await _delete_unsupported(conn, agent, attributes, kept=kept)
 
 
 async def forget_fact(conn: Connection, values: Mapping[str, Any]) -> None:
@@ -271,22 +215,6 @@ async def restore_fact(conn: Connection, values: Mapping[str, Any]) -> bool:
         await execute(conn, _SQL["restore"], values)
         await execute(conn, _SQL["touch_attribute"], values)
     return is_restored
-
-
-async def end_stated(
-    conn: Connection, agent: str, attributes: Sequence[OwnedAttribute], superseded_by: str, now: datetime
-) -> None:
-    """Supersede what persons stated of some attributes: somebody has said otherwise since."""
-    values = {"agent": agent, "superseded_by": superseded_by, "now": now, **_attribute_columns(attributes)}
-    await execute(conn, _SQL["end_stated"], values)
-
-
-async def load_fact_of(
-    conn: Connection, agent: str, attributes: Sequence[OwnedAttribute], candidate_id: str
-) -> FactRow | None:
-    """Return the believed fact that rests on a candidate of some attributes; None where there is none."""
-    values = {"agent": agent, "candidate": candidate_id, **_attribute_columns(attributes)}
-    return await fetch_one(conn, FactRow, _SQL["fact_of"], values)
 
 
 async def list_quarantined(
@@ -355,4 +283,17 @@ load_chain = Rows[ChainedFactRow, str, int](ChainedFactRow, _SQL["chain"], "id l
 end_quarantine = Attempt[str](_SQL["end_quarantine"], "candidate_id")
 load_comparable = RowsByKey[str, ComparableFactRow, Sequence[str]](ComparableFactRow, _SQL["comparable"])
 save_stated_fact = Statement[Mapping[str, Any]](_SQL["save_stated_fact"], "*")
-_match_attributes = Tuples[tuple[str, str], str](_SQL["facts_by_attribute"], "agent")
+# (candidate id, fact id) of each candidate's own attribute; the ids are of the candidates.
+match_attributes = Tuples[tuple[str, str], str, Sequence[OwnedAttribute]](_SQL["facts_by_attribute"], "agent **")
+load_candidates = Rows[LineageCandidateRow, str, Sequence[OwnedAttribute]](
+    LineageCandidateRow, _SQL["candidates"], "agent **"
+)
+load_published = RowsByKey[str, PublishedFactRow, str, Sequence[OwnedAttribute]](
+    PublishedFactRow, _SQL["published"], "agent **"
+)
+end_stated = Statement[str, Sequence[OwnedAttribute], str, datetime](_SQL["end_stated"], "agent ** superseded_by now")
+load_fact_of = FirstRow[FactRow, str, Sequence[OwnedAttribute], str](FactRow, _SQL["fact_of"], "agent ** candidate")
+_supersede_unsupported = Statement[str, Sequence[OwnedAttribute]](_SQL["supersede_unsupported"], "agent **")
+_delete_unsupported = Statement[str, Sequence[OwnedAttribute]](_SQL["delete_unsupported"], "agent **")
+_load_ended = Tuples[tuple[str, str, str, str], str, Sequence[str]](_SQL["ended_attributes"], "agent ids")
+_load_forgotten = Tuples[tuple[str, str, str], str, Sequence[Owner]](_SQL["forgotten"], "agent **")

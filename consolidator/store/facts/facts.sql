@@ -30,7 +30,7 @@ select c.*, s.root_id,
        c.revision > 0 and (c.operation is null or (c.operation = 'add' and c.flagged is not null)) as is_additive,
        c.revision > 0 and c.operation in ('reinforce', 'refine', 'noop') as is_repetition,
        case when steer.seq is not null then coalesce(ended.outcome, 'unknown') end as steer
-from unnest(%(levels)s::text[], %(owners)s::text[], %(subjects)s::text[], %(predicates)s::text[])
+from unnest(%(level)s::text[], %(owner)s::text[], %(subject)s::text[], %(predicate)s::text[])
      as attribute (level, owner, subject, predicate)
 join candidate c on c.agent = %(agent)s and c.level = attribute.level and c.owner = attribute.owner
      and coalesce(c.as_subject, c.subject) = attribute.subject and coalesce(c.as_predicate, c.predicate) = attribute.predicate
@@ -57,7 +57,7 @@ order by c.occurred_at, c.session_id, c.seq, c.id limit %(limit)s
 -- name: facts_by_attribute
 -- The facts of each candidate's own attribute, those among them that a person told memory to forget.
 select candidate.id as candidate_id, match.id as fact_id
-from unnest(%(ids)s::text[], %(levels)s::text[], %(owners)s::text[], %(subjects)s::text[], %(predicates)s::text[])
+from unnest(%(ids)s::text[], %(level)s::text[], %(owner)s::text[], %(subject)s::text[], %(predicate)s::text[])
      as candidate (id, level, owner, subject, predicate)
 cross join lateral (
     select f.id from fact f
@@ -71,7 +71,7 @@ cross join lateral (
 -- The facts of these owners that a person told memory to forget, the latest first.
 select t.level, coalesce(t.project, t.peer, '') as owner, t.fact_id from tombstone t
 where t.agent = %(agent)s
-  and (t.level, coalesce(t.project, t.peer, '')) in (select * from unnest(%(levels)s::text[], %(owners)s::text[]))
+  and (t.level, coalesce(t.project, t.peer, '')) in (select * from unnest(%(level)s::text[], %(name)s::text[]))
 order by t.created_at desc, t.fact_id limit 1000
 
 -- name: comparable
@@ -89,7 +89,7 @@ where f.id = any(%(ids)s) and (f.trust = 'person' or f.superseded_at is not null
 -- The facts of these attributes as they are stored, to be compared with what they should be.
 select f.id, f.value, f.sentence, f.valid_from, f.valid_to, f.superseded_by, f.superseded_reason, f.sessions, f.evidence,
        f.flagged, f.steers, f.steers_succeeded, f.steers_failed
-from unnest(%(levels)s::text[], %(owners)s::text[], %(subjects)s::text[], %(predicates)s::text[])
+from unnest(%(level)s::text[], %(owner)s::text[], %(subject)s::text[], %(predicate)s::text[])
      as attribute (level, owner, subject, predicate)
 join fact f on f.agent = %(agent)s and f.subject = attribute.subject and f.predicate = attribute.predicate
      and coalesce(f.project, f.peer, '') = attribute.owner and f.level = attribute.level
@@ -152,7 +152,7 @@ from (
     ) as kept_fact on true
     where o.agent = %(agent)s and o.trust <> 'person' and not (o.id = any(%(kept)s))
       and (o.level, coalesce(o.project, o.peer, ''), o.subject, o.predicate) in (
-          select * from unnest(%(levels)s::text[], %(owners)s::text[], %(subjects)s::text[], %(predicates)s::text[])
+          select * from unnest(%(level)s::text[], %(owner)s::text[], %(subject)s::text[], %(predicate)s::text[])
       )
       and exists (select from candidate c where c.id = any(o.evidence) and c.revision > 0)
 ) as outdated
@@ -164,7 +164,7 @@ where f.id = outdated.id
 -- Facts of the reconciled attributes that no evidence supports any more.
 delete from fact where agent = %(agent)s and trust <> 'person' and not (id = any(%(kept)s))
   and (level, coalesce(project, peer, ''), subject, predicate) in (
-      select * from unnest(%(levels)s::text[], %(owners)s::text[], %(subjects)s::text[], %(predicates)s::text[])
+      select * from unnest(%(level)s::text[], %(owner)s::text[], %(subject)s::text[], %(predicate)s::text[])
   )
   and not exists (select from candidate c where c.id = any(fact.evidence) and c.revision > 0)
 
@@ -228,13 +228,13 @@ where id = %(id)s
 update fact set superseded_at = %(now)s, superseded_by = %(superseded_by)s, superseded_reason = 'replaced'
 where agent = %(agent)s and trust = 'person' and superseded_at is null
   and (level, coalesce(project, peer, ''), subject, predicate) in (
-      select * from unnest(%(levels)s::text[], %(owners)s::text[], %(subjects)s::text[], %(predicates)s::text[])
+      select * from unnest(%(level)s::text[], %(owner)s::text[], %(subject)s::text[], %(predicate)s::text[])
   )
 
 -- name: fact_of
 -- The fact of these attributes that is believed and rests on a candidate.
 select f.*
-from unnest(%(levels)s::text[], %(owners)s::text[], %(subjects)s::text[], %(predicates)s::text[])
+from unnest(%(level)s::text[], %(owner)s::text[], %(subject)s::text[], %(predicate)s::text[])
      as attribute (level, owner, subject, predicate)
 join fact f on f.agent = %(agent)s and f.subject = attribute.subject and f.predicate = attribute.predicate
      and coalesce(f.project, f.peer, '') = attribute.owner and f.level = attribute.level

@@ -10,7 +10,7 @@ on conflict do nothing
 -- name: renew_steers
 -- What became of these steers was learned by the run that learned of the end of their task.
 update steer s set run_id = ended.run_id
-from unnest(%(task_sessions)s::text[], %(tasks)s::text[], %(seqs)s::bigint[], %(runs)s::text[])
+from unnest(%(session_id)s::text[], %(task)s::text[], %(seq)s::bigint[], %(run_id)s::text[])
      as ended (session_id, task, seq, run_id)
 where s.session_id = ended.session_id and s.task = ended.task and s.seq < ended.seq
 

@@ -6,7 +6,7 @@ An event keeps, under `data_ref`, a reference to each value that moved: where it
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,7 +15,7 @@ from consolidator.database.jsonb import dumps, loads
 from consolidator.database.partitions import Connection
 from consolidator.models.event import EventRow
 from consolidator.models.payload import PAYLOADS, EventType
-from consolidator.store.queries import execute, execute_each, fetch_all, load
+from consolidator.store.queries import Pairs, execute, execute_each, fetch_all, load
 
 INLINE_BYTES = 16 * 1024  # a payload beyond this goes to the blob store
 REFS = "data_ref"  # the key under which an event keeps its references
@@ -32,12 +32,6 @@ class Blob:
 
     sha256: bytes
     media_type: str
-    body: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class _BlobBody:
-    sha256: bytes
     body: bytes
 
 
@@ -144,11 +138,14 @@ async def read_bodies(conn: Connection, rows: Iterable[EventRow]) -> dict[bytes,
     hashes = {sha256_of(ref) for row in rows for ref in refs_of(row).values()}
     if not hashes:
         return {}
-    blobs = await fetch_all(conn, _BlobBody, _SQL["read"], {"shas": list(hashes)})
-    return {blob.sha256: blob.body for blob in blobs if hashlib.sha256(blob.body).digest() == blob.sha256}
+    bodies = await _read(conn, hashes)
+    return {sha256: body for sha256, body in bodies.items() if hashlib.sha256(body).digest() == sha256}
 
 
 async def read_ends(conn: Connection, hashes: Iterable[bytes], *, head: int, tail: int) -> dict[bytes, BlobEnds]:
     """Return the first `head` and the last `tail` bytes of blobs, by their hashes."""
     blobs = await fetch_all(conn, BlobEnds, _SQL["read_ends"], {"shas": list(hashes), "head": head, "tail": tail})
     return {bytes(blob.sha256): blob for blob in blobs}
+
+
+_read = Pairs[bytes, bytes, Set[bytes]](_SQL["read"])

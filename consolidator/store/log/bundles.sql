@@ -1,6 +1,6 @@
 -- name: list_chunks
 -- The chunks of the messages that began within a span of a session, message after message.
-select c.message_id, c.seq, c.started_seq, c.delta, c.created_at, c.after_seq
+select c.message_id, c.seq, c.delta, c.started_seq, c.after_seq, c.created_at
 from generation_chunk c
 where c.session_id = %(session)s and c.started_seq > %(after)s and c.started_seq <= %(upto)s
   and c.created_at >= %(low)s
@@ -24,9 +24,9 @@ select head, pruned_to, last_event_at from session where id = %(session)s and or
 -- Adds the chunks that are not there; none of a message that retention has pruned.
 insert into generation_chunk (session_id, message_id, seq, started_seq, delta, created_at, after_seq)
 select %(session)s, new.message, new.seq, new.started, new.delta, %(at)s, new.after
-from unnest(%(messages)s::text[], %(seqs)s::bigint[], %(starts)s::bigint[], %(deltas)s::text[],
-            %(afters)s::bigint[]) as new (message, seq, started, delta, after)
-where new.started > %(pruned)s and not exists (
+from unnest(%(message_id!)s::text[], %(seq)s::bigint[], %(started_seq)s::bigint[], %(delta!)s::text[],
+            %(after_seq)s::bigint[]) as new (message, seq, started, delta, after)
+where new.started > %(pruned_to)s and not exists (
     select from generation_chunk c
     where c.session_id = %(session)s and c.message_id = new.message and c.seq = new.seq
 )
@@ -38,9 +38,9 @@ update session set last_event_at = greatest(last_event_at, %(at)s) where id = %(
 -- name: add_deliveries
 insert into delivery (session_id, message_id, channel, upto_seq, started_seq, sent_at)
 select %(session)s, new.message, new.channel, new.upto, new.started, new.sent
-from unnest(%(messages)s::text[], %(channels)s::text[], %(uptos)s::bigint[], %(starts)s::bigint[],
-            %(times)s::timestamptz[]) as new (message, channel, upto, started, sent)
-where new.started > %(pruned)s
+from unnest(%(message_id!)s::text[], %(channel!)s::text[], %(upto_seq)s::bigint[], %(started_seq)s::bigint[],
+            %(sent_at)s::timestamptz[]) as new (message, channel, upto, started, sent)
+where new.started > %(pruned_to)s
 on conflict do nothing
 
 -- name: restore
@@ -49,8 +49,8 @@ update session
 set state = %(state)s, config = %(config)s, max_cost = %(max_cost)s, turns = %(turns)s,
     input_tokens = %(input_tokens)s, output_tokens = %(output_tokens)s, cached_tokens = %(cached_tokens)s,
     cost = %(cost)s, compactions = %(compactions)s, context_window = %(context_window)s, labels = %(labels)s,
-    trigger_type = %(trigger_type)s, trigger_id = %(trigger_id)s, completed_at = %(completed_at)s, error = %(error)s,
-    open_task = %(open_task)s, details = %(details)s
+    trigger_type = %(trigger_type!)s, trigger_id = %(trigger_id!)s, completed_at = %(completed_at)s,
+    error = %(error!)s, open_task = %(open_task!)s, details = %(details)s
 where id = %(session)s and origin is not null and head <= %(head)s
 
 -- name: add_seed

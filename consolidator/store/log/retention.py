@@ -50,14 +50,6 @@ class LatestTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionSeq:
-    """A session and a seq in it: its last event of a day, or the end of its pruned prefix."""
-
-    id: str
-    seq: int
-
-
-@dataclass(frozen=True, slots=True)
 class ExpiredTurns:
     """A session with turns in recall that have outlived their events."""
 
@@ -123,10 +115,10 @@ async def count_orphan_blobs(conn: Connection, limits: Mapping[str, int], *, unt
 
 lock_expired = Column[str, Sequence[str], datetime, datetime](_SQL["lock_expired"], "ids now grace")
 collect_blobs = Value[int, datetime, int](_SQL["collect_blobs"], "grace batch")
-list_last_events = Rows[SessionSeq, datetime, datetime](SessionSeq, _SQL["list_last_events"], "begin end")
+list_last_events = Pairs[str, int, datetime, datetime](_SQL["list_last_events"], "begin end")
 has_live_chunks = Value[bool, datetime, datetime](_SQL["has_live_chunks"], "begin end")
 list_sessions_before = Column[str, datetime](_SQL["list_sessions_before"])
-list_sessions_with_stale_output = Rows[SessionSeq](SessionSeq, _SQL["list_sessions_with_stale_output"])
+list_sessions_with_stale_output = Pairs[str, int](_SQL["list_sessions_with_stale_output"])
 list_expired_turns = Rows[ExpiredTurns, datetime | None](ExpiredTurns, _SQL["list_expired_turns"])
 forget_api_requests = Statement[datetime](_SQL["forget_api_requests"])
 forget_idempotency_keys = Statement[datetime](_SQL["forget_idempotency_keys"])

@@ -17,7 +17,7 @@ from psycopg.rows import class_row
 
 from consolidator.database.partitions import Connection
 from consolidator.models.run import SealedSessionRow, SealRow
-from consolidator.store.queries import Column, FirstRow, Rows, fetch_column, load
+from consolidator.store.queries import Column, FirstRow, Pairs, Rows, fetch_column, load
 
 _SQL = load("log/seals")
 _BATCH = 500  # events fetched at once
@@ -41,14 +41,6 @@ class ChainedEvent:
     tool_name: str | None
     hash: bytes | None
     principal: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class GuardFunction:
-    """A function that guards the log."""
-
-    name: str
-    source: str  # SHA-256 of its body, as hex digits
 
 
 def hash_root(previous: bytes, sessions: Iterable[SealedSessionRow]) -> bytes:
@@ -82,7 +74,7 @@ list_sealed_sessions = Rows[SealedSessionRow, int](SealedSessionRow, _SQL["list_
 find_broken_seals = Column[str](_SQL["find_broken_seals"])
 find_broken_beginnings = Column[str](_SQL["find_broken_beginnings"])
 find_rewritten_blobs = Column[str](_SQL["find_rewritten_blobs"])
-list_guards = Rows[GuardFunction, Sequence[str]](GuardFunction, _SQL["list_guards"])
+list_guards = Pairs[str, str, Sequence[str]](_SQL["list_guards"])
 
 
 HASH_BYTES = 32

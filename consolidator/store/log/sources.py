@@ -6,11 +6,10 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from consolidator.database.jsonb import escape
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import ColumnSet, RowsByKey, Value, execute, fetch_column, load
+from consolidator.store.queries import Column, ColumnSet, RowsByKey, Statement, Value, execute, fetch_column, load
 
 _SQL = load("log/sources")
 
@@ -36,7 +35,7 @@ class ItemPlace:
 
 async def find_unchanged(conn: Connection, files: Sequence[SourceFile]) -> set[SourceFile]:
     """Return which files were read to their end as they are now."""
-    numbers = await fetch_column(conn, _SQL["find_unchanged"], _columns(files)) if files else []
+    numbers = await _find_unchanged(conn, files) if files else []
     return {files[number - 1] for number in numbers}
 
 
@@ -46,16 +45,7 @@ async def remember_files(conn: Connection, files: Sequence[SourceFile], *, now: 
     if latest:
         # In one order, so that two imports of the same files never deadlock.
         ordered = [latest[name] for name in sorted(latest)]
-        await execute(conn, _SQL["remember_files"], {**_columns(ordered), "now": now})
-
-
-def _columns(files: Sequence[SourceFile]) -> dict[str, Any]:
-    return {
-        "formats": [file.format for file in files],
-        "paths": [escape(file.path) for file in files],
-        "sizes": [file.size for file in files],
-        "mtimes": [file.mtime_ns for file in files],
-    }
+        await _remember_files(conn, ordered, now=now)
 
 
 async def add_new_keys(conn: Connection, keys: Sequence[uuid.UUID]) -> set[uuid.UUID]:
@@ -98,3 +88,5 @@ filter_own = ColumnSet[str, Sequence[str]](_SQL["filter_own"])
 find_places = RowsByKey[uuid.UUID, ItemPlace, Sequence[uuid.UUID]](ItemPlace, _SQL["find_places"])
 # The root of a parent's lineage; None if its log was never seen.
 lineage_root = Value[str | None, str](_SQL["lineage_root"])
+_find_unchanged = Column[int, Sequence[SourceFile]](_SQL["find_unchanged"], "**")
+_remember_files = Statement[Sequence[SourceFile]](_SQL["remember_files"], "**")

@@ -1,7 +1,7 @@
 -- name: find_unchanged
 -- The numbers of the files, from 1, that were read to their end as they are now.
 select given.number
-from unnest(%(formats)s::text[], %(paths)s::text[], %(sizes)s::bigint[], %(mtimes)s::bigint[])
+from unnest(%(format)s::text[], %(path!)s::text[], %(size)s::bigint[], %(mtime_ns)s::bigint[])
     with ordinality as given (format, path, size, mtime_ns, number)
 join imported_file as known
     on known.format = given.format and known.path = given.path
@@ -10,7 +10,7 @@ join imported_file as known
 -- name: remember_files
 insert into imported_file (format, path, size, mtime_ns, imported_at)
 select format, path, size, mtime_ns, %(now)s
-from unnest(%(formats)s::text[], %(paths)s::text[], %(sizes)s::bigint[], %(mtimes)s::bigint[])
+from unnest(%(format)s::text[], %(path!)s::text[], %(size)s::bigint[], %(mtime_ns)s::bigint[])
     as given (format, path, size, mtime_ns)
 on conflict (format, path) do update
 set size = excluded.size, mtime_ns = excluded.mtime_ns, imported_at = excluded.imported_at

@@ -111,7 +111,7 @@ async def find_broken_roots(conn: Connection) -> list[str]:
 
 async def find_changed_guards(conn: Connection) -> list[str]:
     """Return the functions of the schema that are missing, or whose source is not this version's."""
-    present = {guard.name: guard.source for guard in await seals.list_guards(conn, list(function_hashes()))}
+    present = await seals.list_guards(conn, list(function_hashes()))
     return [
         f"function {name} {'is missing' if name not in present else 'has another source than this version knows'}"
         for name, source in function_hashes().items()

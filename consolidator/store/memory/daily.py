@@ -7,7 +7,7 @@ from datetime import date, datetime
 from typing import Literal
 
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import Rows, Value, fetch_all, load
+from consolidator.store.queries import Pairs, Value, fetch_all, load
 
 _SQL = load("memory/daily")
 
@@ -33,15 +33,7 @@ async def list_remembered(
     return await fetch_all(conn, RememberedRow, _SQL[kind], {"begin": begin, "end": end, "limit": limit})
 
 
-@dataclass(frozen=True, slots=True)
-class DayRow:
-    """How much of what is remembered came on a day."""
-
-    day: date
-    learned: int
-
-
-list_days = Rows[DayRow, datetime, str](DayRow, _SQL["by_day"], "since zone")
+list_days = Pairs[date, int, datetime, str](_SQL["by_day"], "since zone")
 
 
 find_first_fact = Value[datetime | None](_SQL["first_fact"])

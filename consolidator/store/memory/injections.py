@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from psycopg.types.json import Jsonb
-
-from consolidator.database.jsonb import dumps, escape
+from consolidator.database.jsonb import escape
 from consolidator.database.partitions import Connection
 from consolidator.models.audience import OWNER
 from consolidator.models.fact import FactRow
 from consolidator.models.injection import FixOutcome, InjectionRow, TellingRow
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.solution import SolutionRow
-from consolidator.store.queries import Rows, Statement, Value, execute, fetch_all, load, row_values
+from consolidator.store.queries import Rows, Statement, Value, fetch_all, load
 
 _SQL = load("memory/injections")
 MAX_JUDGED = 100  # injections of a session that are judged at once
@@ -34,13 +32,6 @@ class MomentSumsRow:
     worked: int
     failed: int
     not_tried: int
-
-
-async def add(conn: Connection, injection: InjectionRow) -> None:
-    """Store an injection."""
-    project = None if injection.project is None else escape(injection.project)
-    values = {**row_values(replace(injection, project=project)), "fix": Jsonb(injection.fix, dumps=dumps)}
-    await execute(conn, _SQL["add"], values)
 
 
 async def list_standing_facts(
@@ -70,3 +61,4 @@ sum_by_moment = Rows[MomentSumsRow, datetime](MomentSumsRow, _SQL["sum_by_moment
 list_unjudged = Rows[InjectionRow, str](InjectionRow, _SQL["list_unjudged"], "session_id", limit=MAX_JUDGED)
 list_of_session = Rows[InjectionRow, str](InjectionRow, _SQL["list_of_session"], "session_id", limit=MAX_SHOWN)
 find_call = Value[int | None, str, str](_SQL["find_call"], "session_id call_id")
+add = Statement[InjectionRow](_SQL["add"], "*")

@@ -1,6 +1,6 @@
 -- name: add
 insert into injection (id, session_id, agent, project, moment, cited, tokens, call_id, fix, created_at)
-values (%(id)s, %(session_id)s, %(agent)s, %(project)s, %(moment)s, %(cited)s, %(tokens)s, %(call_id)s, %(fix)s, %(created_at)s)
+values (%(id)s, %(session_id)s, %(agent)s, %(project!)s, %(moment)s, %(cited)s, %(tokens)s, %(call_id)s, %(fix)s, %(created_at)s)
 
 -- name: list_unjudged
 -- Return the fixes that a session was shown and of which nobody knows yet whether they were of use.

@@ -5,29 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlmodel import col, or_, select
-
-from consolidator.database.jsonb import escape
 from consolidator.database.partitions import Connection
 from consolidator.models.audience import audiences_for
-from consolidator.models.fact import CandidateRow, CandidateTable, CitedCandidateRow, FactRow
+from consolidator.models.fact import CandidateRow, CitedCandidateRow, FactRow
 from consolidator.models.memory_filter import MemoryFilter, MemoryScope, SolutionFilter
 from consolidator.models.procedure import ProcedureRow, ToolProfileRow
 from consolidator.models.solution import SolutionRow
-from consolidator.store.keyset import fetch_selected, in_memories
-from consolidator.store.queries import FirstRow, Rows, RowsByKey, fetch_all, fetch_one, load
+from consolidator.store.keyset import Select
+from consolidator.store.queries import FirstRow, Pairs, Rows, RowsByKey, fetch_all, fetch_one, load
 
 _SQL = load("memory/lookup")
 MAX_FITTING_SOLUTIONS = 40  # solutions that may fit a request
 _MAX_ID_LENGTH = 32  # characters
-
-
-@dataclass(frozen=True, slots=True)
-class RejectionCountRow:
-    """How many candidates were rejected for one reason."""
-
-    reason: str
-    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,30 +57,11 @@ async def find_solutions_for_error(
 
     An error that is known, but has no fix, is not answered by another error's.
     """
-    values = {
-        **filters.values(),
-        "fingerprint": None if fingerprint is None else escape(fingerprint),
-        "signature": escape(signature),
-        "text": escape(text),
-        "include_unsolved": filters.include_unsolved,
-        "limit": filters.limit,
-    }
-    by_fingerprint = await fetch_all(conn, SolutionRow, _SQL["solutions_by_fingerprint"], values)
-    if not by_fingerprint:
-        return await fetch_all(conn, SolutionRow, _SQL["solutions_by_headline"], values)
-    return [row for row in by_fingerprint if filters.include_unsolved or row.body["fixes"]]
-
-
-async def find_solutions_for_request(conn: Connection, scope: MemoryScope, text: str) -> list[SolutionRow]:
-    """Return solutions that may fit a request: those with a fix that share the most words with it."""
-    values = {**scope.values(), "text": escape(text), "include_unsolved": False, "limit": MAX_FITTING_SOLUTIONS}
-    return await fetch_all(conn, SolutionRow, _SQL["solutions_by_shared_words"], values)
-
-
-async def find_procedures_for_request(conn: Connection, scope: MemoryScope, text: str) -> list[FittingProcedureRow]:
-    """Return procedures that may fit a request, those whose tools it names first."""
-    values = {**scope.values(), "text": escape(text)}
-    return await fetch_all(conn, FittingProcedureRow, _SQL["procedures_for_request"], values)
+    unsolved, limit = filters.include_unsolved, filters.limit
+    known = await _find_by_fingerprint(conn, filters, fingerprint=fingerprint, signature=signature, limit=limit)
+    if not known:
+        return await _find_by_headline(conn, filters, text=text, include_unsolved=unsolved, limit=limit)
+    return [row for row in known if unsolved or row.body["fixes"]]
 
 
 async def load_by_id(
@@ -107,40 +77,13 @@ async def load_by_id(
     )
 
 
-async def find_by_prefix(conn: Connection, prefix: str, kinds: Sequence[str], *, limit: int) -> list[NamedRow]:
-    """Return what of these kinds has an id that begins so, at most `limit` of each kind."""
-    values = {"first": prefix, "last": prefix + "z" * _MAX_ID_LENGTH, "kinds": list(kinds), "limit": limit}
-    return await fetch_all(conn, NamedRow, _SQL["named_by_prefix"], values)
-
-
 async def list_rejected(conn: Connection, filters: MemoryFilter) -> list[CandidateRow]:
     """Return the candidates that may not become facts, the latest first."""
-    statement = select(CandidateTable).where(col(CandidateTable.rejected).is_not(None))
-    statement = statement.order_by(col(CandidateTable.occurred_at).desc(), col(CandidateTable.id))
+    statement = Select("candidate", ("candidate.rejected is not null",))
     if filters.query:
-        query = escape(filters.query)
-        texts = (col(CandidateTable.sentence), col(CandidateTable.quote))
-        statement = statement.where(or_(*(column.icontains(query, autoescape=True) for column in texts)))
-    statement = in_memories(statement, CandidateTable, filters)
-    for name in ("project", "peer"):
-        if value := getattr(filters, name):
-            statement = statement.where(col(getattr(CandidateTable, name)) == value)
-    return await fetch_selected(conn, CandidateRow, statement.limit(filters.limit))
-
-
-async def count_rejections(conn: Connection, fact: FactRow) -> list[RejectionCountRow]:
-    """Return how many candidates of a fact's attribute were rejected, by reason."""
-    return await fetch_all(conn, RejectionCountRow, _SQL["rejections"], _attribute_values(fact))
-
-
-async def load_fact_history(conn: Connection, fact: FactRow) -> list[FactRow]:
-    """Return every fact of the same attribute and owner, in order of time."""
-    return await fetch_all(conn, FactRow, _SQL["fact_history"], _attribute_values(fact))
-
-
-def _attribute_values(fact: FactRow) -> dict[str, str | None]:
-    names = ("agent", "level", "project", "peer", "subject", "predicate")
-    return {name: getattr(fact, name) for name in names}
+        statement = statement.containing(filters.query, "candidate.sentence", "candidate.quote")
+    statement = statement.in_memories(filters).equal(filters, "project", "peer")
+    return await statement.fetch(conn, CandidateRow, "candidate.occurred_at desc, candidate.id", filters.limit)
 
 
 async def load_tool_profiles(conn: Connection, scope: MemoryScope) -> list[ToolProfileRow]:
@@ -161,3 +104,17 @@ load_fact = FirstRow[FactRow, str](FactRow, _SQL["fact_by_id"])
 load_cited_candidates = Rows[CitedCandidateRow, Sequence[str]](CitedCandidateRow, _SQL["cited_candidates"])
 list_facts_of_project = Rows[FactRow, MemoryScope](FactRow, _SQL["facts_of_project"], "*")
 load_session_origins = RowsByKey[str, SessionOriginRow, Sequence[str]](SessionOriginRow, _SQL["session_origins"])
+_find_by_fingerprint = Rows[SolutionRow, MemoryScope](SolutionRow, _SQL["solutions_by_fingerprint"], "*")
+_find_by_headline = Rows[SolutionRow, MemoryScope](SolutionRow, _SQL["solutions_by_headline"], "*")
+find_solutions_for_request = Rows[SolutionRow, MemoryScope, str](
+    SolutionRow, _SQL["solutions_by_shared_words"], "* text", include_unsolved=False, limit=MAX_FITTING_SOLUTIONS
+)
+find_procedures_for_request = Rows[FittingProcedureRow, MemoryScope, str](
+    FittingProcedureRow, _SQL["procedures_for_request"], "* text"
+)
+find_by_prefix = Rows[NamedRow, str, Sequence[str]](
+    NamedRow, _SQL["named_by_prefix"], "prefix kinds", longest=_MAX_ID_LENGTH
+)
+# How many candidates of a fact's attribute were rejected, by reason; and every fact of it and its owner, by time.
+count_rejections = Pairs[str, int, FactRow](_SQL["rejections"], "*")
+load_fact_history = Rows[FactRow, FactRow](FactRow, _SQL["fact_history"], "*")

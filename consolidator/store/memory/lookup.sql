@@ -42,28 +42,28 @@ where c.id = %(id)s
 
 -- name: named_by_prefix
 -- What has an id that begins so, with what names it to a person, at most so many of each kind. The range is for the index:
--- ids are of digits, letters of one case and "_", so that `last`, which ends in many z, comes after them in any collation.
+-- ids are of digits, letters of one case and "_", so that what ends in many z comes after them in any collation.
 (select 'fact' as kind, id, sentence as title from fact
- where 'fact' = any(%(kinds)s) and id between %(first)s and %(last)s and starts_with(id, %(first)s) order by id limit %(limit)s)
+ where 'fact' = any(%(kinds)s) and id between %(prefix)s and %(prefix)s || repeat('z', %(longest)s) and starts_with(id, %(prefix)s) order by id limit %(limit)s)
 union all
 (select 'procedure', id, title from procedure
- where 'procedure' = any(%(kinds)s) and id between %(first)s and %(last)s and starts_with(id, %(first)s) order by id limit %(limit)s)
+ where 'procedure' = any(%(kinds)s) and id between %(prefix)s and %(prefix)s || repeat('z', %(longest)s) and starts_with(id, %(prefix)s) order by id limit %(limit)s)
 union all
 (select 'solution', id, headline from solution
- where 'solution' = any(%(kinds)s) and id between %(first)s and %(last)s and starts_with(id, %(first)s) order by id limit %(limit)s)
+ where 'solution' = any(%(kinds)s) and id between %(prefix)s and %(prefix)s || repeat('z', %(longest)s) and starts_with(id, %(prefix)s) order by id limit %(limit)s)
 union all
 (select 'lesson', id, line from lesson
- where 'lesson' = any(%(kinds)s) and id between %(first)s and %(last)s and starts_with(id, %(first)s) and forgotten_at is null
+ where 'lesson' = any(%(kinds)s) and id between %(prefix)s and %(prefix)s || repeat('z', %(longest)s) and starts_with(id, %(prefix)s) and forgotten_at is null
  order by id limit %(limit)s)
 union all
 (select 'candidate', id, sentence from candidate
- where 'candidate' = any(%(kinds)s) and id between %(first)s and %(last)s and starts_with(id, %(first)s) order by id limit %(limit)s)
+ where 'candidate' = any(%(kinds)s) and id between %(prefix)s and %(prefix)s || repeat('z', %(longest)s) and starts_with(id, %(prefix)s) order by id limit %(limit)s)
 union all
 (select 'run', id, job || ' of ' || to_char(scheduled_at at time zone 'utc', 'YYYY-MM-DD HH24:MI') from run
- where 'run' = any(%(kinds)s) and id between %(first)s and %(last)s and starts_with(id, %(first)s) order by id limit %(limit)s)
+ where 'run' = any(%(kinds)s) and id between %(prefix)s and %(prefix)s || repeat('z', %(longest)s) and starts_with(id, %(prefix)s) order by id limit %(limit)s)
 union all
 (select 'dead_letter', id, 'event ' || seq || ' of ' || session_id from dead_letter
- where 'dead_letter' = any(%(kinds)s) and id between %(first)s and %(last)s and starts_with(id, %(first)s) order by id limit %(limit)s)
+ where 'dead_letter' = any(%(kinds)s) and id between %(prefix)s and %(prefix)s || repeat('z', %(longest)s) and starts_with(id, %(prefix)s) order by id limit %(limit)s)
 
 -- name: rejections
 -- How many candidates of the same attribute were rejected, by reason.
@@ -79,16 +79,16 @@ select id, origin, agent, pruned_to from session where id = any(%(ids)s)
 -- name: solutions_by_fingerprint
 select * from solution
 where retired_at is null and (%(audiences)s::text[] is null and starts_with(audience, 'all') or audience = any(%(audiences)s))
-  and (fingerprint = %(fingerprint)s or substr(fingerprint, strpos(fingerprint, '|') + 1) = %(signature)s)
+  and (fingerprint = %(fingerprint!)s or substr(fingerprint, strpos(fingerprint, '|') + 1) = %(signature!)s)
   and (%(agents)s::text[] is null or agent = any(%(agents)s) or agent = 'all agents' and coalesce(project, '') = any(%(shared_in)s))
   and (%(project)s::text is null or project = %(project)s or project is null and not %(project_alone)s)
-order by fingerprint = %(fingerprint)s desc nulls last, confirmed desc, sessions desc, occurrences desc, id limit %(limit)s
+order by fingerprint = %(fingerprint!)s desc nulls last, confirmed desc, sessions desc, occurrences desc, id limit %(limit)s
 
 -- name: shared_words
 -- How many words of a text each solution has, where it has any: counted from the index, word by word, since making the
 -- words of each solution again would take longer than everything else here.
 requested as (
-    select tsvector_to_array(to_tsvector('simple', %(text)s)) as words
+    select tsvector_to_array(to_tsvector('simple', %(text!)s)) as words
 ), overlap as (
     select hit.id, count(*) as shared from requested, unnest(requested.words) as word, lateral (
         select id from solution
@@ -141,7 +141,7 @@ where (%(agents)s::text[] is null or agent = any(%(agents)s) or agent = 'all age
 -- Procedures worth telling: those whose tools have a word of the text, then the best of the scope, with what they are for
 -- and how often they work.
 with requested as (
-    select array_to_string(array(select quote_literal(w) from unnest(tsvector_to_array(to_tsvector('simple', %(text)s))) as w),
+    select array_to_string(array(select quote_literal(w) from unnest(tsvector_to_array(to_tsvector('simple', %(text!)s))) as w),
                            ' | ')::tsquery as words
 ), worthy as not materialized (
     select id, title, worth from procedure

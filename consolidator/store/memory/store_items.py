@@ -20,7 +20,7 @@ from consolidator.models.store_item import (
     SearchItems,
     StoreItemRow,
 )
-from consolidator.store.queries import Statement, execute, execute_each, fetch_all, fetch_column, fetch_each, load
+from consolidator.store.queries import Statement, execute_each, fetch_all, fetch_column, fetch_each, load
 
 _SQL = load("memory/store_items")
 _VECTOR_ROWS = 200  # fetched at once
@@ -41,13 +41,13 @@ async def get_items(
     """Return each of some items; None for one that is not there, or expired."""
     values = [{"namespace": _escape_all(item.namespace), "key": escape(item.key), "now": now} for item in wanted]
     found = await fetch_each(conn, StoreItemRow, _SQL["get"], values)
-    return [_unescape_row(rows[0]) if rows else None for rows in found]
+    return [rows[0] if rows else None for rows in found]
 
 
 async def search(conn: Connection, wanted: SearchItems, now: datetime) -> list[StoreItemRow]:
     """Return the items that a search wants, the latest first."""
     values = _search_values(wanted, now) | {"limit": wanted.limit, "offset": wanted.offset}
-    return [_unescape_row(row) for row in await fetch_all(conn, StoreItemRow, _SQL["search"], values)]
+    return await fetch_all(conn, StoreItemRow, _SQL["search"], values)
 
 
 async def read_vectors(conn: Connection, wanted: SearchItems, now: datetime) -> AsyncIterator[list[ItemVectorsRow]]:
@@ -96,11 +96,6 @@ async def refresh_items(conn: Connection, items: Sequence[StoreItemRow], now: da
     await execute_each(conn, _SQL["refresh"], values)
 
 
-async def erase_label(conn: Connection, label: str) -> int:
-    """Delete all items that have a label in their namespace; return how many there were."""
-    return await execute(conn, _SQL["erase_label"], {"label": escape(label)})
-
-
 def _search_values(wanted: SearchItems, now: datetime) -> dict[str, Any]:
     conditions = [
         {"path": list(condition.path), "kind": condition.kind, "wanted": condition.operand}
@@ -133,8 +128,5 @@ def _unescape_all(labels: Sequence[str]) -> list[str]:
     return [unescape(label) for label in labels]
 
 
-def _unescape_row(row: StoreItemRow) -> StoreItemRow:
-    return replace(row, namespace=_unescape_all(row.namespace), key=unescape(row.key))
-
-
 delete_expired = Statement[()](_SQL["delete_expired"])
+erase_label = Statement[str](_SQL["erase_label"])

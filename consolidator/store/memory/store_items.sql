@@ -98,4 +98,4 @@ delete from store_item where ctid = any(array(
     select ctid from store_item where expires_at <= %(now)s order by expires_at limit %(batch)s for update skip locked))
 
 -- name: erase_label
-delete from store_item where %(label)s = any(namespace)
+delete from store_item where %(label!)s = any(namespace)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from consolidator.database.jsonb import as_jsonb, escape, unescape
+from consolidator.database.jsonb import unescape
 from consolidator.database.partitions import Connection
 from consolidator.models.run import ModelBatchRow, ModelQuestionRow
 from consolidator.store.queries import (
@@ -25,7 +25,6 @@ from consolidator.store.queries import (
     fetch_row,
     fetch_value,
     load,
-    row_values,
 )
 
 _SQL = load("nights/model_calls")
@@ -90,22 +89,6 @@ async def get_answer(conn: Connection, key: str) -> str | None:
     return None if text is None else unescape(text)
 
 
-async def save_answer(
-    conn: Connection,
-    key: str,
-    text: str,
-    *,
-    purpose: str,
-    model: str,
-    run_id: str,
-    session_id: str | None,
-    now: datetime,
-) -> None:
-    """Store the answer to a question, so that no retry pays for it again; `session_id` is whose words it quotes."""
-    values = {"key": key, "purpose": purpose, "model": model, "text": escape(text), "run": run_id, "now": now}
-    await execute(conn, _SQL["save_answer"], {**values, "session": session_id})
-
-
 async def load_spending(conn: Connection, run_id: str) -> RunSpending:
     """Lock a run's budget until the transaction ends, and return what the run has spent or reserved."""
     await execute(conn, _SQL["lock_budget"], {"run": run_id})
@@ -130,12 +113,6 @@ prune = Statement[datetime](_SQL["prune"])
 
 
 SUBMITTING = "submitting"  # status of a batch before the provider has given it an id
-
-
-async def queue_question(conn: Connection, question: ModelQuestionRow) -> bool:
-    """Queue a question, with its request body, for the next batch; return False where it is queued already."""
-    values = row_values(question) | {"body": as_jsonb(question.body)}
-    return bool(await execute(conn, _SQL["queue"], values))
 
 
 async def save_batch(conn: Connection, batch_id: str, keys: Sequence[str], *, now: datetime, due: datetime) -> None:
@@ -166,3 +143,5 @@ mark_collected = Attempt[str](_SQL["mark_collected"], "batch_id")
 count_failures = Pairs[str, int, str](_SQL["failures"])
 reserve_call = Statement[CallReserve](_SQL["reserve"], "*")
 settle_call = Statement[str, CallUsage](_SQL["settle"], "id *")
+save_answer = Statement[str, str](_SQL["save_answer"], "key text")
+queue_question = Attempt[ModelQuestionRow](_SQL["queue"], "*")  # False where it is queued already

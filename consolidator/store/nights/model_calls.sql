@@ -3,7 +3,7 @@ select text from model_answer where key = %(key)s
 
 -- name: save_answer
 insert into model_answer (key, purpose, model, text, run_id, session_id, created_at)
-values (%(key)s, %(purpose)s, %(model)s, %(text)s, %(run)s, %(session)s, %(now)s)
+values (%(key)s, %(purpose)s, %(model)s, %(text!)s, %(run_id)s, %(session_id)s, %(now)s)
 on conflict (key) do update
 set text = excluded.text, run_id = excluded.run_id, session_id = excluded.session_id, created_at = excluded.created_at
 

@@ -10,11 +10,11 @@ from typing import Any
 from psycopg.types.json import Jsonb
 from ulid import ULID
 
-from consolidator.database.jsonb import dumps, escape
 from consolidator.database.partitions import Connection
 from consolidator.errors import NotFound
 from consolidator.models.run import ClaimRow, DeadLetterRow, RunRow, UnitKind
 from consolidator.store.queries import (
+    Attempt,
     Column,
     FirstRow,
     OneRow,
@@ -168,61 +168,6 @@ async def record_progress(conn: Connection, run_id: str, steps: Sequence[UnitPro
     return await execute_each(conn, _SQL["record_progress"], values) == len(values)
 
 
-async def return_unit(
-    conn: Connection,
-    run_id: str,
-    kind: UnitKind,
-    name: str,
-    *,
-    owner: str,
-    max_attempts: int = 0,
-    error: str | None = None,
-) -> str | None:
-    """Free a unit for another attempt; return its new status, None if the owner has lost it.
-
-    With an error it counts as an attempt, and the last attempt ends the unit as dead.
-    """
-    values = {
-        "run": run_id,
-        "kind": kind,
-        "unit": name,
-        "owner": owner,
-        "max_attempts": max_attempts,
-        "error": None if error is None else escape(error),
-        "failed": error is not None,
-    }
-    status: str | None = await fetch_value(conn, _SQL["return_unit"], values)
-    return status
-
-
-async def set_note(conn: Connection, run_id: str, kind: UnitKind, name: str, note: str | None) -> None:
-    """Set a unit's note, such as what a merge changed."""
-    values = {"run": run_id, "kind": kind, "unit": name, "note": None if note is None else escape(note)}
-    await execute(conn, _SQL["set_note"], values)
-
-
-async def finish(
-    conn: Connection,
-    run_id: str,
-    *,
-    status: str,
-    now: datetime,
-    report: dict[str, Any],
-    error: str | None = None,
-    died: bool = False,
-) -> bool:
-    """End a run; return False if another replica has ended it before. With `died` the death is counted."""
-    values = {
-        "run": run_id,
-        "status": status,
-        "now": now,
-        "report": Jsonb(report, dumps=dumps),
-        "error": None if error is None else escape(error),
-        "died": died,
-    }
-    return await execute(conn, _SQL["finish"], values) == 1
-
-
 async def list_runs(
     conn: Connection, *, job: str | None = None, after: tuple[datetime, str] | None = None, limit: int = 20
 ) -> list[ListedRun]:
@@ -238,23 +183,8 @@ async def add_dead_letters(
     """Set aside events of a session that could not be learned from; `failures` maps a seq to "extractor: error"."""
     for seq, failure in failures.items():
         extractor, _, error = failure.partition(": ")
-        await add_dead_letter(conn, run_id, session=session, seq=seq, extractor=extractor, error=error, now=now)
-
-
-async def add_dead_letter(
-    conn: Connection, run_id: str, *, session: str, seq: int, extractor: str, error: str, now: datetime
-) -> None:
-    """Set aside an event that could not be learned from, unless it has an open dead letter."""
-    values = {
-        "id": str(ULID()),
-        "run": run_id,
-        "session": session,
-        "seq": seq,
-        "extractor": extractor,
-        "error": escape(error),
-        "now": now,
-    }
-    await execute(conn, _SQL["add_dead_letter"], values)
+        values = {"id": str(ULID()), "session": session, "seq": seq, "extractor": extractor, "error": error}
+        await add_dead_letter(conn, run_id, **values, now=now)
 
 
 resume = Statement[str, str, datetime](_SQL["resume"], "run owner now")
@@ -307,3 +237,9 @@ list_dead_letters = Rows[ListedDeadLetter](
 )
 release_units = Statement[str](_SQL["release_units"], "run_id", count_attempt=True)
 list_notes = Pairs[str, str, str, UnitKind](_SQL["notes"], "run kind")
+set_note = Statement[str, UnitKind, str, str | None](_SQL["set_note"], "run kind unit note")
+# False if another replica has ended it before; with `died` the death is counted.
+finish = Attempt[str](_SQL["finish"], "run", error=None, died=False)
+# The new status, None if the owner has lost the unit; with an error it counts as an attempt.
+return_unit = Value[str | None, str, UnitKind, str](_SQL["return_unit"], "run kind unit", max_attempts=0, error=None)
+add_dead_letter = Statement[str](_SQL["add_dead_letter"], "run")

@@ -78,9 +78,9 @@ set seen = claim.seen + excluded.seen, learned = claim.learned + excluded.learne
 -- name: return_unit
 -- Frees a unit for another attempt, or ends it as dead after the last one.
 update claim
-set status = case when %(failed)s and attempts >= %(max_attempts)s then 'dead' else 'open' end,
-    attempts = case when %(failed)s then attempts else attempts - 1 end,
-    owner = null, lease_until = null, error = coalesce(%(error)s, error)
+set status = case when %(error!)s::text is not null and attempts >= %(max_attempts)s then 'dead' else 'open' end,
+    attempts = case when %(error!)s::text is not null then attempts else attempts - 1 end,
+    owner = null, lease_until = null, error = coalesce(%(error!)s::text, error)
 where run_id = %(run)s and kind = %(kind)s and unit = %(unit)s and owner = %(owner)s and status = 'leased'
 returning status
 
@@ -112,7 +112,7 @@ where id = %(run)s and status = 'running' and not exists (
 )
 
 -- name: set_note
-update claim set note = %(note)s where run_id = %(run)s and kind = %(kind)s and unit = %(unit)s
+update claim set note = %(note!)s where run_id = %(run)s and kind = %(kind)s and unit = %(unit)s
 
 -- name: count_unfinished
 -- Counts no further than the limit.
@@ -139,7 +139,7 @@ select pg_advisory_unlock(hashtextextended('consolidator.job:' || %(job)s, 0))
 
 -- name: finish
 update run
-set status = %(status)s, finished_at = %(now)s, report = %(report)s, error = %(error)s,
+set status = %(status)s, finished_at = %(now)s, report = %(report)s, error = %(error!)s,
     deaths = case when %(died)s then deaths + 1 else 0 end
 where id = %(run)s and status in ('running', 'interrupted')
 
@@ -190,7 +190,7 @@ order by d.created_at desc, d.id limit %(limit)s
 
 -- name: add_dead_letter
 insert into dead_letter (id, run_id, session_id, seq, extractor, error, created_at)
-values (%(id)s, %(run)s, %(session)s, %(seq)s, %(extractor)s, %(error)s, %(now)s)
+values (%(id)s, %(run)s, %(session)s, %(seq)s, %(extractor)s, %(error!)s, %(now)s)
 on conflict (session_id, seq) where settled_at is null do nothing
 
 -- name: settle_dead_letters

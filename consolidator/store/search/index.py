@@ -133,21 +133,6 @@ class DocumentTotals:
     facts: int
 
 
-async def save_episodes(conn: Connection, episodes: Sequence[EpisodeRow]) -> None:
-    """Store episodes."""
-    values = {
-        "ids": [episode.id for episode in episodes],
-        "sessions": [episode.session_id for episode in episodes],
-        "seqs": [episode.seq for episode in episodes],
-        "scopes": [episode.scope for episode in episodes],
-        "roles": [episode.role for episode in episodes],
-        "speakers": [episode.speaker for episode in episodes],
-        "texts": [episode.text for episode in episodes],
-        "times": [episode.occurred_at for episode in episodes],
-    }
-    await execute(conn, _SQL["save_episodes"], values)
-
-
 async def load_version(conn: Connection) -> int | None:
     """Return the version of the words and texts that the index was made of; None where none was ever recorded."""
     value = await fetch_value(conn, _SQL["version"])
@@ -225,3 +210,4 @@ count_documents = OneRow[DocumentTotals](DocumentTotals, _SQL["count_documents"]
 load_episode_heads = RowsByKey[str, EpisodeHeadRow, Sequence[str]](EpisodeHeadRow, _SQL["episode_heads"])
 load_fact_ids = Pairs[int, str, Sequence[int]](_SQL["fact_ids"])
 _save_facts = Pairs[str, int](_SQL["save_facts"])
+save_episodes = Statement[Sequence[EpisodeRow]](_SQL["save_episodes"], "**")

@@ -6,8 +6,8 @@ left join lateral (select id, seq from episode where session_id = s.id order by 
 
 -- name: save_episodes
 insert into episode (id, session_id, seq, scope, role, speaker, text, occurred_at)
-select * from unnest(%(ids)s::bigint[], %(sessions)s::text[], %(seqs)s::bigint[], %(scopes)s::bigint[], %(roles)s::text[],
-                     %(speakers)s::text[], %(texts)b::text[], %(times)s::timestamptz[])
+select * from unnest(%(id)s::bigint[], %(session_id)s::text[], %(seq)s::bigint[], %(scope)s::bigint[], %(role)s::text[],
+                     %(speaker)s::text[], %(text)b::text[], %(occurred_at)s::timestamptz[])
 
 -- name: clear
 -- Locks in the order of a night's commit; a night that has not committed adds its postings afterwards.

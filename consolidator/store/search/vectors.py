@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import execute, fetch_all, fetch_one, load
+from consolidator.store.queries import Pairs, execute, fetch_all, fetch_one, load
 
 KINDS = ("fact", "turn")
 EXACT_LIMIT = (
@@ -41,14 +41,6 @@ class UnembeddedRow:
     number: int
     scope: int
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class FactVectorRow:
-    """A fact's vector."""
-
-    number: int
-    vector: list[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +114,6 @@ async def find_nearest(
     return found
 
 
-async def load_fact_vectors(conn: Connection, model: str, numbers: Sequence[int]) -> dict[int, list[float]]:
-    """Return the vectors of facts by their numbers in the index."""
-    if not numbers:
-        return {}
-    values = {"model": model, "numbers": list(numbers)}
-    return {row.number: row.vector for row in await fetch_all(conn, FactVectorRow, _SQL["fact_vectors"], values)}
-
-
 async def update_index(conn: Connection, model: str) -> None:
     """Create the nearest-neighbour index of a model that has many vectors, and drop the index of any other model."""
     sizes = await fetch_one(conn, VectorSizesRow, _SQL["sizes"], {"model": model})
@@ -167,3 +151,4 @@ _NEAREST_BY_INDEX = sql.SQL(
     "where model = {model} and cardinality(vector) = {size} and kind = {kind} and scope = any(%(scopes)s) "
     "order by vector::{near} operator({schema}.<=>) %(vector)s::real[]::{near} limit %(limit)s"
 )
+load_fact_vectors = Pairs[int, list[float], str, Sequence[int]](_SQL["fact_vectors"], "model numbers")

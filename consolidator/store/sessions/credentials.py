@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hmac
 from dataclasses import dataclass
-from datetime import datetime
 
 from consolidator.database.partitions import Connection
 from consolidator.models.credential import CredentialRow
-from consolidator.store.queries import Rows, fetch_one, fetch_value, load, row_values
+from consolidator.store.queries import Attempt, Rows, fetch_one, load
 
 _SQL = load("sessions/credentials")
 
@@ -16,17 +15,6 @@ _SQL = load("sessions/credentials")
 @dataclass(frozen=True, slots=True)
 class _FoundCredential(CredentialRow):
     token_hash: bytes
-
-
-async def add(conn: Connection, credential: CredentialRow, token_hash: bytes) -> bool:
-    """Add a credential; False if the name is taken, also by a revoked one."""
-    values = row_values(credential) | {"token_hash": token_hash}
-    return await fetch_value(conn, _SQL["add"], values) is not None
-
-
-async def revoke(conn: Connection, name: str, *, now: datetime) -> bool:
-    """Revoke a credential from now on; False if there is none of this name."""
-    return await fetch_value(conn, _SQL["revoke"], {"name": name, "now": now}) is not None
 
 
 async def find(conn: Connection, token_hash: bytes) -> CredentialRow | None:
@@ -38,3 +26,5 @@ async def find(conn: Connection, token_hash: bytes) -> CredentialRow | None:
 
 
 list_all = Rows[CredentialRow](CredentialRow, _SQL["list"])
+add = Attempt[CredentialRow, bytes](_SQL["add"], "* token_hash")  # False if the name is taken, also by a revoked one
+revoke = Attempt[str](_SQL["revoke"], "name")

@@ -23,10 +23,11 @@ from consolidator.store.queries import (
     ColumnSet,
     Rows,
     Statement,
+    Tuples,
+    Value,
     execute,
     fetch_all,
     fetch_column,
-    fetch_one,
     load,
 )
 
@@ -60,37 +61,6 @@ class _RangeRow:
 
 
 @dataclass(frozen=True, slots=True)
-class _Unlinked:
-    id: str
-    source_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class _PastRow:
-    id: str
-    parent_id: str | None
-    past_id: str | None
-    kind: str
-    base_seq: int
-    pruned_to: int
-    created_at: datetime
-    last_event_at: datetime
-
-    @property
-    def may_read_ancestors(self) -> bool:
-        return (self.parent_id or self.past_id) is not None and self.kind != "sub-agent"
-
-    @property
-    def ingest_bounds(self) -> tuple[datetime, datetime]:
-        return self.created_at, self.last_event_at
-
-
-@dataclass(frozen=True, slots=True)
-class _EventHash:
-    hash: bytes | None
-
-
-@dataclass(frozen=True, slots=True)
 class EventCount:
     """How many events of a type, or calls of a tool, a part of a log has."""
 
@@ -121,16 +91,15 @@ async def link_imported(conn: Connection, session_id: str, *, below: frozenset[s
     Parents come first, so that a child reads what its parent does; `below` are the sessions on the way up here, which a
     file may have put into a ring.
     """
-    for child in await fetch_all(conn, _Unlinked, _SQL["find_unlinked"], {"session": session_id}):
-        parent = await fetch_one(conn, _PastRow, _SQL["find_past"], {"session": child.source_id})
-        if parent is None or parent.id in below or len(below) >= MAX_RANGES:
+    for child, parent in await _find_unlinked(conn, session_id):
+        if parent in below or len(below) >= MAX_RANGES:
             continue
-        if child.id == session_id:  # it is a child like any other there
-            await link_imported(conn, parent.id, below=below | {session_id})
+        if child == session_id:  # it is a child like any other there
+            await link_imported(conn, parent, below=below | {session_id})
             continue
-        await inherit_past(conn, child.id)
-        if child.id not in below:
-            await link_imported(conn, child.id, below=below | {session_id})
+        await inherit_past(conn, child)
+        if child not in below:
+            await link_imported(conn, child, below=below | {session_id})
 
 
 async def read_lineage(
@@ -144,38 +113,49 @@ async def read_lineage(
 
 
 async def read_rows(
-    conn: Connection, lineage: Lineage, *, after: int | None = None, upto: int, limit: int | None = None
+    conn: Connection,
+    lineage: Lineage,
+    *,
+    query: Rows[EventRow, Span] = events.read_rows,
+    after: int | None = None,
+    upto: int,
+    latest_first: bool = False,
+    **values: Any,
 ) -> list[EventRow]:
-    """Return the same events as they are stored: `events.complete` follows their references."""
-    first = lineage.begins_after if after is None else after
+    """Return events of a query with after < position <= upto as they are stored: `events.complete` adds their blobs.
+
+    The `query` has the parameters of a span and the `values`; with a `limit` among these, no more than so many.
+    """
+    first, limit = lineage.begins_after if after is None else after, values.get("limit")
+    parts = lineage.slice(max(first, lineage.readable_after), upto)
     rows: list[EventRow] = []
-    for part in lineage.slice(max(first, lineage.readable_after), upto):
-        left = None if limit is None else limit - len(rows)
-        rows += _shift(part, await events.read_rows(conn, span_of(part), limit=left))
+    for part in reversed(parts) if latest_first else parts:
+        if limit is not None:
+            values["limit"] = limit - len(rows)
+        rows += _shift(part, await query(conn, span_of(part), **values))
         if limit is not None and len(rows) >= limit:
             break
     return rows
+
+
+async def read_skeletons(conn: Connection, lineage: Lineage, *, after: int, upto: int) -> list[Event]:
+    """Return events without their texts, arguments and results: enough to tell what is open."""
+    return await events.complete(conn, await read_rows(conn, lineage, query=_read_skeletons, after=after, upto=upto))
+
+
+async def find_mark(conn: Connection, lineage: Lineage, mark: Mark, *, upto: int) -> Event | None:
+    """Return the compaction, or the setting of the scratchpad, that is in effect at a position."""
+    rows = await read_rows(conn, lineage, query=_find_mark, upto=upto, latest_first=True, decision=mark, limit=1)
+    return next(iter(await events.complete(conn, rows)), None)
 
 
 async def read_latest(
     conn: Connection, lineage: Lineage, types: Sequence[EventType], *, upto: int, limit: int
 ) -> list[Event]:
     """Return the latest events of some types with position <= upto, in order, complete."""
-    rows: list[EventRow] = []
-    for part in reversed(lineage.slice(lineage.readable_after, upto)):
-        values = {**span_of(part).values(), "types": [kind.value for kind in types], "limit": limit - len(rows)}
-        rows += _shift(part, await fetch_all(conn, EventRow, _SQL["read_latest"], values))
-        if len(rows) >= limit:
-            break
+    names = [kind.value for kind in types]
+    rows = await read_rows(conn, lineage, query=_read_latest, upto=upto, latest_first=True, types=names, limit=limit)
     return (await events.complete(conn, rows))[::-1]
-
-
-async def read_skeletons(conn: Connection, lineage: Lineage, *, after: int, upto: int) -> list[Event]:
-    """Return events without their texts, arguments and results: enough to tell what is open."""
-    rows: list[EventRow] = []
-    for part in lineage.slice(max(after, lineage.readable_after), upto):
-        rows += _shift(part, await fetch_all(conn, EventRow, _SQL["read_skeletons"], span_of(part).values()))
-    return await events.complete(conn, rows)
 
 
 async def find_event(conn: Connection, lineage: Lineage, position: int) -> Event | None:
@@ -184,26 +164,13 @@ async def find_event(conn: Connection, lineage: Lineage, position: int) -> Event
     return rows[0] if rows else None
 
 
-async def find_mark(conn: Connection, lineage: Lineage, mark: Mark, *, upto: int) -> Event | None:
-    """Return the compaction, or the setting of the scratchpad, that is in effect at a position."""
-    for part in reversed(lineage.slice(lineage.readable_after, upto)):
-        row = await fetch_one(conn, EventRow, _SQL["find_mark"], {**span_of(part).values(), "decision": mark})
-        if row is not None:
-            return (await events.complete(conn, _shift(part, [row])))[0]
-    return None
-
-
 async def read_state_patches(
     conn: Connection, lineage: Lineage, *, after: int, upto: int, limit: int | None = None
 ) -> list[Event]:
     """Return the events with after < position <= upto that change the session's state, the latest first."""
-    rows: list[EventRow] = []
-    for part in reversed(lineage.slice(max(after, lineage.readable_after), upto)):
-        left = None if limit is None else limit - len(rows)
-        values = {**span_of(part).values(), "limit": left}
-        rows += _shift(part, await fetch_all(conn, EventRow, _SQL["read_state_patches"], values))
-        if limit is not None and len(rows) >= limit:
-            break
+    rows = await read_rows(
+        conn, lineage, query=_read_state_patches, after=after, upto=upto, latest_first=True, limit=limit
+    )
     return [event for event in await events.complete(conn, rows) if event.data.get("state_patch")]
 
 
@@ -211,16 +178,14 @@ async def count_events(conn: Connection, lineage: Lineage, *, after: int, upto: 
     """Return how many events of each type, and calls of each tool, have after < position <= upto."""
     counts: list[EventCount] = []
     for part in lineage.slice(max(after, lineage.readable_after), upto):
-        counts += await fetch_all(conn, EventCount, _SQL["count_events"], span_of(part).values())
+        counts += await _count_events(conn, span_of(part))
     return counts
 
 
 async def find_hash(conn: Connection, part: LineageRange, seq: int) -> bytes | None:
     """Return the hash of an event of a range's session; None where it has none or is gone."""
     low, high = part.bounds
-    values = {"session": part.session_id, "seq": seq, "low": low, "high": high}
-    row = await fetch_one(conn, _EventHash, _SQL["find_hash"], values)
-    return None if row is None or row.hash is None else bytes(row.hash)
+    return await _find_hash(conn, session=part.session_id, seq=seq, low=low, high=high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,12 +204,6 @@ class AbandonedChild:
     id: str
     parent_ended: bool
     ended: bool
-
-
-async def find_called(conn: Connection, parent_id: str, call_id: str) -> str | None:
-    """Return the id of the sub-agent that came of a call; None if it has none yet."""
-    rows = await fetch_column(conn, _SQL["find_called"], {"parent": parent_id, "call": call_id})
-    return rows[0] if rows else None
 
 
 async def find_named_branch(conn: Connection, parent_id: str, name: str) -> str | None:
@@ -285,3 +244,11 @@ list_abandoned = Rows[AbandonedChild, str, int](AbandonedChild, _SQL["list_aband
 lock_ancestors = ColumnSet[str, Sequence[str]](_SQL["lock_ancestors"])
 set_marks = Statement[str](_SQL["set_marks"], "session_id", wake_after=None)
 create_child = Statement[dict[str, Any]](_SQL["create_child"], "*")
+find_called = Value[str | None, str, str](_SQL["find_called"], "parent call")
+_find_unlinked = Tuples[tuple[str, str], str](_SQL["find_unlinked"])
+_find_hash = Value[bytes | None](_SQL["find_hash"])
+_count_events = Rows[EventCount, Span](EventCount, _SQL["count_events"], "*")
+_read_skeletons = Rows[EventRow, Span](EventRow, _SQL["read_skeletons"], "*")
+_read_latest = Rows[EventRow, Span](EventRow, _SQL["read_latest"], "*")
+_find_mark = Rows[EventRow, Span](EventRow, _SQL["find_mark"], "*")
+_read_state_patches = Rows[EventRow, Span](EventRow, _SQL["read_state_patches"], "*")

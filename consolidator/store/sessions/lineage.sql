@@ -50,7 +50,7 @@ where e.session_id = %(session)s and e.seq > %(after)s and e.seq <= %(upto)s
   and e.data ->> 'decision' = %(decision)s
   and (%(decision)s <> 'compaction' or jsonb_typeof(e.data -> 'kept_from') = 'number')
 order by e.seq desc
-limit 1
+limit %(limit)s
 
 -- name: read_state_patches
 -- The changes of the state in a part of a log, the latest first.
@@ -145,13 +145,9 @@ order by 1, 2
 
 -- name: find_unlinked
 -- An imported session, and imported ones that read on from it, that read nothing of others yet although the point is known.
-select s.id, coalesce(s.past_id, s.parent_id) as source_id from session s
+select s.id, source.id from session s join session source on source.id = coalesce(s.past_id, s.parent_id)
 where (s.id = %(session)s or s.parent_id = %(session)s or s.past_id = %(session)s)
   and s.origin is not null and s.kind <> 'sub-agent'
-  and coalesce(s.past_id, s.parent_id) is not null and coalesce(s.past_seq, s.parent_seq) > 0
+  and coalesce(s.past_seq, s.parent_seq) > 0
   and not exists (select from session_lineage l where l.session_id = s.id)
 order by s.id <> %(session)s, s.id
-
--- name: find_past
--- What is needed of a session to read its past.
-select id, parent_id, past_id, kind, base_seq, pruned_to, created_at, last_event_at from session where id = %(session)s

@@ -11,7 +11,7 @@ from consolidator.database.jsonb import escape
 from consolidator.database.partitions import Connection
 from consolidator.errors import UsageError
 from consolidator.models.memory_filter import ALL_AGENTS
-from consolidator.store.queries import Rows, fetch_column, fetch_value, load
+from consolidator.store.queries import ColumnSet, Rows, fetch_column, fetch_value, load
 
 _SQL = load("sessions/projects")
 _SEPARATOR = re.compile(r"[/\\]")
@@ -34,11 +34,6 @@ async def resolve_project(
         return name
     known = await fetch_column(conn, _SQL["projects"], within)
     return match_project(name, known)
-
-
-async def find_known(conn: Connection, projects: Sequence[str]) -> set[str]:
-    """Return those of some projects that have a session."""
-    return set(await fetch_column(conn, _SQL["known"], {"projects": [escape(project) for project in projects]}))
 
 
 async def list_projects(conn: Connection) -> list[str]:
@@ -105,3 +100,4 @@ class ProjectNightRow:
 
 list_overview = Rows[ProjectRow, str, str | None, int](ProjectRow, _SQL["overview"], "channel project limit")
 list_nights = Rows[ProjectNightRow, str, Sequence[str], int](ProjectNightRow, _SQL["nights"], "project agents limit")
+find_known = ColumnSet[str, Sequence[str]](_SQL["known"])

@@ -23,7 +23,7 @@ where kind = 'root' and channel is distinct from %(channel)s and (%(project)s::t
 order by created_at desc, id desc limit 1
 
 -- name: known
-select wanted.project from unnest(%(projects)s::text[]) as wanted (project)
+select wanted.project from unnest(%(projects!)s::text[]) as wanted (project)
 where exists (select from session s where s.project = wanted.project)
 
 -- name: shared_with

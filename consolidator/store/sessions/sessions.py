@@ -6,13 +6,12 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
 from typing import Any
 
 from psycopg.types.json import Jsonb
 from ulid import ULID
 
-from consolidator.database.jsonb import dumps, escape, unescape
+from consolidator.database.jsonb import as_jsonb, dumps, unescape
 from consolidator.database.partitions import Connection
 from consolidator.errors import NotFound, UsageError
 from consolidator.models.session import SessionRow
@@ -25,6 +24,7 @@ from consolidator.store.queries import (
     RowQuery,
     Rows,
     Statement,
+    Tuples,
     execute,
     execute_each,
     fetch_all,
@@ -42,28 +42,12 @@ _FIRST_EVENTS, _FIRST_MESSAGES = (
 
 
 @dataclass(frozen=True, slots=True)
-class SessionHead:
-    """How far a session's log is."""
-
-    id: str
-    head: int
-
-
-@dataclass(frozen=True, slots=True)
 class DueSession:
     """A session with events that were not learned from."""
 
     id: str
     agent: str
     events: int  # how many
-
-
-@dataclass(frozen=True, slots=True)
-class SessionMatch:
-    """A session whose id or foreign name begins with what a person typed."""
-
-    id: str
-    exactness: int  # 3 the whole id, 2 the whole origin, 1 the origin without its format, 0 a prefix
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +94,7 @@ async def open_roots(conn: Connection, rows: Sequence[Mapping[str, Any]], *, now
 
 def _opened_values(values: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     """Return the parameters that create a session."""
-    columns: tuple[str, ...] = (
+    optional = [
         "origin",
         "key",
         "conversation_id",
@@ -120,22 +104,12 @@ def _opened_values(values: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         "parent_id",
         "parent_seq",
         "model",
-    )
-    columns += ("past_id", "past_seq")
-    full = {name: values.get(name) for name in columns}
-    full |= {
-        "id": values["id"],
-        "agent": values["agent"],
-        "kind": values.get("kind", "root"),
-        "root_id": values.get("root_id") or values["id"],
-        "simulated": values.get("simulated", False),
-        "status": values.get("status", "open"),
-        "base_seq": values.get("base_seq", 0),
-        "pruned_to": values.get("pruned_to", 0),
-        "details": Jsonb(values.get("details") or {}, dumps=dumps),
-        "now": now,
-    }
-    return full
+        "past_id",
+        "past_seq",
+    ]
+    plain = {"kind": "root", "simulated": False, "status": "open", "base_seq": 0, "pruned_to": 0}
+    root_id, details = values.get("root_id") or values["id"], as_jsonb(values.get("details") or {})
+    return {**dict.fromkeys(optional), **plain, **values, "root_id": root_id, "details": details, "now": now}
 
 
 async def open_current(conn: Connection, values: Mapping[str, Any], *, now: datetime) -> str:
@@ -198,14 +172,14 @@ async def get_each(conn: Connection, ids: Sequence[str]) -> list[SessionRow]:
 async def find_session_id(conn: Connection, name: str) -> str:
     """Return the id of the session that a person means by an id, a foreign name, or a prefix of either."""
     escaped = name.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    matches = await fetch_all(conn, SessionMatch, _SQL["find"], {"word": name, "like": escaped + "%"})
+    matches = await _find(conn, word=name, like=escaped + "%")
     if not matches:
         raise NotFound(f"no session is named or begins with {name!r}; `consolidator session list` lists them")
     # A sub-agent's name begins with its parent's, so a whole name goes before a prefix.
-    if len(matches) > 1 and matches[0].exactness == matches[1].exactness:
-        names = ", ".join(match.id for match in matches)
+    if len(matches) > 1 and matches[0][1] == matches[1][1]:
+        names = ", ".join(session_id for session_id, _ in matches)
         raise UsageError(f"{name!r} names several sessions ({names}): type more of it")
-    return matches[0].id
+    return matches[0][0]
 
 
 async def lock_watermarks(conn: Connection, spans: Sequence[Span]) -> bool:
@@ -214,25 +188,12 @@ async def lock_watermarks(conn: Connection, spans: Sequence[Span]) -> bool:
     return await execute_each(conn, _SQL["lock_watermark"], values) == len(spans)
 
 
-async def configure(
-    conn: Connection, session_id: str, *, model: str | None, max_cost: Decimal | None, config: Mapping[str, Any]
-) -> None:
-    """Replace a session's configuration; a model or cap that is None stays as it is."""
-    document = Jsonb(dict(config), dumps=dumps)
-    await execute(conn, _SQL["configure"], {"id": session_id, "model": model, "max_cost": max_cost, "config": document})
-
-
 async def describe(conn: Connection, session_id: str, values: Mapping[str, Any], *, now: datetime) -> None:
     """Set what a session is for (its trigger, labels, metadata, window) and its time to live, as far as it is named."""
     full: dict[str, Any] = dict.fromkeys(("context_window", "trigger_type", "trigger_id", "ttl_seconds"))
     full |= {"labels": {}, "metadata": {}, **values, "id": session_id, "now": now}
     full |= {name: Jsonb(dict(full[name]), dumps=dumps) for name in ("labels", "metadata")}
     await execute(conn, _SQL["describe"], full)
-
-
-async def set_error(conn: Connection, session_id: str, error: str) -> None:
-    """Note the error in which a session's last turn ended."""
-    await execute(conn, _SQL["set_error"], {"id": session_id, "error": escape(error)})
 
 
 async def make_current(conn: Connection, session_id: str) -> bool:
@@ -250,7 +211,7 @@ list_due = Rows[DueSession](DueSession, _SQL["list_due"])
 mark_started = Statement[str, int](_SQL["mark_started"], "id seq")
 mark_recorded = Statement[str, str](_SQL["mark_recorded"], "id by")
 release_key = Statement[str](_SQL["clear_current"])
-list_heads = Rows[SessionHead, bool](SessionHead, _SQL["list_heads"], "everything")
+list_heads = Pairs[str, int, bool](_SQL["list_heads"], "everything")
 
 
 lock_shared = ColumnSet[str, Sequence[str]](_SQL["lock_shared"])
@@ -264,3 +225,8 @@ list_first_messages = Rows[FirstMessage, Sequence[str]](
 )
 retire = Statement[str](_SQL["retire"], "session_id")
 lock = Pairs[str, int, Sequence[str]](_SQL["lock"])
+set_error = Statement[str, str](_SQL["set_error"], "id error")
+# A model or cap that is None stays as it is.
+configure = Statement[str](_SQL["configure"], "id")
+# The id, and how exactly the word names it: 3 the whole id, 2 the whole origin, 1 it without its format, 0 a prefix.
+_find = Tuples[tuple[str, int]](_SQL["find"])

@@ -144,7 +144,7 @@ where id = %(id)s
 
 -- name: set_error
 -- The error in which the last turn ended.
-update session set error = %(error)s where id = %(id)s
+update session set error = %(error!)s where id = %(id)s
 
 -- name: retire
 -- An ended session is not its key's current one, and waits for nothing.

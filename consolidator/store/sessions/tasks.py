@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from consolidator.database import Connection
 from consolidator.database.jsonb import escape, unescape
+from consolidator.models import ESCAPED
 from consolidator.models.lineage import Lineage
 from consolidator.models.session import SessionRow
-from consolidator.store.queries import Rows, fetch_all, fetch_column, fetch_one, load
+from consolidator.store.queries import FirstRow, Rows, fetch_column, fetch_one, load
 
 _SQL = load("sessions/tasks")
 
@@ -19,8 +20,8 @@ _SQL = load("sessions/tasks")
 class TaskRow:
     """A task of a session, as its log has it."""
 
-    id: str
-    title: str
+    id: str = field(metadata=ESCAPED)
+    title: str = field(metadata=ESCAPED)
     started_seq: int | None  # None, as the time, where its start was pruned
     started_at: datetime | None
     started_by: str | None  # a principal
@@ -28,19 +29,13 @@ class TaskRow:
     ended_at: datetime | None
     ended_by: str | None
     outcome: str | None  # success | failure | cancelled | abandoned | unknown; None while it is open
-    note: str | None
+    note: str | None = field(metadata=ESCAPED)
     steers: int | None = None  # how often people steered meanwhile; counted in lists alone
 
 
 async def find_task(conn: Connection, session_id: str, task_id: str) -> TaskRow | None:
     """Return a task of a session; None if its log has no start of it."""
-    values = {"session": session_id, "task": escape(task_id), "limit": 1}
-    return _readable(await fetch_one(conn, TaskRow, _SQL["list_tasks"], values))
-
-
-async def get_open_task(conn: Connection, session_id: str) -> TaskRow | None:
-    """Return the task that is open in a session; None if none is."""
-    return _readable(await fetch_one(conn, TaskRow, _SQL["get_open_task"], {"session": session_id}))
+    return next(iter(await list_tasks(conn, session_id, task=escape(task_id), limit=1)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +59,6 @@ async def find_open_task(conn: Connection, session: SessionRow, lineage: Lineage
     return None
 
 
-async def list_tasks(conn: Connection, session_id: str, *, limit: int = 50) -> list[TaskRow]:
-    """Return a session's tasks, the latest first."""
-    values = {"session": session_id, "task": None, "limit": limit}
-    return [task for row in await fetch_all(conn, TaskRow, _SQL["list_tasks"], values) if (task := _readable(row))]
-
-
 async def with_steers(conn: Connection, session: SessionRow, rows: Sequence[TaskRow]) -> list[TaskRow]:
     """Return tasks of a session with how often people steered in each, as far as their part of the log is there."""
     started = [row for row in rows if row.started_seq is not None]
@@ -84,12 +73,6 @@ async def with_steers(conn: Connection, session: SessionRow, rows: Sequence[Task
     return [replace(row, steers=counted.get(row.id)) for row in rows]
 
 
-def _readable(row: TaskRow | None) -> TaskRow | None:
-    """Return a row with its texts as they were written."""
-    if row is None:
-        return None
-    note = None if row.note is None else unescape(row.note)
-    return replace(row, id=unescape(row.id), title=unescape(row.title), note=note)
-
-
 read_task_events = Rows[TaskEvent, str, int, int, int](TaskEvent, _SQL["read_task_events"], "session after upto limit")
+get_open_task = FirstRow[TaskRow, str](TaskRow, _SQL["get_open_task"])
+list_tasks = Rows[TaskRow, str](TaskRow, _SQL["list_tasks"], "session", task=None, limit=50)  # the latest first

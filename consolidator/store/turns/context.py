@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from psycopg.types.json import Jsonb
 
 from consolidator.database import Connection
-from consolidator.database.jsonb import dumps, escape, unescape
+from consolidator.database.jsonb import dumps, escape
 from consolidator.errors import NotFound
+from consolidator.models import ESCAPED
+from consolidator.models.chunk import ChunkRow
 from consolidator.models.event import Event, EventRow
 from consolidator.models.lineage import Lineage
 from consolidator.models.payload import EventType
 from consolidator.store.log import blobs, events
-from consolidator.store.queries import FirstRow, RowQuery, Statement, Value, execute, fetch_all, load
-from consolidator.store.sessions.lineage import read_rows, span_of
+from consolidator.store.log.events import Span
+from consolidator.store.queries import FirstRow, RowQuery, Rows, Statement, Value, execute, fetch_all, load
+from consolidator.store.sessions.lineage import read_rows
 
 _SQL = load("turns/context")
 _NOTE = 100  # bytes of the note about the bytes left out
@@ -44,7 +47,7 @@ class SessionView:
     compaction_seq: int  # the event of the latest compaction, 0 if there is none
     compaction: dict[str, Any] | None  # its payload
     scratchpad_seq: int  # the event that set the scratchpad, 0 if there is none
-    scratchpad: str | None
+    scratchpad: str | None = field(metadata=ESCAPED)
     learned: dict[str, Any] | None  # the nights' fold up to `consolidated_to`, where it goes further than `summary`
 
     @property
@@ -59,15 +62,9 @@ class SessionView:
 
 
 @dataclass(frozen=True, slots=True)
-class DeliveredChunk:
+class DeliveredChunk(ChunkRow):
     """A chunk of a message, and how far its message reached a channel."""
 
-    message_id: str
-    seq: int  # dense in its message, from 1
-    started_seq: int  # the event that began the message
-    delta: str
-    created_at: datetime
-    after_seq: int | None  # the last event before it, where that is stored
     reached: int  # seq of the message's last chunk that the channel acknowledged, 0 if none
 
 
@@ -85,8 +82,7 @@ def found_view(session_id: str, rows: Sequence[SessionView]) -> SessionView:
     """Return the view among the rows of its query; raise NotFound if there is no such session."""
     if not rows:
         raise NotFound(f"no session {session_id!r}; `consolidator session list` lists them")
-    [folded] = rows
-    return folded if folded.scratchpad is None else replace(folded, scratchpad=unescape(folded.scratchpad))
+    return rows[0]
 
 
 async def save_view(conn: Connection, session_id: str, values: Mapping[str, Any]) -> None:
@@ -120,20 +116,9 @@ async def read_window(conn: Connection, lineage: Lineage, *, after: int, upto: i
 
 async def read_last_user_message(conn: Connection, lineage: Lineage, *, after: int, upto: int) -> Event | None:
     """Return a person's last message with after < position <= upto."""
-    for part in reversed(lineage.slice(after, upto)):
-        rows = await fetch_all(conn, EventRow, _SQL["read_last_user_message"], span_of(part).values())
-        if rows:
-            return (await events.complete(conn, [replace(row, seq=row.seq + part.shift) for row in rows]))[0]
-    return None
-
-
-async def read_chunks(
-    conn: Connection, session_id: str, *, after: int, upto: int, low: datetime, channel: str
-) -> list[DeliveredChunk]:
-    """Return the chunks of messages that began with after < seq <= upto, and how far each message reached a channel."""
-    values = {"session": session_id, "after": after, "upto": upto, "low": low, "channel": channel}
-    chunks = await fetch_all(conn, DeliveredChunk, _SQL["read_chunks"], values)
-    return [replace(chunk, delta=unescape(chunk.delta)) for chunk in chunks]
+    query = _read_last_user_message
+    rows = await read_rows(conn, lineage, query=query, after=after, upto=upto, latest_first=True, limit=1)
+    return next(iter(await events.complete(conn, rows)), None)
 
 
 async def _truncate_results(conn: Connection, rows: list[EventRow], max_bytes: int) -> None:
@@ -163,3 +148,5 @@ find_scratchpad_setter = FirstRow[ScratchpadSetter, str, int](
 )
 count_compaction = Statement[str](_SQL["count_compaction"])
 has_deliveries = Value[bool, str, str](_SQL["has_deliveries"], "session channel")
+read_chunks = Rows[DeliveredChunk, str](DeliveredChunk, _SQL["read_chunks"], "session")
+_read_last_user_message = Rows[EventRow, Span](EventRow, _SQL["read_last_user_message"], "*")

@@ -34,14 +34,14 @@ where e.session_id = %(session)s and e.seq > %(after)s and e.seq <= %(upto)s
   and e.created_at >= %(low)s and e.created_at <= %(high)s
   and e.event_type = 'UserMessage' and coalesce(e.data ->> 'origin', 'user') = 'user'
 order by e.seq desc
-limit 1
+limit %(limit)s
 
 -- name: count_compaction
 update session set compactions = compactions + 1 where id = %(session)s
 
 -- name: read_chunks
 -- The chunks of messages that began within a span of a session, in order, and how far each message reached a channel.
-select c.message_id, c.seq, c.started_seq, c.delta, c.created_at, c.after_seq, coalesce(d.upto, 0) as reached
+select c.message_id, c.seq, c.delta, c.started_seq, c.after_seq, c.created_at, coalesce(d.upto, 0) as reached
 from generation_chunk c
 left join lateral (
     select max(upto_seq) as upto from delivery

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from consolidator.database.jsonb import unescape
 from consolidator.database.partitions import Connection
+from consolidator.models.chunk import PlacedChunk
 from consolidator.models.event import Event, EventRow
 from consolidator.store.log.events import BEGINNING, complete
-from consolidator.store.queries import Column, Rows, execute, fetch_all, fetch_each, load
+from consolidator.store.queries import Column, Rows, Statement, fetch_all, fetch_each, load
 
 FOLLOWED_CHANNEL = "consolidator_followed"  # of PostgreSQL's notifications; the payload is a session's id
 MAX_OPEN_EVENTS = 2_000  # after the event that begins a message, while it is open
@@ -26,17 +26,6 @@ class ChunkSpan:
     message_id: str
     after: int
     low: datetime = BEGINNING  # before the first of them
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedChunk:
-    """A chunk of a message, and where it stands among the events."""
-
-    message_id: str
-    seq: int  # dense in its message, from 1
-    delta: str
-    started_seq: int  # the event that began the message
-    after_seq: int | None  # the last event before it, where that is stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,29 +63,10 @@ async def read_chunks(conn: Connection, spans: Sequence[ChunkSpan], *, limit: in
         {"session": span.session_id, "message": span.message_id, "after": span.after, "low": span.low, "limit": limit}
         for span in spans
     ]
-    rows = await fetch_each(conn, PlacedChunk, _SQL["read_pieces"], values)
-    return [[replace(chunk, delta=unescape(chunk.delta)) for chunk in chunks] for chunks in rows]
-
-
-async def acknowledge(
-    conn: Connection,
-    session_id: str,
-    surface: str,
-    *,
-    upto: int,
-    open_message: str | None,
-    piece: int,
-    low: datetime,
-    now: datetime,
-) -> int:
-    """Record that a surface has the messages that began up to an event; return how many records that took.
-
-    Of the message that is open there it has so many pieces. A repetition records nothing.
-    """
-    values = {"session": session_id, "surface": surface, "upto": upto, "after": upto - MAX_OPEN_EVENTS}
-    values |= {"open": open_message, "piece": piece, "low": low - CLOCK_SKEW, "now": now}
-    return await execute(conn, _SQL["acknowledge"], values)
+    return await fetch_each(conn, PlacedChunk, _SQL["read_pieces"], values)
 
 
 mark_followed = Column[str, Sequence[str], float](_SQL["mark_followed"], "ids seconds")
 read_marks = Rows[SessionMarks, Sequence[str]](SessionMarks, _SQL["read_marks"])
+# How many records it took that a surface has the messages that began up to an event, `piece` pieces of the open one.
+acknowledge = Statement[str, str](_SQL["acknowledge"], "session surface", reach=MAX_OPEN_EVENTS)

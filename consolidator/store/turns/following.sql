@@ -35,8 +35,9 @@ insert into delivery (session_id, message_id, channel, upto_seq, started_seq, se
 select %(session)s, c.message_id, %(surface)s, max(c.seq), min(c.started_seq), %(now)s
 from generation_chunk c
 where c.session_id = %(session)s and c.created_at >= %(low)s and c.started_seq <= %(upto)s
-  and c.started_seq >= greatest(%(after)s, (select coalesce(max(d.started_seq), 0) from delivery d
-                                            where d.session_id = %(session)s and d.channel = %(surface)s))
-  and (c.message_id is distinct from %(open)s::text or c.seq <= %(piece)s)
+  and c.started_seq >= greatest(%(upto)s::bigint - %(reach)s,
+                                (select coalesce(max(d.started_seq), 0) from delivery d
+                                 where d.session_id = %(session)s and d.channel = %(surface)s))
+  and (c.message_id is distinct from %(open_message)s::text or c.seq <= %(piece)s)
 group by c.message_id
 on conflict do nothing

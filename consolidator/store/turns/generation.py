@@ -18,7 +18,7 @@ from consolidator.models.event import Event, EventRow
 from consolidator.models.lineage import Lineage
 from consolidator.models.payload import EventType
 from consolidator.store.log.events import BEGINNING, complete
-from consolidator.store.queries import Statement, Value, execute, fetch_all, fetch_value, load
+from consolidator.store.queries import Rows, Statement, Value, execute, fetch_all, fetch_value, load
 from consolidator.store.sessions.lineage import span_of
 
 _SQL = load("turns/generation")
@@ -80,15 +80,6 @@ async def _written(conn: Connection, query: LiteralString, values: dict[str, Any
         return await execute(conn, query, values)
 
 
-async def read_chunks(
-    conn: Connection, session_id: str, message: str, *, after: int = 0, low: datetime = BEGINNING
-) -> list[Chunk]:
-    """Return the chunks of a message after a seq; `low` is before the first of them."""
-    values = {"session": session_id, "message": message, "after": after, "low": low}
-    pieces = await fetch_all(conn, Chunk, _SQL["read_chunks"], values)
-    return [replace(chunk, delta=unescape(chunk.delta)) for chunk in pieces]
-
-
 async def list_answers(
     conn: Connection, session_id: str, channel: str, *, after: int, bounds: tuple[datetime, datetime], limit: int = 100
 ) -> list[AnswerRow]:
@@ -121,3 +112,4 @@ async def get_last_user_text(conn: Connection, lineage: Lineage, *, upto: int) -
 
 record_delivery = Statement[str, str, str](_SQL["record_delivery"], "session_id message channel")
 get_delivered_seq = Value[int, str, str, str](_SQL["get_delivered_seq"], "session_id message channel")
+read_chunks = Rows[Chunk, str, str](Chunk, _SQL["read_chunks"], "session message", after=0, low=BEGINNING)

@@ -5,12 +5,10 @@ Writes of a holder are fenced by its lease epoch: with an old epoch they change 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-
-from psycopg.types.json import Jsonb
 
 from consolidator.database.partitions import Connection
 from consolidator.errors import StaleEpoch
@@ -153,33 +151,6 @@ class FailingSession:
     next_at: datetime | None
 
 
-async def list_due(
-    conn: Connection,
-    *,
-    now: datetime,
-    machine: str,
-    tools: Collection[str],
-    has_model: bool,
-    excluded: Collection[str],
-    limit: int,
-) -> list[DueSession]:
-    """Return sessions that may be driven now, the longest quiet first.
-
-    Without a model of the process (`has_model`) only those with a model of their own. Owners of leases on `machine` are
-    returned, too: the caller can tell whether they have ended.
-    """
-    values: dict[str, Any] = {"now": now, "machine": machine, "tools": Jsonb(list(tools)), "has_model": has_model}
-    return await fetch_all(conn, DueSession, _SQL["list_due"], {**values, "excluded": list(excluded), "limit": limit})
-
-
-async def list_without_tools(
-    conn: Connection, *, tools: Collection[str], noted: str, limit: int
-) -> list[SessionWithoutTools]:
-    """Return pending sessions that use other tools than these; first those whose error does not begin with `noted`."""
-    values = {"tools": Jsonb(list(tools)), "noted": noted, "limit": limit}
-    return await fetch_all(conn, SessionWithoutTools, _SQL["list_without_tools"], values)
-
-
 note_missing_tools = Statement[str, str, datetime](_SQL["note_missing_tools"], "id error now")
 note_missing_model = Column[str, str, datetime, int](_SQL["note_missing_model"], "error now limit")
 list_failing = Rows[FailingSession, int](FailingSession, _SQL["list_failing"])
@@ -197,3 +168,5 @@ list_pending = Column[str](_SQL["list_pending"], limit=1000)
 set_attention = Statement[str](_SQL["set_attention"], "session_id", settled=())
 lock_waiting_call = FirstRow[WaitingCall, str](WaitingCall, _SQL["lock_waiting_call"], "call_id", session_id=None)
 patch_state = Statement[str, Mapping[str, Any]](_SQL["patch_state"], "session_id change")
+list_due = Rows[DueSession](DueSession, _SQL["list_due"])
+list_without_tools = Rows[SessionWithoutTools](SessionWithoutTools, _SQL["list_without_tools"])

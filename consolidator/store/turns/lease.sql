@@ -102,17 +102,17 @@ where pending and status = 'open' and origin is null and recorded_by is null
   and (lease_owner is null or lease_until <= %(now)s or starts_with(lease_owner, %(machine)s))
   and trigger_type is distinct from 'spawn_agent'  -- its parent's call drives it
   and (model is not null or %(has_model)s)
-  and coalesce(config -> 'tools', '[]'::jsonb) <@ %(tools)s::jsonb
+  and coalesce(config -> 'tools', '[]'::jsonb) <@ to_jsonb(%(tools)s::text[])
   and not id = any(%(excluded)s::text[]) and not config ? 'rerun'
 order by last_event_at, id limit %(limit)s
 
 -- name: list_without_tools
 -- Pending sessions that use tools which are not among these; those of which no error says so come first.
 select id, key, error, array(select jsonb_array_elements_text(config -> 'tools') except
-                      select jsonb_array_elements_text(%(tools)s::jsonb) order by 1) as missing
+                      select unnest(%(tools)s::text[]) order by 1) as missing
 from session
 where pending and status = 'open' and origin is null and recorded_by is null
-  and not config ? 'rerun' and jsonb_typeof(config -> 'tools') = 'array' and not config -> 'tools' <@ %(tools)s::jsonb
+  and not config ? 'rerun' and jsonb_typeof(config -> 'tools') = 'array' and not config -> 'tools' <@ to_jsonb(%(tools)s::text[])
   and trigger_type is distinct from 'spawn_agent'  -- its parent's call drives it
 order by coalesce(starts_with(error, %(noted)s), false), last_event_at, id limit %(limit)s
 

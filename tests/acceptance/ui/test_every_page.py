@@ -48,7 +48,7 @@ def make_hostile_rows(served: ApiServer) -> str:
         async with database.transaction() as conn:
             run = await runs.start(conn, job="consolidation", scheduled_at=then, trigger="schedule", owner="", now=then)
             await runs.add_units(conn, run.id, "session", [MARKUP])
-            await runs.add_dead_letter(conn, run.id, session="odd-0", seq=1, extractor=MARKUP, error=HOSTILE, now=then)
+            await runs.add_dead_letters(conn, run.id, session="odd-0", failures={1: f"{MARKUP}: {HOSTILE}"}, now=then)
             await runs.finish(conn, run.id, status="failed", now=then, report={}, error=HOSTILE)
         return run.id
 

@@ -77,8 +77,8 @@ async def test_what_was_set_aside_is_unconsolidated_too_until_it_is_settled(
     async with database.transaction() as conn:
         spans = [events.Span("a", after=0, upto=4), events.Span("b", after=0, upto=3)]
         for session, seq in (("a", 2), ("b", 1)):
-            why = {"extractor": "facts", "error": "no answer"}
-            await runs.add_dead_letter(conn, "run", session=session, seq=seq, now=clock.now(), **why)
+            failures = {seq: "facts: no answer"}
+            await runs.add_dead_letters(conn, "run", session=session, failures=failures, now=clock.now())
         await learn_nothing(conn, spans, now=clock.now(), dead=[[2], [1]])
     async with database.connection() as conn:
         assert await unlearned(conn) == [("a", 2), ("b", 1), ("b", 4)]
@@ -206,7 +206,7 @@ async def test_the_units_that_wait_are_counted_without_a_look_at_those_that_have
         assert await runs.count_unfinished(conn, run, phase=0) == 10
         assert await runs.count_unfinished(conn, run, phase=0, limit=3) == 3
         assert await runs.count_unfinished(conn, run, phase=1) == 0
-        values = {"run": run, "phase": 0, "limit": None}
+        values = {"run_id": run, "phase": 0, "limit": None}
         plan = await plan_of(conn, load("nights/runs")["count_unfinished"], values, analyze=True)
     assert [node["Index Name"] for node in plan if "Index Name" in node] == ["claim_open"]
     assert "claim" not in {name for name, how in relations(plan).items() if how not in INDEXED}

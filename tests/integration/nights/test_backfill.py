@@ -338,9 +338,8 @@ async def test_what_dies_of_a_bug_is_not_left_running(
     await log_workdays(database, 1)
     done = await run_next_night(database, clock, settings)
     async with database.connection() as conn:
-        await runs.add_dead_letter(
-            conn, done["run"], session="coder-00", seq=1, extractor="facts", error="a bug", now=clock.now()
-        )
+        failures = {1: "facts: a bug"}
+        await runs.add_dead_letters(conn, done["run"], session="coder-00", failures=failures, now=clock.now())
     await log_workdays(database, 1, begin=1)
     clock.advance(HOUR)
 

@@ -361,8 +361,6 @@ async def test_a_step_that_ends_in_time_is_finished_and_the_next_one_is_anothers
 
 
 async def test_the_look_for_due_sessions_reads_the_index_of_pending_ones(database: Database) -> None:
-    from psycopg.types.json import Jsonb
-
     from consolidator.store.turns import lease
 
     async with database.owner_connection() as conn:
@@ -372,7 +370,7 @@ async def test_the_look_for_due_sessions_reads_the_index_of_pending_ones(databas
         )
         await conn.execute("analyze session")
         values = {
-            "now": database.clock.now(), "machine": "m/", "tools": Jsonb([]), "has_model": True, "excluded": [],
+            "now": database.clock.now(), "machine": "m/", "tools": [], "has_model": True, "excluded": [],
             "limit": 4,
         }  # fmt: skip
         plan = await (await conn.execute("explain " + lease._SQL["list_due"], values)).fetchall()

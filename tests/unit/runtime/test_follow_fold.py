@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consolidator.errors import UsageError
+from consolidator.models.chunk import PlacedChunk
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.runtime.live.hub import Feed
@@ -23,7 +24,6 @@ from consolidator.runtime.live.items import (
     ends_message,
     restore_position,
 )
-from consolidator.store.turns.following import PlacedChunk
 
 NOW = datetime(2026, 3, 2, tzinfo=UTC)
 
