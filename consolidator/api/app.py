@@ -19,6 +19,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
+from consolidator.api import guard as door
 from consolidator.api import problems
 from consolidator.api.call import REPEATED_HEADER, ApiServices
 from consolidator.api.guard import ApiGuard, Places, RequestRates, WrongTokens
@@ -222,13 +223,13 @@ def mount_api(
     """Return the routes of the API and of /metrics, for the server of `consolidator serve`."""
     app = build_app(database, settings, harness, stopping=stopping, hub=hub, runs=runs)
     services: ApiServices = app.state.services
-    streams = Places(settings.http_streams)
+    streams = Places(door.STREAMS)
     guard = partial(
         ApiGuard,
         tokens=services.tokens,
         rates=RequestRates(settings.http_requests_per_second),
         streams=streams,
-        wrong_tokens=WrongTokens(settings.http_wrong_tokens_per_minute),
+        wrong_tokens=WrongTokens(door.WRONG_TOKENS_PER_MINUTE),
         stopping=stopping,
         hosts=allowed_hosts(settings),
     )
@@ -237,7 +238,7 @@ def mount_api(
             app,
             open_paths=(_OPENAPI_PATH, _DOCS_PATH) if settings.http_docs else (_OPENAPI_PATH,),
             lines_paths=(f"{PREFIX}/sessions/import",),
-            lines_bytes=settings.http_import_max_mb * 1024 * 1024,
+            lines_bytes=door.IMPORT_BYTES,
         ),
         PREFIX,
     )
