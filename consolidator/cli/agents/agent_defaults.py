@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.agents.options import SessionOptions, Threshold, parse_seconds
+from consolidator.cli.agents.options import SessionOptions, Threshold
 from consolidator.cli.common import run
 from consolidator.cli.output import Limit, Table, emit, print_line, sanitize, shorten, table
 from consolidator.errors import UsageError
@@ -45,15 +45,7 @@ class AgentOptions(SessionOptions):
     def values(self) -> dict[str, Any]:
         """Return the options by the columns that they set. Raises UsageError for what no session could run with."""
         values = SessionOptions.values(self)
-        return values | {
-            "system_prompt": values.pop("system"),
-            "answer_tokens": self.answer_tokens,
-            "last": self.last,
-            "compaction_threshold": self.compaction_threshold,
-            "checkpoint_ttl_seconds": parse_seconds(self.checkpoint_ttl),
-            "retention_days": self.retention_days,
-            "tier": self.tier,
-        }
+        return values | {"system_prompt": values.pop("system")}
 
 
 def set_command(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
@@ -17,6 +16,7 @@ from consolidator.cli.agents.options import (
     ChildOptions,
     MaxCost,
     Model,
+    RequestOptions,
     Strategy,
     ToolNames,
     ToolOptions,
@@ -47,8 +47,6 @@ from consolidator.runtime.rerun.branches import (
     committed_seq,
 )
 from consolidator.runtime.rerun.comparison import CallDifference, Comparison, Figures, TurnDifference
-from consolidator.runtime.session.agent_defaults import parse_amount
-from consolidator.runtime.session.overrides import Overrides
 from consolidator.runtime.session.spawn_request import ResultMode, SpawnRequest, SpawnResult
 from consolidator.service.database import Database
 from consolidator.service.sessions.access import find_session_id
@@ -311,27 +309,25 @@ _STYLES = {"added": "green", "removed": "red", "changed": "yellow", "same": "dim
 _SIGNS = {"added": "+", "removed": "-", "changed": "~", "same": " "}
 
 
+def _read_prompt(name: str) -> str:
+    path = parse_path(name)
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise NotFound(f"{path} cannot be read as a prompt: {error}") from error
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RerunOptions:
+class RerunOptions(RequestOptions):
     """What a rerun does differently."""
 
     model: Model = None
     system: Annotated[
-        Path | None, typer.Option(parser=parse_path, metavar="FILE", help="Another system prompt, from a file.")
+        str | None, typer.Option(parser=_read_prompt, metavar="FILE", help="Another system prompt, from a file.")
     ] = None
     add_prompt: AddPrompt = None
     strategy: Strategy = None
     max_cost: MaxCost = None
-
-    def to_overrides(self) -> Overrides:
-        """Return the differences. Raises UsageError for what no session could run with, and NotFound for no file."""
-        return Overrides(
-            model=self.model,
-            system=None if self.system is None else _read_prompt(self.system),
-            prompt_patch=None if self.add_prompt is None else {"append": self.add_prompt},
-            strategy=self.strategy,
-            max_cost=None if self.max_cost is None else parse_amount(self.max_cost),
-        )
 
 
 def rerun_command(
@@ -441,37 +437,19 @@ def _print_call(call: CallDifference) -> None:
         print_line(f"  {sign} {side.tool} {shorten(side.arguments, _WIDTH)}{result}", style=side_style)
 
 
-def _read_prompt(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise NotFound(f"{path} cannot be read as a prompt: {error}") from error
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpawnOptions:
+class SpawnOptions(RequestOptions):
     """What a sub-agent knows and may use."""
 
     context: Annotated[
-        str | None, typer.Option(metavar="FILE", help="A text that the sub-agent needs; - is standard input.")
+        str | None,
+        typer.Option(parser=read_text, metavar="FILE", help="A text that the sub-agent needs; - is standard input."),
     ] = None
     model: Model = None
     mode: Annotated[ResultMode, typer.Option(help="What it returns: its last answer, or a transcript.")] = "summary"
     max_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens of each of its answers.")] = None
     max_cost: MaxCost = None
     tool: ToolNames = None
-
-    def to_request(self, task: str) -> SpawnRequest:
-        """Return the request for a task. Raises UsageError."""
-        return SpawnRequest(
-            task=task,
-            model=self.model,
-            context=None if self.context is None else read_text(self.context),
-            tools=self.tool,
-            mode=self.mode,
-            max_tokens=self.max_tokens,
-            max_cost=None if self.max_cost is None else parse_amount(self.max_cost),
-        )
 
 
 def spawn_command(
@@ -485,7 +463,7 @@ def spawn_command(
     driver: ToolOptions,
 ) -> None:
     """Give a task to a sub-agent of a session, and print its answer. It sees nothing else of the session."""
-    request = options.to_request(task)
+    request = SpawnRequest(task=task, **options.values())
 
     async def spawn_in(database: Database, settings: Settings) -> SpawnResult:
         session_id = await find_session_id(database, session)

@@ -353,7 +353,7 @@ def compact_command(
         emit([_describe_event(event) for event in events], _COMPACTIONS)
         return
     compaction = run_configured(compact_session, session, budget=budget, by_model=by_model)
-    emit(compaction, _render_compaction, encode=_describe_compaction)
+    emit(compaction, _render_compaction)
 
 
 def _render_compaction(compaction: Compaction | None) -> str:
@@ -361,11 +361,6 @@ def _render_compaction(compaction: Compaction | None) -> str:
         return "nothing to compact: too little since the last compaction"
     tokens = f"{compaction.tokens_before} tokens became {compaction.tokens_after}"
     return f"compacted up to event {compaction.kept_from - 1}: {tokens}\n{compaction.summary}"
-
-
-def _describe_compaction(compaction: Compaction | None) -> dict[str, Any] | None:
-    names = ("seq", "kept_from", "by", "summary", "tokens_before", "tokens_after")
-    return None if compaction is None else {name: getattr(compaction, name) for name in names}
 
 
 def _describe_event(event: Event) -> dict[str, Any]:
