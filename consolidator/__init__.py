@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from consolidator.models.event import Event, NewEvent
     from consolidator.models.payload import EventType
     from consolidator.models.seed import Seed
-    from consolidator.runtime.agent import Consolidator, step, wake
-    from consolidator.runtime.agent_session import Session
+    from consolidator.runtime.agent import Consolidator, Session, step, wake
     from consolidator.runtime.session.outcome import Outcome
     from consolidator.runtime.session.routing import RouteDecision, RouteRequest
     from consolidator.runtime.tools.tool import CallContext, Tool, tool
@@ -66,7 +65,7 @@ _MODULE_OF = {
     "RouteDecision": "runtime.session.routing",
     "RouteRequest": "runtime.session.routing",
     "Seed": "models.seed",
-    "Session": "runtime.agent_session",
+    "Session": "runtime.agent",
     "Settings": "settings",
     "StepResult": "runtime.turn.harness",
     "Tool": "runtime.tools.tool",

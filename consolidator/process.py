@@ -1,15 +1,23 @@
-"""Names this process as an owner of leases, so that others on the same machine can tell when it has ended."""
+"""This process: its name as an owner of leases, by which others can tell when it has ended, and its threads."""
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 import math
 import os
 import platform
+import threading
+from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar, cast
 
 import psutil
 from ulid import ULID
+
+T = TypeVar("T")
 
 
 def owner_name() -> str:
@@ -74,3 +82,31 @@ def _machine_id() -> str:
     except OSError:
         boot, inside = str(int(psutil.boot_time())), 0
     return f"{platform.node()}/{boot}/{inside}"
+
+
+async def run_in_thread(function: Callable[[], T]) -> T:
+    """Call a function in a thread of its own, which is left behind where its caller is cancelled.
+
+    A pool would fill up with hanging threads, and the process would wait for them at its exit.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[tuple[T | None, BaseException | None]] = loop.create_future()
+
+    def set_result(result: T | None, error: BaseException | None) -> None:
+        if not future.done():
+            future.set_result((result, error))
+
+    def run() -> None:
+        result, failure = None, None
+        try:
+            result = function()
+        except BaseException as error:  # noqa: BLE001 - raised again in the task that waits
+            failure = error
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(set_result, result, failure)
+
+    threading.Thread(target=contextvars.copy_context().run, args=(run,), name="function", daemon=True).start()
+    result, failure = await future
+    if failure is not None:
+        raise failure
+    return cast(T, result)

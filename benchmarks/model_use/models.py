@@ -29,8 +29,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.demo import logs
 from consolidator.formats.registry import get_format
-from consolidator.jobs.importing.importer import import_sources
-from consolidator.jobs.importing.source_files import ImportSource
+from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.jobs.nightly import JobRunner
 from consolidator.llm.tokens import is_exact
 from consolidator.models.event import Event

@@ -28,8 +28,7 @@ from benchmarks.model_use.stand_in_model import ModelUsage, count_common_tokens,
 from benchmarks.model_use.transcript_lines import parse_shown_lines, parse_statements
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.jobs.importing.importer import import_sources
-from consolidator.jobs.importing.source_files import ImportSource
+from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.jobs.nightly import JobRunner
 from consolidator.store.log import events
 from consolidator.store.queries import fetch_column

@@ -26,8 +26,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.formats import pi, swe_agent
 from consolidator.formats.claude_code import reader as claude_code
-from consolidator.jobs.importing.importer import import_sources
-from consolidator.jobs.importing.source_files import ImportSource
+from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.jobs.nightly import JobRunner
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.memory.recall import recall

@@ -20,9 +20,8 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Connection, Database
 from consolidator.formats.base import ForeignEvent, ForeignSession, Format, Item
 from consolidator.formats.registry import FORMATS, get_format, recognise_format
-from consolidator.jobs.importing.importer import import_sources
-from consolidator.jobs.importing.report import ImportReport
-from consolidator.jobs.importing.source_files import ImportSource
+from consolidator.jobs.importing.importer import ImportSource, import_sources
+from consolidator.jobs.importing.intake import ImportReport
 from consolidator.jobs.nightly import JobRunner
 from consolidator.models.event import Event
 from consolidator.models.session import SessionRow

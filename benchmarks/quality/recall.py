@@ -41,8 +41,7 @@ from benchmarks.quality.dialogues import (
 from benchmarks.quality.synthetic_dialogues import generate_dialogue
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
-from consolidator.jobs.importing.importer import import_sources
-from consolidator.jobs.importing.source_files import ImportSource
+from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.jobs.indexing.indexer import index_facts
 from consolidator.jobs.nightly import JobRunner
 from consolidator.llm.static_vectors import embedding_name

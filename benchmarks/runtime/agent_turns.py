@@ -20,7 +20,7 @@ from consolidator.context.build import advance_history
 from consolidator.database import Database
 from consolidator.llm.client import ModelClient
 from consolidator.models.payload import EventType
-from consolidator.runtime.agent_session import Session
+from consolidator.runtime.agent import Session
 from consolidator.runtime.turn import sessions
 from consolidator.store.log import events
 

@@ -25,7 +25,7 @@ from consolidator.clock import Clock
 from consolidator.context.build import build_context
 from consolidator.database import Connection, Database
 from consolidator.llm.client import ModelClient
-from consolidator.runtime.agent_session import Session
+from consolidator.runtime.agent import Session
 from consolidator.runtime.turn.generation import StreamedAnswer, stream_answer
 
 TITLE = "a turn with one tool call, beside its floor"

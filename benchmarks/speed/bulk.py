@@ -24,8 +24,7 @@ from consolidator.clock import Clock
 from consolidator.database import Database, partitions
 from consolidator.database.partitions import Connection
 from consolidator.formats.registry import FORMATS
-from consolidator.jobs.importing.importer import import_sources
-from consolidator.jobs.importing.source_files import ImportSource
+from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.store.log import events
 from consolidator.store.sessions import sessions
 

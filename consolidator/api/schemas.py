@@ -21,9 +21,8 @@ from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.event import Event as LoggedEvent
 from consolidator.models.seed import SeedRow
 from consolidator.models.session import SessionRow
-from consolidator.runtime.session.overrides import Overrides
+from consolidator.runtime.session.agent_defaults import Overrides, SpawnResult
 from consolidator.runtime.session.scratchpad import Scratchpad as StoredScratchpad
-from consolidator.runtime.session.spawn_request import SpawnResult
 from consolidator.service.database import describe_columns
 from consolidator.service.sessions.listing import ContextUse as MeasuredUse
 from consolidator.service.sessions.work import TaskRow

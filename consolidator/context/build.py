@@ -11,7 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from consolidator.context.conversation import MAX_RESULT_BYTES, Conversation, RequestedCall, truncate_middle
+from consolidator.context.conversation import (
+    MAX_RESULT_BYTES,
+    MESSAGE_TOKENS,
+    Conversation,
+    RequestedCall,
+    TokenCounter,
+    fit_turns,
+    truncate_middle,
+)
 from consolidator.context.history import (
     SessionHistory,
     apply_decision,
@@ -21,10 +29,8 @@ from consolidator.context.history import (
     render_summary_block,
 )
 from consolidator.context.messages import MessageFormat, convert_tool_definitions, render_messages
-from consolidator.context.reader import MAX_INLINE_EVENTS, ContextReader
+from consolidator.context.reader import MAX_INLINE_EVENTS, ContextReader, TailCache
 from consolidator.context.strategies import DEFAULT_BUDGET, DEFAULT_STRATEGY, ContextStrategy, find_strategy
-from consolidator.context.tail import TailCache
-from consolidator.context.window import MESSAGE_TOKENS, TokenCounter, fit_turns
 from consolidator.database import Connection
 from consolidator.errors import UsageError
 from consolidator.llm.prices import context_window

@@ -9,8 +9,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from consolidator.context.conversation import Conversation, Turn, fit_text, truncate_middle
-from consolidator.context.window import TokenCounter, count_turn_tokens
+from consolidator.context.conversation import (
+    Conversation,
+    TokenCounter,
+    Turn,
+    count_turn_tokens,
+    fit_text,
+    truncate_middle,
+)
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
 from consolidator.memory.calls.operation import parse_operations

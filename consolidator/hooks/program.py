@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
         return 0
     signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
     signal.setitimer(signal.ITIMER_REAL, DEADLINE_SECONDS)
-    home, event, client = arguments if len(arguments) > 2 else (*arguments, "claude-code")  # an earlier version's hook
+    home, event, client = arguments
     payload = _read(0, MAX_PAYLOAD + 1)
     if len(payload) > MAX_PAYLOAD or not os.path.isdir(home):
         return 0

@@ -22,15 +22,13 @@ from pathlib import Path
 from consolidator.clock import Clock
 from consolidator.errors import ConsolidatorError
 from consolidator.hooks import program
-from consolidator.hooks.imports import TranscriptImports
-from consolidator.hooks.nights import QUIET_SECONDS, IdleNights
+from consolidator.hooks.background import QUIET_SECONDS, IdleNights, TranscriptImports
 from consolidator.llm.redaction.redact import format_redacted_traceback, redact
 from consolidator.service.clients.registry import CLIENTS
 from consolidator.service.database import Database, open_database
 from consolidator.service.hooks.payload import HookCall, answer_hook, load_shown, parse_hook
 from consolidator.service.hooks.usage import count_injection, exchange_warnings
-from consolidator.service.memory.brief import Brief
-from consolidator.settings import load_settings
+from consolidator.settings import Settings, load_settings
 
 ANSWER_SECONDS = 0.22  # a hook waits no longer
 READ_SECONDS = 2.0
@@ -47,21 +45,13 @@ log = logging.getLogger("consolidator.hooks")
 class HookService:
     """Answers hooks until it has been idle for a while, or is told to stop."""
 
-    def __init__(
-        self,
-        database: Database,
-        requests: Database,
-        imports: TranscriptImports,
-        nights: IdleNights,
-        home: Path,
-        idle_seconds: float,
-    ) -> None:
+    def __init__(self, database: Database, requests: Database, settings: Settings) -> None:
         self._database = database
         self._requests = requests
-        self._imports = imports
-        self._nights = nights
-        self._home = home
-        self._idle_seconds = idle_seconds
+        self._nights = IdleNights(database, settings)
+        self.imports = TranscriptImports(database, self._nights.note_session)
+        self._home = settings.home
+        self._idle_seconds = settings.hook_idle_minutes * 60
         self._shown: OrderedDict[str, set[str]] = OrderedDict()
         self._exchange: asyncio.Future[None]
         self._active = 0
@@ -73,7 +63,7 @@ class HookService:
         address = os.stat(program.SOCKET).st_ino
         code = os.stat(program.__file__).st_mtime_ns
         server = await asyncio.start_unix_server(self._handle, sock=connection)
-        importing = asyncio.create_task(self._imports.run())
+        importing = asyncio.create_task(self.imports.run())
         self._exchange = asyncio.create_task(self._exchange_warnings())
         try:
             async with server:
@@ -86,7 +76,7 @@ class HookService:
                         continue
         finally:
             await self._nights.close()
-            await self._imports.close()
+            await self.imports.close()
             await importing
             await self._exchange
 
@@ -102,7 +92,7 @@ class HookService:
     def _is_quiet(self, seconds: float) -> bool:
         """Tell whether no hook came for that long, and no session is being imported."""
         silence = time.monotonic() - self._last_request
-        return self._active == 0 and not self._imports.is_busy and silence >= seconds
+        return self._active == 0 and not self.imports.is_busy and silence >= seconds
 
     async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._last_request = time.monotonic()
@@ -136,7 +126,7 @@ class HookService:
         if call is None:
             return
         if call.moment == "import":
-            self._imports.add(call)
+            self.imports.add(call)
             self._start_exchange()
             return
         if call.moment == "session_start":
@@ -148,7 +138,9 @@ class HookService:
             if was_briefed or call.moment == "prompt":
                 self._keep_shown(call, shown)
             return
-        writer.write(render_answer(call, answer))
+        output = CLIENTS[call.agent].render(call.event, answer.block.text)
+        text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
+        writer.write(text.encode("utf-8", "replace") + b"\n")
         writer.write_eof()
         async with asyncio.timeout(READ_SECONDS):
             was_shown = await reader.read(1) == b"+"
@@ -184,14 +176,6 @@ class HookService:
             self._shown.popitem(last=False)
 
 
-def render_answer(call: HookCall, answer: Brief) -> bytes:
-    """Return what a hook prints: the block as additional context, in the agent's form."""
-    output = CLIENTS[call.agent].render(call.event, answer.block.text)
-    if isinstance(output, str):
-        return output.encode("utf-8", "replace") + b"\n"
-    return json.dumps(output, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
-
-
 async def run(home: Path, order: bytes) -> None:
     """Serve the hooks of a home.
 
@@ -206,14 +190,12 @@ async def run(home: Path, order: bytes) -> None:
         open_database(settings, clock) as database,
         database.reserve(CONNECTIONS, statement_seconds=STATEMENT_SECONDS) as requests,
     ):
-        nights = IdleNights(database, settings)
-        imports = TranscriptImports(database, nights.note_session)
+        service = HookService(database, requests, settings)
         if order:
-            imports.add_order(order)
+            service.imports.add_order(order)
         connection = _listen()
         log.info("answering the hooks of %s", home)
         try:
-            service = HookService(database, requests, imports, nights, home, settings.hook_idle_minutes * 60)
             await service.serve(connection, stop)
         finally:
             os.unlink(program.SOCKET)

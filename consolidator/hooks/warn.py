@@ -122,6 +122,8 @@ def correct(match: dict[str, str], line: object, programs: frozenset[str] = froz
         return None
     wrapper, program = match["wrapper"].split(), re.escape(match["program"])
     head, begin, document = line.partition("<<")
+    if "$'" in head or re.search(r'"[^"]*(?:\$\(|`|\$\{[^}"]*")', head):
+        return None  # quotes that `split_commands` does not read as a shell does
     words = r"\s+".join(map(re.escape, wrapper))
     corrected = re.sub(rf"\b{words}\s+(?:(?:proxy|--)\s+)?(?={program}(?:[\s;&|)]|$))", "", head)
     before = split_commands(line)

@@ -263,10 +263,9 @@ class Ledger:
             try:
                 async with self.database.connection() as conn:
                     await runs.renew_leases(conn, self.run_id, owner=self.owner, now=now, until=self._lease_end(now))
-            except DatabaseUnavailable as error:
-                log.warning("heartbeat missed: %s", error)
             except Exception as error:  # noqa: BLE001 - the next heartbeat may succeed
-                log.warning("heartbeat missed: %s", format_redacted_traceback(error))
+                is_away = isinstance(error, DatabaseUnavailable)
+                log.warning("heartbeat missed: %s", error if is_away else format_redacted_traceback(error))
 
     def _lease_end(self, now: datetime) -> datetime:
         return now + timedelta(seconds=self.settings.lease_seconds)
@@ -300,26 +299,27 @@ async def heartbeat(ledger: Ledger) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def manual_run(ledger: Ledger) -> AsyncIterator[None]:
-    """Keep the books of a run that a person started: if interrupted, the same command resumes it; an error ends it."""
+async def recorded_run(ledger: Ledger, *, is_scheduled: bool = False) -> AsyncIterator[None]:
+    """Record how a run ends: one that is interrupted can be resumed, unless another replica works on it.
+
+    A scheduled run that a bug or a full disk ended is due again, `max_attempts` times.
+    """
+    database = ledger.database
     try:
         async with heartbeat(ledger):
             yield
     except (Interrupted, asyncio.CancelledError):
-        await mark_interrupted(ledger.database, ledger.run_id)
+        async with database.connection() as conn:
+            await runs.mark_interrupted(conn, ledger.run_id, database.clock.now())
         raise
     except DatabaseUnavailable:
-        raise
+        raise  # a scheduled run is resumed when the database is back; the next job closes any other
     except Exception as error:
         raise_if_disk_full(error)
-        await ledger.finish({}, status="failed", error=redact(f"{type(error).__name__}: {error}")[:2000])
+        is_ours = isinstance(error, ConsolidatorError)
+        message = str(error) if is_ours else redact(f"{type(error).__name__}: {error}")[:2000]
+        await ledger.finish({}, status="failed", error=message, died=is_scheduled and not is_ours)
         raise
-
-
-async def mark_interrupted(database: Database, run_id: str) -> None:
-    """Mark a run as interrupted, unless another replica works on it; it can be resumed."""
-    async with database.connection() as conn:
-        await runs.mark_interrupted(conn, run_id, database.clock.now())
 
 
 EXTRACTORS = ("facts", "procedures", "solutions")

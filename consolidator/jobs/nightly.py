@@ -16,17 +16,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from consolidator.database import Database, partitions
-from consolidator.errors import ConsolidatorError, DatabaseUnavailable, Interrupted, UsageError, raise_if_disk_full
+from consolidator.errors import Interrupted, UsageError
 from consolidator.formats.registry import find_local_logs, get_format
 from consolidator.jobs import cron
 from consolidator.jobs.consolidation.pipeline import consolidate
-from consolidator.jobs.importing.importer import import_sources
-from consolidator.jobs.importing.source_files import ImportSource
+from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.jobs.indexing.reindex import rebuild_outdated
-from consolidator.jobs.ledger import MAX_ATTEMPTS, ON_RUN, POLL_SECONDS, Ledger, heartbeat, mark_interrupted
+from consolidator.jobs.ledger import MAX_ATTEMPTS, ON_RUN, POLL_SECONDS, Ledger, recorded_run
 from consolidator.jobs.model.batches import open_batches
 from consolidator.jobs.retention import prune
-from consolidator.llm.redaction.redact import redact
 from consolidator.models.run import RunRow
 from consolidator.settings import Settings
 from consolidator.store.nights import runs
@@ -114,27 +112,12 @@ class JobRunner:
         if run is None:
             return None
         log.info("%s for %s", job, f"{scheduled_at:%Y-%m-%d %H:%M %Z}")
-        try:
-            attributes = {"consolidator.job": job, "consolidator.run": run.id, "consolidator.trigger": trigger}
-            with open_span("run", f"run {job}", attributes) as span:
-                async with heartbeat(ledger):
-                    report = await self._do_job(job, ledger, **arguments)
-                span.attributes["consolidator.events"] = report.get("seen", report.get("events"))
-            return {"run": run.id, "job": job, **report}
-        except (Interrupted, asyncio.CancelledError):
-            await mark_interrupted(self.database, run.id)
-            raise
-        except DatabaseUnavailable:
-            raise  # a scheduled run is resumed when the database is back; the next job closes any other
-        except ConsolidatorError as error:
-            raise_if_disk_full(error)
-            await ledger.finish({}, status="failed", error=str(error))
-            raise
-        except Exception as error:  # a bug, or a full disk: a scheduled run is due again, `max_attempts` times
-            raise_if_disk_full(error)
-            message = redact(f"{type(error).__name__}: {error}")[:2000]
-            await ledger.finish({}, status="failed", error=message, died=trigger == "schedule")
-            raise
+        attributes = {"consolidator.job": job, "consolidator.run": run.id, "consolidator.trigger": trigger}
+        with open_span("run", f"run {job}", attributes) as span:
+            async with recorded_run(ledger, is_scheduled=trigger == "schedule"):
+                report = await self._do_job(job, ledger, **arguments)
+            span.attributes["consolidator.events"] = report.get("seen", report.get("events"))
+        return {"run": run.id, "job": job, **report}
 
     async def _start_run(
         self, ledger: Ledger, job: Job, scheduled_at: datetime, trigger: str, arguments: dict[str, Any]

@@ -173,7 +173,8 @@ async def prune(
         override = max_share is None or max_share > DATABASE_SHARE or run_id is None or not database.clock.is_real
         marked: dict[str, int] = {}
         for cutoff in sorted({cutoff_of[session_id] for session_id in limits}):
-            pruning = await _begin_pruning(database, run_id, cutoff, override=override)
+            async with database.owner_connection() if override else database.connection() as conn:
+                pruning = await store.begin_pruning(conn, run_id=run_id, cutoff=cutoff, override=override)
             batch = {session_id: upto for session_id, upto in limits.items() if cutoff_of[session_id] == cutoff}
             marked |= await _mark_pruned(database, batch, pruning)
         limits = marked
@@ -181,7 +182,8 @@ async def prune(
     whole_days = await _find_whole_days(database, cutoffs.latest, limits)
     if dry_run:
         report.partitions = whole_days
-        report.blobs = await _count_orphan_blobs(database, now, limits)
+        async with database.connection() as conn:
+            report.blobs = await store.count_orphan_blobs(conn, limits, untouched_since=now - BLOB_GRACE)
         report.expired, report.unexpired = await end_expired(database, dry_run=True)
         return report
     for partition in whole_days:
@@ -190,19 +192,31 @@ async def prune(
                 report.partitions.append(partition)
         if progress:
             progress(partition)
-    for session_id in await _find_remaining(database, cutoffs.latest, limits):
+    async with database.connection() as conn:
+        remaining = [name for name in await store.list_sessions_before(conn, cutoffs.latest) if name in limits]
+    for session_id in remaining:
         cutoff = cutoff_of[session_id]
         await _in_batches(database, partial(store.delete_events, session_id=session_id, cutoff=cutoff))
         if progress:
             progress(session_id)
-    await _drop_chunk_days(database, cutoffs.latest)
-    await _delete_message_output(database)
+    async with database.connection() as conn:
+        for name, day in await _days_before(conn, cutoffs.latest, "generation_chunk"):
+            if not await store.has_live_chunks(conn, *day):  # each belongs to a message whose first event is pruned
+                await partitions.drop(conn, name, "generation_chunk")
+        stale = await store.list_sessions_with_stale_output(conn)
+    for session in stale:  # also what a crash left behind
+        await _in_batches(database, partial(store.delete_output, session_id=session.id))
     await _forget_turns(database, None if episodes is None else now - episodes)
     async with database.connection() as conn:
         await model_calls.prune(conn, report.cutoff)
         await injections.delete_before(conn, now - INJECTIONS_KEPT)
     await _in_batches(database, partial(store_items.delete_expired, now=now))
-    report.blobs = await _collect_garbage(database, now, report.cutoff)
+    report.blobs = await _in_batches(database, lambda conn, batch: store.collect_blobs(conn, now - BLOB_GRACE, batch))
+    async with database.connection() as conn:
+        await store.forget_idempotency_keys(conn, report.cutoff)
+        await store.forget_api_requests(conn, now - ANSWERS_KEPT)
+        await store.forget_claims(conn, report.cutoff)
+        await revisions.delete_retired(conn, report.cutoff)
     report.expired, report.unexpired = await end_expired(database, dry_run=False)
     return report
 
@@ -275,23 +289,6 @@ async def _days_before(conn: Connection, cutoff: datetime, parent: str) -> list[
     return days
 
 
-async def _drop_chunk_days(database: Database, cutoff: datetime) -> None:
-    """Drop the days before the cutoff in which every chunk belongs to a message whose first event is pruned."""
-    async with database.connection() as conn:
-        for name, day in await _days_before(conn, cutoff, "generation_chunk"):
-            if not await store.has_live_chunks(conn, *day):
-                await partitions.drop(conn, name, "generation_chunk")
-
-
-async def _begin_pruning(database: Database, run_id: str | None, cutoff: datetime, *, override: bool) -> str:
-    """Tell the database what will be pruned, as the owner if its brakes are overridden; return the name for it."""
-    if not override:
-        async with database.connection() as conn:
-            return await store.begin_pruning(conn, run_id=run_id, cutoff=cutoff, override=False)
-    async with database.owner_connection() as conn:
-        return await store.begin_pruning(conn, run_id=run_id, cutoff=cutoff, override=True)
-
-
 async def _mark_pruned(database: Database, limits: dict[str, int], pruning: str) -> dict[str, int]:
     """Mark the prefixes as pruned, in order of session id; return up to where each session is pruned now.
 
@@ -306,25 +303,14 @@ async def _mark_pruned(database: Database, limits: dict[str, int], pruning: str)
         return await store.get_pruned_seqs(conn, list(limits))
 
 
-async def _find_remaining(database: Database, cutoff: datetime, limits: dict[str, int]) -> list[str]:
-    """Return the sessions that still have events before the cutoff when whole days are dropped."""
-    async with database.connection() as conn:
-        return [session_id for session_id in await store.list_sessions_before(conn, cutoff) if session_id in limits]
-
-
-async def _delete_message_output(database: Database) -> None:
-    """Delete the chunks and deliveries of messages whose first event is pruned, also those that a crash left behind."""
-    async with database.connection() as conn:
-        pruned = await store.list_sessions_with_stale_output(conn)
-    for session in pruned:
-        await _in_batches(database, partial(store.delete_output, session_id=session.id))
-
-
-async def _in_batches(database: Database, delete: Callable[..., Awaitable[int]]) -> None:
+async def _in_batches(database: Database, delete: Callable[..., Awaitable[int]]) -> int:
+    deleted = 0
     while True:
         async with database.connection() as conn:
-            if await delete(conn, batch=BATCH) < BATCH:
-                return
+            count = await delete(conn, batch=BATCH)
+        deleted += count
+        if count < BATCH:
+            return deleted
 
 
 async def _forget_turns(database: Database, before: datetime | None) -> None:
@@ -336,24 +322,3 @@ async def _forget_turns(database: Database, before: datetime | None) -> None:
         while removed:
             async with database.transaction(flushed=False) as conn:
                 removed = await forget_turns(conn, session.memory, session.id, session.pruned_to, before)
-
-
-async def _count_orphan_blobs(database: Database, now: datetime, limits: dict[str, int]) -> int:
-    """Return how many blobs no event would refer to."""
-    async with database.connection() as conn:
-        return await store.count_orphan_blobs(conn, limits, untouched_since=now - BLOB_GRACE)
-
-
-async def _collect_garbage(database: Database, now: datetime, cutoff: datetime) -> int:
-    """Delete orphan blobs, old keys and answers of requests, and the claims of old runs; return the number of blobs."""
-    collected = 0
-    while True:
-        async with database.connection() as conn:
-            deleted = await store.collect_blobs(conn, now - BLOB_GRACE, BATCH)
-            collected += deleted
-            if deleted < BATCH:
-                await store.forget_idempotency_keys(conn, cutoff)
-                await store.forget_api_requests(conn, now - ANSWERS_KEPT)
-                await store.forget_claims(conn, cutoff)
-                await revisions.delete_retired(conn, cutoff)
-                return collected

@@ -16,8 +16,7 @@ from pathlib import Path
 
 from consolidator.errors import ConsolidatorError
 from consolidator.formats.base import Format
-from consolidator.jobs.importing.importer import import_sources
-from consolidator.jobs.importing.source_files import ImportSource
+from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.jobs.nightly import JobRunner, configured_sources
 from consolidator.llm.redaction.redact import format_redacted_traceback
 from consolidator.store.sessions import sessions

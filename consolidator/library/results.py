@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Literal
 
@@ -61,40 +61,19 @@ class Recorded:
 
 def read_explanation(explained: Mapping[str, Any]) -> Explanation:
     """Return an explanation of the service as typed values."""
-    return Explanation(
-        kind=explained["kind"],
-        title=explained["title"],
-        lines=list(explained["lines"]),
-        evidence=[_read_quote(proof) for proof in explained["evidence"]],
-        by=explained["by"],
-        learned_at=explained["learned_at"],
-        run_id=explained["run_id"],
-    )
+    evidence = [
+        Quote(**_of(Quote, proof), occurred_at=datetime.fromisoformat(when) if isinstance(when, str) else when)
+        for proof in explained["evidence"]
+        for when in (proof["when"],)
+    ]
+    return Explanation(**_of(Explanation, explained) | {"evidence": evidence, "lines": list(explained["lines"])})
 
 
 def read_night_report(report: Mapping[str, Any]) -> NightReport:
     """Return the report of a consolidation as typed values."""
-    return NightReport(
-        run=report["run"],
-        status=report["status"],
-        sessions=report["sessions"],
-        seen=report["seen"],
-        learned=report["learned"],
-        nothing=report["nothing"],
-        deferred=report["deferred"],
-        dead=report["dead"],
-        error=report.get("error"),
-        report=report,
-    )
+    return NightReport(**{"error": None, **_of(NightReport, report), "report": report})
 
 
-def _read_quote(proof: Mapping[str, Any]) -> Quote:
-    when = proof["when"]
-    return Quote(
-        session_id=proof["session_id"],
-        seq=proof["seq"],
-        quote=proof["quote"],
-        origin=proof["origin"],
-        log=proof["log"],
-        occurred_at=datetime.fromisoformat(when) if isinstance(when, str) else when,
-    )
+def _of(kind: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that are fields of a dataclass."""
+    return {each.name: values[each.name] for each in fields(kind) if each.name in values}

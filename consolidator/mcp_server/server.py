@@ -29,7 +29,7 @@ from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as AsgiScope
 
 from consolidator.errors import ConsolidatorError
-from consolidator.mcp_server.tools import CONTEXT, ClientProject, MemoryTools
+from consolidator.mcp_server.tools import CONTEXT, MemoryTools
 from consolidator.models.memory_filter import OLD_NAMES
 from consolidator.service.credentials import BearerTokens, open_tokens
 from consolidator.service.database import Database
@@ -174,17 +174,10 @@ def build_server(
     server = MemoryServer(
         "consolidator", instructions=_INSTRUCTIONS, version=version("consolidator"), log_level="WARNING"
     )
-    tools = MemoryTools(database, settings, viewer, ClientProject(database, directory))
+    tools = MemoryTools(database, settings, viewer, directory)
     if "read" in scopes:
-        for reading in (
-            tools.recall,
-            tools.lookup_error,
-            tools.how,
-            tools.suggest_next,
-            tools.list_procedures,
-            tools.learned,
-            tools.explain,
-        ):
+        asking = (tools.recall, tools.lookup_error, tools.how, tools.suggest_next)
+        for reading in (*asking, tools.list_procedures, tools.learned, tools.explain):
             server.tool(annotations=_READS, structured_output=False)(reading)
     if "record" in scopes or "write" in scopes:
         for writing in (tools.remember, tools.record_events):
@@ -277,9 +270,5 @@ class BearerTokenGuard:
 
 def _tool_scopes(viewer: Viewer) -> frozenset[Scope]:
     """Return the scopes of a viewer that decide which tools it is offered: recording is one tool, however it counts."""
-    wanted: set[Scope] = set()
-    if viewer.may("read"):
-        wanted.add("read")
-    if viewer.may("record"):
-        wanted.add("record")
-    return frozenset(wanted)
+    offered: tuple[Scope, ...] = ("read", "record")
+    return frozenset(scope for scope in offered if viewer.may(scope))

@@ -44,20 +44,6 @@ ROOTS_TIMEOUT = 2.0  # seconds that a client has to say its roots
 CONTEXT: ContextVar[Context[Any, Any] | None] = ContextVar("context", default=None)  # of the call
 
 
-@dataclass(frozen=True, slots=True)
-class ClientProject:
-    """Finds the project that a call is about where it names none."""
-
-    database: Database
-    directory: Path | None  # None: a client without roots works nowhere in particular
-
-    async def find(self) -> str | None:
-        """Return the project of the first root of the client that calls, else of the server's directory."""
-        context = CONTEXT.get()
-        directory = (await _ask_root(context) if context is not None else None) or self.directory
-        return None if directory is None else await find_project(self.database, directory)
-
-
 async def _ask_root(context: Context[Any, Any]) -> Path | None:
     capabilities = context.session.client_capabilities
     if capabilities is None or capabilities.roots is None:
@@ -95,7 +81,7 @@ class MemoryTools:
     database: Database
     settings: Settings
     viewer: Callable[[], Viewer]  # of the call
-    client: ClientProject
+    directory: Path | None  # where a client without roots works; None: nowhere in particular
 
     async def recall(
         self,
@@ -116,7 +102,10 @@ class MemoryTools:
         answer = await recall(
             self.database, query, scope, token_budget=token_budget, settings=self.settings, viewer=self.viewer()
         )
-        return str(to_visible_json(answer.block)) or _nothing_known(scope.project, project, everywhere)
+        if answer.block or scope.project is None or everywhere:
+            return str(to_visible_json(answer.block)) or NOTHING_KNOWN
+        hint = "" if project else "; everywhere=true asks all projects"
+        return f"{NOTHING_KNOWN} in the project {scope.project}{hint}"
 
     async def lookup_error(
         self,
@@ -320,15 +309,8 @@ class MemoryTools:
         """Return the project that a call is about: none for all, the client's where it names none."""
         if everywhere and project:
             raise ToolError("project and everywhere are different places: give one of them")
-        if everywhere or self.viewer().project is not None:
+        if everywhere or project or self.viewer().project is not None:
             return project
-        return project or await self.client.find()
-
-
-def _nothing_known(scope_project: str | None, named_project: str | None, everywhere: bool) -> str:
-    """Return the answer where nothing is known about a project; None: about all."""
-    if scope_project is None or everywhere:
-        return NOTHING_KNOWN
-    return f"{NOTHING_KNOWN} in the project {scope_project}" + (
-        "" if named_project else "; everywhere=true asks all projects"
-    )
+        context = CONTEXT.get()
+        directory = (await _ask_root(context) if context is not None else None) or self.directory
+        return None if directory is None else await find_project(self.database, directory)

@@ -10,14 +10,14 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
 from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.calls.tool_kinds import EDITING_TOOLS, PATH_KEYS, READING_TOOLS, tool_base_name
-from consolidator.memory.facts.candidates import REDACTED_MARK, Candidate, Proposals, RejectedCandidate, SessionContext
+from consolidator.memory.facts.candidates import REDACTED_MARK, FactExtractor, Proposals
 from consolidator.memory.facts.norms import is_norm
 from consolidator.memory.facts.orders import INSTRUCTION, commands_memory, is_order, overrides_instructions
 from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
@@ -36,6 +36,7 @@ HEDGED, NO_NAME, TOLD = "only a guess", "names no file, command or symbol", "tol
 EXCUSE, LOOSENING, PASSING = "excuses a failure", "loosens a check", "about the work in hand"
 ELSEWHERE, NO_MOMENT = "about another place than the project", "names no moment at which it is of use"
 SECRET, NOT_IN_QUOTE = "contains a secret", "names what its quote does not"
+NEVER_RUN = "names a project's call that nothing here ran or shows"
 REASON = "An agent's reason:"
 _BY_PROGRAM = ("failure", "command")  # what happened is known without the model
 _RUNS_HOOKS = re.compile(r"git (?:commit|push|merge)\b")
@@ -86,6 +87,10 @@ _FOREIGN_DOCUMENT = re.compile(
 )
 _FROM_DOCUMENT = re.compile(rf"^(?=[^\s:]*(?:{_DOCUMENT.pattern}))[^\s:]+:.*", re.IGNORECASE | re.MULTILINE)
 _CODE, _HYPHEN = re.compile(r"`[^`\n]+`"), re.compile(r"(?<=\w)-(?=\w)")
+_PROJECTS_CALL = re.compile(
+    r"(?<![\w./-])(?:(?:(npm|pnpm|yarn|bun|deno|make|just|task|mise|uv|poetry|rake|nox|tox|gradle|mvn|ant)(?: run)?"
+    r"|python\d?|node|bash|sh|ruby|perl) +)(?:-\S+ +)*([\w@./][\w@:./-]*)|(?<![\w./-])()(\./[\w./-]+)"
+)
 _SYSTEM = re.compile(r"/(?:usr|bin|sbin|lib\w*|opt|dev|tmp)(?:/|$)")
 _PATH = re.compile(r"(?<![\w.~@:/-])(?:~|/[\w.@-]+)(?:/[\w.@-]+)+")
 _WORD = re.compile(r"[\w@][\w@./:+#-]*")
@@ -111,18 +116,16 @@ class KnownObservation:
 def read_observations(
     chunk: TranscriptChunk,
     answer: Mapping[str, Any],
-    session: SessionContext,
-    extractor: str,
-    revision: int,
+    source: FactExtractor,
     known: Sequence[KnownObservation] = (),
 ) -> Proposals:
     """Return the observations of an answer, and what it says of known ones, as candidates; none outside a project."""
-    proposals = Proposals()
-    if session.project is None:
+    proposals, project = Proposals(), source.session.project
+    if project is None:
         return proposals
     lines = chunk.named_lines()
     by_name = {item.name: item for item in known}
-    reader = _Reader(chunk, session, extractor, revision, proposals)
+    reader = _Reader(chunk, source, proposals)
     for stated in answer.get("observations", [])[:MAX_OBSERVATIONS]:
         reason = strip_invisible(" ".join(str(stated["sentence"]).split()))
         proofs = [lines[name] for name in map(str, stated.get("proof", ())) if name in lines and name[0] in "FC"]
@@ -130,7 +133,7 @@ def read_observations(
         if stated["kind"] in _BY_PROGRAM and not proofs and line is not None and line.kind in ("F", "C"):
             proofs = [line]
         names = _names(reason)
-        subject, value, sentence = names[0] if names else session.project, reason, reason
+        subject, value, sentence = names[0] if names else project, reason, reason
         if stated["kind"] in _BY_PROGRAM and proofs:
             subject, value = _describe(proofs[0])
             sentence = f"{value} {REASON} {reason}"
@@ -150,9 +153,7 @@ class _Reader:
     """Adds what an answer says of one question to its proposals."""
 
     chunk: TranscriptChunk
-    session: SessionContext
-    extractor: str
-    revision: int
+    source: FactExtractor
     proposals: Proposals
 
     def add(
@@ -171,8 +172,9 @@ class _Reader:
         rejected = NO_MOMENT if not str(cited.get("moment", "-")).strip() else None
         rejected = rejected or _rejection(item, said, quotes, line, is_end=is_end)
         if line is None or rejected:
+            quote, subject = redact(item.sentence)[:400], redact(item.subject)[:80]
             place = line or self.chunk.lines[0]
-            self.proposals.rejected.append(_reject(item, place, rejected or "", self.session, self.extractor))
+            self.proposals.rejected.append(self.source.reject(place, item.predicate, rejected or "", quote, subject))
             return
         told = [words for words in self.chunk.told if words[0] < line.seq]
         if line.is_persons:  # a person's word, which ends one
@@ -181,16 +183,33 @@ class _Reader:
             held = TOLD if is_told(quotes[0], (), told) else None
         else:
             names = _names(said)
-            held = _objection(said, quotes[0], line, names, told, self.session.project or "")
+            held = _objection(said, quotes[0], line, names, told, self.source.session.project or "")
             shown = " ".join([quotes[0], *(f"{proof.detail} {proof.text}" for proof in proofs)]).casefold()
             if held is None and names and not any(name.casefold() in shown for name in names):
                 held = NOT_IN_QUOTE
+            if held is None and reason is not None and not _projects_calls(*_CODE.findall(said)) <= self.chunk.ran:
+                held = NEVER_RUN
         is_proved = held is None and not is_end and _is_proved(str(cited.get("kind", "")), line, proofs)
         is_proved = is_proved and _shows_code(said, [line, *proofs])
-        candidate = _candidate(item, line, quotes[0], self, held, is_end=is_end)
-        evidence = tuple((proof.seq, proof.text) for proof in proofs if proof.kind == "F" and proof is not line)
-        confidence = "explicit" if is_proved else "inferred"
-        self.proposals.candidates.append(replace(candidate, confidence=confidence, evidence=evidence))
+        source, evidence = self.source, [proof for proof in proofs if proof.kind == "F" and proof is not line]
+        self.proposals.candidates.append(
+            source.propose(
+                line,
+                *(str(source.revision), item.predicate, item.value, str(is_end)),
+                level="project",
+                subject=item.subject[:80],
+                predicate=item.predicate,
+                value=item.value,
+                sentence=item.sentence,
+                kind=OBSERVATION,
+                confidence="explicit" if is_proved else "inferred",
+                trust="agent",
+                quote=quotes[0],
+                evidence=tuple((proof.seq, proof.text) for proof in evidence),
+                quarantined=held,
+                valid_to=line.occurred_at if is_end else None,
+            )
+        )
 
 
 def _describe(line: TranscriptLine) -> tuple[str, str]:
@@ -296,6 +315,24 @@ def told_texts(events: Sequence[Event], *, is_subagent: bool = False) -> tuple[t
     return tuple((seq, folded, is_foreign) for seq, text, is_foreign in texts if (folded := _fold(text)))
 
 
+def ran_calls(events: Sequence[Event]) -> frozenset[str]:
+    """Return the project's own calls, such as those of a task runner, that ran or that its files and results show."""
+    pairer = CallPairer()
+    calls = [call for event in events if (call := pairer.feed(event)) is not None]
+    return frozenset().union(
+        *(
+            _projects_calls(shell_command(call.tool, call.arguments) or "", "" if foreign else call.result_text)
+            for call in calls
+            for _, foreign in (_told_part(call),)
+        )
+    )
+
+
+def _projects_calls(*texts: str) -> frozenset[str]:
+    found = (match for text in texts for match in _PROJECTS_CALL.finditer(text))
+    return frozenset(" ".join(filter(None, match.groups())) for match in found)
+
+
 def is_told(quote: str, names: Sequence[str], told: Sequence[tuple[int, str, bool]]) -> bool:
     """Tell whether half of a quote's runs of five words stand in what was told, or a name in what strangers told."""
     words = _fold(quote).split()
@@ -325,50 +362,3 @@ def _told_part(call: CompletedCall) -> tuple[str, bool]:
 
 def _fold(text: str) -> str:
     return " ".join(_WORD.findall(text.casefold()))
-
-
-def _candidate(
-    item: KnownObservation, line: TranscriptLine, quote: str, reader: _Reader, held: str | None, *, is_end: bool
-) -> Candidate:
-    session = reader.session
-    said = (item.predicate, item.value, str(is_end))
-    key = (session.session_id, str(line.seq), reader.extractor, str(reader.revision), *said)
-    return Candidate(
-        id=hashlib.blake2b("\x1f".join(key).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest(),
-        session_id=session.session_id,
-        root_id=session.root_id,
-        seq=line.seq,
-        occurred_at=line.occurred_at,
-        agent=session.agent,
-        project=session.project,
-        peer=session.peer,
-        level="project",
-        subject=item.subject[:80],
-        predicate=item.predicate,
-        value=item.value,
-        sentence=item.sentence,
-        kind=OBSERVATION,
-        confidence="inferred",
-        trust="agent",
-        quote=quote,
-        extractor=reader.extractor,
-        single_valued=False,
-        revision=reader.revision,
-        quarantined=held,
-        valid_to=line.occurred_at if is_end else None,
-    )
-
-
-def _reject(
-    item: KnownObservation, line: TranscriptLine, reason: str, session: SessionContext, extractor: str
-) -> RejectedCandidate:
-    return RejectedCandidate(
-        session_id=session.session_id,
-        seq=line.seq,
-        predicate=item.predicate,
-        reason=reason,
-        quote=redact(item.sentence)[:400],
-        extractor=extractor,
-        subject=redact(item.subject)[:80],
-        occurred_at=line.occurred_at,
-    )

@@ -6,29 +6,53 @@ An agent holds no state that is not in the log. Several agents on several machin
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Unpack
+
+from ulid import ULID
 
 from consolidator.database import Database, open_database
 from consolidator.llm import tokens
 from consolidator.llm.client import create_client
-from consolidator.runtime.agent_session import Session
-from consolidator.runtime.lineage import checkpoints
+from consolidator.models.checkpoint import CheckpointRow
+from consolidator.models.event import Event
+from consolidator.models.payload import EventType
+from consolidator.models.session import SessionRow
+from consolidator.runtime.lineage import children
+from consolidator.runtime.lineage.children import BranchKind, ChildRequest, create_child
+from consolidator.runtime.live.answer_stream import AnswerStream
 from consolidator.runtime.live.hub import FollowHub, open_hub
+from consolidator.runtime.rerun import branches
+from consolidator.runtime.rerun.branches import BranchComparison, BranchRequest
 from consolidator.runtime.session import creation
-from consolidator.runtime.session.overrides import NO_OVERRIDES, Overrides
+from consolidator.runtime.session.agent_defaults import (
+    NO_OVERRIDES,
+    Overrides,
+    ResultMode,
+    SpawnRequest,
+    SpawnResult,
+    parse_amount,
+)
+from consolidator.runtime.session.creation import SessionArguments, session_request
+from consolidator.runtime.session.hydration import HydratedSession, hydrate_session
 from consolidator.runtime.session.routing import RoutePolicy
-from consolidator.runtime.session.session_request import SessionArguments, session_request
+from consolidator.runtime.session.scratchpad import Scratchpad, ScratchpadEdit, change_scratchpad, read_scratchpad
+from consolidator.runtime.session.tasks import Task, TaskOutcome, finish_task
 from consolidator.runtime.tools.builtin import BuiltinGroup, builtin_tools
 from consolidator.runtime.tools.mcp_config import start_mcp_servers
 from consolidator.runtime.tools.tool import Tool, Toolbox
 from consolidator.runtime.turn import sessions
 from consolidator.runtime.turn import wake as waking
-from consolidator.runtime.turn.harness import Harness, RecallFunction, Sender, StepResult
+from consolidator.runtime.turn.harness import Delta, Harness, RecallFunction, Sender, StepResult
 from consolidator.settings import Settings, load_settings
 from consolidator.store.sessions import sessions as session_store
+from consolidator.store.sessions import tasks as task_store
+from consolidator.store.sessions.lineage import load_lineage, read_lineage
+from consolidator.store.sessions.tasks import TaskRow
 
 
 class Consolidator:
@@ -162,7 +186,7 @@ class Consolidator:
     ) -> Session:
         """Return a new session that goes on from a checkpoint. Raises NotFound, and UsageError as `fork` does."""
         self.harness.check_tools(overrides)
-        row = await checkpoints.restore_checkpoint(
+        row = await children.restore_checkpoint(
             self.database, self.harness.settings, checkpoint_id, overrides=overrides, is_current=is_current
         )
         return Session(self, row)
@@ -188,3 +212,242 @@ async def step(agent: Consolidator, session_id: str) -> StepResult:
 async def wake(agent: Consolidator, session_id: str) -> StepResult:
     """Step an agent's session until nothing is open in it."""
     return await agent.wake(session_id)
+
+
+VOID_NOTICE = "\n\n[the answer above was cut off and is void; it begins again]\n\n"
+_EVENTS_PER_MESSAGE = 20  # read for each message of a history
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message of a session's history, as a person saw it."""
+
+    seq: int
+    role: str  # user | assistant
+    text: str
+    mode: str | None = None  # of a user's message: message | steer | follow_up
+
+
+class Session:
+    """A session as a conversation: `async for text in session.send("..."): ...`."""
+
+    def __init__(self, agent: Consolidator, session: SessionRow) -> None:
+        self._agent = agent
+        self.id: str = session.id
+        self.key: str | None = session.key
+        self.model: str | None = session.model or agent.harness.settings.model
+        self.restored_turns: int = session.turns  # turns that were in the session when it was opened
+        self.result: StepResult | None = None  # of the last `send`, `stream` or `resume`
+
+    async def send(self, text: str, mode: sessions.MessageMode = "message") -> AsyncIterator[str]:
+        """Send a message and yield the answer as it comes; `result` tells afterwards why it ended.
+
+        If another process drives the session, its answer is yielded as that process commits it.
+        """
+        async for delta in self.stream(text, mode):
+            yield delta.text if delta.kind == "text" else VOID_NOTICE
+
+    async def stream(self, text: str | None = None, mode: sessions.MessageMode = "message") -> AsyncIterator[Delta]:
+        """Send a message, or with None resume what is open, and yield the deltas of what comes.
+
+        A delta of kind `void` says that its message does not count.
+        """
+        seq = None if text is None else await self._say(text, mode)
+        answers = AnswerStream(self._agent.harness, self.id, seq, load_session=self.info, open_hub=self._agent.hub)
+        async for delta in answers.deltas():
+            yield delta
+        self.result = answers.result
+
+    async def resume(self) -> AsyncIterator[str]:
+        """Resume an interrupted turn and yield the missing deltas."""
+        async for delta in self.stream():
+            yield delta.text if delta.kind == "text" else VOID_NOTICE
+
+    async def steer(self, text: str) -> int:
+        """Send a message that cancels what is in flight, and return its seq. Whoever drives the session answers it."""
+        return await self._say(text, "steer")
+
+    async def follow_up(self, text: str) -> int:
+        """Send a message that is answered after the current turn, and return its seq."""
+        return await self._say(text, "follow_up")
+
+    async def _say(self, text: str, mode: sessions.MessageMode) -> int:
+        return await sessions.send_message(self._agent.database, self.id, text, mode=mode, surface=self._agent.surface)
+
+    async def history(self, limit: int = 50) -> list[Message]:
+        """Return the last messages, the oldest first."""
+        async with self._agent.database.connection() as conn:
+            session = await session_store.get(conn, self.id)
+            lineage = await load_lineage(conn, self.id, session)
+            after = session.head - _EVENTS_PER_MESSAGE * limit
+            log = await read_lineage(conn, lineage, after=after, upto=session.head)
+        messages = [message for event in log if (message := _to_message(event)) is not None]
+        return messages[-limit:]
+
+    async def hydrate(self, *, limit: int = 50, before: int | None = None) -> HydratedSession:
+        """Return all that a surface needs to show the session, of one moment, with the latest messages before an event.
+
+        `earlier_before` of the result is the `before` of the messages before those.
+        """
+        harness = self._agent.harness
+        async with harness.database.snapshot() as conn:
+            session = await session_store.get(conn, self.id)
+            now = harness.database.clock.now()
+            return await hydrate_session(conn, harness.settings, session, now=now, before=before, limit=limit)
+
+    async def info(self) -> SessionRow:
+        """Return the session's row: totals, cost, cap, what waits for a person."""
+        async with self._agent.database.connection() as conn:
+            return await session_store.get(conn, self.id)
+
+    async def end(self, reason: str = "ended by the user", *, hide: bool = False) -> None:
+        """End the session; with `hide` it is not listed either. Nothing is deleted."""
+        await sessions.end_session(self._agent.database, self.id, reason=reason, hide=hide)
+
+    async def fork(
+        self,
+        at: int | None = None,
+        *,
+        overrides: Overrides = NO_OVERRIDES,
+        is_current: bool = False,
+        same_conversation: bool = False,
+    ) -> Session:
+        """Return a new session that reads this one's log up to an event as its own past; this one is untouched.
+
+        By default it begins after the latest event at which nothing is open, and a conversation of its own. Raises
+        UsageError for tools that the agent does not have, and for an event in the middle of a call or an answer, naming
+        the nearest others.
+        """
+        request = ChildRequest(
+            kind="fork", at=at, overrides=overrides, is_current=is_current, same_conversation=same_conversation
+        )
+        harness = self._agent.harness
+        harness.check_tools(overrides)
+        return Session(self._agent, await create_child(harness.database, harness.settings, self.id, request))
+
+    async def branch(
+        self,
+        kind: BranchKind = "sim",
+        message: str | None = None,
+        *,
+        at: int | None = None,
+        overrides: Overrides = NO_OVERRIDES,
+        live_tools: bool = False,
+    ) -> Session:
+        """Return a branch of this session, in which things can be tried: `await branch.send(...)`, or `resume` it.
+
+        This session is untouched; tools with side effects are dry runs, unless `live_tools`. Nothing in a branch is
+        evidence of anything. Raises UsageError as `fork` does.
+        """
+        harness, surface = self._agent.harness, self._agent.surface
+        harness.check_tools(overrides)
+        state = await harness.before_branch(await self.info(), kind) if harness.before_branch else None
+        request = BranchRequest(
+            kind=kind,
+            message=message,
+            at=at,
+            overrides=overrides,
+            live_tools=live_tools,
+            state=state if kind == "dream" else None,
+        )
+        row = await branches.create_branch(harness.database, harness.settings, self.id, request, surface=surface)
+        return Session(self._agent, row)
+
+    async def propose_steer(
+        self, text: str, *, overrides: Overrides = NO_OVERRIDES, live_tools: bool = False, name: str | None = None
+    ) -> BranchComparison:
+        """Try a steer in a branch, alongside this session, and return how it compares; `commit_steer` sends it.
+
+        After a crash the same call goes on with the branch that is there; a `name` has one branch in any case.
+        """
+        request = BranchRequest(kind="pre_steer", message=text, overrides=overrides, live_tools=live_tools, name=name)
+        return await branches.run_branch(self._agent.harness, self.id, request, surface=self._agent.surface)
+
+    async def compare(self, branch_id: str) -> BranchComparison:
+        """Compare a branch with this session, from the branch's point on. Raises UsageError for no branch."""
+        async with self._agent.database.connection() as conn:
+            branch = await session_store.get(conn, branch_id)
+        return await branches.compare_branch(self._agent.database, branch, self.id)
+
+    async def commit_steer(self, branch_id: str) -> int:
+        """Send the steer of a proposal, once, and return its seq. Whoever drives the session answers it."""
+        return await branches.commit_steer(self._agent.database, branch_id, surface=self._agent.surface)
+
+    async def discard_branch(self, branch_id: str) -> None:
+        """End a branch; what it did can still be read."""
+        await branches.discard_branch(self._agent.database, branch_id)
+
+    async def checkpoint(
+        self,
+        label: str | None = None,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        at: int | None = None,
+        time_to_live: timedelta | None = None,
+    ) -> CheckpointRow:
+        """Set a checkpoint here, or after an earlier event, and return it; `Consolidator.restore` goes on from it."""
+        return await children.create_checkpoint(
+            self._agent.database, self.id, label=label, metadata=metadata, at=at, time_to_live=time_to_live
+        )
+
+    async def spawn(
+        self,
+        task: str,
+        *,
+        model: str | None = None,
+        context: str | Sequence[Mapping[str, Any]] | None = None,
+        tools: Sequence[str] | None = None,
+        mode: ResultMode = "summary",
+        max_tokens: int | None = None,
+        max_cost_usd: float | Decimal | str | None = None,
+        system: str | None = None,
+        call_id: str | None = None,
+    ) -> SpawnResult:
+        """Give a task to a sub-agent, and return what came of it. It sees the task and the context, and nothing else.
+
+        A `call_id` has one sub-agent, however often this is called with it. `SpawnRequest` says what the rest is.
+        Raises UsageError for a session that may have no sub-agent, and for what none could run with.
+        """
+        cap = None if max_cost_usd is None else parse_amount(max_cost_usd)
+        request = SpawnRequest(
+            task=task, model=model, context=context, tools=tools, mode=mode, max_tokens=max_tokens, max_cost=cap,
+            system=system,
+        )  # fmt: skip
+        return await waking.spawn_sub_agent(self._agent.harness, self.id, call_id or f"spawn_{ULID()}", request)
+
+    def task(self, title: str, *, resume: bool = False) -> Task:
+        """Return a task as a block: `async with session.task("...") as task:`. What happens in it belongs to it.
+
+        With `resume` it goes on with the open task if that has the same title, as after a crash.
+        """
+        return Task(self._agent.database, self.id, title, resume=resume)
+
+    async def open_task(self) -> TaskRow | None:
+        """Return the task that is open; None if none is."""
+        async with self._agent.database.connection() as conn:
+            return await task_store.get_open_task(conn, self.id)
+
+    async def finish_task(self, outcome: TaskOutcome, note: str | None = None) -> TaskRow:
+        """End the open task, as one that a crash left open, and return it. Raises UsageError if none is open."""
+        return await finish_task(self._agent.database, self.id, outcome, note=note)
+
+    async def scratchpad(self) -> Scratchpad:
+        """Return the notes at the end of the session's contexts, and their version."""
+        return await read_scratchpad(self._agent.database, self.id)
+
+    async def set_scratchpad(self, text: str, *, expected_seq: int | None = None) -> Scratchpad:
+        """Replace the notes; with `expected_seq`, only if that is still their version, else HeadConflict is raised."""
+        edit = ScratchpadEdit("replace", text)
+        return await change_scratchpad(self._agent.database, self.id, edit, expected_seq=expected_seq)
+
+
+_ROLES = {EventType.USER_MESSAGE: "user", EventType.ASSISTANT_RESPONSE: "assistant"}
+
+
+def _to_message(event: Event) -> Message | None:
+    """Return an event as a person saw it; None if it is no message, or has no text."""
+    role = _ROLES.get(event.type)
+    text = str(event.data.get("text") or "")
+    if role is None or not text or event.data.get("origin", "user") != "user":
+        return None
+    return Message(event.seq, role, text, event.data.get("mode"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import fetch_column, fetch_row, load
+from consolidator.store.queries import OneRow, fetch_column, load
 
 _SQL = load("checks")
 INVARIANTS = {
@@ -36,6 +36,4 @@ async def find_violations(conn: Connection) -> dict[str, list[str]]:
     return {name: await fetch_column(conn, _SQL[query]) for name, query in INVARIANTS.items()}
 
 
-async def get_sizes(conn: Connection) -> DatabaseSizes:
-    """Return how large the database is."""
-    return await fetch_row(conn, DatabaseSizes, _SQL["sizes"])
+get_sizes = OneRow[DatabaseSizes](DatabaseSizes, _SQL["sizes"])

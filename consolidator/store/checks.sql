@@ -69,6 +69,7 @@ where not exists (select from candidate c where c.id = cited and c.rejected is n
 limit 20
 
 -- name: sizes
+-- Return how large the database is.
 select pg_size_pretty(pg_database_size(current_database())) as size,
        (select count(*) from session)::text as sessions,
        (select coalesce(sum(head - pruned_to), 0) from session)::text as events,

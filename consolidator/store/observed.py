@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from consolidator.database.partitions import Connection
-from consolidator.store.queries import Rows, fetch_row, load
+from consolidator.store.queries import OneRow, Rows, load
 
 _SQL = load("observed")
 
@@ -44,14 +43,8 @@ class WaitingWork:
     open_calls: int  # of models, reserved and not settled
 
 
-async def load_queue(conn: Connection, *, now: datetime, limit: int) -> DrivingQueue:
-    """Return the queue of sessions to drive, counted up to a limit."""
-    return await fetch_row(conn, DrivingQueue, _SQL["queue"], {"now": now, "limit": limit})
-
-
-async def load_waiting(conn: Connection, *, limit: int) -> WaitingWork:
-    """Return what waits, each counted up to a limit."""
-    return await fetch_row(conn, WaitingWork, _SQL["waiting"], {"limit": limit})
-
-
 load_last_runs = Rows[LastRun, Sequence[str]](LastRun, _SQL["last_runs"])
+
+
+load_queue = OneRow[DrivingQueue](DrivingQueue, _SQL["queue"])
+load_waiting = OneRow[WaitingWork](WaitingWork, _SQL["waiting"])

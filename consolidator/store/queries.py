@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, LiteralString, TypeVar, TypeVarT
 
 from psycopg.rows import BaseRowFactory, RowMaker, class_row
 
+from consolidator.database.jsonb import as_jsonb
 from consolidator.database.partitions import Connection
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 from typing import Literal
 
 T = TypeVar("T")
+K = TypeVar("K")
 Ts = TypeVarTuple("Ts")
 _INCLUDE = re.compile(r"^ *-- include: (\w+)\s*$", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"%\((\w+)\)s")
@@ -146,68 +148,124 @@ async def execute_each(conn: Connection, query: LiteralString, values: Sequence[
 
 
 class _Query(Generic[*Ts]):
-    """A named query as a function of a connection and its parameters, in the order of `names`; sets become arrays."""
+    """A named query as a function of a connection and its parameters, the first of them by position, as in `names`.
 
-    def __init__(self, query: LiteralString, names: str = "") -> None:
+    Other parameters are given by name; those with a default may be left out. The name `*` stands for a row whose fields
+    are parameters. Sets become arrays, mappings jsonb.
+    """
+
+    def __init__(self, query: LiteralString, names: str = "", **defaults: Any) -> None:
         placeholders = dict.fromkeys(_PLACEHOLDER.findall(query))
         self.query = query
-        self.names = names.split() or list(placeholders)
-        if set(self.names) != placeholders.keys() or (len(placeholders) > 1 and not names):
-            raise ValueError(f"a query with the parameters {list(placeholders)} is given {self.names}")
+        self._placeholders = placeholders.keys()
+        self._names = names.split() or (list(placeholders) if len(placeholders) == 1 else [])
+        self._defaults = defaults
+        if not {*self._names, *defaults} - {"*"} <= self._placeholders:
+            raise ValueError(f"a query with the parameters {list(placeholders)} is given {self._names}, {defaults}")
 
-    def bind(self, values: tuple[*Ts]) -> dict[str, Any]:
-        """Return the query's parameters by their names."""
-        arrays = (list(value) if isinstance(value, (tuple, Set, ValuesView)) else value for value in values)
-        return dict(zip(self.names, arrays, strict=True))
+    def bind(self, values: tuple[*Ts], named: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the query's parameters by their names; raise TypeError if they are not those of the query."""
+        bound = {**self._defaults, **named, **dict(zip(self._names, cast("tuple[Any, ...]", values), strict=False))}
+        row = bound.pop("*", None)
+        if row is not None:
+            bound |= row if isinstance(row, Mapping) else row.values() if hasattr(row, "values") else row_values(row)
+        named_all = bound.keys() == self._placeholders or (row is not None and bound.keys() > self._placeholders)
+        if not named_all or len(values) > len(self._names):
+            raise TypeError(f"a query with the parameters {list(self._placeholders)} is called with {list(bound)}")
+        return {name: _adapt(value) for name, value in bound.items()}
+
+
+def _adapt(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return as_jsonb(dict(value))
+    return list(value) if isinstance(value, (tuple, Set, ValuesView)) else value
 
 
 class Statement(_Query[*Ts]):
     """A statement; it returns how many rows it touched."""
 
-    async def __call__(self, conn: Connection, *values: *Ts) -> int:
-        return await execute(conn, self.query, self.bind(values))
+    async def __call__(self, conn: Connection, *values: *Ts, **named: Any) -> int:
+        return await execute(conn, self.query, self.bind(values, named))
 
 
-class _TypedQuery(_Query[*Ts], Generic[T, *Ts]):
-    def __init__(self, returned: type[T], query: LiteralString, names: str = "") -> None:
-        super().__init__(query, names)
-        self.returned = returned
+class Attempt(_Query[*Ts]):
+    """A statement; it returns whether it touched a row."""
+
+    async def __call__(self, conn: Connection, *values: *Ts, **named: Any) -> bool:
+        return await execute(conn, self.query, self.bind(values, named)) > 0
 
 
-class Rows(_TypedQuery[T, *Ts]):
+class _RowQuery(_Query[*Ts], Generic[T, *Ts]):
+    def __init__(self, row_type: type[T], query: LiteralString, names: str = "", **defaults: Any) -> None:
+        super().__init__(query, names, **defaults)
+        self.row_type = row_type
+
+
+class Rows(_RowQuery[T, *Ts]):
     """A query of rows; it returns all of them."""
 
-    async def __call__(self, conn: Connection, *values: *Ts) -> list[T]:
-        return await fetch_all(conn, self.returned, self.query, self.bind(values))
+    async def __call__(self, conn: Connection, *values: *Ts, **named: Any) -> list[T]:
+        return await fetch_all(conn, self.row_type, self.query, self.bind(values, named))
 
 
-class FirstRow(_TypedQuery[T, *Ts]):
+class FirstRow(_RowQuery[T, *Ts]):
     """A query of one row; it returns None where there is none."""
 
-    async def __call__(self, conn: Connection, *values: *Ts) -> T | None:
-        return await fetch_one(conn, self.returned, self.query, self.bind(values))
+    async def __call__(self, conn: Connection, *values: *Ts, **named: Any) -> T | None:
+        return await fetch_one(conn, self.row_type, self.query, self.bind(values, named))
 
 
-class OneRow(_TypedQuery[T, *Ts]):
+class OneRow(_RowQuery[T, *Ts]):
     """A query that always has a row, such as one of sums; it returns that."""
 
-    async def __call__(self, conn: Connection, *values: *Ts) -> T:
-        return await fetch_row(conn, self.returned, self.query, self.bind(values))
+    async def __call__(self, conn: Connection, *values: *Ts, **named: Any) -> T:
+        return await fetch_row(conn, self.row_type, self.query, self.bind(values, named))
 
 
-class Column(_TypedQuery[T, *Ts]):
+class RowsByKey(_RowQuery[T, *Ts], Generic[K, T, *Ts]):
+    """A query of rows; it returns them by their first column."""
+
+    async def __call__(self, conn: Connection, *values: *Ts, **named: Any) -> dict[K, T]:
+        rows = await fetch_all(conn, self.row_type, self.query, self.bind(values, named))
+        key = fields(cast("type[DataclassInstance]", self.row_type))[0].name
+        return {getattr(row, key): row for row in rows}
+
+
+class Column(_Query[*Ts], Generic[T, *Ts]):
     """A query of one column; it returns the column of all rows."""
 
-    async def __call__(self, conn: Connection, *values: *Ts) -> list[T]:
-        return await fetch_column(conn, self.query, self.bind(values))
+    async def __call__(self, conn: Connection, *values: *Ts, **named: Any) -> list[T]:
+        return await fetch_column(conn, self.query, self.bind(values, named))
 
 
-class Value(_TypedQuery[T, *Ts]):
-    """A query of one value, which every database has."""
+class ColumnSet(_Query[*Ts], Generic[T, *Ts]):
+    """A query of one column; it returns the values that are in it."""
 
-    async def __call__(self, conn: Connection, *values: *Ts) -> T:
-        value: T = await fetch_value(conn, self.query, self.bind(values))
-        return value
+    async def __call__(self, conn: Connection, *values: *Ts, **named: Any) -> set[T]:
+        return set(await fetch_column(conn, self.query, self.bind(values, named)))
+
+
+class Tuples(_Query[*Ts], Generic[T, *Ts]):
+    """A query whose rows stay tuples; it returns all of them."""
+
+    async def __call__(self, conn: Connection, *values: *Ts, **named: Any) -> list[T]:
+        cursor = await conn.execute(self.query, self.bind(values, named))
+        return cast("list[T]", await cursor.fetchall())
+
+
+class Pairs(_Query[*Ts], Generic[K, T, *Ts]):
+    """A query of two columns; it returns the second by the first."""
+
+    async def __call__(self, conn: Connection, *values: *Ts, **named: Any) -> dict[K, T]:
+        cursor = await conn.execute(self.query, self.bind(values, named))
+        return dict(cast("list[tuple[K, T]]", await cursor.fetchall()))
+
+
+class Value(_Query[*Ts], Generic[T, *Ts]):
+    """A query of one value, None where it has no row."""
+
+    async def __call__(self, conn: Connection, *values: *Ts, **named: Any) -> T:
+        return cast("T", await fetch_value(conn, self.query, self.bind(values, named)))
 
 
 def row_values(row: DataclassInstance) -> dict[str, Any]:

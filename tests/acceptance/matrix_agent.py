@@ -31,7 +31,7 @@ from consolidator.clock import Clock
 from consolidator.database import Database
 from consolidator.errors import SessionBusy, SessionClosed, StaleEpoch, UsageError
 from consolidator.runtime.session import boundaries as runtime_points
-from consolidator.runtime.session.spawn_request import SpawnRequest
+from consolidator.runtime.session.agent_defaults import SpawnRequest
 from consolidator.runtime.tools.tool import CallContext, Tool, Toolbox
 from consolidator.runtime.turn import generation, sessions
 from consolidator.runtime.turn.harness import Delta, StepResult

@@ -10,8 +10,7 @@ from typing import Any, cast
 import pytest
 
 from consolidator.errors import ConsolidatorError
-from consolidator.hooks.imports import TranscriptImports
-from consolidator.hooks.nights import IdleNights
+from consolidator.hooks.background import IdleNights, TranscriptImports
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
 

@@ -16,7 +16,7 @@ from consolidator import Consolidator, tool
 from consolidator.clock import Clock
 from consolidator.database import Database
 from consolidator.models.payload import EventType
-from consolidator.runtime.agent_session import Session
+from consolidator.runtime.agent import Session
 from consolidator.settings import Settings
 from consolidator.store.log import events
 

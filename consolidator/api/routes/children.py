@@ -35,8 +35,7 @@ from consolidator.api.schemas import (
 from consolidator.api.streaming import ALSO_READ, STREAMED, stream_sub_agent
 from consolidator.models.session import SessionRow
 from consolidator.runtime.lineage.children import ChildRequest
-from consolidator.runtime.session.agent_defaults import MAX_SECONDS
-from consolidator.runtime.session.spawn_request import ResultMode, SpawnRequest
+from consolidator.runtime.session.agent_defaults import MAX_SECONDS, ResultMode, SpawnRequest
 from consolidator.service.database import Database
 from consolidator.service.requests import Answer
 from consolidator.service.sessions import bundles, children, listing

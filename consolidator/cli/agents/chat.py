@@ -38,15 +38,13 @@ from consolidator.cli.output import (
 from consolidator.cli.streams import write_now
 from consolidator.errors import ConsolidatorError, NotFound, UsageError
 from consolidator.models.session import SessionFilter, SessionRow
-from consolidator.runtime.agent import Consolidator
-from consolidator.runtime.agent_session import VOID_NOTICE, Message, Session
+from consolidator.runtime.agent import VOID_NOTICE, Consolidator, Message, Session
 from consolidator.runtime.lineage.children import ChildRequest
 from consolidator.runtime.rerun.branches import BRANCH_KINDS, BranchRequest
+from consolidator.runtime.session.agent_defaults import SpawnRequest
 from consolidator.runtime.session.scratchpad import ScratchpadEdit
-from consolidator.runtime.session.spawn_request import SpawnRequest
 from consolidator.runtime.session.tasks import OUTCOMES
-from consolidator.runtime.tools.arguments import BoundCall
-from consolidator.runtime.tools.tool import CallContext, Tool
+from consolidator.runtime.tools.tool import BoundCall, CallContext, Tool
 from consolidator.runtime.turn import sessions
 from consolidator.runtime.turn.harness import Delta
 from consolidator.runtime.turn.sessions import load_pending_calls

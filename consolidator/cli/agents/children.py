@@ -36,8 +36,7 @@ from consolidator.cli.output import Limit, emit, format_usd, pluralize, print_li
 from consolidator.errors import NotFound
 from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.session import SessionRow
-from consolidator.runtime.lineage.checkpoints import FOR_EVER
-from consolidator.runtime.lineage.children import BranchKind, ChildRequest
+from consolidator.runtime.lineage.children import FOR_EVER, BranchKind, ChildRequest
 from consolidator.runtime.rerun.branches import (
     BRANCH_KINDS,
     BranchComparison,
@@ -46,8 +45,8 @@ from consolidator.runtime.rerun.branches import (
     branch_status,
     committed_seq,
 )
-from consolidator.runtime.rerun.comparison import CallDifference, Comparison, Figures, TurnDifference
-from consolidator.runtime.session.spawn_request import ResultMode, SpawnRequest, SpawnResult
+from consolidator.runtime.rerun.recording import CallDifference, Comparison, Figures, TurnDifference
+from consolidator.runtime.session.agent_defaults import ResultMode, SpawnRequest, SpawnResult
 from consolidator.service.database import Database
 from consolidator.service.sessions.access import find_session_id
 from consolidator.service.sessions.branches import (
@@ -429,11 +428,8 @@ def _print_call(call: CallDifference) -> None:
         print_line(f"  {_SIGNS[call.status]} {either.tool} {shorten(either.arguments, _WIDTH)}", style=style)
         return
     for sign, side_style, side in (("-", "red", call.left), ("+", "green", call.right)):
-        result = (
-            f" = {side.status or 'no result'}: {shorten(side.result, _WIDTH)}"
-            if call.left.identity == call.right.identity
-            else ""
-        )
+        is_same_call = call.left.compared[:2] == call.right.compared[:2]
+        result = f" = {side.status or 'no result'}: {shorten(side.result, _WIDTH)}" if is_same_call else ""
         print_line(f"  {sign} {side.tool} {shorten(side.arguments, _WIDTH)}{result}", style=side_style)
 
 

@@ -17,8 +17,8 @@ from consolidator.errors import UsageError
 from consolidator.models.event import Event
 from consolidator.models.seed import Seed, SeedRow
 from consolidator.models.session import SessionRow
+from consolidator.runtime.session.creation import SessionRequest
 from consolidator.runtime.session.hydration import MAX_MESSAGES, HydratedSession
-from consolidator.runtime.session.session_request import SessionRequest
 from consolidator.runtime.tools.tool import Toolbox
 from consolidator.service.agents.context import (
     Compaction,

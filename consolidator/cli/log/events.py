@@ -59,7 +59,7 @@ def _print_item(item: FollowedItem, *, full: bool) -> None:
     if item.piece is not None and is_json():
         print_json_line(item.as_json())
     elif item.piece is not None:
-        print_line(f"{item.cursor!s:>8}  {item.piece.text if full else shorten(item.piece.text, 160)}")
+        print_line(f"{item.cursor!s:>8}  {item.piece.delta if full else shorten(item.piece.delta, 160)}")
     elif item.event is not None:
         _print_event(item.event, full=full)
 
@@ -99,7 +99,7 @@ def replay_command(
     channel: Annotated[str | None, typer.Option(help="What this channel was shown; else the session's own.")] = None,
 ) -> None:
     """Show again what a session's people saw, from the log; with --json piece by piece, byte for byte."""
-    from consolidator.runtime.agent_session import VOID_NOTICE  # the runtime, which `events` does not need
+    from consolidator.runtime.agent import VOID_NOTICE  # the runtime, which `events` does not need
     from consolidator.service.sessions.reruns import replay_session
 
     async def replay(database: Database) -> None:

@@ -37,7 +37,6 @@ from consolidator.service.clients.checks import (
     check_serve,
     run_checks,
 )
-from consolidator.service.clients.client import Client
 from consolidator.service.clients.installation import (
     BACKUPS,
     Place,
@@ -53,7 +52,7 @@ from consolidator.service.clients.installation import (
     plan_uninstall,
     record_model_answer,
 )
-from consolidator.service.clients.registry import CLIENTS, get_client
+from consolidator.service.clients.registry import CLIENTS, Client, get_client
 from consolidator.service.clients.rules_file import list_rule_files
 from consolidator.service.clients.servers_text import INSTALL_MCP, is_mcp_installed
 from consolidator.service.clients.user_service import (

@@ -7,7 +7,7 @@ A night (pipeline) works in three phases, each on claimed units of the ledger:
   a database; persistence stores the results and stamps the events, in one transaction.
 - merges: `jobs.merging` publishes what is new of each agent.
 
-A person starts the rest: manual_run says for which sessions; backfill learns or derives again, dead_letters retries
+A person starts the rest: recorded_run says for which sessions; backfill learns or derives again, dead_letters retries
 what was set aside, revisions read again with another model.
 
 Rules: an event's stamp moves only in the transaction that stores what was learned from it. No transaction and no

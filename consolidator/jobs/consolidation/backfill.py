@@ -22,9 +22,9 @@ from consolidator.jobs.ledger import (
     Ledger,
     SessionFilter,
     Unit,
-    manual_run,
     no_events_left,
     record_progress,
+    recorded_run,
     resume_or_start_run,
     session_title,
 )
@@ -100,7 +100,7 @@ class Backfill:
         names = [session.id for session in matching]
         ledger.titles.update((session.id, session_title(session.agent, session.project)) for session in matching)
         await resume_or_start_run(ledger, self.session_filter.to_json())
-        async with manual_run(ledger):
+        async with recorded_run(ledger):
             if not self.session_filter.rederives:
                 report = await consolidate(ledger, only=names, started=self.started)
             else:

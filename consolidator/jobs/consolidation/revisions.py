@@ -7,7 +7,7 @@ revisions read there; these can be restored until retention deletes them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
@@ -21,8 +21,8 @@ from consolidator.jobs.ledger import (
     Ledger,
     SessionFilter,
     Unit,
-    manual_run,
     no_events_left,
+    recorded_run,
     resume_or_start_run,
 )
 from consolidator.jobs.merging.changes import Changes
@@ -96,8 +96,9 @@ class Reprocessing:
         await resume_or_start_run(ledger, {**arguments, "model": self.model})
         if self.started:
             self.started(len(chosen))
-        report = await _run_logged(ledger, self._read(ledger, [session.id for session in chosen], draft))
-        return {**report, **await compare_revision(self.database, draft)}
+        async with recorded_run(ledger):
+            report = await self._read(ledger, [session.id for session in chosen], draft)
+        return {"run": ledger.run_id, "job": "backfill", **report, **await compare_revision(self.database, draft)}
 
     async def _read(self, ledger: Ledger, session_ids: list[str], draft: int) -> dict[str, Any]:
         settings = self.settings.model_copy(update={"extract_model": self.model, "batch": False})
@@ -107,12 +108,6 @@ class Reprocessing:
             await ledger.add_units("draft", session_ids)
             await ledger.run_phase(0, DraftReader(self.database, reader, ledger.stop).run, no_events_left)
             return await ledger.finish({"revision": draft, "calls": await calls.report()})
-
-
-async def _run_logged(ledger: Ledger, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
-    """Await a run's work and return its report, with the run's id."""
-    async with manual_run(ledger):
-        return {"run": ledger.run_id, "job": "backfill", **await work}
 
 
 async def compare_revision(database: Database, revision: int) -> dict[str, Any]:
@@ -162,14 +157,9 @@ async def _merge_in_run(
     """Merge what changed in a run of its own; if it is killed, the next night merges the rest."""
     ledger = Ledger(database, settings, "", stop)
     await resume_or_start_run(ledger, arguments)
-    return await _run_logged(ledger, _merge(ledger, arguments))
-
-
-async def _merge(ledger: Ledger, arguments: dict[str, Any]) -> dict[str, Any]:
-    settings = ledger.settings
-    async with open_model_calls(ledger.database, settings, ledger.run_id) as calls:
-        await merge_agents(ledger, CandidateDecider(ledger.database, calls))
-        report = await load_memory_report(ledger)
+    async with recorded_run(ledger), open_model_calls(database, settings, ledger.run_id) as calls:
+        await merge_agents(ledger, CandidateDecider(database, calls))
+        report = {**arguments, **await load_memory_report(ledger)}
         if calls:
             report["model"] = await calls.report()
-    return await ledger.finish({**arguments, **report})
+        return {"run": ledger.run_id, "job": "backfill", **await ledger.finish(report)}

@@ -1,7 +1,7 @@
 """Nights as workflows of DBOS, for several machines: chosen by CONSOLIDATOR_NIGHT_ENGINE, and the only room with DBOS.
 
-`dbos_process` runs DBOS in this process while a run needs it, and takes over what dead processes left; `dbos_night` is
-the night as workflows; `model_rate` lets model calls begin at one rate over all processes.
+`dbos_process` runs DBOS in this process while a run needs it, takes over what dead processes left, and lets model calls
+begin at one rate over all processes; `dbos_night` is the night as workflows.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ async def hold_model_rate(database: Database, settings: Settings) -> AsyncIterat
         yield
         return
     require_dbos()
-    from consolidator.jobs.engine.model_rate import limited_run
+    from consolidator.jobs.engine.dbos_process import limited_run
 
     async with limited_run(database, settings):
         yield

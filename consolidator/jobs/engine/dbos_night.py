@@ -19,7 +19,7 @@ from dbos import DBOS, SetWorkflowID
 
 from consolidator.errors import Interrupted, RunFailed
 from consolidator.jobs.consolidation.pipeline import Night, Phase, open_night
-from consolidator.jobs.engine import model_rate
+from consolidator.jobs.engine import dbos_process
 from consolidator.jobs.engine.dbos_process import POLL_SECONDS, EngineProcess, open_process, running
 from consolidator.jobs.ledger import Ledger
 from consolidator.models.run import RunRow
@@ -44,10 +44,10 @@ async def run_night(ledger: Ledger, *, started: Callable[[int], None] | None = N
     """
     run_id = ledger.run_id
     night_queue, batches = _night_queue(run_id), _batches_queue(run_id)
-    queues = [night_queue, batches, model_rate.QUEUE]
+    queues = [night_queue, batches, dbos_process.QUEUE]
     async with (
         open_process(ledger.database, ledger.settings, ledger.stop, queues) as process,
-        model_rate.limited_calls(process),
+        dbos_process.limited_calls(process),
         open_night(ledger, started=started) as night,
     ):
         process.context = copy_context()

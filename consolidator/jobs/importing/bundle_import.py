@@ -8,7 +8,7 @@ follows them. A copy is a session of its own that is never evidence.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from decimal import Decimal
@@ -21,8 +21,7 @@ from consolidator.errors import ImportRefused, Interrupted, InvalidEvent
 from consolidator.formats import bundle, native
 from consolidator.formats.base import ForeignEvent, ForeignSession, Format
 from consolidator.formats.bundle import BundleInfo, BundleItem, BundleRecord
-from consolidator.jobs.importing.intake import Intake, name_author
-from consolidator.jobs.importing.report import ImportReport
+from consolidator.jobs.importing.intake import ImportReport, Intake, name_author
 from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.event import NewEvent, parse_timestamp
 from consolidator.models.lineage import LineageRange
@@ -65,12 +64,12 @@ async def import_bundle(
     before = report.events
     is_new = await writer.prepare()
     items = bundle.read_bundle(path)
-    while batch := await asyncio.to_thread(_take, items):
+    while batch := await asyncio.to_thread(lambda: list(islice(items, _BATCH_ITEMS))):
         if stop is not None and stop.is_set():
             raise Interrupted("asked to stop in the middle of a bundle: what was read is kept, the rest is read again")
         for item in batch:
             await writer.add(item)
-    await writer.finish()
+    await writer.finish_session()
     erased = writer.is_erased
     return ImportedBundle(writer.session_id, info.session_id, is_new, info.redacted, erased, report.events - before)
 
@@ -88,10 +87,6 @@ def _check_event(event: ForeignEvent) -> str | None:
     except (InvalidEvent, ValueError, TypeError, RecursionError) as error:
         return str(error)
     return None
-
-
-def _take(items: Iterator[BundleItem]) -> list[BundleItem]:
-    return list(islice(items, _BATCH_ITEMS))
 
 
 @dataclass(slots=True)
@@ -113,117 +108,108 @@ class _Target:
     deliveries: list[Mapping[str, Any]] = field(default_factory=list)
 
 
+@dataclass(slots=True)
 class _BundleImport:
     """Writes one bundle."""
 
-    def __init__(self, database: Database, path: Path, report: ImportReport, info: BundleInfo, name: str) -> None:
-        self._database = database
-        self._path = path
-        self._report = report
-        self._info = info
-        self._name = name
-        self._intake = Intake(database, cast(Format, bundle), report, name=name)
-        self._intake.begin_file(path)
-        self._target: _Target | None = None
-        self._own: set[str] = set()
-        self._heads: dict[str, int] = {}  # of the sessions that are here, by the id that they have here
-        self._redacted: set[str] = set()  # of the sessions that are here, those that came in a redacted bundle
-        self._is_erased = False
+    database: Database
+    path: Path
+    report: ImportReport
+    info: BundleInfo
+    name: str  # of the sessions' origins
+    is_erased: bool = False  # whether one of its sessions was erased here: nothing of it comes back
+    intake: Intake = field(init=False)
+    target: _Target | None = None
+    own: set[str] = field(default_factory=set)
+    heads: dict[str, int] = field(default_factory=dict)  # of the sessions that are here, by the id that they have here
+    redacted: set[str] = field(default_factory=set)  # of the sessions that are here, those of a redacted bundle
+
+    def __post_init__(self) -> None:
+        self.intake = Intake(self.database, cast(Format, bundle), self.report, name=self.name)
+        self.intake.begin_file(self.path)
 
     @property
     def session_id(self) -> str:
         """The id of the session that the bundle is of, here."""
-        return self._id_of(self._info.session_id)
-
-    @property
-    def is_erased(self) -> bool:
-        """Whether one of the bundle's sessions was erased here: nothing of it comes back."""
-        return self._is_erased
+        return self._id_of(self.info.session_id)
 
     async def prepare(self) -> bool:
         """Find what is here of the bundle's sessions; return whether the one that it is of is new."""
-        names = list(self._info.sessions)
-        async with self._database.connection() as conn:
-            if self._name == native.NAME:
-                self._own = await sources.filter_own(conn, names)
+        names = list(self.info.sessions)
+        async with self.database.connection() as conn:
+            if self.name == native.NAME:
+                self.own = await sources.filter_own(conn, names)
             ids = [self._id_of(name) for name in names]
-            self._is_erased = bool(await sources.filter_erased(conn, [*ids, *names]))
+            self.is_erased = bool(await sources.filter_erased(conn, [*ids, *names]))
             rows = {row.id: row for row in await sessions.get_each(conn, ids)}
-            self._heads = {row.id: row.head for row in rows.values()}
-            self._redacted = {
+            self.heads = {row.id: row.head for row in rows.values()}
+            self.redacted = {
                 row.id for row in rows.values() if row.details.get(native.EXPORTED, {}).get(native.REDACTED)
             }
             self._check_not_redacted()
-            if self._info.session_id in self._own and self.session_id in rows:
+            if self.info.session_id in self.own and self.session_id in rows:
                 await self._check_chain(conn, rows[self.session_id])
-        return self.session_id not in self._heads
+        return self.session_id not in self.heads
 
     def _check_not_redacted(self) -> None:
         """Refuse an exact bundle of what is here in redacted form: events of the log are never replaced."""
-        if self._info.redacted or self._is_erased or not self._redacted:
+        if self.info.redacted or self.is_erased or not self.redacted:
             return
         raise ImportRefused(
-            f"{self._path}: session {min(self._redacted)} is here already, from a redacted bundle, and what is hidden "
+            f"{self.path}: session {min(self.redacted)} is here already, from a redacted bundle, and what is hidden "
             "in it stays so; nothing was written: with --copy (over HTTP ?copy=true) the exact one comes in beside it"
         )
 
     async def _check_chain(self, conn: Connection, session: SessionRow) -> None:
         """Compare the hash that the bundle has of a session of this database with the log's."""
-        chain = self._info.chain
+        chain = self.info.chain
         if chain is None or chain.seq > session.head:
             return
         own = LineageRange(session.id, 0, session.head, bounds=session.ingest_bounds)
         stored = await find_hash(conn, own, chain.seq)
         if stored is not None and stored.hex() != chain.hash:
             raise ImportRefused(
-                f"{self._path}: session {session.id} has another hash at event {chain.seq} here than the bundle says: "
+                f"{self.path}: session {session.id} has another hash at event {chain.seq} here than the bundle says: "
                 "it is of a log that went on in another way (before a backup was restored, say), or was changed; "
                 "nothing was written: with --copy it can be looked at"
             )
 
     def _id_of(self, origin: str) -> str:
-        return origin if origin in self._own else sessions.imported_session_id(self._name, origin)
+        return origin if origin in self.own else sessions.imported_session_id(self.name, origin)
 
     async def add(self, item: BundleItem) -> None:
         """Take the next line."""
         if isinstance(item, ForeignSession):
-            await self._finish_session()
+            await self.finish_session()
             await self._begin_session(item)
-        elif self._is_erased:
-            self._report.erased += isinstance(item, ForeignEvent)
-        elif isinstance(item, ForeignEvent):
-            await self._add_event(self._current, item)
+        elif self.is_erased:
+            self.report.erased += isinstance(item, ForeignEvent)
         else:
-            await self._add_record(self._current, item)
-
-    async def finish(self) -> None:
-        """Write what is left."""
-        await self._finish_session()
-
-    @property
-    def _current(self) -> _Target:
-        assert self._target is not None  # the reader yields a session first
-        return self._target
+            assert self.target is not None  # the reader yields a session first
+            if isinstance(item, ForeignEvent):
+                await self._add_event(self.target, item)
+            else:
+                await self._add_record(self.target, item)
 
     async def _begin_session(self, session: ForeignSession) -> None:
-        if self._is_erased:
+        if self.is_erased:
             return
         exported = session.details[native.EXPORTED]
-        if self._info.redacted:
+        if self.info.redacted:
             exported = {**exported, native.REDACTED: True}
-        if self._name != native.NAME:
+        if self.name != native.NAME:
             exported, session = {**exported, "simulated": True}, replace(session, key=None)
         session = replace(session, details={**session.details, native.EXPORTED: exported})
         session_id = self._id_of(session.origin)
-        head, is_own = self._heads.get(session_id), session.origin in self._own
-        self._target = _Target(session_id, session, head or 0, is_own)
-        await self._intake.add(session)
+        head, is_own = self.heads.get(session_id), session.origin in self.own
+        self.target = _Target(session_id, session, head or 0, is_own)
+        await self.intake.add(session)
 
     async def _add_event(self, target: _Target, event: ForeignEvent) -> None:
         seq = event.seq or 0
-        if target.last_seq == 0 and target.id in self._heads and seq > target.head + 1:
+        if target.last_seq == 0 and target.id in self.heads and seq > target.head + 1:
             raise ImportRefused(
-                f"{self._path}: session {target.id} ends at event {target.head} here, and the bundle begins with event "
+                f"{self.path}: session {target.id} ends at event {target.head} here, and the bundle begins with event "
                 f"{seq}: import an earlier bundle first"
             )
         target.last_seq = seq
@@ -232,17 +218,15 @@ class _BundleImport:
                 await self._flush(target)
             target.last_message_seq = seq
         if seq <= target.head:
-            self._report.repeated += 1
+            self.report.repeated += 1
         else:
-            await self._intake.add(event)
+            await self.intake.add(event)
 
     async def _add_record(self, target: _Target, record: BundleRecord) -> None:
         values = record.values
         match record.kind:
             case "columns":
                 target.columns = values
-            case "lineage":
-                pass  # what a session reads of its ancestors follows from its header and theirs
             case "checkpoint":
                 target.checkpoints.append(values)
             case "view":
@@ -261,36 +245,34 @@ class _BundleImport:
 
     async def _flush(self, target: _Target) -> None:
         """Write the events so far, then the chunks and deliveries that belong to them."""
-        await self._intake.flush()
-        async with self._database.transaction() as conn:
+        await self.intake.flush()
+        async with self.database.transaction() as conn:
             locked = None if target.is_own else await bundles.lock_import(conn, target.id)
             if locked is not None:
-                for chunks, at in (
-                    (target.chunks, locked.last_event_at),
-                    (target.late_chunks, locked.last_event_at + _AFTER),
-                ):
+                for chunks, delay in ((target.chunks, timedelta()), (target.late_chunks, _AFTER)):
                     if chunks:
+                        at = locked.last_event_at + delay
                         await bundles.add_chunks(conn, target.id, chunks, at=at, pruned_to=locked.pruned_to)
                 if target.deliveries:
                     await bundles.add_deliveries(conn, target.id, target.deliveries, pruned_to=locked.pruned_to)
         target.chunks, target.late_chunks, target.deliveries = [], [], []
 
-    async def _finish_session(self) -> None:
+    async def finish_session(self) -> None:
         """Write the rest of a session, and what its row said."""
-        target, self._target = self._target, None
+        target, self.target = self.target, None
         if target is None:
             return
         await self._flush(target)
         if target.is_own:
             return
-        async with self._database.transaction() as conn:
+        async with self.database.transaction() as conn:
             locked = await bundles.lock_import(conn, target.id)
             if locked is None:  # erased meanwhile
-                self._is_erased = True
+                self.is_erased = True
                 return
             if target.last_seq > locked.head:
                 raise ImportRefused(
-                    f"{self._path}: session {target.id} has {locked.head} events here, not {target.last_seq}: the "
+                    f"{self.path}: session {target.id} has {locked.head} events here, not {target.last_seq}: the "
                     "database could not hold all of them; see the problems above"
                 )
             await self._restore(conn, target, locked)
@@ -303,8 +285,8 @@ class _BundleImport:
             await context.save_view(conn, target.id, target.view)
         if target.seeds:
             await bundles.add_seeds(conn, target.id, target.seeds)
-        is_exact_here = target.id in self._heads and target.id not in self._redacted
-        if self._info.redacted and is_exact_here and target.last_seq <= target.head:
+        is_exact_here = target.id in self.heads and target.id not in self.redacted
+        if self.info.redacted and is_exact_here and target.last_seq <= target.head:
             return  # it says less than what is here
         if target.columns is not None:
             amounts = {
@@ -336,5 +318,5 @@ class _BundleImport:
             created_at,
             expires_at,
         )
-        if not checkpoint.has_expired(self._database.clock.now()):
+        if not checkpoint.has_expired(self.database.clock.now()):
             await bundles.add_checkpoint(conn, checkpoint)

@@ -7,38 +7,152 @@ grown adds the new part, and what was pruned or erased does not come back.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
-import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar
 
 from consolidator.database import Database
-from consolidator.errors import ImportRefused, Interrupted, InvalidEvent
+from consolidator.errors import ImportRefused, Interrupted, InvalidEvent, NotFound
 from consolidator.formats import bundle, native
-from consolidator.formats.base import ForeignEvent, Format, Problem, Skipped
-from consolidator.formats.common.log_files import is_below, open_log
+from consolidator.formats.base import ForeignEvent, ForeignSession, Format, Item, Problem, Skipped
+from consolidator.formats.common.log_files import find_files, is_below, open_log, path_exists
 from consolidator.formats.common.sqlite_log import changes_beside
-from consolidator.formats.registry import recognise_format
+from consolidator.formats.registry import find_log_files, read_log, recognise_format
 from consolidator.jobs.importing.bundle_import import check_bundle, import_bundle
-from consolidator.jobs.importing.intake import Intake
-from consolidator.jobs.importing.report import ImportReport, escape_unprintable
-from consolidator.jobs.importing.source_files import (
-    ImportFile,
-    ImportSource,
-    UnreadableFile,
-    list_files,
-    next_batch,
-    read_file,
-    read_items,
-)
+from consolidator.jobs.importing.intake import BATCH_BYTES, ImportReport, Intake, escape_unprintable
+from consolidator.llm.redaction.redact import format_redacted_traceback, redact
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
+from consolidator.process import run_in_thread
 from consolidator.store.log import events, sources
+
+log = logging.getLogger("consolidator.jobs")
+BATCH_ITEMS = 256  # read at once; fewer if they are large
+
+
+@dataclass(frozen=True, slots=True)
+class ImportSource:
+    """A path to import; without a format each file's own is recognised."""
+
+    path: Path
+    format: Format | None = None
+
+    def files(self) -> Iterator[tuple[Path, Format | None]]:
+        """Yield the files with their formats; None for a format that is not recognised yet."""
+        for path in find_log_files(self.path) if self.format is None else self.format.files(self.path):
+            yield path, self.format
+
+
+@dataclass(frozen=True, slots=True)
+class ImportFile:
+    """A file to import."""
+
+    path: Path
+    root: Path  # the path of its source
+    format: Format | None
+    size: int  # bytes, for the progress; 0 if no progress is reported
+
+
+class UnreadableFile(Exception):
+    """A file cannot be read, or its reader failed on it; the message says why."""
+
+
+def list_files(
+    requested: list[ImportSource], report: ImportReport, *, lenient: bool = False, with_sizes: bool = False
+) -> list[ImportFile]:
+    """Return the files of the sources; the other files there are counted in the report.
+
+    A path that does not exist becomes a problem of the report of a lenient import; else raises NotFound.
+    """
+    missing = [source for source in requested if not path_exists(source.path)]
+    for source in missing:
+        if not lenient:
+            raise NotFound(f"{source.path}: there is no such file or directory")
+        report.add_problem(source.path, Problem("there is no such file or directory"))
+    files = [
+        ImportFile(path, source.path, log_format, _size(path) if with_sizes else 0)
+        for source in requested
+        if source not in missing
+        for path, log_format in source.files()
+    ]
+    logs = {file.path for file in files}
+    for source in requested:
+        for path in find_files(source.path, ""):
+            if path not in logs:
+                report.add_unread(path)
+    return files
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:  # reported when the file is read
+        return 0
+
+
+def read_file(read: Callable[[Path], T], path: Path) -> T:
+    """Call `read` with a foreign file; raise UnreadableFile for any error, so that no file stops the others."""
+    try:
+        return read(path)
+    except Exception as error:
+        raise _unreadable(error) from error
+
+
+def read_items(log_format: Format, file: ImportFile) -> Iterator[Item | UnreadableFile]:
+    """Yield the items of a file; if it cannot be read to its end, the last one says why."""
+    try:
+        yield from read_log(log_format, file.path, file.root)
+    except Exception as error:  # noqa: BLE001 - a reader gets whatever other programs wrote
+        yield _unreadable(error)
+
+
+def _unreadable(error: Exception) -> UnreadableFile:
+    if isinstance(error, OSError):  # deleted meanwhile, or no permission
+        return UnreadableFile(f"cannot be read: {error.strerror or error}")
+    log.debug("%s", format_redacted_traceback(error))
+    return UnreadableFile(f"its reader failed: {redact(f'{type(error).__name__}: {error}')[:200]}")
+
+
+def next_batch(items: Iterator[Item | UnreadableFile]) -> tuple[list[Item | UnreadableFile], bool]:
+    """Return the next few items, fewer if they are large, and whether they are the last ones."""
+    batch: list[Item | UnreadableFile] = []
+    size = 0
+    for item in items:
+        batch.append(item)
+        size += _item_size(item)
+        if len(batch) >= BATCH_ITEMS or size >= BATCH_BYTES:
+            return batch, False
+    return batch, True
+
+
+def _item_size(item: Item | UnreadableFile) -> int:
+    """Return about how many bytes an item takes."""
+    if isinstance(item, ForeignEvent):
+        pending: list[Any] = [item.data]
+    elif isinstance(item, ForeignSession):
+        pending = [item.details]
+    else:
+        return 8
+    size = 0
+    while pending:
+        tree = pending.pop()
+        if isinstance(tree, Mapping):
+            size += sum(map(len, tree))
+            tree = tree.values()
+        for value in tree:
+            if isinstance(value, str):
+                size += len(value)
+            elif isinstance(value, (Mapping, list)):
+                pending.append(value)
+            else:
+                size += 8
+    return size
+
 
 T = TypeVar("T")
 _STOPPED = "asked to stop in the middle of an import: what was read is kept, the rest is read again"
@@ -71,7 +185,7 @@ async def import_sources(
     files = await _run_unless_stopped(list_requested, stop)
     if strict:
         await asyncio.to_thread(_refuse_problems, files, stop)
-    importing = _Import(database, report, stop, as_copy=as_copy)
+    importing = _Import(database, report, stop, as_copy)
     done, total = 0, sum(file.size for file in files)
     for start in range(0, len(files), FILES_AT_ONCE):
         for seen in await importing.look_at(files[start : start + FILES_AT_ONCE]):
@@ -85,23 +199,7 @@ async def import_sources(
 
 async def _run_unless_stopped(work: Callable[[], T], stop: asyncio.Event | None) -> T:
     """Run what may take minutes, such as walking a disk, in a thread; raise Interrupted at once when `stop` is set."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
-
-    def set_future_result(outcome: T | None, error: Exception | None) -> None:
-        if not done.done():
-            done.set_exception(error) if error else done.set_result(cast(T, outcome))
-
-    def run() -> None:
-        outcome, failure = None, None
-        try:
-            outcome = work()
-        except Exception as error:  # noqa: BLE001 - it is raised where the result is awaited
-            failure = error
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(set_future_result, outcome, failure)
-
-    threading.Thread(target=run, daemon=True).start()  # a thread of asyncio's pool would keep the process from ending
+    done = asyncio.create_task(run_in_thread(work))
     stopping = asyncio.create_task((stop or asyncio.Event()).wait())
     try:
         await asyncio.wait((done, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -116,23 +214,23 @@ async def _run_unless_stopped(work: Callable[[], T], stop: asyncio.Event | None)
 def inspect_sources(requested: list[ImportSource]) -> ImportReport:
     """Read every file without writing, and return what is not known of them: for a report that a person may send."""
     report = ImportReport(sources=[escape_unprintable(str(source.path)) for source in requested])
-    for file in list_files(requested, report):
+    _check_files(list_files(requested, report), report, None)
+    return report
+
+
+def _check_files(files: Sequence[ImportFile], report: ImportReport, stop: asyncio.Event | None) -> None:
+    for file in files:
         report.files += 1
         try:
-            _check_file(file, report, None)
+            _check_file(file, report, stop)
         except (UnreadableFile, ImportRefused) as error:
             report.add_problem(file.path, Problem(str(error)))
-    return report
 
 
 def _refuse_problems(files: list[ImportFile], stop: asyncio.Event | None) -> None:
     """Read all files without writing; raise ImportRefused if a line is not understood."""
     report = ImportReport()
-    for file in files:
-        try:
-            _check_file(file, report, stop)
-        except (UnreadableFile, ImportRefused) as error:
-            report.add_problem(file.path, Problem(str(error)))
+    _check_files(files, report, stop)
     if report.problem_count:
         shown = "\n  ".join(report.problems[:10])
         raise ImportRefused(f"{report.problem_count} lines cannot be explained, so nothing was written:\n  {shown}")
@@ -186,24 +284,24 @@ class _SeenFile:
     is_unchanged: bool = False  # since an earlier import
 
 
+@dataclass(slots=True)
 class _Import:
     """Reads one file after another; those of one format share an intake, so that small ones are written together."""
 
-    def __init__(self, database: Database, report: ImportReport, stop: asyncio.Event | None, *, as_copy: bool) -> None:
-        self._database = database
-        self._report = report
-        self._stop = stop
-        self._as_copy = as_copy
-        self._intake: Intake | None = None
-        self._finished: set[sources.SourceFile] = set()  # in this import
+    database: Database
+    report: ImportReport
+    stop: asyncio.Event | None
+    as_copy: bool
+    intake: Intake | None = None
+    finished: set[sources.SourceFile] = field(default_factory=set)  # in this import
 
     async def look_at(self, files: Sequence[ImportFile]) -> list[_SeenFile]:
         """Find the formats of files, and which are unchanged since they were read to their end."""
         await self._heed_stop()
         seen = await asyncio.to_thread(lambda: [_look_at_file(file) for file in files])
-        if self._as_copy:
+        if self.as_copy:
             return seen
-        async with self._database.connection() as conn:
+        async with self.database.connection() as conn:
             states = [file.state for file in seen if file.state is not None]
             unchanged = await sources.find_unchanged(conn, states)
         return [replace(file, is_unchanged=file.state in unchanged) for file in seen]
@@ -211,7 +309,7 @@ class _Import:
     async def read(self, seen: _SeenFile) -> None:
         """Read a file into the log; what is wrong with it becomes a problem of the report."""
         await self._heed_stop()
-        path, report = seen.file.path, self._report
+        path, report = seen.file.path, self.report
         try:
             await self._read(seen)
         except UnreadableFile as error:
@@ -227,13 +325,13 @@ class _Import:
         """
         if seen.unreadable is not None:
             raise seen.unreadable
-        log_format, state, report = seen.format, seen.state, self._report
+        log_format, state, report, path = seen.format, seen.state, self.report, seen.file.path
         if log_format is None or state is None:
-            report.unrecognised.append(escape_unprintable(str(seen.file.path)))
+            report.unrecognised.append(escape_unprintable(str(path)))
             return
-        if self._as_copy and log_format.NAME != bundle.NAME:
+        if self.as_copy and log_format.NAME != bundle.NAME:
             raise UnreadableFile(f"a file of the format {log_format.NAME}: only bundles can be imported as copies")
-        if seen.is_unchanged or state in self._finished:
+        if seen.is_unchanged or state in self.finished:
             report.unchanged += 1
             return
         _refuse_strayed(seen.file)
@@ -242,18 +340,26 @@ class _Import:
             if report.person is not None:
                 raise UnreadableFile("a bundle says itself whose it is: import it without a name")
             await self.flush()
-            await _import_bundle(self._database, state, seen.file, report, self._stop, as_copy=self._as_copy)
+            try:
+                imported = await import_bundle(self.database, path, report, as_copy=self.as_copy, stop=self.stop)
+            except OSError as error:
+                raise UnreadableFile(f"cannot be read: {error.strerror or error}") from error
+            report.bundles.append(asdict(imported))
+            report.bytes_read += state.size
+            if not self.as_copy:
+                async with self.database.connection() as conn:
+                    await sources.remember_files(conn, [state], now=self.database.clock.now())
         else:
             await self._read_log(seen.file, log_format, state)
-        if not self._as_copy:
-            self._finished.add(state)
+        if not self.as_copy:
+            self.finished.add(state)
 
     async def _read_log(self, file: ImportFile, log_format: Format, state: sources.SourceFile) -> None:
-        if self._intake is None or self._intake.format is not log_format:
+        if self.intake is None or self.intake.format is not log_format:
             await self.flush()
-            self._intake = Intake(self._database, log_format, self._report, person=self._report.person)
-        intake, path, problems_before = self._intake, file.path, len(self._report.problems)
-        count_before = self._report.problem_count
+            self.intake = Intake(self.database, log_format, self.report, person=self.report.person)
+        intake, path, problems_before = self.intake, file.path, len(self.report.problems)
+        count_before = self.report.problem_count
         intake.begin_file(path)
         items, is_end = read_items(log_format, file), False
         while not is_end:
@@ -263,25 +369,25 @@ class _Import:
                 if isinstance(item, UnreadableFile):
                     raise item
                 await intake.add(item)
-        self._report.bytes_read += state.size
+        self.report.bytes_read += state.size
         if intake.events_of_file <= 1:  # at most the start of a session
             recognised = await asyncio.to_thread(read_file, recognise_format, path)
             if recognised is not None and recognised is not log_format:
-                self._report.misread.append(
+                self.report.misread.append(
                     f"{escape_unprintable(str(path))} looks like {recognised.NAME}, not {log_format.NAME}"
                 )
-                self._report.forget_problems(path, problems_before)
-        if intake.events_of_file or self._report.problem_count == count_before:
+                self.report.forget_problems(path, problems_before)
+        if intake.events_of_file or self.report.problem_count == count_before:
             await intake.finish_file(state)  # a file of which nothing could be read is tried again
 
     async def flush(self) -> None:
         """Write what is buffered."""
-        if self._intake is not None:
-            await self._intake.flush()
+        if self.intake is not None:
+            await self.intake.flush()
 
     async def _heed_stop(self) -> None:
         """Raise Interrupted if `stop` is set, after what was read is written."""
-        if self._stop is not None and self._stop.is_set():
+        if self.stop is not None and self.stop.is_set():
             await self.flush()
             raise Interrupted(_STOPPED)
 
@@ -294,26 +400,6 @@ def _look_at_file(file: ImportFile) -> _SeenFile:
     except UnreadableFile as error:
         return _SeenFile(file, unreadable=error)
     return _SeenFile(file, log_format, state)
-
-
-async def _import_bundle(
-    database: Database,
-    state: sources.SourceFile,
-    file: ImportFile,
-    report: ImportReport,
-    stop: asyncio.Event | None,
-    *,
-    as_copy: bool,
-) -> None:
-    try:
-        imported = await import_bundle(database, file.path, report, as_copy=as_copy, stop=stop)
-    except OSError as error:
-        raise UnreadableFile(f"cannot be read: {error.strerror or error}") from error
-    report.bundles.append(asdict(imported))
-    report.bytes_read += state.size
-    if not as_copy:
-        async with database.connection() as conn:
-            await sources.remember_files(conn, [state], now=database.clock.now())
 
 
 def _find_format(file: ImportFile, path: Path) -> Format | None:

@@ -10,7 +10,9 @@ cannot deadlock.
 from __future__ import annotations
 
 import hashlib
+import re
 import uuid
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -26,7 +28,6 @@ from consolidator.database.jsonb import escape
 from consolidator.errors import InvalidEvent
 from consolidator.formats import bundle, native
 from consolidator.formats.base import ForeignEvent, ForeignSession, Format, Item, Problem, Skipped
-from consolidator.jobs.importing.report import BatchResult, ImportReport
 from consolidator.llm import WORKING_FOLDER
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
@@ -34,8 +35,110 @@ from consolidator.models.principal import Role, find_role, may_append, name_prin
 from consolidator.models.session import SessionRow
 from consolidator.store.log import events, sources
 from consolidator.store.log.sources import ItemPlace, SourceFile
+from consolidator.store.queries import row_values
 from consolidator.store.sessions import sessions
 from consolidator.store.sessions.lineage import link_imported, set_past
+
+PROBLEMS_KEPT = 50
+REASON_LENGTH, KIND_LENGTH = 300, 60  # characters shown of a log's own words
+_KIND_PARTS = re.compile(r"[A-Za-z_:/-]+")
+_PACKED = (".zst", ".gz", ".xz", ".bz2", ".br", ".lz4", ".zip", ".tar", ".7z")
+MAX_KINDS = 100  # of skipped lines; further kinds are counted as "others"
+
+
+def escape_unprintable(text: str) -> str:
+    """Return a text in one line that shows what it is: line breaks and control, format and half characters escaped."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )
+
+
+@dataclass(slots=True)
+class ImportReport:
+    """What an import, or one transaction of it, read and wrote; `problems` keeps the first fifty."""
+
+    sources: list[str] = field(default_factory=list)  # the paths that were looked in
+    person: str | None = None  # whose the logs are said to be; None: the owner's where they name nobody
+    assumed: set[str] = field(default_factory=set)  # new sessions of that person, or of the owner
+    files: int = 0
+    unchanged: int = 0  # files that were imported before and have not changed
+    unrecognised: list[str] = field(default_factory=list)  # files of no known format
+    bytes_read: int = 0
+    sessions: set[str] = field(default_factory=set)
+    events: int = 0  # new in the log
+    repeated: int = 0  # imported before
+    erased: int = 0  # of erased sessions
+    skipped: Counter[str] = field(default_factory=Counter)  # lines with nothing for the log, by kind
+    problem_count: int = 0
+    problems: list[str] = field(default_factory=list)
+    bundles: list[dict[str, Any]] = field(default_factory=list)  # what became of each: session_id, origin, is_new ...
+    damaged_bundles: list[str] = field(default_factory=list)  # why bundles were not imported
+    shapes: Counter[str] = field(default_factory=Counter)  # lines of unknown kinds, by format, version and fields
+    unread: Counter[str] = field(default_factory=Counter)  # files in the places that no reader reads, by suffix
+    misread: list[str] = field(default_factory=list)  # files without events in the given format, and their likely one
+
+    def add_problem(self, path: Path, problem: Problem) -> None:
+        """Count a line that was not understood."""
+        self.problem_count += 1
+        if len(self.problems) < PROBLEMS_KEPT:
+            where = f"{path}:{problem.line}" if problem.line else str(path)
+            self.problems.append(escape_unprintable(f"{where}: {problem.reason[:REASON_LENGTH]}"))
+
+    def forget_problems(self, path: Path, since: int) -> None:
+        """Remove what was said of a file, all of it after the first `since` problems; it stays counted."""
+        shown_path = escape_unprintable(str(path))
+        self.problems[since:] = [
+            problem for problem in self.problems[since:] if not problem.startswith(f"{shown_path}:")
+        ]
+
+    def add_unread(self, path: Path) -> None:
+        """Count a file that no reader reads; one that is compressed may be a log, and is named."""
+        suffix = path.suffix.lower()
+        self.unread[suffix if re.fullmatch(r"\.[a-z0-9]{1,8}", suffix) else "without suffix"] += 1
+        if suffix in _PACKED:
+            self.unrecognised.append(escape_unprintable(str(path)))
+
+    def add_skipped(self, kind: str) -> None:
+        """Count a line with nothing for the log."""
+        kind = escape_unprintable(kind[:KIND_LENGTH])
+        self.skipped[kind if kind in self.skipped or len(self.skipped) < MAX_KINDS else "others"] += 1
+
+    def add_shape(self, format_name: str, version: str, item: Skipped) -> None:
+        """Count a line of a kind that is not known, by the names of its fields."""
+        if item.shape is not None:
+            kind = "".join(_KIND_PARTS.findall(item.kind))[:KIND_LENGTH]
+            name = f"{format_name} {version}".strip() + f" {kind}{item.shape}"
+            self.shapes[name if name in self.shapes or len(self.shapes) < MAX_KINDS else "others"] += 1
+
+    def describe_unknown(self) -> str:
+        """Return one line that says which kinds of lines were not known, and nothing of what they hold."""
+        shapes = [f"{name} x{count}" for name, count in self.shapes.most_common()]
+        unread = [f"{suffix} x{count}" for suffix, count in self.unread.most_common()]
+        parts = [("unknown lines", shapes), ("files not read", unread)]
+        unknown = [f"{title}: {'; '.join(names)}" for title, names in parts if names]
+        return f"{self.files} files, {self.problem_count} lines not understood; " + (
+            "; ".join(unknown) or "nothing unknown"
+        )
+
+    def add_batch(self, batch: ImportReport) -> None:
+        """Count what a committed transaction did."""
+        for name in ("events", "repeated", "erased", "problem_count"):
+            setattr(self, name, getattr(self, name) + getattr(batch, name))
+        self.sessions |= batch.sessions
+        self.assumed |= batch.assumed
+        self.problems = [*self.problems, *batch.problems][:PROBLEMS_KEPT]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report for programs and the ledger."""
+        values = row_values(self) | {
+            "assumed": {"person": self.person, "sessions": len(self.assumed)},
+            "sessions": len(self.sessions),
+            "skipped": dict(sorted(self.skipped.items())),
+            "unread": dict(sorted(self.unread.items())),
+        }
+        names = {"bytes_read": "bytes", "misread": "mistaken"}
+        return {names.get(name, name): value for name, value in values.items() if name not in ("person", "shapes")}
+
 
 BATCH_EVENTS = 1000
 BATCH_BYTES = 8 * 1024 * 1024
@@ -83,37 +186,26 @@ class _Buffer:
 _Buffers = dict[str, _Buffer]  # by the session's origin
 
 
+@dataclass(slots=True)
 class Intake:
-    """Buffers the events of files of one format by session, and writes each buffer in one transaction."""
+    """Buffers the events of files of one format by session, and writes each buffer in one transaction.
 
-    def __init__(
-        self,
-        database: Database,
-        log_format: Format,
-        report: ImportReport,
-        *,
-        name: str | None = None,
-        person: str | None = None,
-    ) -> None:
-        """Write what a format reads; `name` is another name than the format's that sessions and keys are given.
+    All new sessions are those of `person`; without one of whom the log names, else of the machine's owner.
+    """
 
-        All new sessions are those of `person`; without one of whom the log names, else of the machine's owner.
-        """
-        self._database = database
-        self._format = log_format
-        self._name = name or log_format.NAME
-        self._person = person
-        self._report = report
-        self._file = _File(Path())
-        self._buffers: _Buffers = {}
-        self._finished: list[SourceFile] = []  # files whose end is in the buffer
-        self._items = 0
-        self._bytes = 0
+    database: Database
+    format: Format  # of all files
+    report: ImportReport
+    name: str = ""  # that sessions and keys are given; by default the format's
+    person: str | None = None
+    _file: _File = field(default_factory=lambda: _File(Path()))
+    _buffers: _Buffers = field(default_factory=dict)
+    _finished: list[SourceFile] = field(default_factory=list)  # files whose end is in the buffer
+    _items: int = 0
+    _bytes: int = 0
 
-    @property
-    def format(self) -> Format:
-        """The format of all files."""
-        return self._format
+    def __post_init__(self) -> None:
+        self.name = self.name or self.format.NAME
 
     def begin_file(self, path: Path) -> None:
         """Take the items that follow as those of another file."""
@@ -136,7 +228,7 @@ class Intake:
         if isinstance(item, ForeignSession):
             self._file.is_own_question = WORKING_FOLDER in Path(item.project or "").parts
         if self._file.is_own_question:
-            self._report.add_skipped("of a night's own question")
+            self.report.add_skipped("of a night's own question")
             return
         if isinstance(item, ForeignSession):
             if (buffer := self._buffers.get(item.origin)) is not None and buffer.file is not self._file:
@@ -146,9 +238,9 @@ class Intake:
                 self._buffers.setdefault(item.origin, _Buffer(self._file))
                 self._items += 1
         elif isinstance(item, Skipped):
-            self._report.add_skipped(item.kind)
+            self.report.add_skipped(item.kind)
         elif isinstance(item, Problem):
-            self._report.add_problem(self._file.path, item)
+            self.report.add_problem(self._file.path, item)
         else:
             self._buffer(item)
         if self._is_full:
@@ -160,25 +252,25 @@ class Intake:
 
     @property
     def _is_own_export(self) -> bool:
-        return self._format.NAME in (native.NAME, bundle.NAME)
+        return self.format.NAME in (native.NAME, bundle.NAME)
 
     def _buffer(self, item: ForeignEvent) -> None:
         session = self._file.session
         if session is None:
-            self._report.add_problem(self._file.path, Problem("an event before any session", item.line))
+            self.report.add_problem(self._file.path, Problem("an event before any session", item.line))
             return
         try:
             prepared = events.prepare(
-                NewEvent(item.type, item.data, item.task_id, item.tool_name, name_author(item, self._name))
+                NewEvent(item.type, item.data, item.task_id, item.tool_name, name_author(item, self.name))
             )
         except (InvalidEvent, ValueError, TypeError, RecursionError) as error:
-            self._report.add_problem(self._file.path, Problem(str(error), item.line))
+            self.report.add_problem(self._file.path, Problem(str(error), item.line))
             return
         key = self._key_of(item.key, item.content)
         if item.content is None:
             event = _BufferedEvent(key, prepared, item.seq, item.line)
         else:
-            name = f"{self._name}:{item.key}"
+            name = f"{self.name}:{item.key}"
             event = _BufferedEvent(key, prepared, item.seq, item.line, _hash_key(f"{name}\0"), _hash_key(name))
         self._buffers.setdefault(session.origin, _Buffer(self._file)).events.append(event)
         self._file.events += 1
@@ -187,7 +279,7 @@ class Intake:
 
     def _key_of(self, key: str, content: str | None) -> uuid.UUID:
         """Return the key that is stored for an item: of its id, and of what it says where others can claim the id."""
-        name = f"{self._name}:{key}"
+        name = f"{self.name}:{key}"
         return _hash_key(name if content is None else f"{name}\0{content}")
 
     async def flush(self) -> None:
@@ -197,21 +289,19 @@ class Intake:
         self._buffers = {}
         self._items = self._bytes = 0
         if self._finished:
-            async with self._database.connection() as conn:
-                await sources.remember_files(conn, self._finished, now=self._database.clock.now())
+            async with self.database.connection() as conn:
+                await sources.remember_files(conn, self._finished, now=self.database.clock.now())
         self._finished = []
 
     async def _write_storable(self, buffers: _Buffers) -> None:
         """Write events in one transaction; if the database cannot hold one of them, find it, and write the others."""
-        result: BatchResult | None = None
+        result: ImportReport | None = None
         try:
             while result is None:
                 with suppress(_ErasedMeanwhile):
-                    async with self._database.transaction(flushed=False) as conn:  # flushed with `remember_files`
+                    async with self.database.transaction(flushed=False) as conn:  # flushed with `remember_files`
                         result = await self._write(conn, buffers)
-            self._report.add_batch(result)
-            for path, problem in result.problems:
-                self._report.add_problem(path, problem)
+            self.report.add_batch(result)
         except _UNSTORABLE as error:
             # A session without events is one, too: an own export of one that is pruned.
             parts: list[tuple[str, _File, _BufferedEvent | None]] = []
@@ -220,7 +310,7 @@ class Intake:
             if len(parts) == 1:
                 _, file, event = parts[0]
                 reason = f"the database cannot hold it: {str(error).partition(chr(10))[0]}"
-                self._report.add_problem(file.path, Problem(reason, event.line if event else None))
+                self.report.add_problem(file.path, Problem(reason, event.line if event else None))
                 return
             for half in (parts[: len(parts) // 2], parts[len(parts) // 2 :]):
                 halved: _Buffers = {}
@@ -230,8 +320,8 @@ class Intake:
                         buffer.events.append(event)
                 await self._write_storable(halved)
 
-    async def _write(self, conn: Connection, buffers: _Buffers) -> BatchResult:
-        now, result = self._database.clock.now(), BatchResult()
+    async def _write(self, conn: Connection, buffers: _Buffers) -> ImportReport:
+        now, result = self.database.clock.now(), ImportReport()
         own = await self._find_own(conn, buffers)
         origins = {self._session_id(origin, own): origin for origin in buffers}
         ancestry = {
@@ -265,11 +355,11 @@ class Intake:
             result.repeated += len(buffered) - len(unseen)
             if unseen and session_id in driven:
                 reason = f"session {session_id} is driven here: {len(unseen)} events of a file were not added"
-                result.problems.append((buffers[origins[session_id]].file.path, Problem(reason)))
+                result.add_problem(buffers[origins[session_id]].file.path, Problem(reason))
             elif unseen:
                 if session_id in own:
-                    await sessions.mark_recorded(conn, session_id, f"import:{self._name}")
-                is_named = self._person is None and opened[session_id].sessions[origins[session_id]].peer is not None
+                    await sessions.mark_recorded(conn, session_id, f"import:{self.name}")
+                is_named = self.person is None and opened[session_id].sessions[origins[session_id]].peer is not None
                 if session_id not in heads and not is_named:
                     result.assumed.add(session_id)
                 loads[session_id] = unseen
@@ -323,7 +413,7 @@ class Intake:
         buffers: _Buffers,
         origins: Mapping[str, str],
         ancestry: Mapping[str, list[str]],
-        result: BatchResult,
+        result: ImportReport,
     ) -> dict[str, list[_BufferedEvent]]:
         """Return the events to write by session id: without those of erased sessions and those imported before."""
         every = [event for buffer in buffers.values() for event in buffer.events]
@@ -344,7 +434,7 @@ class Intake:
                 if _take_key(new_keys, event.key):
                     new.append(event)
                     if not is_first:
-                        result.problems.append((file.path, Problem(_CONTRADICTION, event.line)))
+                        result.add_problem(file.path, Problem(_CONTRADICTION, event.line))
             result.repeated += len(buffered) - len(new)
             if new or self._is_own_export:
                 new_events[session_id] = new
@@ -352,14 +442,14 @@ class Intake:
 
     async def _find_own(self, conn: Connection, buffers: _Buffers) -> set[str]:
         """Return which sessions of an own export exist in this database; none for any other format, or for copies."""
-        if not self._is_own_export or self._name in (bundle.COPY, bundle.REDACTED_COPY):
+        if not self._is_own_export or self.name in (bundle.COPY, bundle.REDACTED_COPY):
             return set()
         parents = [name for origin, buffer in buffers.items() for name in _list_sources(buffer.file.sessions[origin])]
         names = [*buffers, *parents]
         return await sources.filter_own(conn, [name for name in names if escape(name) == name])  # ours are plain
 
     def _session_id(self, origin: str, own: set[str]) -> str:
-        return origin if origin in own else sessions.imported_session_id(self._name, origin)
+        return origin if origin in own else sessions.imported_session_id(self.name, origin)
 
     def _ancestry(self, origin: str, file: _File, own: set[str]) -> list[str]:
         """Return the ids of a session and its ancestors, as far as the file names them."""
@@ -397,11 +487,11 @@ class Intake:
         """Return a session's columns."""
         columns = {
             "id": session_id,
-            "origin": escape(f"{self._name}:{session.origin}"),
+            "origin": escape(f"{self.name}:{session.origin}"),
             "key": _escape(session.key),
             "agent": escape(session.agent),
             "channel": _escape(session.channel),
-            "peer": _escape(self._person or session.peer),
+            "peer": _escape(self.person or session.peer),
             "project": _escape(session.project),
             "model": _escape(session.model),
             "kind": session.kind,
@@ -418,7 +508,8 @@ class Intake:
     async def _find_root(self, conn: Connection, session: ForeignSession, file: _File, own: set[str]) -> str:
         """Return the root of a session's lineage: its ancestors in this file first, then those in the log."""
         ancestry = self._ancestry(session.origin, file, own)
-        return ancestry[0] if len(ancestry) == 1 else await sources.lineage_root(conn, ancestry[-1])
+        root = None if len(ancestry) == 1 else await sources.lineage_root(conn, ancestry[-1])
+        return root or ancestry[-1]
 
 
 def _list_sources(session: ForeignSession) -> list[str]:

@@ -6,10 +6,10 @@ Episodes are indexed as the nights read them, facts as they change; both are rem
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from consolidator.database import Connection
 from consolidator.database.jsonb import escape
@@ -28,33 +28,31 @@ BATCH_SIZE = 500  # documents indexed or removed at once
 
 
 @dataclass(slots=True)
-class DocumentWords:
-    """The postings of some documents, and the counts of each document by its number."""
+class DocumentWords(Generic[ScopeT]):
+    """The postings of some documents, and the scope and the counts of each document by its number."""
 
     postings: list[Posting] = field(default_factory=list)
-    counts: dict[int, ScopeCounts] = field(default_factory=dict)
+    documents: dict[int, tuple[ScopeT, ScopeCounts]] = field(default_factory=dict)
 
-    def add(self, kind: str, number: int, scope: int, text: str) -> None:
+    def add(self, kind: str, number: int, scope: ScopeT, text: str) -> None:
         """Add a document; one without words counts as no document."""
-        words = count_words(text)
-        self.postings.extend((word, scope, ref) for word, ref in pack_postings(kind, number, words))
-        total = sum(words.values())
-        if not words:
-            self.counts[number] = ScopeCounts()
-        elif kind == TURN:
-            self.counts[number] = ScopeCounts(turns=1, turn_words=total)
-        else:
-            self.counts[number] = ScopeCounts(facts=1, fact_words=total)
+        words, scope_number = count_words(text), scope if isinstance(scope, int) else scope.number
+        self.postings.extend((word, scope_number, ref) for word, ref in pack_postings(kind, number, words))
+        count, total = int(bool(words)), sum(words.values())
+        counts = ScopeCounts(count, total) if kind == TURN else ScopeCounts(facts=count, fact_words=total)
+        self.documents[number] = (scope, counts)
+
+    def sum_by_scope(self, numbers: Iterable[int] | None = None) -> dict[ScopeT, ScopeCounts]:
+        """Return the counts summed by scope, of some documents or of all."""
+        sums: defaultdict[ScopeT, ScopeCounts] = defaultdict(ScopeCounts)
+        for number in self.documents if numbers is None else numbers:
+            scope, counts = self.documents[number]
+            sums[scope].add(counts)
+        return sums
 
 
-@dataclass(frozen=True, slots=True)
-class IndexedDocument:
-    """A document whose postings may be missing."""
-
-    number: int
-    indexed_scope: int  # the scope that the index has for it
-    scope: SearchScope  # the scope that it belongs to
-    text: str
+# Of a document whose postings may be missing: number, scope that the index has for it, scope that it belongs to, text.
+IndexedDocument = tuple[int, int, SearchScope, str]
 
 
 async def save_episodes(conn: Connection, read: Sequence[tuple[SessionRow, Sequence[Episode]]]) -> None:
@@ -64,46 +62,31 @@ async def save_episodes(conn: Connection, read: Sequence[tuple[SessionRow, Seque
         return
     heads = await index.load_episode_heads(conn, [session.id for session, _ in read])
     rows: list[EpisodeRow] = []
-    documents = DocumentWords()
-    scopes: dict[int, SearchScope] = {}
+    documents = DocumentWords[SearchScope]()
     for session, episodes in read:
         scope, head = SearchScope(session.memory, session.project, session.peer), heads[session.id]
-        scope_number = scope.number
         number = head.block * NUMBERS_PER_BLOCK if head.last_id is None else head.last_id + 1
         for episode in episodes:
             if head.last_seq is not None and episode.seq <= head.last_seq:
                 continue
             if number % NUMBERS_PER_BLOCK == 0:  # a session's first episode, or the first after a full block
                 number = head.block * NUMBERS_PER_BLOCK
-            row = _episode_row(session.id, scope_number, number, episode)
+            row = EpisodeRow(
+                id=number,
+                session_id=session.id,
+                seq=episode.seq,
+                scope=scope.number,
+                role=episode.role,
+                speaker=None if episode.speaker is None else escape(episode.speaker),
+                text=escape(episode.text),
+                occurred_at=episode.occurred_at,
+            )
             rows.append(row)
-            documents.add(TURN, number, scope_number, searchable_text(row.speaker, row.text))
-            scopes[number] = scope
+            documents.add(TURN, number, scope, searchable_text(row.speaker, row.text))
             number += 1
     await index.save_episodes(conn, rows)
     await postings.add_postings(conn, documents.postings)
-    await scope_sizes.add_counts(conn, _sum_by_scope(documents.counts, scopes))
-
-
-def _episode_row(session_id: str, scope: int, number: int, episode: Episode) -> EpisodeRow:
-    return EpisodeRow(
-        id=number,
-        session_id=session_id,
-        seq=episode.seq,
-        scope=scope,
-        role=episode.role,
-        speaker=None if episode.speaker is None else escape(episode.speaker),
-        text=escape(episode.text),
-        occurred_at=episode.occurred_at,
-    )
-
-
-def _sum_by_scope(counts: Mapping[int, ScopeCounts], scopes: Mapping[int, ScopeT]) -> dict[ScopeT, ScopeCounts]:
-    """Return the counts of documents summed by scope; both arguments are by document number."""
-    sums: defaultdict[ScopeT, ScopeCounts] = defaultdict(ScopeCounts)
-    for number, scope in scopes.items():
-        sums[scope].add(counts[number])
-    return sums
+    await scope_sizes.add_counts(conn, documents.sum_by_scope())
 
 
 async def index_facts(conn: Connection, agent: str, ids: Sequence[str] | None = None) -> None:
@@ -115,20 +98,13 @@ async def index_facts(conn: Connection, agent: str, ids: Sequence[str] | None = 
         await _remove(conn, agent, FACT, [(fact.number, fact.scope, fact.text) for fact in outdated])
         await index.delete_facts(conn, [fact.id for fact in outdated])
     while unindexed := await index.load_unindexed_facts(conn, agent, ids, BATCH_SIZE):
-        await _add_facts(conn, unindexed)
+        documents = DocumentWords[SearchScope]()
+        numbers = await index.save_facts(conn, [(fact, _fact_scope(fact).number) for fact in unindexed])
+        for fact in unindexed:
+            documents.add(FACT, numbers[fact.id], _fact_scope(fact), fact.text)
+        await postings.add_postings(conn, documents.postings)
+        await scope_sizes.add_counts(conn, documents.sum_by_scope())
     await scope_sizes.compact_counts(conn, agent)
-
-
-async def _add_facts(conn: Connection, facts: Sequence[UnindexedFactRow]) -> None:
-    documents = DocumentWords()
-    scopes: dict[int, SearchScope] = {}
-    numbers = await index.save_facts(conn, [(fact, _fact_scope(fact).number) for fact in facts])
-    for fact in facts:
-        number, scope = numbers[fact.id], _fact_scope(fact)
-        documents.add(FACT, number, scope.number, fact.text)
-        scopes[number] = scope
-    await postings.add_postings(conn, documents.postings)
-    await scope_sizes.add_counts(conn, _sum_by_scope(documents.counts, scopes))
 
 
 def _fact_scope(fact: UnindexedFactRow | ScopedFactRow) -> SearchScope:
@@ -152,15 +128,12 @@ async def forget_turns(
 
 async def _remove(conn: Connection, agent: str, kind: str, removed: Sequence[tuple[int, int, str]]) -> None:
     """Remove the postings of documents (number, scope, text); the text is the one that was indexed."""
-    documents = DocumentWords()
-    scopes: dict[int, int] = {}
+    documents = DocumentWords[int]()
     for number, scope, text in removed:
         documents.add(kind, number, scope, text)
-        scopes[number] = scope
     # A document without postings, as while the index is being rebuilt, is counted in no scope.
     indexed = await postings.remove_postings(conn, documents.postings)
-    counts = _sum_by_scope(documents.counts, {number: scopes[number] for number in indexed})
-    await scope_sizes.subtract_counts(conn, agent, counts)
+    await scope_sizes.subtract_counts(conn, agent, documents.sum_by_scope(indexed))
 
 
 async def restore_turns(conn: Connection, session: str) -> None:
@@ -169,7 +142,7 @@ async def restore_turns(conn: Connection, session: str) -> None:
     while turns := await index.lock_turns(conn, session, after, BATCH_SIZE):
         after = turns[-1].seq
         documents = [
-            IndexedDocument(
+            (
                 turn.number,
                 turn.scope,
                 SearchScope(turn.agent, turn.project, turn.peer),
@@ -185,21 +158,16 @@ async def restore_facts(conn: Connection, agent: str) -> None:
     after = 0
     while facts := await index.load_indexed_facts(conn, agent, after, BATCH_SIZE):
         after = facts[-1].number
-        documents = [IndexedDocument(fact.number, fact.scope, _fact_scope(fact), fact.text) for fact in facts]
+        documents = [(fact.number, fact.scope, _fact_scope(fact), fact.text) for fact in facts]
         await _restore(conn, FACT, documents)
     await index_facts(conn, agent)
 
 
 async def _restore(conn: Connection, kind: str, restored: Sequence[IndexedDocument]) -> None:
-    documents = DocumentWords()
-    for document in restored:
-        documents.add(kind, document.number, document.scope.number, document.text)
-    moved = {
-        document.number: document.scope.number
-        for document in restored
-        if document.indexed_scope != document.scope.number
-    }
+    documents = DocumentWords[SearchScope]()
+    for number, _, scope, text in restored:
+        documents.add(kind, number, scope, text)
+    moved = {number: scope.number for number, indexed, scope, _ in restored if indexed != scope.number}
     await index.move_documents(conn, kind, moved)
     added = await postings.add_missing_postings(conn, documents.postings)
-    scopes = {document.number: document.scope for document in restored if document.number in added}
-    await scope_sizes.add_counts(conn, _sum_by_scope(documents.counts, scopes))
+    await scope_sizes.add_counts(conn, documents.sum_by_scope(added))

@@ -13,14 +13,13 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
 
-from consolidator.database import Connection, Database
+from consolidator.database import Database
 from consolidator.errors import Interrupted
 from consolidator.jobs.indexing.embeddings import embed_missing
 from consolidator.jobs.indexing.indexer import restore_facts, restore_turns
-from consolidator.jobs.ledger import Ledger, Unit, manual_run, no_events_left, record_progress
+from consolidator.jobs.ledger import Ledger, Unit, no_events_left, record_progress, recorded_run
 from consolidator.llm.static_vectors import WORDS_ONLY
 from consolidator.memory.text.words import INDEX_VERSION
-from consolidator.models.run import RunRow
 from consolidator.settings import Settings
 from consolidator.store.calls import scopes
 from consolidator.store.nights import runs
@@ -72,7 +71,7 @@ class Reindexing:
         ledger.run_id, units = await self._start_or_resume(ledger)
         if self.started:
             self.started(units)
-        async with manual_run(ledger):
+        async with recorded_run(ledger):
             await ledger.release_dead_owners()
             await ledger.run_phase(FACTS, self._restore_facts, no_events_left)
             await ledger.run_phase(TURNS, self._restore_turns, no_events_left)
@@ -87,27 +86,23 @@ class Reindexing:
 
     async def _start_or_resume(self, ledger: Ledger) -> tuple[str, int]:
         """Return the id of the interrupted run, or of a new one with an empty index, and its number of open units."""
-        now, arguments = self.database.clock.now(), {"vectors": self.vectors, "version": INDEX_VERSION}
+        now = scheduled_at = self.database.clock.now()
+        owner, arguments = ledger.owner, {"vectors": self.vectors, "version": INDEX_VERSION}
         async with self.database.transaction() as conn:
             run = await runs.find_unfinished(conn, job=JOB, arguments=arguments)
             if run is None:
                 await index.clear(conn, vectors=self.vectors)  # first, since it waits for nights that write to it
-                run = await self._start(ledger, conn, arguments)
-            await runs.resume(conn, run.id, ledger.owner, now)
+                while run is None or run.owner != owner:  # another replica has a run at this moment
+                    run = await runs.start(
+                        conn, job=JOB, scheduled_at=scheduled_at, trigger="manual", owner=owner, now=now,
+                        arguments=arguments,
+                    )  # fmt: skip
+                    scheduled_at += timedelta(microseconds=1)
+                await runs.abandon_unfinished(conn, run.id, JOB, now)
+                await runs.add_units(conn, run.id, "fact_index", await index.list_agents(conn), phase=FACTS)
+                await runs.add_units(conn, run.id, "turn_index", await index.list_sessions(conn), phase=TURNS)
+            await runs.resume(conn, run.id, owner, now)
             return run.id, sum([await runs.count_unfinished(conn, run.id, phase=phase) for phase in (FACTS, TURNS)])
-
-    async def _start(self, ledger: Ledger, conn: Connection, arguments: dict[str, Any]) -> RunRow:
-        now = scheduled_at = self.database.clock.now()
-        owner, run = ledger.owner, None
-        while run is None or run.owner != owner:  # another replica has a run at this moment
-            run = await runs.start(
-                conn, job=JOB, scheduled_at=scheduled_at, trigger="manual", owner=owner, now=now, arguments=arguments
-            )
-            scheduled_at += timedelta(microseconds=1)
-        await runs.abandon_unfinished(conn, run.id, JOB, now)
-        await runs.add_units(conn, run.id, "fact_index", await index.list_agents(conn), phase=FACTS)
-        await runs.add_units(conn, run.id, "turn_index", await index.list_sessions(conn), phase=TURNS)
-        return run
 
     async def _restore_facts(self, units: Sequence[Unit]) -> None:
         for unit in units:

@@ -18,8 +18,7 @@ from consolidator.memory.calls import shell_programs
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.telling import warning_words
 from consolidator.memory.lessons.worth import Worth
-from consolidator.memory.recall.block import lesson_item
-from consolidator.memory.recall.injected_block import Section, render_injection
+from consolidator.memory.recall.block import Section, lesson_item, render_block
 from consolidator.models.audience import OWNER
 from consolidator.store.memory import lessons
 
@@ -67,7 +66,7 @@ def render_warnings(known: Iterable[tuple[str, str, Lesson]], corrects: Collecti
     size = len(HEADER)
     for identity, project, lesson in known:
         words = [_escape(word) for word in warning_words(lesson)]
-        block = render_injection(WARNING_NOTE, [Section("", [lesson_item(identity, lesson.line)])], WARNING_TOKENS)
+        block = render_block(WARNING_NOTE, [Section("", [lesson_item(identity, lesson.line)])], WARNING_TOKENS)
         if not lesson.warns or not words or block is None:
             continue
         match = {name: value for name, value in lesson.match.items() if isinstance(value, str)}

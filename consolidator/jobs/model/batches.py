@@ -180,7 +180,8 @@ class ModelBatches:
         reply = None
         if is_ok:
             content = json.dumps(response.get("body")).encode()
-            reply = read_completion(content, question.model, _count_question(question.body))
+            tokens = sum(count_tokens(str(message.get("content") or "")) for message in question.body["messages"])
+            reply = read_completion(content, question.model, tokens)
         if reply is None or not reply.text or reply.finish_reason == "length" or reply.refusal:
             reason = "its batch did not answer it"
             await self._fail_question(conn, question, reason, may_be_charged=is_ok, reply=reply)
@@ -190,15 +191,9 @@ class ModelBatches:
         exists = question.session_id is None or question.session_id in existing
         if exists:
             await model_calls.save_answer(
-                conn,
-                question.key,
-                reply.text,
-                purpose=question.purpose,
-                model=question.model,
-                run_id=question.run_id,
-                session_id=question.session_id,
-                now=now,
-            )
+                conn, question.key, reply.text, purpose=question.purpose, model=question.model, run_id=question.run_id,
+                session_id=question.session_id, now=now,
+            )  # fmt: skip
         await model_calls.finish_question(conn, question.key, "answered")
         return exists
 
@@ -219,11 +214,6 @@ class ModelBatches:
                 conn, question.call_id, outcome=outcome, now=now, may_be_charged=may_be_charged
             )
         await model_calls.finish_question(conn, question.key, "failed")
-
-
-def _count_question(body: Mapping[str, Any]) -> int:
-    """Return the tokens of a question's messages."""
-    return sum(count_tokens(str(message.get("content") or "")) for message in body["messages"])
 
 
 def _usage(question: ModelQuestionRow, reply: ModelReply, outcome: str) -> CallUsage:

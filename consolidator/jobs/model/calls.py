@@ -16,14 +16,14 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any, TypeVar
 
 from ulid import ULID
 
-from consolidator.database import Database
+from consolidator.database import Connection, Database
 from consolidator.errors import AnswerPending, ModelError, ModelUnavailable, OverBudget
 from consolidator.llm.choice import ModelChoice
 from consolidator.llm.client import ModelClient, ModelReply, ModelRequest, create_client, parse_answer, parse_reply
@@ -57,14 +57,6 @@ class PlannedCall:
     input_tokens: int
     output_tokens: int = 0
     session_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerPart:
-    """What a part of an answer is stored by: the key of a session's own question."""
-
-    key: str
-    session_id: str
 
 
 @dataclass(slots=True)
@@ -120,17 +112,22 @@ class ModelCalls:
         if self.settings.batch and batchable and await self._queue_for_batch(request, session):
             self.counts["awaited"] += 1
             raise AnswerPending(f"{request.purpose}: the answer comes with a batch")
+
+        async def call(call_id: str) -> dict[str, Any]:
+            return await self._settle(call_id, request, await self.client.send(request), session)
+
         async with self._semaphore:
-            return await self._ask_now(request, session)
+            return await self._call_with_retries(plan_call(request, session), call)
 
     async def ask_shared(
         self,
         request: ModelRequest,
-        parts: Sequence[AnswerPart],
+        parts: Sequence[tuple[str, str]],
         split: Callable[[dict[str, Any]], Sequence[dict[str, Any] | None]],
     ) -> None:
         """Ask about several sessions at once, and store each one's part of the answer as that to its own question.
 
+        `parts` are the keys of these questions, each with its session.
         `split` returns the parts in order, None for one that is no answer. Raises what `ask` raises.
         """
         if self.stop_reason is not None:
@@ -149,7 +146,7 @@ class ModelCalls:
                 raise failure
 
         async with self._semaphore:
-            await self._call_with_retries(_plan_call(request, None), call)
+            await self._call_with_retries(plan_call(request, None), call)
 
     async def list_unanswered(self, keys: Sequence[str]) -> set[str]:
         """Return those keys of questions that have no stored answer."""
@@ -180,14 +177,10 @@ class ModelCalls:
             totals = await model_calls.load_totals(conn, self.run_id)
             failures = await model_calls.count_failures(conn, self.run_id)
             pending = await model_calls.count_pending(conn)
-        report: dict[str, Any] = {
-            "calls": totals.calls,
-            "input_tokens": totals.input_tokens,
-            "cached_tokens": totals.cached_tokens,
-            "output_tokens": totals.output_tokens,
-        }
-        if totals.cost is not None:
-            report["cost_usd"] = str(round(Decimal(totals.cost), 6))
+        report = asdict(totals)
+        cost = report.pop("cost")
+        if cost is not None:
+            report["cost_usd"] = str(round(Decimal(cost), 6))
         report |= {"known": self.counts["known"], "failures": failures}
         if pending:
             report["awaited"] = pending
@@ -219,12 +212,6 @@ class ModelCalls:
             await model_calls.delete_answer(conn, request.key)  # stored before a crash, and never validated
         return None
 
-    async def _ask_now(self, request: ModelRequest, session: str | None) -> dict[str, Any]:
-        async def call(call_id: str) -> dict[str, Any]:
-            return await self._settle(call_id, request, await self.client.send(request), session)
-
-        return await self._call_with_retries(_plan_call(request, session), call)
-
     async def _call_with_retries(self, planned: PlannedCall, call: Callable[[str], Awaitable[T]]) -> T:
         """Make a call, and repeat it while the server is unavailable; each attempt has a reserve of its own."""
         for attempt in range(MAX_ATTEMPTS):
@@ -234,7 +221,7 @@ class ModelCalls:
                 await wait_for_turn()
             if self.stop_reason is not None:
                 raise ModelUnavailable(self.stop_reason)
-            call_id = await self._reserve(planned)
+            call_id = await self.reserve(planned)
             try:
                 result = await call(call_id)
             except ModelUnavailable as error:
@@ -256,11 +243,8 @@ class ModelCalls:
                 return result
         raise AssertionError("the last attempt returns or raises")
 
-    async def reserve(self, request: ModelRequest, session: str | None) -> str:
+    async def reserve(self, planned: PlannedCall) -> str:
         """Record a call before it is made and return its id; raise OverBudget if it would exceed a cap."""
-        return await self._reserve(_plan_call(request, session))
-
-    async def _reserve(self, planned: PlannedCall) -> str:
         tokens = planned.input_tokens + planned.output_tokens
         cost = calculate_cost(planned.model, input_tokens=planned.input_tokens, output_tokens=planned.output_tokens)
         if cost is not None and self.settings.batch and planned.purpose != "embed":
@@ -306,16 +290,7 @@ class ModelCalls:
             exists = session is None or await sessions.lock_shared(conn, [session])
             await model_calls.settle_call(conn, call_id, _reply_usage(reply), now=now)
             if reply.text and exists and request.purpose != "reconcile":
-                await model_calls.save_answer(
-                    conn,
-                    request.key,
-                    reply.text,
-                    purpose=request.purpose,
-                    model=request.model,
-                    run_id=self.run_id,
-                    session_id=session,
-                    now=now,
-                )
+                await self._save_answer(conn, request, request.key, reply.text, session)
         try:
             return parse_reply(reply, request.schema)
         except ModelError:
@@ -328,26 +303,24 @@ class ModelCalls:
         call_id: str,
         request: ModelRequest,
         reply: ModelReply,
-        answers: Sequence[tuple[AnswerPart, dict[str, Any] | None]],
+        answers: Sequence[tuple[tuple[str, str], dict[str, Any] | None]],
     ) -> None:
         """Store what a call about several sessions used, and the parts of those that still exist."""
-        now = self.database.clock.now()
         async with self.database.transaction() as conn:
-            existing = await sessions.lock_shared(conn, list({part.session_id for part, _ in answers}))
-            await model_calls.settle_call(conn, call_id, _reply_usage(reply), now=now)
-            for part, answer in answers:
-                if answer is not None and part.session_id in existing:
-                    await model_calls.save_answer(
-                        conn,
-                        part.key,
-                        json.dumps(answer, ensure_ascii=False),
-                        purpose=request.purpose,
-                        model=request.model,
-                        run_id=self.run_id,
-                        session_id=part.session_id,
-                        now=now,
-                    )
-                    self._answered_in_parts.add(part.key)
+            existing = await sessions.lock_shared(conn, list({session for (_, session), _ in answers}))
+            await model_calls.settle_call(conn, call_id, _reply_usage(reply), now=self.database.clock.now())
+            for (key, session), answer in answers:
+                if answer is not None and session in existing:
+                    await self._save_answer(conn, request, key, json.dumps(answer, ensure_ascii=False), session)
+                    self._answered_in_parts.add(key)
+
+    async def _save_answer(
+        self, conn: Connection, request: ModelRequest, key: str, text: str, session: str | None
+    ) -> None:
+        await model_calls.save_answer(
+            conn, key, text, purpose=request.purpose, model=request.model, run_id=self.run_id, session_id=session,
+            now=self.database.clock.now(),
+        )  # fmt: skip
 
     async def _record_failure(self, call_id: str, error: ModelError) -> None:
         """Settle a call that failed; if the server did not answer it, it has cost nothing."""
@@ -377,7 +350,7 @@ class ModelCalls:
             status = await model_calls.get_question_status(conn, request.key)
         if status is not None:
             return status in ("queued", "submitted")
-        call_id = await self.reserve(request, session)
+        call_id = await self.reserve(plan_call(request, session))
         async with self.database.transaction() as conn:
             now = self.database.clock.now()
             exists = session is None or await sessions.lock_shared(conn, [session])
@@ -392,7 +365,8 @@ class ModelCalls:
         return True
 
 
-def _plan_call(request: ModelRequest, session: str | None) -> PlannedCall:
+def plan_call(request: ModelRequest, session: str | None) -> PlannedCall:
+    """Return the call that asks a question."""
     return PlannedCall(request.purpose, request.model, request.key, request.tokens, request.max_tokens, session)
 
 

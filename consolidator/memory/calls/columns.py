@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from itertools import groupby
 from typing import Any, TypeAlias
 
 Scalar: TypeAlias = str | int | float | bool | None
@@ -22,10 +21,6 @@ MAX_LINES = 64
 _ID_KEY = re.compile(r".*\d{3}.*|(?=.*\d)[A-Z0-9_-]{5,}|(?=.*\d)[0-9a-f-]{8,}|\d+", re.DOTALL)
 _WORD = re.compile(r"[\w@.+:/#~-]+")
 _LOOKS_LIKE_VALUE = re.compile(r"[\d_@/#]|^[A-Z]{2,}$|\w\.\w")
-NAME_SHAPES = ("name^", "name$", "name")  # the first word of a name, its last word, all of it
-_CAPITALIZED = r"[^\W\d_a-z][^\W\d_]*(?:['’-][^\W\d_]+)*"
-_CAPITALIZED_RUN = re.compile(rf"(?<![\w'’-]){_CAPITALIZED}(?:[ \t]+{_CAPITALIZED})+")
-_MAX_NAME_WORDS = 4
 _CHARACTER_RUN = re.compile(r"[A-Z]+|[a-z]+|\d+")
 
 
@@ -140,22 +135,6 @@ def value_words(text: str) -> list[str]:
     """Return the words of a message that look like a value rather than prose, in order."""
     words = (word.strip(".:,/-+") for word in _WORD.findall(text[:20_000]))
     return [word for word in words if 2 <= len(word) <= MAX_TEXT and _LOOKS_LIKE_VALUE.search(word)]
-
-
-def find_names(text: str) -> list[str]:
-    """Return the names in a message, in order: two to four capitalized words in a row, such as "Ada Lovelace"."""
-    names = []
-    for match in _CAPITALIZED_RUN.finditer(text[:20_000]):
-        for is_name, group in groupby(match[0].split(), _is_name_word):
-            words = list(group)
-            if is_name and 2 <= len(words) <= _MAX_NAME_WORDS:
-                names.append(" ".join(words))
-    return names
-
-
-def _is_name_word(word: str) -> bool:
-    """Whether a word is written as a name is: "Ada", "O'Brien"; neither "I", "I'm" nor "USA"."""
-    return len(word) > 1 and not word.isupper() and all(part[:1].isupper() for part in re.split("['’]", word))
 
 
 def value_shape(value: Scalar) -> str:

@@ -50,6 +50,11 @@ def strip_cd(line: str) -> str:
     return line[position:]
 
 
+def in_directory(line: str, directory: str | None) -> str:
+    """Return a command line as it runs in a directory; as it is where none is said."""
+    return f"cd {directory} && {line}" if directory and line else line
+
+
 def is_other_directory(first: str | None, second: str | None) -> bool:
     """Whether two directories are certainly different; an unknown one may be any, "app" may be "/srv/app"."""
     if not first or not second or first == second:

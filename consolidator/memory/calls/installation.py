@@ -1,4 +1,4 @@
-"""Tell what a shell call installs, and whether a package provides a missing command or module.
+"""Tell what a shell call installs, and whether an error names the package.
 
 Pure. Packages are compared with what is missing by their names alone.
 """
@@ -24,7 +24,6 @@ PACKAGE_MANAGERS = word_set(
 _INSTALLING = word_set("install add i get require enable ensurepip use sync reinstall -S -i")
 _VERBS = _INSTALLING | word_set("pip tool global mod apk apt-get")
 _VERSION = re.compile(r"(?:[=<>~!^]=?|@(?=[\d^~<>lvn])|\[).*$")
-_SEPARATOR = re.compile(r"[-_./@+]|(?<=[a-z])(?=\d)")
 _USUAL_WORDS = word_set(
     "python python3 python2 py py3 lib dev devel node js golang go ruby cli tools utils bin core types 3 2"
 )
@@ -56,7 +55,6 @@ KNOWN_PACKAGES = word_set(
     """
 )
 _NAME = re.compile(r"@?\w[\w.@/+-]*\w|\w")
-_MIN_PART = 3  # characters of a part of a name that is compared with another name
 
 
 def installed_packages(tool: str, arguments: Any) -> tuple[str, ...]:
@@ -102,13 +100,3 @@ def is_package_of(package: str, names: Iterable[str]) -> bool:
 
 def _parts(name: str) -> frozenset[str]:
     return frozenset(filter(None, re.split(r"[-_./@+]", name.lower())))
-
-
-def provides(package: str, name: str) -> bool:
-    """Whether a package's name says that it provides a command or module: "python3-pip" provides "pip"."""
-    package, name = package.lower(), name.lower().split(".")[0]
-    if package == name or name in _SEPARATOR.split(package):
-        return True
-    if len(name) >= _MIN_PART and name in package:
-        return True
-    return any(len(part) >= _MIN_PART and name.endswith(part) for part in _SEPARATOR.split(package))

@@ -15,19 +15,18 @@ from consolidator.memory.calls import shell, tool_kinds
 from consolidator.memory.calls.directory import call_directory, line_directory
 from consolidator.memory.calls.shell import Command
 from consolidator.memory.calls.symbols import shell_command
+from consolidator.memory.plain import Plain
 
 MAX_OPERANDS = 24
 MAX_WORDS = 80
 
 _PATCHED_FILE = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ b?/?)(\S+)", re.MULTILINE)
-_MESSAGE_OPTION = re.compile(r"(?:-[a-z]*m|--message|--title|--body|-t|-b)=")
 _LINES = re.compile(r"\d+[:,]\d+")  # a range of lines identifies nothing: it moves with every edit
-_TABLE = re.compile(r"\b(?:from|join|into|update|table)\s+[`\"\[]?(\w+(?:\.\w+)?)", re.IGNORECASE)
 _NAME_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(Plain):
     """What a call does, to what."""
 
     kind: str  # shell | read | edit | tool
@@ -37,8 +36,6 @@ class Operation:
     directory: str | None = None  # where the call says that it runs
     inspects: bool = False  # reads only, changes nothing
     hidden: bool = False  # a pipe or `||` after the program hides its exit status
-    tables: tuple[str, ...] = ()  # that a query names, in lower case, sorted
-    subject: tuple[str, ...] = ()  # name parts of the message that it is given, as of a commit, sorted
 
     @property
     def key(self) -> str:
@@ -50,26 +47,6 @@ class Operation:
     def program(self) -> str:
         """What carries it out: the shell's program, the class of file tool, or the tool."""
         return self.name.split(" ", 1)[0] if self.kind == "shell" else self.key
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        return {
-            "kind": self.kind,
-            "name": self.name,
-            "operands": list(self.operands),
-            "words": list(self.words),
-            "directory": self.directory,
-            "inspects": self.inspects,
-            "hidden": self.hidden,
-            "tables": list(self.tables),
-            "subject": list(self.subject),
-        }
-
-    @classmethod
-    def from_json(cls, state: Mapping[str, Any]) -> Operation:
-        """Return the operation that `to_json` returned."""
-        tuples = {key: tuple(state.get(key, ())) for key in ("operands", "words", "tables", "subject")}
-        return cls(**{**state, **tuples})
 
 
 def parse_operations(tool: str, arguments: Any, blamed: str | None = None) -> list[Operation]:
@@ -132,7 +109,6 @@ def _tool_operation(tool: str, arguments: Any) -> Operation:
         tuple(dict.fromkeys(operands))[:MAX_OPERANDS],
         name_words(" ".join(texts)),
         inspects=tool_kinds.INSPECTING_TOOLS.fullmatch(name) is not None,
-        tables=tuple(sorted({table.lower() for table in _TABLE.findall(texts[0][:8192])})) if verb else (),
     )
 
 
@@ -207,14 +183,7 @@ def _command_operation(command: Command, line: str, directory: str | None, hidde
         directory,
         _is_inspection(command),
         hidden,
-        subject=_message_words(command),
     )
-
-
-def _message_words(command: Command) -> tuple[str, ...]:
-    """Return the name parts of the message options of a command."""
-    values = [option.partition("=")[2] for option in command.options if _MESSAGE_OPTION.match(option)]
-    return name_words(" ".join(values)) if values else ()
 
 
 def _is_inspection(command: Command) -> bool:

@@ -25,7 +25,6 @@ _BOOKKEEPING_TOOLS = re.compile(  # of the harness: they do none of the work
     r"|(?:kill|bash)(?:shell|bash|output)|(?:enter|exit)worktree|structuredoutput|schedulewakeup|think\w*"
 )
 SEARCHING_TOOLS = re.compile(r"(?:.*_)?(?:grep|glob|find|search)(?:_?(?:files?|code|symbols?))?|codebase_search")
-LOOKUP_VERBS = frozenset({"find", "get", "lookup", "search", "fetch", "query", "resolve", "list", "retrieve", "read"})
 PATH_KEYS = ("file_path", "path", "filePath", "notebook_path", "filename", "file", "target_file", "absolute_path")
 SETTING_KEYS = re.compile(
     r"timeout\w*|limit|offset|page\w*|max_\w+|head_limit|description|block|wait\w*|explanation|-[A-Za-z]", re.IGNORECASE

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 from consolidator.memory.text.invisible import strip_invisible
 from consolidator.models.audience import peer_of_stranger
@@ -13,6 +15,9 @@ from consolidator.models.event import Event
 from consolidator.models.fact import Assertion
 from consolidator.models.session import SessionRow
 from consolidator.models.steer import SteerOutcome
+
+if TYPE_CHECKING:
+    from consolidator.memory.facts.transcript import TranscriptLine
 
 # Predicates of observations: they become a fact after the same one was seen several times, or none at all.
 ENDED, TAKEN_BACK = "ended", "taken back"  # of endings: what was said before and is no longer so
@@ -100,6 +105,44 @@ class Proposals:
 
     candidates: list[Candidate] = field(default_factory=list)
     rejected: list[RejectedCandidate] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class FactExtractor:
+    """Who extracts, from whose session, for which revision."""
+
+    session: SessionContext
+    extractor: str  # rules:1, or model:<name>:<prompt version>
+    revision: int = 0
+
+    def propose(self, said: Event | TranscriptLine, *key: str, **stated: Any) -> Candidate:
+        """Return the candidate of what was said; `key` tells it from others of the same event and extractor."""
+        session = self.session
+        fields: dict[str, Any] = {"peer": session.peer, "single_valued": False, "revision": self.revision, **stated}
+        return Candidate(
+            id=hash_texts(session.session_id, str(said.seq), self.extractor, *key),
+            session_id=session.session_id,
+            root_id=session.root_id,
+            seq=said.seq,
+            occurred_at=said.occurred_at,
+            agent=session.agent,
+            project=session.project,
+            extractor=self.extractor,
+            **fields,
+        )
+
+    def reject(
+        self, said: Event | TranscriptLine, predicate: str, reason: str, quote: str, subject: str = "user"
+    ) -> RejectedCandidate:
+        """Return what was said as what may not become a fact."""
+        return RejectedCandidate(
+            self.session.session_id, said.seq, predicate, reason, quote, self.extractor, subject, said.occurred_at
+        )
+
+
+def hash_texts(*texts: str) -> str:
+    """Return an id that is equal for equal texts."""
+    return hashlib.blake2b("\x1f".join(texts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def owner_of_statement(session: SessionContext, *, about_work: bool) -> tuple[str, str | None]:

@@ -5,10 +5,8 @@ The answer is data. How far a fact is believed depends on who said it, and not o
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
@@ -17,6 +15,7 @@ from consolidator.memory.facts.candidates import (
     COUNTED_PREDICATES,
     REDACTED_MARK,
     Candidate,
+    FactExtractor,
     Proposals,
     RejectedCandidate,
     SessionContext,
@@ -39,15 +38,6 @@ _YEAR_OR_MONTH = re.compile(r"[0-9]{4}(?:-[0-9]{2})?")
 WRONG_QUOTE = "quote not in event"
 
 
-@dataclass(frozen=True, slots=True)
-class FactExtractor:
-    """Which model extracts, from whose session, for which revision."""
-
-    session: SessionContext
-    extractor: str  # model:<name>:<prompt version>
-    revision: int = 0
-
-
 def model_extractor(model: str) -> str:
     """Return the `extractor` of a model's candidates."""
     return f"model:{model}:{PROMPT_VERSION}"
@@ -61,7 +51,8 @@ def read_facts(chunk: TranscriptChunk, answer: Mapping[str, Any], extractor: Fac
     proposals = Proposals()
     lines = chunk.named_lines()
     ids: set[str] = set()
-    for position, fact in enumerate(map(_without_invisible, answer["facts"])):
+    for position, stated in enumerate(answer["facts"]):
+        fact = {**stated, **{name: strip_invisible(str(stated[name])) for name in _MAX_CHARS}}
         line = lines.get(str(fact["line"]))
         quotes = _find_quotes(line, str(fact["quote"]))
         reason = _rejection(fact, line, quotes, extractor.session)
@@ -80,11 +71,6 @@ def read_facts(chunk: TranscriptChunk, answer: Mapping[str, Any], extractor: Fac
             if any(fact[name] is not None and _parse_date(fact[name]) is None for name in ("valid_from", "valid_to")):
                 proposals.rejected.append(_reject(fact, line, chunk, extractor, DATE_LEFT_OUT))
     return proposals
-
-
-def _without_invisible(fact: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a fact whose texts have no characters that nobody sees."""
-    return {**fact, **{name: strip_invisible(str(fact[name])) for name in _MAX_CHARS}}
 
 
 def has_wrong_quote(fact: Mapping[str, Any], lines: Mapping[str, TranscriptLine]) -> bool:
@@ -126,15 +112,9 @@ def _make_candidate(
         value = f"not {value}"
     level, peer = owner_of_statement(session, about_work=fact["kind"] in _KINDS_ABOUT_WORK)
     predicate = canonical_relation(predicate)
-    key = (session.session_id, str(line.seq), extractor.extractor, str(extractor.revision), subject, predicate, value)
-    return Candidate(
-        id=hashlib.blake2b("\x1f".join(key).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest(),
-        session_id=session.session_id,
-        root_id=session.root_id,
-        seq=line.seq,
-        occurred_at=line.occurred_at,
-        agent=session.agent,
-        project=session.project,
+    return extractor.propose(
+        line,
+        *(str(extractor.revision), subject, predicate, value),
         peer=peer,
         level=level,
         subject=subject,
@@ -145,10 +125,8 @@ def _make_candidate(
         confidence="explicit" if trust == "user" else "inferred",
         trust=trust,
         quote=quotes[0],
-        extractor=extractor.extractor,
         single_valued=fact["single_valued"],
         evidence=tuple((line.seq, quote) for quote in quotes[1:]),
-        revision=extractor.revision,
         quarantined=verdict.quarantined,
         valid_from=_parse_date(fact["valid_from"], line.local_time.tzinfo),
         valid_to=_parse_date(fact["valid_to"], line.local_time.tzinfo),
@@ -192,13 +170,6 @@ def _reject(
     extractor: FactExtractor,
     reason: str,
 ) -> RejectedCandidate:
-    return RejectedCandidate(
-        session_id=extractor.session.session_id,
-        seq=(line or chunk.lines[0]).seq,
-        predicate=canonical_relation(_snake_case(fact["predicate"]))[: _MAX_CHARS["predicate"]],
-        reason=reason,
-        quote=fact["sentence"][:MAX_QUOTE_CHARS],
-        extractor=extractor.extractor,
-        subject=_subject_of(fact["subject"], line)[: _MAX_CHARS["subject"]],
-        occurred_at=(line or chunk.lines[0]).occurred_at,
-    )
+    predicate = canonical_relation(_snake_case(fact["predicate"]))[: _MAX_CHARS["predicate"]]
+    subject = _subject_of(fact["subject"], line)[: _MAX_CHARS["subject"]]
+    return extractor.reject(line or chunk.lines[0], predicate, reason, fact["sentence"][:MAX_QUOTE_CHARS], subject)

@@ -7,11 +7,16 @@ agent; an event cannot name another.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable
 
-from consolidator.memory.facts.candidates import ACCEPTED_EXTRACTOR, REMEMBERED_EXTRACTOR, Candidate, SessionContext
+from consolidator.memory.facts.candidates import (
+    ACCEPTED_EXTRACTOR,
+    REMEMBERED_EXTRACTOR,
+    Candidate,
+    FactExtractor,
+    SessionContext,
+)
 from consolidator.memory.facts.norms import is_norm
 from consolidator.memory.facts.orders import is_order
 from consolidator.memory.facts.reconcile import normalize_value
@@ -40,16 +45,8 @@ def read_statement(event: Event, session: SessionContext, redact: Callable[[str]
     meaning = _find_meaning(statement) if accepted is None else accepted[1]
     extractor = REMEMBERED_EXTRACTOR if accepted is None else ACCEPTED_EXTRACTOR
     level, _, _ = owner_of_session(session)
-    key = (session.session_id, str(event.seq), extractor)
-    return Candidate(
-        id=hashlib.blake2b("\x1f".join(key).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest(),
-        session_id=session.session_id,
-        root_id=session.root_id,
-        seq=event.seq,
-        occurred_at=event.occurred_at,
-        agent=session.agent,
-        project=session.project,
-        peer=session.peer,
+    return FactExtractor(session, extractor).propose(
+        event,
         level=level,
         subject="user" if accepted is None else accepted[0],
         predicate=meaning.predicate,
@@ -59,7 +56,6 @@ def read_statement(event: Event, session: SessionContext, redact: Callable[[str]
         confidence="explicit",
         trust=_TRUST[role],
         quote=statement,
-        extractor=extractor,
         single_valued=meaning.single_valued,
     )
 

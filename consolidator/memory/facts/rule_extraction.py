@@ -6,10 +6,8 @@ that an agent, a tool, a harness or the caller of a sub-agent says is a fact her
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import assert_never
 
 from consolidator.memory.calls.approvals import describe_approval
 from consolidator.memory.facts.candidates import (
@@ -17,6 +15,7 @@ from consolidator.memory.facts.candidates import (
     ENDINGS,
     REDACTED_MARK,
     Candidate,
+    FactExtractor,
     Proposals,
     RejectedCandidate,
     SessionContext,
@@ -44,48 +43,26 @@ _MAX_QUOTE_CHARS = 300
 _OF_ITS_TASK = "an order that does not say that it lasts: `consolidator rules` proposes it once three sessions gave it"
 
 
-def propose_candidates(
-    events: Sequence[Event],
-    session: SessionContext,
-    redact: Callable[[str], str],
-    around: Sequence[Event] | None = None,
-) -> Proposals:
-    """Return the candidates of events; `around` are more events of the session, to find the calls of approvals."""
+def propose_candidates(events: Sequence[Event], session: SessionContext, redact: Callable[[str], str]) -> Proposals:
+    """Return the candidates of events."""
     proposals = Proposals()
     if session.is_subagent:  # its user is an agent
         return proposals
+    source = FactExtractor(session, RULE_EXTRACTOR)
     for event in events:
-        match event.type:
-            case EventType.USER_MESSAGE:
-                _read_message(event, session, redact, proposals)
-            case EventType.APPROVAL_GRANTED | EventType.APPROVAL_DENIED:
-                _read_approval(event, session, redact, events if around is None else around, proposals)
-            case EventType.POLICY_DECISION:
-                if (remembered := read_statement(event, session, redact)) is not None:
-                    proposals.candidates.append(remembered)
-            case (
-                EventType.SESSION_START
-                | EventType.SESSION_END
-                | EventType.ASSISTANT_RESPONSE
-                | EventType.TOOL_CALL
-                | EventType.TOOL_RESULT
-                | EventType.THINKING_START
-                | EventType.TASK_START
-                | EventType.TASK_END
-                | EventType.ERROR
-                | EventType.SUBAGENT_SPAWN
-                | EventType.SUBAGENT_COMPLETE
-                | EventType.APPROVAL_REQUESTED
-            ):
-                pass  # no user's word
-            case _:
-                assert_never(event.type)
+        if event.type is EventType.USER_MESSAGE:
+            _read_message(event, source, redact, proposals)
+        elif event.type in (EventType.APPROVAL_GRANTED, EventType.APPROVAL_DENIED):
+            _read_approval(event, source, redact, events, proposals)
+        elif (remembered := read_statement(event, session, redact)) is not None:
+            proposals.candidates.append(remembered)
     return proposals
 
 
-def _read_message(event: Event, session: SessionContext, redact: Callable[[str], str], proposals: Proposals) -> None:
+def _read_message(event: Event, source: FactExtractor, redact: Callable[[str], str], proposals: Proposals) -> None:
     if not event.is_persons_word:
         return
+    session = source.session
     text = redact(strip_recalled(strip_invisible(str(event.data.get("text", "")))))
     name = speaker_name(event, redact)
     subject = name or "user"
@@ -101,11 +78,11 @@ def _read_message(event: Event, session: SessionContext, redact: Callable[[str],
         if reason is None and quoted and is_quote_in(quote, quoted):
             reason = "quoted from elsewhere"
         whose = ENDING_SUBJECT if statement.predicate in ENDINGS else subject
-        candidate = _make_candidate(event, session, statement, quote, subject=whose)
+        candidate = _make_candidate(event, source, statement, quote, subject=whose)
         if reason is None and candidate.id not in ids and len(ids) >= MAX_CANDIDATES:
             reason = f"more than {MAX_CANDIDATES} in one message"
         if reason is not None:
-            rejected.append(_reject(event, session, statement.predicate, reason, quote, subject=subject))
+            rejected.append(source.reject(event, statement.predicate, reason, quote, subject))
         elif candidate.id not in ids:
             ids.add(candidate.id)
             proposals.candidates.append(candidate)
@@ -147,7 +124,7 @@ def _rejection(statement: Statement, quote: str, text: str) -> str | None:
 
 
 def _read_approval(
-    event: Event, session: SessionContext, redact: Callable[[str], str], around: Sequence[Event], proposals: Proposals
+    event: Event, source: FactExtractor, redact: Callable[[str], str], around: Sequence[Event], proposals: Proposals
 ) -> None:
     call = describe_approval(event, around)
     if call is None or not event.is_persons_word:
@@ -159,7 +136,7 @@ def _read_approval(
     if isinstance(reason, str):
         words = redact(strip_invisible(strip_recalled(reason)).strip())[:_MAX_QUOTE_CHARS]
     if REDACTED_MARK in operation:
-        proposals.rejected.append(_reject(event, session, "approval", "contains a secret", words, subject="user"))
+        proposals.rejected.append(source.reject(event, "approval", "contains a secret", words))
         return
     statement = Statement(
         predicate="approval",
@@ -170,23 +147,18 @@ def _read_approval(
         single_valued=False,
     )
     quote = words or strip_invisible(str(event.data.get("tool") or operation))[:_MAX_QUOTE_CHARS]
-    proposals.candidates.append(_make_candidate(event, session, statement, quote, subject="user", inferred=True))
+    proposals.candidates.append(_make_candidate(event, source, statement, quote, subject="user", confidence="inferred"))
 
 
 def _make_candidate(
-    event: Event, session: SessionContext, statement: Statement, quote: str, *, subject: str, inferred: bool = False
+    event: Event, source: FactExtractor, statement: Statement, quote: str, *, subject: str, confidence: str = "explicit"
 ) -> Candidate:
-    level, peer = owner_of_statement(session, about_work=statement.about == "work")
-    key = [session.session_id, str(event.seq), RULE_EXTRACTOR, subject, statement.predicate, statement.value]
+    level, peer = owner_of_statement(source.session, about_work=statement.about == "work")
+    key = [subject, statement.predicate, statement.value]
     key += [level] if statement.predicate in ENDINGS else []  # one for each level
-    return Candidate(
-        id=hashlib.blake2b("\x1f".join(key).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest(),
-        session_id=session.session_id,
-        root_id=session.root_id,
-        seq=event.seq,
-        occurred_at=event.occurred_at,
-        agent=session.agent,
-        project=session.project,
+    return source.propose(
+        event,
+        *key,
         peer=peer,
         level=level,
         subject=subject,
@@ -194,24 +166,8 @@ def _make_candidate(
         value=statement.value,
         sentence=statement.sentence,
         kind=statement.kind,
-        confidence="inferred" if inferred else "explicit",
+        confidence=confidence,
         trust="user",
         quote=quote,
-        extractor=RULE_EXTRACTOR,
         single_valued=statement.single_valued,
-    )
-
-
-def _reject(
-    event: Event, session: SessionContext, predicate: str, reason: str, quote: str, *, subject: str
-) -> RejectedCandidate:
-    return RejectedCandidate(
-        session_id=session.session_id,
-        seq=event.seq,
-        predicate=predicate,
-        reason=reason,
-        quote=quote[:_MAX_QUOTE_CHARS],
-        extractor=RULE_EXTRACTOR,
-        subject=subject,
-        occurred_at=event.occurred_at,
     )

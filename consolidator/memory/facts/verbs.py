@@ -1,8 +1,4 @@
-"""Knows verbs: which form says something of a name before it, and which tells a listener what to do.
-
-Words are folded. A list of base forms gives all forms; what is as often a noun ("builds", "calls") is a verb only where
-its name stands as a subject does.
-"""
+"""Knows verbs: which form tells a listener what to do. Words are folded; a list of base forms gives all forms."""
 
 from __future__ import annotations
 
@@ -63,12 +59,6 @@ _IRREGULAR = word_set(
     thought understood woke wore won wrote
     """
 )
-_MODALS = word_set("must should might may shall cannot mustn't shouldn't muss soll darf doit debe")
-_ADVERBS = word_set(
-    "also just still now always never really already recently both often usually mostly only even too who probably "
-    "auch immer gern gerne nie toujours aussi siempre"
-)
-_OBJECTS = word_set("the an his her their its my our your every him them me us")
 _LEADS = word_set("please always never just also then do don't dont not now kindly bitte immer nie simply only and")
 _STRONG_LEADS = word_set("please always never don't dont not kindly bitte")
 _NOT_VERBS = word_set("i he she it we they you the a an my his her their our your this that no in on at for to")
@@ -82,6 +72,7 @@ def _third_person(verb: str) -> str:
 
 _THIRD_PERSON = frozenset(map(_third_person, _BASE))
 _NOUN_FORMS = frozenset(map(_third_person, _ALSO_NOUNS)) - {"works", "speaks", "reads", "needs", "drives"}
+_SAID_PLAINLY = _AUXILIARIES | _IRREGULAR | (_THIRD_PERSON - _NOUN_FORMS)  # what follows its subject, and no order
 
 
 def is_base_form(word: str) -> bool:
@@ -96,36 +87,10 @@ def begins_order(words: list[str], first: int) -> int | None:
         index += 1
     if index >= len(words) or words[index] in _NOT_VERBS:
         return None
-    leads = words[first:index]
-    verb = words[index]
-    is_verb = verb in _BASE and (verb not in _NOT_ORDERS or bool(leads) or verb == "prefer")
-    is_verb = is_verb or (bool(leads) and not _STRONG_LEADS.isdisjoint(leads) and not says_of_name(words, index, True))
-    return index if is_verb and not _is_said_plainly(words[index + 1 : index + 2]) else None
-
-
-def says_of_name(words: list[str], index: int, is_subject: bool) -> bool:
-    """Tell whether what follows a name says something of it.
-
-    `words` end where the sentence ends; `is_subject` tells whether the name stands where a subject does.
-    """
-    following = words[index + 1 :]
-    while following and following[0] in _ADVERBS:
-        following = following[1:]
-    if not following:
-        return False
-    verb = following[0]
-    if _is_said_plainly(following[:1]) or (verb == "a" and following[1:2] and following[1].endswith(("e", "i", "u"))):
-        return verb != "a" or len(following[1]) > 3
-    if verb in _MODALS:
-        return is_subject and following[1:2] != ["be"]
-    if not is_subject:
-        return False
-    return (
-        verb in _NOUN_FORMS
-        or (verb.endswith("ed") and len(verb) > 4)
-        or (verb.endswith("s") and following[1:2] != [] and following[1] in _OBJECTS)
-    )
-
-
-def _is_said_plainly(verb: list[str]) -> bool:
-    return bool(verb) and (verb[0] in _AUXILIARIES or verb[0] in _IRREGULAR or verb[0] in _THIRD_PERSON - _NOUN_FORMS)
+    leads, verb = words[first:index], words[index]
+    following = words[index + 1] if index + 1 < len(words) else ""
+    if following in _SAID_PLAINLY:
+        return None
+    is_order = verb in _BASE and (verb not in _NOT_ORDERS or bool(leads) or verb == "prefer")
+    is_said_of = following in _NOUN_FORMS or (following.endswith("ed") and len(following) > 4)
+    return index if is_order or not (is_said_of or _STRONG_LEADS.isdisjoint(leads)) else None

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 
 from consolidator.memory.calls.installation import installs_unnamed
 from consolidator.memory.lessons.harm import quote_reason
-from consolidator.memory.lessons.headlines import DECISIVE, STRONG
 from consolidator.memory.lessons.history import Cases, History, TracedSession, code, folder, most_common
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import Segment
 from consolidator.memory.lessons.trace import TracedCall
+from consolidator.memory.solutions.line_kinds import NOT_THERE, NOT_UNDERSTOOD
 
 Key = tuple[str, ...]  # a kind and names: ("wrapper", "rtk", "bun")
 MIN_FAILURES, MIN_DECISIVE_FAILURES, MIN_SESSIONS = 3, 2, 2
@@ -27,6 +27,7 @@ MAX_REASON = 90  # characters
 MIN_PATH_SESSIONS = 3  # that looked for a path: one or two guesses are nobody's habit
 _NO_FILE = re.compile(r"no such file|(?:file|path|directory) does not exist|\bENOENT\b", re.IGNORECASE)
 _OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
+_CONFINES = re.compile(r"sandbox|jail|guard|audit|bwrap|bubblewrap|landlock|landrun|seccomp|safehouse|srt$|chroot")
 _KINDS = ("wrapper", "program", "skill", "flag", "place", "argument", "path")  # what explains more comes first
 MATCH_NAMES = {
     "wrapper": ("wrapper", "program"),
@@ -61,7 +62,8 @@ def keys_of(session: TracedSession, call: TracedCall, segment: Segment | None) -
     """Yield the keys of a call, or of one segment of a shell call."""
     if segment is not None:
         for wrapper in segment.wrappers:
-            yield "wrapper", wrapper, segment.program
+            if not _CONFINES.search(wrapper):  # nobody is told that it works without its limits
+                yield "wrapper", wrapper, segment.program
         yield "program", segment.program
         for option in segment.options:
             yield "flag", segment.operation, option
@@ -118,7 +120,7 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
         return None
     counts: Counter[str] = Counter()
     for failure in failures:
-        counts.update({h.key for h in history.reasons(failure.call) if STRONG.search(h.text)})
+        counts.update({h.key for h in history.reasons(failure.call) if NOT_THERE.search(h.text)})
     if not counts:
         return None
     headline = most_common(counts)
@@ -127,7 +129,7 @@ def _find_headline(history: History, key: Key, uses: _Uses, failures: list[_Fail
     options = _OPTION.findall(headline)
     if key[0] == "flag" and options and key[-1] not in options:
         return None  # it was another option's
-    needed = MIN_DECISIVE_FAILURES if DECISIVE.search(headline) else MIN_FAILURES
+    needed = MIN_DECISIVE_FAILURES if NOT_UNDERSTOOD.search(headline) else MIN_FAILURES
     return headline if counts[headline] >= max(needed, MIN_SAME_HEADLINE * len(failures)) else None
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from consolidator.memory.calls.installation import installs_unnamed
 from consolidator.memory.lessons.harm import quote_reason
-from consolidator.memory.lessons.headlines import mask
 from consolidator.memory.lessons.history import (
     Cases,
     History,
@@ -26,6 +25,7 @@ from consolidator.memory.lessons.history import (
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import Segment
 from consolidator.memory.lessons.trace import TracedCall
+from consolidator.memory.solutions.fingerprint import mask_line as mask
 
 WINDOW, VARIANT_WITHIN, COMMAND_WITHIN = 12, 2, 5  # acting calls
 MIN_SESSIONS, MIN_SHARE = 2, 0.34  # of the sessions that met the error

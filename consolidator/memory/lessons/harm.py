@@ -11,7 +11,7 @@ import re
 from consolidator.memory.calls.harm import line_harm
 from consolidator.memory.calls.harm_in_text import text_harm
 from consolidator.memory.facts.orders import commands_memory, fold_for_rules, is_order, overrides_instructions
-from consolidator.memory.lessons.headlines import DECISIVE, ERROR_WORD, STRONG
+from consolidator.memory.solutions.line_kinds import ERROR_WORD, NOT_THERE, NOT_UNDERSTOOD
 
 SPEAKS = "speaks to its reader"
 LEADS_OUT = "leads out of the project"
@@ -80,7 +80,9 @@ def quote_reason(line: str, limit: int) -> str:
     line = _ADDRESS.sub("…", _PATH_OUT.sub(" …", line))
     label = _LABELS.match(line)
     begin = label.end() if label else 0
-    word = next((found for each in (DECISIVE, STRONG, ERROR_WORD) if (found := each.search(line, begin))), None)
+    word = next(
+        (found for each in (NOT_UNDERSTOOD, NOT_THERE, ERROR_WORD) if (found := each.search(line, begin))), None
+    )
     at = word.end() if word else begin
     starts = [match.end() for match in re.finditer(r"[.;,!?] ", line[: word.start() if word else 0])]
     end = _CLAUSE.search(line, at)

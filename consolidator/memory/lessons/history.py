@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 
-from consolidator.memory.lessons.headlines import STRONG, Headline, line_hash
+from consolidator.memory.lessons.headlines import Headline, line_hash
 from consolidator.memory.lessons.lesson import Lesson, LessonKind
 from consolidator.memory.lessons.segments import Segment, purpose_of
 from consolidator.memory.lessons.trace import Trace, TracedCall
+from consolidator.memory.solutions.line_kinds import NOT_THERE
 
 MAX_EVIDENCE = 5  # calls that a lesson cites
 MAX_CALLS_LEARNED = 40_000  # of all sessions together, the latest sessions' calls
@@ -113,7 +114,7 @@ class History:
 
     def did_not_run(self, call: TracedCall) -> bool:
         """Whether a call failed because something is not there or not understood: it says nothing of what it checks."""
-        return any(STRONG.search(headline.text) for headline in self.reasons(call)[:1])
+        return any(NOT_THERE.search(headline.text) for headline in self.reasons(call)[:1])
 
 
 @dataclass(slots=True)

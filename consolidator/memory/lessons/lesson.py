@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from consolidator.memory.plain import Plain
 
 LessonKind = Literal[
     "command",  # for a purpose (test, lint, ...) or program: the call that works, and where
@@ -24,7 +26,7 @@ LessonKind = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class Lesson(Plain):
     """One lesson of a person's project. All texts are redacted."""
 
     kind: LessonKind
@@ -45,13 +47,3 @@ class Lesson:
     agents: tuple[str, ...] = ()  # whose sessions showed it, sorted
     evidence: tuple[tuple[str, int], ...] = ()  # session and seq of calls, the latest first
     worth: Mapping[str, Any] = field(default_factory=dict)  # what came of it, told and untold: `Worth` as JSON
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the lesson as JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Lesson:
-        """Read what `to_json` returned."""
-        pairs = tuple((str(session), int(seq)) for session, seq in data["evidence"])
-        return cls(**{**data, "agents": tuple(data["agents"]), "evidence": pairs})

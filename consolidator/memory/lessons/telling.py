@@ -9,13 +9,13 @@ from typing import Any
 
 from consolidator.memory.calls import tool_kinds
 from consolidator.memory.calls.symbols import shell_command
-from consolidator.memory.lessons.headlines import STRONG, find_headlines
+from consolidator.memory.lessons.headlines import find_headlines
 from consolidator.memory.lessons.history import code, folder, segment_purpose
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import Segment, judge_segments, split_line
 from consolidator.memory.lessons.trace import SKILL_TOOLS, find_repository, name_of, skill_name
+from consolidator.memory.solutions.line_kinds import NOT_THERE
 
-_MISSING_FILE = re.compile(r"does not exist|no such file|not found|ENOENT|cannot find", re.IGNORECASE)
 _MISSING_REPOSITORY = re.compile(r"not found|could not resolve", re.IGNORECASE)
 
 
@@ -71,7 +71,7 @@ def _answers_of_shell(
     for lesson in lessons:
         home = lesson.match.get("home")
         is_its_home = lesson.kind == "command" and home is not None and lesson.match["operation"] == failed.operation
-        if is_its_home and directory not in (None, home) and STRONG.search(error):
+        if is_its_home and directory not in (None, home) and NOT_THERE.search(error):
             yield Told(lesson, f"Run {code(failed.full_call)} in {folder(str(home))}.", failed.shown)
     fixes = [lesson for lesson in lessons if lesson.kind == "fix" and lesson.match["headline"] in keys]
     for lesson in sorted(fixes, key=lambda lesson: (-lesson.match["share"], -lesson.sessions, lesson.key)):
@@ -115,7 +115,7 @@ def _is_concerned(lesson: Lesson, arguments: Any) -> bool:
 
 def _answers_of_path(lessons: list[Lesson], paths: list[str], error: str) -> Iterator[Told]:
     """Yield where a file is that was looked for elsewhere."""
-    if not paths or not _MISSING_FILE.search(error):
+    if not paths or not NOT_THERE.search(error):
         return
     for lesson in lessons:
         index = lesson.match.get("index", {})

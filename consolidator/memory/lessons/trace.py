@@ -18,12 +18,13 @@ from consolidator.memory.calls.call_pairing import CallPairer, CompletedCall
 from consolidator.memory.calls.directory import call_directory
 from consolidator.memory.calls.harm import line_harm
 from consolidator.memory.calls.symbols import shell_command
-from consolidator.memory.lessons.headlines import Headline, find_headlines, hash_printed, shows_failure
+from consolidator.memory.lessons.headlines import Headline, find_headlines, hash_printed
 from consolidator.memory.lessons.segments import Segment, blamed_segment, judge_segments, split_line
+from consolidator.memory.solutions.error_line import shows_failure
 from consolidator.models.event import Event, parse_timestamp
 from consolidator.models.payload import EventType
 
-TRACE_VERSION = "t2"
+TRACE_VERSION = "t3"
 MAX_CALLS = 3000  # of a session: the latest
 MAX_LINE = 240  # characters of a command line
 MAX_FOLDERS = 12

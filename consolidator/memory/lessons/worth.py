@@ -7,10 +7,9 @@ it made; it counts as told only if the lesson was told before the situation firs
 from __future__ import annotations
 
 import math
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +18,8 @@ from consolidator.memory.lessons.history import History, TracedSession
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.segments import TRANSPARENT_WRAPPERS, Segment
 from consolidator.memory.lessons.trace import Trace, TracedCall, call_mark
+from consolidator.memory.plain import Plain
+from consolidator.memory.solutions.line_kinds import NOT_THERE
 from consolidator.models.event import parse_timestamp
 from consolidator.models.injection import TellingRow
 
@@ -31,7 +32,6 @@ MAX_GAP = 300.0  # seconds between two calls; what is longer is a pause
 COST_WITHIN = 12  # calls after a failure, among which is the one that worked
 Z = 1.959964  # of an interval that holds the share 95 times in 100
 PRIOR_CHANCES = 5  # that a score trusts no figure: a few chances move it little
-_MISSING_FILE = re.compile(r"no such file|not exist|not found|ENOENT", re.IGNORECASE)
 _SESSION: Key = ("session",)  # the situation of what can come in any session, and shows only where it fails
 
 
@@ -54,26 +54,20 @@ class Chances:
 
 
 @dataclass(slots=True)
-class Worth:
+class Worth(Plain):
     """What came of a lesson, told and untold."""
 
     sessions: int = 0  # that were told it, whether or not its situation came
     told: Chances = field(default_factory=Chances)
     untold: Chances = field(default_factory=Chances)
-    prevented: int = 0  # calls that failed after a warning, or ran once they were corrected
-    wrong: int = 0  # calls that worked in spite of a warning, or could not run once they were corrected
+    prevented: int = 0  # sessions with calls that failed after a warning, or ran once they were corrected
+    wrong: int = 0  # sessions with calls that worked in spite of a warning, or could not run once they were corrected
     corrected: int = 0  # of both
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Worth:
-        """Read what `to_json` returned; of a lesson that was never measured, nothing."""
-        names = {name: data[name] for name in ("sessions", "prevented", "wrong", "corrected") if name in data}
-        return cls(told=Chances(**data["told"]), untold=Chances(**data["untold"]), **names) if data else cls()
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON, with what follows from it."""
         interval = [round(bound, 4) for bound in wilson_interval(self.told.failed, self.told.sessions)]
-        return {**asdict(self), "interval": interval, "withheld": self.withheld}
+        return {**super(Worth, self).to_json(), "interval": interval, "withheld": self.withheld}
 
     @property
     def withheld(self) -> str | None:
@@ -115,7 +109,7 @@ class Worth:
             calls, minutes = untold.calls / untold.failed, untold.seconds / untold.failed / 60
             parts.append(f"at {calls:.1f} calls, {minutes:.1f} min and {untold.tokens / untold.failed:.0f} tokens each")
         if warned := self.prevented + self.wrong:
-            parts.append(f"of {warned} calls warned of {self.prevented} failed or were corrected")
+            parts.append(f"of {warned} warnings, counted once a session, {self.prevented} were right")
         return ", ".join([*parts, *["warns no more"] * self.is_stopped])
 
 
@@ -154,17 +148,23 @@ def without_corrected(traces: Iterable[Trace], tellings: Iterable[TellingRow]) -
 
 
 def _count_warnings(history: History, worths: Mapping[str, Worth], tellings: Iterable[TellingRow]) -> None:
-    """Count of the calls that lessons were told before whether that was right, or would have been."""
-    calls = {(session.session_id, call.mark): call for session, call in history.calls() if call.mark}
+    """Count of the calls that lessons were told before whether that was right, or would have been; once a session."""
+    calls = {(session.session_id, call.mark): (session.root, call) for session, call in history.calls() if call.mark}
     warned = {
         (each.session_id, each.call_id, each.lesson_id): each for each in tellings if each.moment == "before_call"
     }
+    counted: set[tuple[str, str, bool]] = set()
     for telling in warned.values():
-        call, worth = calls.get((telling.session_id, call_mark(telling.call_id or ""))), worths.get(telling.lesson_id)
+        worth = worths.get(telling.lesson_id)
+        root, call = calls.get((telling.session_id, call_mark(telling.call_id or "")), ("", None))
         if call is None or worth is None or call.ok is None:
             continue
         is_made = telling.correction == "made"
         is_wrong = history.did_not_run(call) if is_made and not call.ok else call.ok is not is_made
+        outcome = (root, telling.lesson_id, is_wrong)
+        if outcome in counted:
+            continue
+        counted.add(outcome)
         worth.wrong += is_wrong
         worth.prevented += not is_wrong
         worth.corrected += is_made
@@ -352,7 +352,7 @@ def _has_failed(history: History, lesson: Lesson, call: TracedCall, segment: Seg
     if lesson.kind == "file_moved":
         name = (call.path or "").rstrip("/").rsplit("/", 1)[-1]
         is_missing = call.ok is False and name in lesson.match.get("index", ())
-        return is_missing and any(_MISSING_FILE.search(headline.text) for headline in call.headlines)
+        return is_missing and any(NOT_THERE.search(headline.text) for headline in call.headlines)
     if segment is None or segment.ok is not False:
         return False
     if lesson.kind == "fix":

@@ -16,10 +16,8 @@ from typing import Any, NamedTuple, TypeAlias
 from consolidator.memory.calls.argument_redaction import argument_redactor
 from consolidator.memory.calls.columns import (
     MAX_TEXT,
-    NAME_SHAPES,
     Columns,
     Scalar,
-    find_names,
     flatten,
     flatten_result,
     value_shape,
@@ -95,9 +93,6 @@ class BindingFold:
         self.sources: dict[str, ValueSource] = {}  # by symbol, oldest first
         self.used_values: dict[str, dict[int, None]] = {}  # "symbol path" -> values given so far, oldest first
         self.user_words: list[tuple[str, int]] = []  # shape and hash of words that look like values
-        self.argument_counts: dict[tuple[str, str], int] = {}  # symbol and path -> times given, in this process
-        self._counted_uses: dict[str, dict[tuple[str, str], int]] = {}  # source -> `argument_counts` already counted
-        self._reserved_uses: dict[tuple[str, str], set[str]] = {}  # symbol and path -> sources
         self._shape_keys: dict[tuple[str, tuple[str, ...]], CountKey] = {}
         self.clear_values: dict[int, Scalar] | None = {} if keep_values else None
         self.open_calls = OpenCalls()
@@ -124,11 +119,6 @@ class BindingFold:
             if len(word) >= MIN_TELLING_LENGTH:
                 shapes.add(shape)
             self.user_words.append((shape, self.hash_values([word])[0]))
-        for name in find_names(text):
-            parts = name.split()
-            named = zip(NAME_SHAPES, self.hash_values([parts[0], parts[-1], name]), strict=True)
-            self.user_words += named
-            shapes.add("name")
         del self.user_words[:-MAX_WORDS]
         self.session_values.feed_user_message(text)
         return shapes
@@ -201,13 +191,10 @@ class BindingFold:
         return used.keys() | under_way if under_way else used
 
     def _add_source(self, symbol: str, source: ValueSource) -> None:
-        if self.sources.pop(symbol, None) is None:
-            self._counted_uses[symbol] = dict(self.argument_counts)
+        self.sources.pop(symbol, None)
         self.sources[symbol] = source
         if len(self.sources) > MAX_SOURCES:
-            oldest = next(iter(self.sources))
-            self._count_uses_of(oldest)
-            del self.sources[oldest], self._counted_uses[oldest]
+            del self.sources[next(iter(self.sources))]
 
     def _mark_used(self, symbol: str, hashed: HashedArguments) -> None:
         for path, column in hashed.items():
@@ -232,13 +219,9 @@ class BindingFold:
         """Count every binding that would have predicted an argument; `column` holds the hashes of `values`."""
         counts = self.counts
         counts.add(("arg", symbol, path))
-        self.argument_counts[(symbol, path)] = self.argument_counts.get((symbol, path), 0) + 1
-        reserved = self._reserved_uses.setdefault((symbol, path), set())
-        for source_symbol in self.sources:  # reserve now: which keys fit must not depend on when uses are counted
-            if source_symbol not in reserved:
-                reserved.add(source_symbol)
-                if _can_come_from(symbol, path, source_symbol):
-                    counts.reserve(("use", symbol, path, source_symbol))
+        for source_symbol in self.sources:
+            if _can_come_from(symbol, path, source_symbol):
+                counts.add(("use", symbol, path, source_symbol))
         self._count_constant(symbol, path, column, values, is_given=is_given)
         if not column or not _can_come_from(symbol, path, ""):
             return
@@ -256,12 +239,12 @@ class BindingFold:
                 if (offered == column) if is_list else (first_unused(offered, used) == value):
                     counts.add(("hit", symbol, path, source_symbol, origin))
         if self.user_words and not is_list and isinstance(values[0], str):
-            for shape in NAME_SHAPES if values[0].istitle() else (value_shape(values[0]),):
-                word = self.find_user_word(shape, used)
-                if word is not None:
-                    counts.add(("said", symbol, path, shape))
-                    if word == value:
-                        counts.add(("word", symbol, path, shape))
+            shape = value_shape(values[0])
+            word = self.find_user_word(shape, used)
+            if word is not None:
+                counts.add(("said", symbol, path, shape))
+                if word == value:
+                    counts.add(("word", symbol, path, shape))
 
     def _count_constant(
         self, symbol: str, path: str, column: list[int], values: list[Scalar], *, is_given: bool
@@ -275,19 +258,6 @@ class BindingFold:
             else:
                 self.counts.ignore(key)
         self.counts.add(key)
-
-    def count_pending_uses(self) -> None:
-        """Count the uses that are not counted yet: how often each argument was given while each source was there."""
-        for symbol in self.sources:
-            self._count_uses_of(symbol)
-
-    def _count_uses_of(self, source_symbol: str) -> None:
-        counted = self._counted_uses[source_symbol]
-        for (symbol, path), times in self.argument_counts.items():
-            new_uses = times - counted.get((symbol, path), 0)
-            if new_uses and _can_come_from(symbol, path, source_symbol):
-                self.counts.add(("use", symbol, path, source_symbol), new_uses)
-        self._counted_uses[source_symbol] = dict(self.argument_counts)
 
     def find_user_word(self, shape: str, used: Container[int]) -> int | None:
         """Return the user's last word of this shape that was not used yet, else the last one of this shape."""
@@ -312,7 +282,6 @@ class BindingFold:
     def load(self, state: Mapping[str, Any]) -> None:
         """Continue from a state that `to_json` returned."""
         self.sources = {symbol: ValueSource(paths) for symbol, paths in state["sources"]}
-        self._counted_uses = {symbol: {} for symbol in self.sources}
         self.used_values = {name: dict.fromkeys(values) for name, values in state["used"]}
         self.user_words = [(shape, value) for shape, value in state["words"]]
         self.session_values.load(state["values"])

@@ -232,7 +232,6 @@ class Digest:
 
     def pack(self) -> PackedDigest:
         """Return the digest as it is stored."""
-        self.bindings.count_pending_uses()
         self.counts.commit_texts(self.redact)
         keys, counts = self.counts.to_arrays()
         return PackedDigest(

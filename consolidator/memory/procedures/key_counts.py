@@ -72,11 +72,6 @@ class KeyCounts:
         if hashed:
             self.counts[hashed] += times
 
-    def reserve(self, key: CountKey) -> None:
-        """Register a key now, while `MAX_KEYS` allows it, though its count is added later."""
-        if key not in self._hashes:
-            self._register(key)
-
     def ignore(self, key: CountKey) -> None:
         """Never count this key."""
         self._hashes[key] = _IGNORED

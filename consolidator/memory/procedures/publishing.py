@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from consolidator.memory.calls.command_templates import MAX_HOLES
 from consolidator.memory.calls.symbols import SHELL_PREFIX, display_name
+from consolidator.memory.plain import Plain
 from consolidator.memory.procedures.key_texts import KeyTexts
 from consolidator.memory.procedures.patterns import MinedPatterns, Pattern
 from consolidator.memory.procedures.publication_rule import (
@@ -74,7 +75,7 @@ class SuccessEstimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Procedure:
+class Procedure(Plain):
     """A closed contiguous pattern of steps that distinct sessions share."""
 
     id: str
@@ -94,22 +95,8 @@ class Procedure:
 
     def to_json(self) -> dict[str, Any]:
         """Return the procedure as JSON."""
-        steps = [
-            {**_field_values(step), "arguments": [_field_values(argument) for argument in step.arguments]}
-            for step in self.steps
-        ]
-        success = {**_field_values(self.success), "mean": self.success.mean}
-        return {**_field_values(self), "steps": steps, "success": success}
-
-
-def _field_values(value: StepArgument | ProcedureStep | SuccessEstimate | Procedure) -> dict[str, Any]:
-    """Return the fields of a dataclass; `dataclasses.asdict` would copy all values deeply."""
-    return {name: getattr(value, name) for name in _FIELD_NAMES[type(value)]}
-
-
-_FIELD_NAMES = {
-    cls: tuple(field.name for field in fields(cls)) for cls in (StepArgument, ProcedureStep, SuccessEstimate, Procedure)
-}
+        values = super(Procedure, self).to_json()
+        return {**values, "success": {**values["success"], "mean": self.success.mean}}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from consolidator.memory.calls.harm import find_harm, symbol_harm
 from consolidator.memory.calls.symbols import display_name, is_shell_symbol
+from consolidator.memory.plain import Plain
 from consolidator.memory.procedures.key_counts import encode_json, hash_key
 from consolidator.memory.procedures.key_sums import KeySums
 from consolidator.memory.procedures.key_texts import KeyTexts
@@ -65,7 +66,7 @@ class Binding:
 
 
 @dataclass(slots=True)
-class ToolProfile:
+class ToolProfile(Plain):
     """How one symbol is used."""
 
     symbol: str
@@ -97,39 +98,6 @@ class ToolProfile:
         ]
         harms = (harm for key, value in usual if (harm := find_harm(self.tool, {key: value}, project)))
         return symbol_harm(self.symbol) or next(harms, None)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the profile as JSON; it shares the profile's lists."""
-        values = {name: getattr(self, name) for name in _PROFILE_FIELDS}
-        return {
-            **values,
-            "bindings": {
-                path: list(map(_binding_json, bindings_at_path)) for path, bindings_at_path in self.bindings.items()
-            },
-        }
-
-    @classmethod
-    def from_json(cls, state: Mapping[str, Any]) -> ToolProfile:
-        """Read what `to_json` returned."""
-        bindings = {
-            path: [Binding(**binding) for binding in bindings_at_path]
-            for path, bindings_at_path in state["bindings"].items()
-        }
-        shapes = [(paths, count) for paths, count in state["shapes"]]
-        follows = {
-            context: [(symbol, count) for symbol, count in symbol_counts]
-            for context, symbol_counts in state["follows"].items()
-        }
-        return cls(**{**state, "bindings": bindings, "shapes": shapes, "follows": follows})
-
-
-_BINDING_FIELDS = tuple(binding_field.name for binding_field in fields(Binding))
-_PROFILE_FIELDS = tuple(profile_field.name for profile_field in fields(ToolProfile))
-
-
-def _binding_json(binding: Binding) -> dict[str, Any]:
-    """Return a binding's fields: `asdict` is slow, and a night has thousands of bindings."""
-    return {name: getattr(binding, name) for name in _BINDING_FIELDS}
 
 
 def context_key(*parts: str) -> str:

@@ -112,18 +112,47 @@ def lesson_item(identity: str, text: str, score: float = 0.0) -> RecallItem:
     return RecallItem("lesson", f"[lesson:{identity}]", line, score, (), data)
 
 
-def render_block(items: Sequence[RecallItem], token_budget: int, note: str = NOTE) -> tuple[str, list[RecallItem]]:
-    """Return the items that fit into a budget as a block for a prompt, and these items; "" where none fits."""
-    tokens_left = token_budget - estimate_tokens(f"{RECALL_BEGIN}\n{note}\n{RECALL_END}\n")
-    shown = []
-    for item in items:
-        tokens = estimate_tokens(item.line + "\n")
-        if tokens <= tokens_left:
-            tokens_left -= tokens
-            shown.append(item)
-    if not shown:
-        return "", []
-    return "\n".join([RECALL_BEGIN, note, *(item.line for item in shown), RECALL_END]), shown
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Lines of a block under a title; a section without a title has only its lines."""
+
+    title: str
+    items: Sequence[RecallItem]
+
+
+@dataclass(frozen=True, slots=True)
+class RecallBlock:
+    """A fenced block for a prompt, the items of its lines, and about how many tokens it has."""
+
+    text: str
+    items: tuple[RecallItem, ...]
+    tokens: int
+
+    @property
+    def cited(self) -> list[str]:
+        """The citations of its lines, such as "fact:f_1"."""
+        return [item.citation.strip("[]") for item in self.items]
+
+
+def render_block(note: str, sections: Sequence[Section], token_budget: int) -> RecallBlock | None:
+    """Return the items that fit into a budget, in order; None where none fits, so that nothing is shown.
+
+    The fence is recall's, so that the nights do not learn from what memory itself said.
+    """
+    tokens = estimate_tokens(f"{RECALL_BEGIN}\n{note}\n{RECALL_END}\n")
+    lines: list[str] = []
+    shown: list[RecallItem] = []
+    for section in sections:
+        title = [section.title] if section.title else []
+        for item in section.items:
+            added = [*title, item.line]
+            needed = sum(estimate_tokens(line + "\n") for line in added)
+            if tokens + needed <= token_budget:
+                tokens += needed
+                lines += added
+                shown.append(item)
+                title = []
+    return RecallBlock("\n".join([RECALL_BEGIN, note, *lines, RECALL_END]), tuple(shown), tokens) if shown else None
 
 
 def estimate_tokens(text: str) -> int:

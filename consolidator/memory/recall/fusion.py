@@ -8,12 +8,15 @@ none of them, nor another fact of the same turn.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from consolidator.memory.recall.block import RecallItem, fact_item, turn_item
 from consolidator.memory.recall.documents import Channel, EventRef, RecalledFact, RecalledTurn
 from consolidator.memory.recall.postings import FACT
+from consolidator.memory.recall.relevance import PromptWords
 from consolidator.memory.text.words import split_words
 
 MIN_SHARE = 0.1  # of the best score: what has less is not relevant
@@ -21,6 +24,7 @@ _SPEAKER_BOOST = 0.2  # of the turns of a person whom the query names
 _RECENCY_WEIGHT, _RECENCY_DAYS = 0.01, 60.0  # the weight of recency falls to 1/e in so many days
 _USE_WEIGHT = 0.01
 _UNUSED_WEIGHT, _UNUSED_AFTER = 0.97, timedelta(days=60)  # of a fact that nobody said or recalled for so long
+_WRITTEN = re.compile(r"[^\W_]+(?:['’ʼ-][^\W_]+)*")
 _STEER_WEIGHT = 0.04  # of a fact whose steers all came before success; of one whose tasks failed, as much less
 _TRUST_WEIGHT = {"person": 2.0, "user": 1.0, "agent": 0.98, "tool": 0.94}
 
@@ -48,18 +52,16 @@ def fuse_channels(
     query_words: Collection[str] = (),
 ) -> list[RecallItem]:
     """Return turns and facts in one ranking, the best first, without those that fit far worse than the best."""
-    turn_scores = _score_turns(turns, facts, channels)
-    fact_scores = _sum_scores(channels, FACT)
     if not turns and not facts:
         return []
-    newest = newest_of(turns, facts)
+    newest = _newest_of(turns, facts)
+    proving = _find_proving(facts)
+    documents: list[RecalledTurn | RecalledFact] = [*turns, *facts]
     scored: list[tuple[float, RecalledTurn | RecalledFact]] = []
-    for turn in turns:
-        if score := turn_scores.get(turn.event):
-            scored.append((score * _boost(turn, newest, query_words), turn))
-    for fact in facts:
-        if score := fact_scores.get(fact.number):
-            scored.append((score * _boost(fact, newest, query_words), fact))
+    for document in documents:
+        if score := sum(_shares_of(document, channels, proving).values()):
+            boost = math.prod(_factors_of(document, newest, query_words).values())
+            scored.append((score * boost, document))
     least = MIN_SHARE * max((score for score, _ in scored), default=0.0)
     relevant = sorted(
         (entry for entry in scored if entry[0] >= least), key=lambda entry: (-entry[0], _sort_key(entry[1]))
@@ -77,83 +79,103 @@ def _sort_key(document: RecalledTurn | RecalledFact) -> tuple[int, Sequence[Even
     return 0, document.events, document.id
 
 
-def _sum_scores(channels: Sequence[Channel], kind: str) -> dict[int, float]:
-    """Return the weighted mean of the scores that the channels of a kind give to each document."""
-    total = sum(channel.weight for channel in channels if channel.kind == kind)
-    sums: dict[int, float] = {}
-    for channel in channels:
-        if channel.kind == kind:
-            for number, score in channel.scores.items():
-                sums[number] = sums.get(number, 0.0) + channel.weight * score / total
-    return sums
+def _shares_of(
+    document: RecalledTurn | RecalledFact, channels: Sequence[Channel], proving: Mapping[EventRef, Sequence[int]]
+) -> dict[str, float]:
+    """Return what each channel adds to a document's score, by its name; to a turn also by the facts that it proves."""
+    is_turn = isinstance(document, RecalledTurn)
+    proven = proving.get(document.event, ()) if isinstance(document, RecalledTurn) else (document.number,)
+    counted = [channel for channel in channels if is_turn or channel.kind == FACT]
+    total = sum(channel.weight for channel in counted)
+    shares: dict[str, float] = {}
+    for channel in counted:
+        numbers = proven if channel.kind == FACT else (document.number,)
+        if score := max((channel.scores.get(number, 0.0) for number in numbers), default=0.0):
+            shares[channel.name] = shares.get(channel.name, 0.0) + channel.weight * score / total
+    return shares
 
 
-def _score_turns(
-    turns: Sequence[RecalledTurn], facts: Sequence[RecalledFact], channels: Sequence[Channel]
-) -> dict[EventRef, float]:
-    """Return the score of each event, to which each channel of facts gives the score of the best fact it proves."""
-    events = {turn.number: turn.event for turn in turns}
-    proven = {fact.number: fact.events for fact in facts}
-    total = sum(channel.weight for channel in channels)
-    sums: dict[EventRef, float] = {}
-    for channel in channels:
-        best: dict[EventRef, float] = {}
-        for number, score in channel.scores.items():
-            found = proven.get(number, ()) if channel.kind == FACT else (events[number],) if number in events else ()
-            for event in found:
-                best[event] = max(best.get(event, 0.0), score)
-        for event, score in best.items():
-            sums[event] = sums.get(event, 0.0) + channel.weight * score / total
-    return sums
+def _find_proving(facts: Sequence[RecalledFact]) -> dict[EventRef, list[int]]:
+    """Return the numbers of the facts that each event proves."""
+    proving: dict[EventRef, list[int]] = {}
+    for fact in facts:
+        for event in fact.events:
+            proving.setdefault(event, []).append(fact.number)
+    return proving
 
 
 def find_hidden_events(
     turns: Sequence[RecalledTurn], facts: Sequence[RecalledFact], channels: Sequence[Channel], limit: int
 ) -> list[EventRef]:
     """Return the events that prove the best facts, where no channel found their turns."""
-    scores = _sum_scores(channels, FACT)
-    best = sorted(facts, key=lambda fact: (-scores.get(fact.number, 0.0), fact.number))[:limit]
+    best = sorted(facts, key=lambda fact: (-sum(_shares_of(fact, channels, {}).values()), fact.number))[:limit]
     found = {turn.event for turn in turns}
     return sorted({event for fact in best for event in fact.events} - found)
 
 
-def _time_of(document: RecalledTurn | RecalledFact) -> datetime:
-    return document.occurred_at if isinstance(document, RecalledTurn) else document.valid_from
-
-
-def _speaker_boost(turn: RecalledTurn, query_words: Collection[str]) -> float:
-    """Return the factor of a turn whose speaker the query names."""
-    is_named = turn.speaker is not None and not set(split_words(turn.speaker)).isdisjoint(query_words)
-    return 1 + _SPEAKER_BOOST * is_named
-
-
-def newest_of(turns: Sequence[RecalledTurn], facts: Sequence[RecalledFact]) -> datetime:
+def _newest_of(turns: Sequence[RecalledTurn], facts: Sequence[RecalledFact]) -> datetime:
     """Return the moment that recency is counted from: that of the newest document, of which there must be one."""
     return max([turn.occurred_at for turn in turns] + [fact.valid_from for fact in facts])
 
 
-def factors_of(
+def _factors_of(
     document: RecalledTurn | RecalledFact, newest: datetime, query_words: Collection[str]
 ) -> dict[str, float]:
     """Return the factors of a document's score by name; they are small, so that the score decides first."""
-    days = max((newest - _time_of(document)).total_seconds(), 0) / 86_400
-    recency = 1 + _RECENCY_WEIGHT * math.exp(-days / _RECENCY_DAYS)
+    at = document.occurred_at if isinstance(document, RecalledTurn) else document.valid_from
+    recency = 1 + _RECENCY_WEIGHT * math.exp(-max((newest - at).total_seconds(), 0) / 86_400 / _RECENCY_DAYS)
     if isinstance(document, RecalledTurn):
+        is_named = document.speaker is not None and not set(split_words(document.speaker)).isdisjoint(query_words)
         trust = 1.0 if document.role == "user" else _TRUST_WEIGHT["agent"]
-        return {"recency": recency, "trust": trust, "speaker": _speaker_boost(document, query_words)}
+        return {"recency": recency, "trust": trust, "speaker": 1 + _SPEAKER_BOOST * is_named}
     use = 1 + _USE_WEIGHT * min(math.log1p(document.times_recalled) / 5, 1)
     if document.last_used_at is not None and newest - document.last_used_at > _UNUSED_AFTER:
         use *= _UNUSED_WEIGHT
-    trust = _TRUST_WEIGHT.get(document.trust, 0.9)
-    return {"recency": recency, "trust": trust, "use": use, "steers": _steer_boost(document)}
+    succeeded, failed = document.steers_succeeded, document.steers_failed  # a few of them tell little
+    steers = 1 + _STEER_WEIGHT * (succeeded - failed) / (succeeded + failed + 1)
+    return {"recency": recency, "trust": _TRUST_WEIGHT.get(document.trust, 0.9), "use": use, "steers": steers}
 
 
-def _boost(document: RecalledTurn | RecalledFact, newest: datetime, query_words: Collection[str]) -> float:
-    """Return the factors of a document in one."""
-    return math.prod(factors_of(document, newest, query_words).values())
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why one line is where it is."""
+
+    searches: Mapping[str, float]  # what each search added to the score, by its name; their sum is the score
+    factors: Mapping[str, float]  # what the score was multiplied by, by name; without those that change nothing
+    shared: tuple[str, ...]  # words of the question that the text has
+    coverage: float  # the share of the question's words that these are, weighted by how much each tells
 
 
-def _steer_boost(fact: RecalledFact) -> float:
-    """Return the factor of what became of the tasks that a fact was a steer in: a few of them tell little."""
-    succeeded, failed = fact.steers_succeeded, fact.steers_failed
-    return 1 + _STEER_WEIGHT * (succeeded - failed) / (succeeded + failed + 1)
+def explain_items(
+    items: Sequence[RecallItem],
+    turns: Sequence[RecalledTurn],
+    facts: Sequence[RecalledFact],
+    channels: Sequence[Channel],
+    question: PromptWords,
+    query_words: Collection[str],
+) -> dict[str, Reason]:
+    """Return the reason of each item that `fuse_channels` ranked, by its citation."""
+    if not items:
+        return {}
+    newest, proving = _newest_of(turns, facts), _find_proving(facts)
+    documents: dict[object, RecalledTurn | RecalledFact] = {fact.id: fact for fact in facts}
+    documents |= {turn.event: turn for turn in turns}
+    reasons = {}
+    for item in items:
+        document = documents[item.data["id"] if item.kind == "fact" else item.events[0]]
+        factors = _factors_of(document, newest, query_words)
+        told = {name: factor for name, factor in factors.items() if abs(factor - 1) >= 0.0005}
+        words = question.words & set(split_words(item.searched))
+        shares = _shares_of(document, channels, proving)
+        reasons[item.citation] = Reason(shares, told, tuple(sorted(words)), question.coverage(words))
+    return reasons
+
+
+def spell_words(question: str, words: Collection[str]) -> dict[str, str]:
+    """Return stemmed words as a question has them; a word that it has in several ways as it comes first."""
+    spelled = {word: word for word in words}
+    for written in reversed(_WRITTEN.findall(question)):
+        for word in split_words(written):
+            if word in spelled:
+                spelled[word] = written
+    return spelled

@@ -15,6 +15,7 @@ from consolidator.memory.text.invisible import strip_invisible
 
 MAX_SCANNED_EDGE = 64 * 1024  # characters read at each end of a text
 MAX_LINE = 500
+MAX_SUMMARY_TAIL = 6000  # characters of an output in which its summary stands
 MAX_HEADLINE = 300
 MAX_ERROR_LINES = 50
 MAX_ANNOUNCEMENTS = 5  # lines that announce one another, before the reason
@@ -25,7 +26,12 @@ _LINE_BREAK = re.compile(
 )  # some tools escape the newlines of the output they relay
 _CAUSED_BY = re.compile(r"\s*Caused by: ")
 _TRACEBACK = re.compile(r"\s*(?:\|\s*)?Traceback \(most recent call last\)")
-_FAILURE_COUNT = re.compile(r"\b[1-9]\d* (?:failed|failures?|errors?)\b")
+_FAILURE_COUNT = re.compile(
+    r"\b[1-9]\d* (?:fail(?:ed|ures?|ing)?|errors?|problems?)\b|\berror(?:\[E\d+\])?: |✖ [1-9]", re.IGNORECASE
+)
+_NO_FAILURE = re.compile(
+    r"\b0 (?:fail|errors?)|\bno (?:errors|issues|problems)\b|^(?!.*\bfail).*\bpassed\b", re.IGNORECASE | re.MULTILINE
+)
 _ANSWER_KEYS = (  # of a JSON answer, where its error is looked for, in this order
     "error",
     "errors",
@@ -88,7 +94,7 @@ def find_error_line(text: str) -> ErrorLine:
 
     A line that announces the reason is joined with it, as is one that announces the announcement.
     """
-    lines = [line for line in _split_lines(text) if line.text and not line_kinds.is_status(line.text)]
+    lines = [line for line in _split_lines(text) if line.text and not line_kinds.STATUS.fullmatch(line.text)]
     if not lines:
         return ErrorLine(0, "")
     position = _find_exception(lines)
@@ -109,26 +115,19 @@ def find_error_line(text: str) -> ErrorLine:
 
 def _leads_on(text: str, following: str) -> bool:
     """Whether a line announces the reason; where code follows, it is the reason."""
-    return line_kinds.announces(text) and (line_kinds.is_bare_label(text) or not line_kinds.is_frame(following))
+    return line_kinds.BARE_LABEL.match(text) is not None or bool(
+        line_kinds.ANNOUNCEMENT.search(text) and not line_kinds.FRAME.search(following)
+    )
 
 
 def _is_skipped(line: str) -> bool:
     return line_kinds.is_harmless(line) or line_kinds.is_progress(line)
 
 
-def contains_error_line(text: str) -> bool:
-    """Whether any line of a text has the form of an error."""
-    lines = [line.text for line in _split_lines(extract_error_text(text)) if not line_kinds.is_status(line.text)]
-    return any(
-        (line_kinds.is_exception(line) or line_kinds.has_error_form(line)) and not line_kinds.is_harmless(line)
-        for line in lines
-    )
-
-
 def error_lines(text: str) -> list[str]:
     """Return the lines of a result that read like errors, at most MAX_ERROR_LINES."""
     lines = [line.text for line in _split_lines(extract_error_text(text)) if line.text]
-    telling = (line for line in lines if not _is_skipped(line) and line_kinds.has_error_word(line))
+    telling = (line for line in lines if not _is_skipped(line) and line_kinds.ERROR_WORD.search(line))
     return list(islice(telling, MAX_ERROR_LINES))
 
 
@@ -138,13 +137,10 @@ def error_programs(text: str) -> list[str]:
     return [program for line in lines if (program := line_kinds.program_prefix(line.text))]
 
 
-def reports_failure(text: str) -> bool:
-    """Whether an output says that the call failed. Used where a pipe hides the exit status."""
-    lines = [line.text for line in _split_lines(truncate_middle(text)) if not line_kinds.is_harmless(line.text)]
-    lines = [line for line in lines if line]
-    if any(line_kinds.is_exception(line) or _FAILURE_COUNT.search(line) for line in lines):
-        return True
-    return any(line_kinds.has_error_form(line) for line in lines[:20])
+def shows_failure(text: str) -> bool:
+    """Whether an output whose exit status a pipe or a fallback hides tells of a failure."""
+    tail = text[-MAX_SUMMARY_TAIL:]
+    return bool(_FAILURE_COUNT.search(tail)) and not _NO_FAILURE.search(tail)
 
 
 def _split_lines(text: str) -> list[ErrorLine]:
@@ -173,7 +169,9 @@ def _find_exception(lines: list[ErrorLine]) -> int | None:
     exceptions = [
         n
         for n, line in enumerate(lines)
-        if line_kinds.is_exception(line.text) and not line_kinds.is_vague(line.text) and not _is_skipped(line.text)
+        if line_kinds.EXCEPTION.match(line.text)
+        and not line_kinds.VAGUE.search(line.text)
+        and not _is_skipped(line.text)
     ]
     causes = [n for n, line in enumerate(lines) if _CAUSED_BY.match(line.text)]
     if exceptions and causes and causes[-1] > exceptions[0]:
@@ -187,17 +185,17 @@ def _find_complaint(lines: list[ErrorLine]) -> int:
     A vague line comes after them; last the first line that is neither progress nor a notice.
     """
     candidates = [n for n, line in enumerate(lines) if not _is_skipped(line.text)]
-    telling = [n for n in candidates if not line_kinds.is_vague(lines[n].text)]
+    telling = [n for n in candidates if not line_kinds.VAGUE.search(lines[n].text)]
     announced = (n for n in candidates if n + 1 < len(lines) and _announces_error(lines[n].text))
-    by_form = (n for n in telling if line_kinds.has_error_form(lines[n].text))
+    by_form = (n for n in telling if line_kinds.ERROR_FORM.match(lines[n].text))
     first = min((n for n in (next(announced, None), next(by_form, None)) if n is not None), default=None)
     if first is not None:
         return first
-    placed = next((n for n in telling if line_kinds.is_placed_message(lines[n].text)), None)
+    placed = next((n for n in telling if line_kinds.PLACED_MESSAGE.match(lines[n].text)), None)
     if placed is not None:
         return placed
     for group in (telling, candidates):
-        by_word = next((n for n in group if line_kinds.has_error_word(lines[n].text)), None)
+        by_word = next((n for n in group if line_kinds.ERROR_WORD.search(lines[n].text)), None)
         if by_word is not None:
             return by_word
     if candidates:
@@ -207,4 +205,7 @@ def _find_complaint(lines: list[ErrorLine]) -> int:
 
 
 def _announces_error(line: str) -> bool:
-    return line_kinds.is_bare_label(line) or (line_kinds.announces(line) and line_kinds.has_error_word(line))
+    return bool(
+        line_kinds.BARE_LABEL.match(line)
+        or (line_kinds.ANNOUNCEMENT.search(line) and line_kinds.ERROR_WORD.search(line))
+    )

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
+from consolidator.memory.plain import Plain
 
 
 @dataclass(frozen=True, slots=True)
-class FixStep:
+class FixStep(Plain):
     """A successful call between an error and its resolver."""
 
     symbol: str
     argument: str  # what the call was given, redacted
     detail: str = ""  # of an edit: what it replaced by what
-
-    def to_json(self) -> dict[str, str]:
-        """Return the step as JSON."""
-        return _values(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +39,11 @@ class FailedAttempt:
 
 
 @dataclass(frozen=True, slots=True)
-class ErrorRecord:
+class ErrorRecord(Plain):
     """A failed call and its outcome. All texts are redacted.
 
     A case worked where `outcome` is "worked". "another error" means that the operation was run again, failed
-    otherwise, and was never seen to succeed: as a fix that is a failure. `cause` says whether the success proves that
-    the cause is gone.
+    otherwise, and was never seen to succeed: as a fix that is a failure.
     """
 
     seq: int  # of the ToolCall event
@@ -71,7 +62,7 @@ class ErrorRecord:
     resolver_index: int | None = None  # of the resolving call in its session
     resolver_seq: int | None = None
     resolver_symbol: str | None = None
-    rule: str | None = None  # same-operation | substitution | installation | check | superseded
+    rule: str | None = None  # same-operation | substitution | check | superseded
     resolving: str | None = None  # summary of what the resolver was given
     change: str | None = None  # of the resolving call, against the failed one: none | spacing | other
     between: tuple[FixStep, ...] = ()  # successes in between, since the last attempt that failed alike
@@ -82,44 +73,4 @@ class ErrorRecord:
     resolver_arguments: dict[str, str] = field(default_factory=dict)  # as `arguments`; {} where nothing resolved it
     resolver_directory: str | None = None  # the failed call's where the resolving one says no other
     outcome: str | None = None  # worked | another error | rejected by the person; None where nothing resolved it
-    cause: str | None = None  # gone | avoided (by another way) | unknown (a part succeeded, or the next error came)
     attempts: tuple[FailedAttempt, ...] = ()  # failed runs of the operation before the resolver, the last ones
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the record as JSON."""
-        return {
-            **_values(self),
-            "arguments": dict(self.arguments),
-            "resolver_arguments": dict(self.resolver_arguments),
-            "between": [step.to_json() for step in self.between],
-            "tried": list(self.tried),
-            "variables": [_values(variable) for variable in self.variables],
-            "attempts": [
-                {**_values(attempt), "steps": [step.to_json() for step in attempt.steps]} for attempt in self.attempts
-            ],
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> ErrorRecord:
-        """Read what `to_json` returned."""
-        tuples = {
-            "between": tuple(FixStep(**step) for step in data["between"]),
-            "tried": tuple(data["tried"]),
-            "variables": tuple(ErrorVariable(**variable) for variable in data.get("variables", ())),
-            "attempts": tuple(
-                FailedAttempt(**{**attempt, "steps": tuple(FixStep(**step) for step in attempt.get("steps", ()))})
-                for attempt in data.get("attempts", ())
-            ),
-        }
-        known = {name: data[name] for name in _field_names(ErrorRecord) if name in data}
-        return cls(**{**known, **tuples})
-
-
-@cache
-def _field_names(kind: type[DataclassInstance]) -> tuple[str, ...]:
-    return tuple(column.name for column in fields(kind))
-
-
-def _values(value: DataclassInstance) -> dict[str, Any]:
-    """Return the fields of a flat dataclass by name; unlike `asdict` it copies none of them, which is slow."""
-    return {name: getattr(value, name) for name in _field_names(type(value))}

@@ -19,12 +19,13 @@ from consolidator.memory.calls.directory import call_directory, is_other_directo
 from consolidator.memory.calls.guards import adds_bypass, switches_off_check
 from consolidator.memory.calls.operation import Operation, parse_operations
 from consolidator.memory.calls.symbols import call_symbol, tool_symbol
+from consolidator.memory.plain import Plain
 from consolidator.memory.solutions.error_line import (
     MAX_HEADLINE,
     ErrorLine,
     extract_error_text,
     find_error_line,
-    reports_failure,
+    shows_failure,
     truncate_middle,
 )
 from consolidator.memory.solutions.error_records import ErrorRecord, ErrorVariable, FailedAttempt, FixStep
@@ -36,7 +37,6 @@ from consolidator.memory.solutions.resolution import (
     LaterCall,
     ResolutionGrade,
     grade_resolution,
-    is_probe,
     is_refused_commit,
     is_wrong_place,
     pick_maker,
@@ -58,12 +58,9 @@ _REJECTS = re.compile(
     r"|why (?:did|would|are) you|(?:please )?(?:undo|revert|roll back)\b)",
     re.IGNORECASE,
 )
-_RESOLUTION = (
-    "resolver_index resolver_seq resolver_symbol rule resolving change resolver_directory outcome cause noise_reason"
-)
 _UNRESOLVED: dict[str, Any] = {
     **dict.fromkeys(("resolver_index", "resolver_seq", "resolver_symbol", "resolver_directory", "resolving")),
-    **dict.fromkeys(("rule", "change", "outcome", "cause", "noise_reason")),
+    **dict.fromkeys(("rule", "change", "outcome", "noise_reason")),
     "status": "open",
     "between": (),
     "resolver_arguments": {},
@@ -72,7 +69,7 @@ _MAX_REDACTED = 4096  # characters of a step's arguments that are redacted befor
 
 
 @dataclass(slots=True)
-class _OpenError:
+class _OpenError(Plain):
     """An error whose window is still open."""
 
     record: ErrorRecord
@@ -80,25 +77,6 @@ class _OpenError:
     argument_texts: dict[str, str]
     grade: ResolutionGrade = ResolutionGrade.NONE
     failed_differently: bool = False  # it was run again with another error: only the steps before that helped
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "record": self.record.to_json(),
-            "operation": self.operation.to_json(),
-            "said": self.argument_texts,
-            "grade": int(self.grade),
-            "otherwise": self.failed_differently,
-        }
-
-    @classmethod
-    def from_json(cls, state: Mapping[str, Any]) -> _OpenError:
-        return cls(
-            renew_fingerprint(ErrorRecord.from_json(state["record"])),
-            Operation.from_json(state["operation"]),
-            dict(state["said"]),
-            ResolutionGrade(state["grade"]),
-            state["otherwise"],
-        )
 
 
 @dataclass(slots=True)
@@ -180,7 +158,6 @@ class ErrorTracker:
         record = self._build_record(later, arguments, text, line)
         if record.status != "noise":
             self._update_repeated_errors(later, record, text)
-        if record.status != "noise" or is_probe(later.operations[0]):
             texts = argument_texts(call.tool, arguments)
             self._open_errors.append(_OpenError(record, later.operations[0], texts))
         self._save(record)
@@ -235,7 +212,7 @@ class ErrorTracker:
         status_hidden = later.operations[0].hidden
         for error in self._errors_before(later.call):
             grade = grade_resolution(error.record, error.operation, error.argument_texts, later)
-            if grade <= error.grade or (status_hidden and reports_failure(later.call.result_text)):
+            if grade <= error.grade or (status_hidden and shows_failure(later.call.result_text)):
                 continue
             if self._was_check_switched_off(error, later.call):
                 continue
@@ -247,7 +224,7 @@ class ErrorTracker:
     def _update_repeated_errors(self, later: LaterCall, record: ErrorRecord, text: str) -> None:
         """Update the errors of the same operation: the same error again was a vain try, another one supersedes it."""
         for error in self._errors_before(later.call):
-            if error.record.status == "noise" or later.match(error.record, error.operation) is not OperationMatch.SAME:
+            if later.match(error.record, error.operation) is not OperationMatch.SAME:
                 continue
             is_same_error = shows_same_error(error.record, record, text)
             steps = self._steps_between(_last_try(error.record), record.index)
@@ -305,7 +282,6 @@ class ErrorTracker:
             resolver_arguments=_kept_arguments(texts),
             resolver_directory=directory,
             outcome="another error" if grade is ResolutionGrade.SUPERSEDED else "worked",
-            cause=grade.cause,
         )
         self._save(error.record)
 
@@ -329,7 +305,6 @@ class ErrorTracker:
                 "resolving": steps[position].argument,
                 "between": tuple(steps[max(0, position - MAX_BETWEEN) : position]),
                 "outcome": "worked",
-                "cause": "gone",
             },
         )
         self._save(error.record)
@@ -363,11 +338,12 @@ class ErrorTracker:
         """Continue from a state that `to_json` returned."""
         tracker = cls(redact)
         tracker._open_errors = [_OpenError.from_json(error) for error in state["open"]]
+        for error in tracker._open_errors:
+            error.record = renew_fingerprint(error.record)
+            tracker._records[error.record.seq] = error.record
         for index, seq, ok, step, inspects, switches_off in state["seen"]:
             recent = _RecentCall(index, seq, ok, step=FixStep(**step), inspects=inspects, switches_off=switches_off)
             tracker._recent_calls.append(recent)
-        for error in tracker._open_errors:
-            tracker._records[error.record.seq] = error.record
         for data in state["untaken"]:
             tracker._save(renew_fingerprint(ErrorRecord.from_json(data)))
         unjudged = (renew_fingerprint(ErrorRecord.from_json(data)) for data in state.get("unjudged", ()))

@@ -25,7 +25,7 @@ def describe_fix(record: ErrorRecord) -> str:
         return f"used {_describe_call(record.resolver_symbol or '', resolving)} instead of " + _describe_call(
             record.symbol, shorten_paths(record.failing)
         )
-    if record.rule in ("installation", "check"):
+    if record.rule == "check":
         return _describe_step(FixStep(record.resolver_symbol or "", resolving), detailed=False)
     steps, action = _describe_steps(record), _describe_action(record, resolving)
     if record.change == "none" and not steps:

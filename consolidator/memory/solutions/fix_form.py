@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 from consolidator.memory.calls import tool_kinds
 from consolidator.memory.calls.argument_texts import argument_texts
-from consolidator.memory.calls.directory import call_directory
+from consolidator.memory.calls.directory import call_directory, in_directory
 from consolidator.memory.calls.symbols import is_edit, is_inspection, is_shell_symbol
 from consolidator.memory.calls.tool_kinds import tool_base_name
+from consolidator.memory.plain import Plain
 from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
 from consolidator.memory.solutions.fingerprint import masked_values
 
-DIRECTORY = "directory"  # the key under which a shell call's directory stands beside its command
 CUT = "…"
 MAX_STEPS = 5  # before the call that worked, the last ones that acted
 MAX_TEXT = 500  # characters; a text of that length may be cut
@@ -53,93 +53,59 @@ Parts = tuple[str | Slot, ...]  # a string is a constant word
 
 
 @dataclass(frozen=True, slots=True)
-class FixForm:
-    """A call that resolves an error: the arguments that it changes, or a command to run first."""
+class FixForm(Plain):
+    """A call that resolves an error: a command in place of the failed one, or a call to make first."""
 
     kind: str  # call: instead of the failed call | step: first, then the failed call again
-    tool: str | None  # of a step; None: a shell, or the tool that failed
-    texts: Mapping[str, Parts]  # by key; under "" the one argument of another tool
-    failed: Mapping[str, Parts]  # what the failed call has in their place, and in the arguments that are left out
+    tool: str | None  # of a step, which has one argument; None: a shell
+    words: Parts
+    failed: Parts = ()  # what a call takes the place of
 
     @property
     def key(self) -> str:
         """The form as text: equal for equal forms."""
-        return json.dumps(self.to_json(), ensure_ascii=False, sort_keys=True)
+        return json.dumps(self.to_json(), ensure_ascii=False)
 
     @property
     def slots(self) -> list[Slot]:
         """Its slots, in order."""
-        return [part for _, parts in sorted(self.texts.items()) for part in parts if isinstance(part, Slot)]
+        return [part for part in self.words if isinstance(part, Slot)]
 
     @property
-    def constants(self) -> dict[str, str]:
-        """What is written in every case, by key."""
-        return {key: " ".join(part for part in parts if isinstance(part, str)) for key, parts in self.texts.items()}
+    def constants(self) -> str:
+        """What is written in every case."""
+        return " ".join(part for part in self.words if isinstance(part, str))
 
-    def bind(
-        self, headline: str, failed: CallTexts | None, known: Sequence[Sequence[str]] = ()
-    ) -> dict[str, str] | None:
-        """Return the call's arguments for an error and the failed call's arguments; None where a slot stays open.
+    def bind(self, headline: str, failed: CallTexts | None, known: Sequence[Sequence[str]] = ()) -> str | None:
+        """Return the call for an error and the failed call's texts; None where a slot stays open.
 
         `known` are the values that each slot had in the cases. What the failed call has must be what it had there.
         """
         values = _error_values(masked_values(headline))
-        if failed is None and self.kind == "call" and "command" not in self.texts:
-            return None  # what it keeps of the failed call is not known
-        for key, parts in self.failed.items():
-            words = tuple(part if isinstance(part, str) else _read(part, values, failed) for part in parts)
-            if failed is not None and (key not in failed or split_words(failed[key]) != words):
+        if self.kind == "call" and failed is not None:
+            words = tuple(part if isinstance(part, str) else _read(part, values, failed) for part in self.failed)
+            if split_words(failed.get("command", "")) != words:
                 return None
-        arguments = dict(failed or {}) if self.kind == "call" else {}
-        pieces = iter([_fill(slot, headline, values, failed, at) for slot, at in self._with_known(known)])
-        for key, parts in sorted(self.texts.items()):
-            filled = [part if isinstance(part, str) else next(pieces) for part in parts]
-            if None in filled:
-                return None
-            arguments[key] = " ".join(piece for piece in filled if piece is not None)
-        return {key: text for key, text in arguments.items() if key in self.texts or key not in self.failed}
+        filled = [
+            part if isinstance(part, str) else _fill(part, headline, values, failed, at)
+            for part, at in self._with_known(known)
+        ]
+        return None if None in filled else " ".join(map(str, filled))
 
-    def _with_known(self, known: Sequence[Sequence[str]]) -> list[tuple[Slot, Sequence[str]]]:
-        slots = self.slots
-        return list(zip(slots, known if len(known) == len(slots) else [()] * len(slots), strict=True))
+    def _with_known(self, known: Sequence[Sequence[str]]) -> list[tuple[str | Slot, Sequence[str]]]:
+        of_slots = iter(known if len(known) == len(self.slots) else [()] * len(self.slots))
+        return [(part, next(of_slots) if isinstance(part, Slot) else ()) for part in self.words]
 
     def describe(self, known: Sequence[Sequence[str]] = ()) -> str:
         """Return the form for people: a slot that had the same value in all cases by that value, else by its name."""
-        shown = iter(
-            [
-                f"{slot.before}{at[0]}{slot.after}" if len(at) == 1 else slot.label
-                for slot, at in self._with_known(known)
-            ]
+        shown = (
+            part if isinstance(part, str) else f"{part.before}{at[0]}{part.after}" if len(at) == 1 else part.label
+            for part, at in self._with_known(known)
         )
-        texts = {
-            key: " ".join(part if isinstance(part, str) else next(shown) for part in parts)
-            for key, parts in sorted(self.texts.items())
-        }
-        if "command" in texts:
-            command = write_call(texts)["command"]
-            return f"first run `{command}`" if self.kind == "step" else f"run `{command}`"
-        if self.kind == "step":
-            return f"first call {self.tool} with {texts['']}"
-        changes = [f"{key} = {text}" for key, text in texts.items()]
-        left_out = "".join(f" without {key}" for key in self.failed if key not in texts)
-        return f"call it{' with ' + ', '.join(changes) if changes else ''}{left_out}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        texts, failed = ({key: list(parts) for key, parts in sorted(of.items())} for of in (self.texts, self.failed))
-        return {"kind": self.kind, "tool": self.tool, "texts": texts, "failed": failed}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> FixForm:
-        """Read what `to_json` returned."""
-        texts, failed = (
-            {
-                key: tuple(part if isinstance(part, str) else Slot(*part) for part in parts)
-                for key, parts in data[name].items()
-            }
-            for name in ("texts", "failed")
-        )
-        return cls(data["kind"], data["tool"], texts, failed)
+        text = " ".join(shown)
+        if self.tool is not None:
+            return f"first call {self.tool} with {text}"
+        return f"first run `{text}`" if self.kind == "step" else f"run `{text}`"
 
 
 class FormOfCase(NamedTuple):
@@ -151,49 +117,44 @@ class FormOfCase(NamedTuple):
 
 def forms_of_record(record: ErrorRecord) -> list[FormOfCase]:
     """Return the forms of what resolved a failure: the call that worked, or the steps before the same call."""
-    if record.rule in ("installation", "check"):
+    if record.rule == "check":
         return forms_of_steps(record, [FixStep(record.resolver_symbol or "", record.resolving or "")])
     forms = forms_of_steps(record, record.between)
-    changed = record.resolver_symbol or record.symbol
-    is_same_tool = is_shell_symbol(changed) if is_shell_symbol(record.symbol) else changed == record.symbol
-    if is_same_tool and record.change != "spacing" and not any(is_edit(step.symbol) for step in record.between):
+    if record.change != "spacing" and not any(is_edit(step.symbol) for step in record.between):
         forms += form_of_attempt(record, record.resolver_arguments, record.resolver_directory)
     return forms
 
 
 def form_of_attempt(record: ErrorRecord, arguments: CallTexts, directory: str | None) -> list[FormOfCase]:
-    """Return the form of a call in place of the failed one; none where the texts are its own."""
-    failed, worked = _with_directory(record.arguments, record.directory), _with_directory(arguments, directory)
-    if not failed or not worked or same_texts(worked, failed) or record.operation == "edit":
+    """Return the form of a shell call in place of the failed one; none where the texts are its own."""
+    failed, worked = record.arguments.get("command", ""), arguments.get("command", "")
+    if directory != record.directory:
+        worked = in_directory(worked, directory)
+    if not is_shell_symbol(record.symbol) or not failed or not worked or failed.split() == worked.split():
         return []
-    changed = {
-        key: text for key, text in worked.items() if key == "command" or text.split() != failed.get(key, "").split()
-    }
-    if any(len(text) >= MAX_TEXT or CUT in text or text[:1] in ("[", "{") for text in changed.values()):
+    if len(worked) >= MAX_TEXT or CUT in worked:
         return []
-    texts = {key: _find_slots(text, failed, record) for key, text in changed.items()}
-    used = {slot._replace(before="", after="") for parts in texts.values() for slot in parts if isinstance(slot, Slot)}
-    replaced = {
-        key: tuple(
-            Slot("call", key, n) if Slot("call", key, n) in used else part
-            for n, part in enumerate(_find_slots(text, {}, record))
-        )
-        for key, text in failed.items()
-        if key in texts or key not in worked
-    }
-    return [_with_values(FixForm("call", None, texts, replaced), failed, record)]
+    words = _find_slots(worked, record)
+    used = {slot._replace(before="", after="") for slot in words if isinstance(slot, Slot)}
+    of_error = [(value, slot) for slot, value in _values_of(record).items()]
+    replaced = tuple(
+        slot if (slot := Slot("call", "command", n)) in used else _find_slot(word, of_error)
+        for n, word in enumerate(split_words(failed))
+    )
+    return [_with_values(FixForm("call", None, words, replaced), record)]
 
 
 def forms_of_steps(record: ErrorRecord, steps: Sequence[FixStep]) -> list[FormOfCase]:
     """Return the forms of the steps that could be taken again."""
-    failed = _with_directory(record.arguments, record.directory)
-    forms: dict[str, FixForm] = {}
-    for step in [step for step in steps if _is_step(step, failed)][-MAX_STEPS:]:
-        is_shell, parts = is_shell_symbol(step.symbol), _find_slots(step.argument, failed, record)
-        tool = None if is_shell else step.symbol.split(" ", 1)[0]
-        form = FixForm("step", tool, {"command" if is_shell else "": parts}, {})
-        forms[form.key] = form
-    return [_with_values(form, failed, record) for form in forms.values()]
+    forms = dict.fromkeys(
+        FixForm(
+            "step",
+            None if is_shell_symbol(step.symbol) else step.symbol.split(" ", 1)[0],
+            _find_slots(step.argument, record),
+        )
+        for step in [step for step in steps if _is_step(step, record.arguments)][-MAX_STEPS:]
+    )
+    return [_with_values(form, record) for form in forms]
 
 
 def _is_step(step: FixStep, failed: CallTexts) -> bool:
@@ -205,11 +166,10 @@ def _is_step(step: FixStep, failed: CallTexts) -> bool:
     return not is_inspection(step.symbol)
 
 
-def _find_slots(text: str, failed: CallTexts, record: ErrorRecord) -> Parts:
+def _find_slots(text: str, record: ErrorRecord) -> Parts:
     """Return the words of a text, each that is or contains something of the case as the slot of that."""
-    values = _error_values([(variable.kind, variable.text) for variable in record.variables])
-    sources = [(value, slot) for slot, value in values.items()]
-    for key, of_key in failed.items():
+    sources = [(value, slot) for slot, value in _values_of(record).items()]
+    for key, of_key in record.arguments.items():
         sources += [(word, Slot("call", key, n)) for n, word in enumerate(split_words(of_key))]
     return tuple(_find_slot(word, sources) for word in split_words(text))
 
@@ -238,10 +198,13 @@ def _error_values(values: Sequence[tuple[str, str]]) -> dict[Slot, str]:
     return {Slot("error", kind, number): text for number, (kind, text) in enumerate(masked)}
 
 
-def _with_values(form: FixForm, failed: CallTexts, record: ErrorRecord) -> FormOfCase:
-    values = _error_values([(variable.kind, variable.text) for variable in record.variables])
+def _values_of(record: ErrorRecord) -> dict[Slot, str]:
+    return _error_values([(variable.kind, variable.text) for variable in record.variables])
+
+
+def _with_values(form: FixForm, record: ErrorRecord) -> FormOfCase:
     bare = (slot._replace(before="", after="") for slot in form.slots)
-    return FormOfCase(form, tuple(_read(slot, values, failed) or "" for slot in bare))
+    return FormOfCase(form, tuple(_read(slot, _values_of(record), record.arguments) or "" for slot in bare))
 
 
 def _read(slot: Slot, values: Mapping[Slot, str], failed: CallTexts | None) -> str | None:
@@ -296,9 +259,7 @@ def may_fill(value: str, text: str, known: Sequence[str]) -> bool:
 
 def is_of_one_case(form: FixForm) -> bool:
     """Whether a form of a tool's call has a constant that names a person or case; a shell's are the project's."""
-    return "command" not in form.texts and any(
-        _CASE_VALUE.fullmatch(part) for parts in form.texts.values() for part in parts if isinstance(part, str)
-    )
+    return form.tool is not None and any(_CASE_VALUE.fullmatch(part) for part in form.words if isinstance(part, str))
 
 
 def split_words(text: str) -> Words:
@@ -307,21 +268,8 @@ def split_words(text: str) -> Words:
 
 
 def call_texts(tool: str, arguments: Any) -> dict[str, str]:
-    """Return a call's arguments as forms have them: a command stripped, its directory beside it."""
-    return _with_directory(argument_texts(tool, arguments), call_directory(tool, arguments))
-
-
-def same_texts(first: CallTexts, second: CallTexts) -> bool:
-    """Whether two calls are given the same, but for spacing."""
-    return {key: text.split() for key, text in first.items()} == {key: text.split() for key, text in second.items()}
-
-
-def write_call(texts: CallTexts) -> dict[str, str]:
-    """Return the arguments of a call to make: a shell's directory becomes a `cd` of its command."""
-    if DIRECTORY in texts and "command" in texts:
-        return {"command": f"cd {texts[DIRECTORY]} && {texts['command']}"}
-    return dict(texts)
-
-
-def _with_directory(texts: CallTexts, directory: str | None) -> dict[str, str]:
-    return {**texts, DIRECTORY: directory} if directory and "command" in texts else dict(texts)
+    """Return what a call is given, by key: of a shell its command, with the directory where it says one."""
+    texts = argument_texts(tool, arguments)
+    if "command" in texts:
+        texts["command"] = in_directory(texts["command"], call_directory(tool, arguments))
+    return texts

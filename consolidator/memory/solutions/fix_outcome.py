@@ -7,9 +7,8 @@ from typing import Any
 
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.calls.argument_redaction import redact_arguments
-from consolidator.memory.calls.symbols import is_shell_symbol, tool_symbol
 from consolidator.memory.calls.tool_values import read_tool_value
-from consolidator.memory.solutions.fix_form import CallTexts, call_texts, same_texts
+from consolidator.memory.solutions.fix_form import call_texts
 from consolidator.models.event import Event
 from consolidator.models.injection import FixOutcome
 from consolidator.models.payload import EventType
@@ -38,7 +37,11 @@ def judge_fix(events: Sequence[Event], call_id: str, fix: Mapping[str, Any]) -> 
         return "not_tried" if len(later) == MAX_CALLS or _has_ended(events) else None
     decisive = later[position]
     if fix.get("kind") == "step":
-        again = [call for call in later[position + 1 :] if _is_same(call, failed)]
+        again = [
+            call
+            for call in later[position + 1 :]
+            if call.data.get("tool") == failed.data.get("tool") and _texts(call) == _texts(failed)
+        ]
         if not again:
             return "failed" if len(later) == MAX_CALLS or _has_ended(events) else None
         decisive = again[0]
@@ -53,25 +56,12 @@ def _has_ended(events: Sequence[Event]) -> bool:
 
 def _is_call(call: Event, tool: Any, arguments: Any) -> bool:
     """Whether a call is the one that was suggested; the arguments of a fix that it does not name are free."""
-    made, wanted = _texts(call), call_texts(str(tool), arguments)
-    is_shell = is_shell_symbol(tool_symbol(str(tool), arguments)) and is_shell_symbol(_symbol(call))
+    made, asked = _texts(call), call_texts(str(tool), arguments)
+    is_shell = "command" in made and "command" in asked
     is_same_tool = call.data.get("tool") == tool or is_shell  # a hook and a log may name the shell differently
-    return is_same_tool and bool(wanted) and same_texts({key: made[key] for key in wanted if key in made}, wanted)
-
-
-def _is_same(call: Event, other: Event) -> bool:
-    """Whether two calls of a log are the same, but for what only describes them."""
-    first, second = _texts(call), _texts(other)
-    for texts in (first, second):
-        texts.pop("description", None)
-    return call.data.get("tool") == other.data.get("tool") and same_texts(first, second)
+    return is_same_tool and bool(asked) and all(made.get(key, "").split() == asked[key].split() for key in asked)
 
 
 def _texts(call: Event) -> dict[str, str]:
     arguments = redact_arguments(read_tool_value(call.data.get("arguments")), redact)
-    texts: CallTexts = call_texts(str(call.data.get("tool")), arguments)
-    return dict(texts)
-
-
-def _symbol(call: Event) -> str:
-    return tool_symbol(str(call.data.get("tool")), read_tool_value(call.data.get("arguments")))
+    return call_texts(str(call.data.get("tool")), arguments)

@@ -6,19 +6,20 @@ else is "last time: ...", with its case, never a command to run.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from consolidator.memory.calls.argument_summary import shorten
+from consolidator.memory.calls.argument_texts import argument_texts
+from consolidator.memory.calls.directory import call_directory, in_directory
 from consolidator.memory.calls.harm import find_harm
 from consolidator.memory.calls.installation import installed_packages
 from consolidator.memory.calls.symbols import shell_command
 from consolidator.memory.solutions.error_line import headline
 from consolidator.memory.solutions.fingerprint import error_names, mask_line
-from consolidator.memory.solutions.fix_form import DIRECTORY, FixForm, call_texts, same_texts, write_call
+from consolidator.memory.solutions.fix_form import FixForm, call_texts
 from consolidator.memory.solutions.solution import count_support
 from consolidator.memory.text.invisible import strip_invisible
 
@@ -58,17 +59,23 @@ def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | No
     """Return the best confirmed fix of a solution (as JSON) that binds to an error's text; None without fixes."""
     fixes = solution["fixes"]
     line = headline(error)
-    texts = call_texts(failed.tool, failed.arguments) if failed is not None else None
+    texts = argument_texts(failed.tool, failed.arguments) if failed is not None else None
+    directory = call_directory(failed.tool, failed.arguments) if failed is not None else None
     is_plain = strip_invisible(error) == error  # names with hidden letters are made to deceive: they fill nothing
     for number, fix in enumerate(fixes):
-        if not (is_plain and fix["confirmed"] and "failed" in (fix.get("form") or ())):
+        if not (is_plain and fix["confirmed"] and fix.get("form")):
             continue
         form = FixForm.from_json(fix["form"])
         bound = form.bind(line, texts, fix["values"])
-        kept = {DIRECTORY: texts[DIRECTORY]} if texts and DIRECTORY in texts and DIRECTORY not in form.failed else {}
-        if bound is None or (texts is not None and same_texts({**kept, **bound}, texts)):
+        if bound is None:
+            continue
+        tool = form.tool or (solution["tool"] if failed is None else failed.tool)
+        if form.tool is None:
+            tool = tool if shell_command(tool, "") is not None else "shell"
+            bound = bound if bound.startswith("cd ") else in_directory(bound, directory)
+        arguments = {"command" if form.tool is None else _argument_name(form, tool, failed): bound}
+        if failed is not None and call_texts(tool, arguments) == call_texts(failed.tool, failed.arguments):
             continue  # the call that just failed, in the same directory, is no fix
-        tool, arguments = _name_call(form, bound, solution, failed)
         if _may_be_made(tool, arguments, form, fix, failed, solution["project"]):
             text = _describe_bound(form, tool, arguments)
             return Suggestion(form.kind, text, tool, arguments, number, fix["worked"], fix["tried"])
@@ -79,9 +86,17 @@ def suggest_fix(solution: Mapping[str, Any], error: str, failed: FailedCall | No
     return Suggestion("last time", f"last time: {text}", worked=fix["worked"], tried=fix.get("tried", fix["worked"]))
 
 
+def _argument_name(form: FixForm, tool: str, failed: FailedCall | None) -> str:
+    """Return the name of a tool's one argument: as the failed call of the tool has it, else where its value is from."""
+    given = failed.arguments if failed is not None and isinstance(failed.arguments, Mapping) else {}
+    if failed is not None and failed.tool == tool and len(given) == 1:
+        return str(next(iter(given)))
+    return next((slot.key for slot in form.slots if slot.source == "call"), "input")
+
+
 def _may_be_made(
     tool: str,
-    arguments: Mapping[str, Any],
+    arguments: Mapping[str, str],
     form: FixForm,
     fix: Mapping[str, Any],
     failed: FailedCall | None,
@@ -91,10 +106,18 @@ def _may_be_made(
     if find_harm(tool, arguments, project) is not None:
         return False
     own = () if failed is None else installed_packages(failed.tool, failed.arguments)
-    known = {*own, *installed_packages(tool, form.constants)}
+    known = {*own, *installed_packages(tool, {"command": form.constants})}
     if project is not None:
         known.update(value.lower() for values in fix["values"] for value in values)
     return known.issuperset(installed_packages(tool, arguments))
+
+
+def _describe_bound(form: FixForm, tool: str, arguments: Mapping[str, str]) -> str:
+    ((name, text),) = arguments.items()
+    if form.tool is not None:
+        return f"first call {tool} with {name} = {shorten(text, 100)}"
+    command = f"`{shorten(text, MAX_SHOWN)}`"
+    return f"first run {command}, then the same again" if form.kind == "step" else f"run {command}"
 
 
 def answer_line(solution: Mapping[str, Any], suggestion: Suggestion, error_headline: str) -> str:
@@ -125,41 +148,3 @@ def _whole_names(line: str) -> set[str]:
     """Return the words of a line in lower case; a name with marks inside ("lodash-es", "./app") is one."""
     words = (word.strip(".!?…*,;").lower() for word in _WORD.findall(line))
     return {word for word in words if any(map(str.isalpha, word))}
-
-
-def _name_call(
-    form: FixForm, bound: Mapping[str, str], solution: Mapping[str, Any], failed: FailedCall | None
-) -> tuple[str, dict[str, Any]]:
-    """Return the tool and arguments of a bound form; values of the failed call keep their types."""
-    tool = form.tool or (solution["tool"] if failed is None else failed.tool)
-    given = failed.arguments if failed is not None and isinstance(failed.arguments, Mapping) else {}
-    if "" in bound:
-        keys = [slot.key for slot in form.slots if slot.source == "call"]
-        is_same = failed is not None and failed.tool == tool and len(given) == 1
-        return tool, {next(iter(given)) if is_same else [*keys, "input"][0]: bound[""]}
-    if "command" in bound and failed is not None and shell_command(tool, failed.arguments) is None:
-        tool = "shell"
-    return tool, {key: _with_type(text, given.get(key)) for key, text in write_call(bound).items()}
-
-
-def _with_type(text: str, failed_value: Any) -> Any:
-    """Return an argument's value, of the type that the failed call gave it."""
-    if failed_value is None or isinstance(failed_value, str):
-        return text
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-def _describe_bound(form: FixForm, tool: str, arguments: Mapping[str, Any]) -> str:
-    if "command" in form.texts:
-        command = f"`{shorten(str(arguments['command']), MAX_SHOWN)}`"
-        return f"first run {command}, then the same again" if form.kind == "step" else f"run {command}"
-    changes = ", ".join(
-        f"{key} = {shorten(str(arguments[key]), 100)}" for key in (form.texts if form.kind == "call" else arguments)
-    )
-    if form.kind == "step":
-        return f"first call {tool} with {changes}"
-    left_out = "".join(f" without {key}" for key in form.failed if key not in form.texts)
-    return f"call {tool}{' with ' + changes if changes else ''}{left_out}"

@@ -9,9 +9,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from consolidator.memory.calls.symbols import display_name
+from consolidator.memory.plain import Plain
 from consolidator.memory.solutions.error_records import ErrorRecord
 from consolidator.memory.solutions.fix_description import describe_fix
 from consolidator.memory.solutions.fix_form import (
@@ -63,7 +64,7 @@ GroupKey: TypeAlias = tuple[str, str | None, str, str]  # agent, project, finger
 
 
 @dataclass(frozen=True, slots=True)
-class FixOutcome:
+class FixOutcome(Plain):
     """What was tried about one error, by the keys of its forms; what led only to another error did not work."""
 
     worked: tuple[str, ...] | None  # None: nothing resolved it; empty: the same call, tried again
@@ -83,15 +84,6 @@ class FixOutcome:
         failed = {case.form.key for cases in in_vain for case in cases}
         works = record.status == "resolved" and record.outcome == "worked"
         return cls(forms if works else None, tuple(sorted(failed if works else failed.union(forms) - {NO_FORM})))
-
-    def to_json(self) -> dict[str, object]:
-        """Return it as JSON."""
-        return {"worked": self.worked, "failed": self.failed}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> FixOutcome:
-        """Read what `to_json` returned."""
-        return cls(None if data["worked"] is None else tuple(data["worked"]), tuple(data["failed"]))
 
 
 @dataclass(frozen=True, slots=True)

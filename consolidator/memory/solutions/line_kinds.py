@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import re
 
-_STATUS = re.compile(
+STATUS = re.compile(
     r"\s*(?:\(no output\)|\(?(?:the )?(?:command|process|shell|script|program)?\s*"
     r"(?:failed with |exited with |finished with |returned )?(?:non-zero )?(?:exit )?(?:code|status)\s*:?\s*-?\d+\)?\.?"
     r"|wall time: .*|chunk id: .*|original token count: .*|output:)\s*",
     re.IGNORECASE,
 )
-_EXCEPTION = re.compile(
+EXCEPTION = re.compile(
     r"\s*(?:[-*•] )?(?:[A-Z]+\d+ )?\[?(?:(?:E\s+|Uncaught |Unhandled |\[[\w ]+\]:? |Exception in thread \S+ )*"
     r"(?:[\w$]+(?:\.|::|/))*(?:[A-Z]\w*)?(?:Error|Exception|Interrupt|Failure|Fault|Panic)"
     r"(?: \[\w+\]| \(\w+\))?(?::\s*\S|\s*$)"
     r"|\*\* \([\w.]+\)|panic: |thread '.*' panicked at|Fatal error: |PHP Fatal error|Segmentation fault)"
 )
-_ERROR_FORM = re.compile(
+ERROR_FORM = re.compile(
     r"[^\w\s]*\s*(?:[\w./\\@+-]+(?:\(\d[\d,]*\)|(?::\d+)*)?:?\s+(?:-\s+)?)?[\[(]?"
     r"(?:fatal|error|errors|failed|failure|abort(?:ed)?|denied|err!)[\])]?(?:\[\w+\])?(?:\s+[A-Z]+\d+)?\s*[:!]\s*\S"
     r"|.*(?:command not found|: not found$|No such file or directory|[Pp]ermission denied|is not recognized as)"
@@ -28,8 +28,9 @@ _ERROR_FORM = re.compile(
     r"|\s*\d+:\d+\s+error\s+\S",
     re.IGNORECASE,
 )
-_ERROR_WORD = re.compile(
-    r"\b(?:errors?|fail(?:s|ed|ure|ures|ing)?|fatal|cannot|can't|could not|couldn't|unable|not found|no such|denied"
+ERROR_WORD = re.compile(
+    r"\b(?:errors?|\w+(?:error|exception)(?=:)|fail(?:s|ed|ure|ures|ing)?"
+    r"|fatal|cannot|can't|could not|couldn't|unable|not found|no such|denied"
     r"|invalid|unknown|undefined|unexpected|unrecogni[sz]ed|missing|refused|timed? ?out|exceed(?:s|ed)|exist|expected"
     r"|not allowed|conflicts?|forbidden|unauthori[sz]ed|abort(?:ed|ing)?|reject(?:ed)?|unsupported|unresolved|already"
     r"|ignored by|has no|have no|is not|are not|was not|has not|must|required|too (?:large|many|long)|illegal|crash\w*"
@@ -50,7 +51,7 @@ _ECHO = re.compile(  # a command, a line of code or of a stack
     r"^\s*at \S+|^\s*File \"|^\s*[>$] |^\+ |^\s*#|^\s*(?:>?\s*\d+\s*){0,2}[│┃|](?:\s|$)|^\s*\d+ (?:passed|tests?,)"
     r"|^\s*[\^~]+\s*$"
 )
-_FRAME = re.compile(  # code with its number, beside a frame or not; a line of a diff
+FRAME = re.compile(  # code with its number, beside a frame or not; a line of a diff
     r"^\s*(?:>?\s*\d+\s*){1,2}[│┃|:](?:\s|$)|^\s*[│┃|](?:\s|$)|^\s*\d+\s{2,}\S"
     r"|^\s*(?:@@ |[-+]{3} \S|[-+](?:\s{2,}|\t)\S)"
 )
@@ -67,23 +68,36 @@ _PROGRESS = re.compile(
     r"|^[\W_]*$|^\s*(?:done|finished|completed) in \S|^\s*> Task |^\s*```",
     re.IGNORECASE,
 )
-_VAGUE = re.compile(
+VAGUE = re.compile(
     r"errors? (?:have been|has been|were|was) (?:logged|emitted)|aborting due to|could not compile|command failed"
     r"|elifecycle|lifecycle script|make(?:\[\d+\])?: \*\*\*|build failed|compilation failed"
     r"|subprocess-exited-with-error|process completed|(?:^|\s)found \d+ errors?|some errors|exited with"
-    r"|exit (?:code|status)|calledprocesserror"
+    r"|exit (?:code|status)|calledprocesserror|task failed|script failed|\bdiagnostics\b"
+    r"|^\W*\d+ (?:pass|fail|error|warning|problem|test)\w*\W*$"
     r"|^\W*(?:error|failed|failure|errors)\W*$|^\W*fail(?:ed|ing)?:?\s+\S+(?:\s+\([\d.]+ ?m?s\))?\s*$",
     re.IGNORECASE,
 )
-_BARE_LABEL = re.compile(r"^\W*(?:errors?|failed|failures?|fatal|fatal error|exception|problems?)\s*:\s*$", re.I)
-_ANNOUNCEMENT = re.compile(r":\s*$")
-_PLACED_MESSAGE = re.compile(  # path, line and column, or the code of a rule, and a message
+BARE_LABEL = re.compile(r"^\W*(?:errors?|failed|failures?|fatal|fatal error|exception|problems?)\s*:\s*$", re.I)
+ANNOUNCEMENT = re.compile(r":\s*$")
+PLACED_MESSAGE = re.compile(  # path, line and column, or the code of a rule, and a message
     r"^[\W_]*(?:(?:[A-Za-z]:)?[\w@./\\+-]*[\w@+-]\.[A-Za-z]\w{0,7}[:(]\d+(?:[:,]\d+)*\)?:?\s+(?:-\s+)?"
     r"|[A-Z]{1,5}\d{2,5}\b:?\s+)(?=(?:\S+\s+){2}\S)"
 )
+_NOT_UNDERSTOOD = (
+    r"unrecogni[sz]ed subcommand|(?:unknown|illegal|invalid) (?:option|flag|command|skill)|script not found"
+    r"|missing script|no task \S+ found|command not found|does not exist"
+)
+NOT_UNDERSTOOD = re.compile(_NOT_UNDERSTOOD, re.IGNORECASE)  # two such failures say as much as three others
+NOT_THERE = re.compile(  # says that something is not there, or not understood
+    rf"{_NOT_UNDERSTOOD}|unrecogni[sz]ed|unknown|unexpected argument|not understood|is not recogni[sz]ed"
+    r"|has no attribute|no such|not found|cannot find|can't find|no matches found|not installed|not an? \w+",
+    re.IGNORECASE,
+)
 _PROGRAM_PREFIX = re.compile(r"(?:\S*(?:ba|z|da|k)?sh: (?:-c: )?(?:line )?(?:\d+: )?)?([a-z][\w.+-]*): \S")
 _SHELL_COMPLAINT = re.compile(r"\S*(?:ba|z|da|k)?sh: (?:-c: )?(?:line )?\d+: \S")
-_BOX = re.compile(r"^[\s│┃|╷╵╭╰─━]+")
+_BOX = re.compile(
+    r"^[\s│┃|╷╵╭╰─━]*(?:(?:[×✖✗⨯*]|\[\w+:[\w.-]+\])\s+)?"
+)  # also a bullet, and the task that a line is of
 
 
 def program_prefix(line: str) -> str | None:
@@ -95,26 +109,6 @@ def program_prefix(line: str) -> str | None:
     if match:
         return match[1]
     return "sh" if _SHELL_COMPLAINT.match(line) else None
-
-
-def is_status(line: str) -> bool:
-    """Whether a line only gives an exit status, or is what a tool adds to an output."""
-    return _STATUS.fullmatch(line) is not None
-
-
-def is_exception(line: str) -> bool:
-    """Whether a line names an exception, as `ValueError: ...` does."""
-    return _EXCEPTION.match(line) is not None
-
-
-def has_error_form(line: str) -> bool:
-    """Whether a line has the form of an error: `error: ...`, `prog: ...: No such file or directory`."""
-    return _ERROR_FORM.match(line) is not None
-
-
-def has_error_word(line: str) -> bool:
-    """Whether a line has a word that complaints have."""
-    return _ERROR_WORD.search(line) is not None
 
 
 def is_harmless(line: str) -> bool:
@@ -131,31 +125,6 @@ def is_progress(line: str) -> bool:
     return _UNFINISHED.search(line) is not None or (line.lstrip()[:1].isupper() and not _STRONG_WORD.search(line))
 
 
-def is_vague(line: str) -> bool:
-    """Whether a line only says that something failed, or points to where it is said."""
-    return _VAGUE.search(line) is not None
-
-
-def announces(line: str) -> bool:
-    """Whether a line ends in a colon: what follows is the reason."""
-    return _ANNOUNCEMENT.search(line) is not None
-
-
-def is_bare_label(line: str) -> bool:
-    """Whether a line is nothing but "Errors:": it announces, and says nothing itself."""
-    return _BARE_LABEL.match(line) is not None
-
-
-def is_frame(line: str) -> bool:
-    """Whether a line is one of a code frame or of a diff: it says nothing itself."""
-    return _FRAME.search(line) is not None
-
-
-def is_placed_message(line: str) -> bool:
-    """Whether a line is a finding of a compiler or linter: its place or its rule's code, and a message."""
-    return _PLACED_MESSAGE.match(line) is not None
-
-
 def strip_box(line: str) -> str:
-    """Return a line without the frame that is drawn beside it."""
+    """Return a line without the frame that is drawn beside it, and without its bullet."""
     return _BOX.sub("", line).strip()

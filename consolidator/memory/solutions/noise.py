@@ -11,7 +11,7 @@ from consolidator.memory.calls import shell, tool_kinds
 from consolidator.memory.calls.call_pairing import CompletedCall
 from consolidator.memory.calls.shell import Command
 from consolidator.memory.calls.symbols import shell_command
-from consolidator.memory.solutions.error_line import contains_error_line, error_programs, headline
+from consolidator.memory.solutions.error_line import error_programs, headline
 
 _EDGE = 300  # characters at the start, or the end, in which a reason or a status stands
 _REASONS = (
@@ -84,7 +84,7 @@ def _reports_error(commands: list[Command], text: str, message: str) -> bool:
     if not message or _NO_MATCH.search(message):
         return False
     programs = {command.program for command in commands}
-    if contains_error_line(text) or {*programs, "sh"} & set(error_programs(text)) - tool_kinds.PROBING_PROGRAMS:
+    if {*programs, "sh"} & set(error_programs(text)) - tool_kinds.PROBING_PROGRAMS:
         return True
     is_pipeline = all(command.link in ("", "|", "|&") for command in commands)
     return is_pipeline and not programs & (tool_kinds.PROBING_PROGRAMS | tool_kinds.COMPARING_PROGRAMS)

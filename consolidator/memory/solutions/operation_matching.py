@@ -12,9 +12,7 @@ from enum import IntEnum
 from consolidator.memory.calls import tool_kinds
 from consolidator.memory.calls.operation import Operation, name_words
 
-_NAME_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _TASK_RUNNER = re.compile(r"^(?:npm|pnpm|yarn|bun) (?:run )?(?=\S)")
-_MEANS = frozenset({"by", "with", "from", "using", "via", "for"})
 
 
 class OperationMatch(IntEnum):
@@ -114,34 +112,6 @@ def is_substitute(failing: Operation, later: Operation, unusable: bool) -> bool:
         [word for word in _without_keys(operation.operands) if _is_distinctive(word)] for operation in (failing, later)
     )
     return operands_overlap(failing_operands, later_operands)
-
-
-def queries_same_table(failing: Operation, later: Operation) -> bool:
-    """Whether two queries of one kind name a table in common, and the later one asks for more than a look at it."""
-    if failing.kind != "tool" or failing.name != later.name or not {*failing.tables} & {*later.tables}:
-        return False
-    return bool({*later.words} - {*name_words(" ".join(later.tables))})
-
-
-def is_sibling_lookup(failing: Operation, later: Operation) -> bool:
-    """Whether another tool looks up the same thing by other values: `find_user_by_email`, `find_user_by_name_zip`.
-
-    Both are lookups of the same entity by their names: a verb of looking up and the same nouns up to "by".
-    """
-    if failing.kind != "tool" or later.kind != "tool" or failing.name == later.name:
-        return False
-    first, second = _lookup_entity(failing.name), _lookup_entity(later.name)
-    return first is not None and first == second
-
-
-def _lookup_entity(name: str) -> tuple[str, ...] | None:
-    """Return the nouns that a lookup's name says it returns; None where the tool is no lookup."""
-    words = [part.lower() for part in _NAME_PART.findall(name.rsplit("__", 1)[-1])]
-    if len(words) < 2 or words[0] not in tool_kinds.LOOKUP_VERBS:
-        return None
-    end = next((n for n, word in enumerate(words) if word in _MEANS), len(words))
-    nouns = tuple(word.rstrip("s") for word in words[1:end] if word not in ("id", "ids", "the", "all"))
-    return nouns or None
 
 
 def operation_family(operation: Operation) -> str:

@@ -13,34 +13,25 @@ from typing import Any
 
 from consolidator.memory.calls import guards, tool_kinds
 from consolidator.memory.calls.call_pairing import CompletedCall
-from consolidator.memory.calls.directory import is_other_directory
 from consolidator.memory.calls.file_writes import written_paths
-from consolidator.memory.calls.installation import installed_packages, provides
 from consolidator.memory.calls.operation import Operation, parse_operations
 from consolidator.memory.calls.shell import parse_commands
 from consolidator.memory.calls.symbols import is_edit, is_inspection, is_shell_symbol
 from consolidator.memory.solutions.error_line import error_lines
 from consolidator.memory.solutions.error_records import ErrorRecord, FixStep
 from consolidator.memory.solutions.fingerprint import mask_line
+from consolidator.memory.solutions.line_kinds import NOT_THERE
 from consolidator.memory.solutions.operation_matching import (
     OperationMatch,
     is_moved_file,
-    is_sibling_lookup,
     is_substitute,
     match_operations,
     operands_overlap,
-    queries_same_table,
 )
 
 SUBSTITUTE_WINDOW = 2  # calls within which another program may replace the failed one
-SIBLING_WINDOW = 3  # calls within which another lookup of the same thing may replace the failed one
-MOVED_FILE_WINDOW = 10  # calls within which a missing file may be found elsewhere
-OTHER_DIRECTORY_WINDOW = 10  # calls within which a call in the wrong directory may be made in the right one
-SAME_MESSAGE_WINDOW = 10  # calls after which a commit with another message is another commit
-SAME_TABLE_WINDOW = 3  # calls within which a query of the same tables may be the failed one, put otherwise
-_MIN_SHARED_SUBJECT = 0.3
+ELSEWHERE_WINDOW = 10  # calls within which what is missing may be found in another folder
 _MIN_SIGNATURE_TAIL = 12  # characters
-_MISSING = re.compile(r"not exist|no such file|not found|cannot find|enoent|no results?\b|unknown", re.IGNORECASE)
 _WRONG_PLACE = re.compile(
     r"not exist|no such|not found|cannot find|could not find|couldn't find|enoent|not a git repository|missing script"
     r"|no rule to make|no \S+ (?:file )?found|outside (?:of )?|not in a|unable to find|cannot open|can't open",
@@ -64,11 +55,10 @@ class ResolutionGrade(IntEnum):
 
     NONE = 0
     SUPERSEDED = 1  # the same operation failed with another error
-    SUBSTITUTION = 2  # another program on the same operand, or another lookup of the same thing
-    INSTALLATION = 3  # what was missing was installed; the operation itself was not run again yet
-    PART = 4  # the same operation on a part
-    OTHER_TOOL = 5  # a shell wrote the file that a file tool could not write
-    SAME = 6
+    SUBSTITUTION = 2  # another program on the same operand
+    PART = 3  # the same operation on a part
+    OTHER_TOOL = 4  # a shell wrote the file that a file tool could not write
+    SAME = 5
 
     @property
     def is_final(self) -> bool:
@@ -80,23 +70,11 @@ class ResolutionGrade(IntEnum):
         """The rule, as a record stores it."""
         return _RULES.get(self, "same-operation")
 
-    @property
-    def cause(self) -> str:
-        """What is known of the error's cause, as a record stores it."""
-        return _CAUSES.get(self, "unknown")
-
 
 _RULES = {
     ResolutionGrade.SUPERSEDED: "superseded",
     ResolutionGrade.SUBSTITUTION: "substitution",
-    ResolutionGrade.INSTALLATION: "installation",
     ResolutionGrade.OTHER_TOOL: "substitution",
-}
-_CAUSES = {
-    ResolutionGrade.SAME: "gone",
-    ResolutionGrade.INSTALLATION: "gone",
-    ResolutionGrade.SUBSTITUTION: "avoided",
-    ResolutionGrade.OTHER_TOOL: "avoided",
 }
 
 
@@ -107,7 +85,6 @@ class LaterCall:
     call: CompletedCall
     operations: list[Operation]
     written: tuple[str, ...] = ()  # paths that a shell call writes
-    packages: tuple[str, ...] = ()  # that a shell call installs
 
     @classmethod
     def of_call(cls, call: CompletedCall, arguments: Any, blamed: str | None = None) -> LaterCall:
@@ -116,49 +93,23 @@ class LaterCall:
             call,
             parse_operations(call.tool, arguments, blamed),
             written_paths(call.tool, arguments),
-            installed_packages(call.tool, arguments),
         )
 
     def match(self, record: ErrorRecord, failing: Operation) -> OperationMatch:
         """Return how well it is the same operation as the failed one."""
         best = max(match_operations(failing, operation) for operation in self.operations)
-        distance = self.call.index - record.index
-        if best is OperationMatch.SAME and distance > SAME_MESSAGE_WINDOW and self._has_other_subject(failing):
-            return OperationMatch.NONE
-        if best is not OperationMatch.NONE:
+        if best is not OperationMatch.NONE or self.call.index - record.index > ELSEWHERE_WINDOW:
             return best
-        if distance <= SAME_TABLE_WINDOW and queries_same_table(failing, self.operations[0]):
-            return OperationMatch.WEAK
-        is_missing = _MISSING.search(record.headline) is not None
-        if is_missing and distance <= MOVED_FILE_WINDOW and is_moved_file(failing, self.operations[0]):
+        if NOT_THERE.search(record.headline) and is_moved_file(failing, self.operations[0]):
             return OperationMatch.SAME
-        if distance <= OTHER_DIRECTORY_WINDOW and is_wrong_place(record.headline):
-            return max(self._match_elsewhere(failing, operation) for operation in self.operations)
-        return OperationMatch.NONE
-
-    def _match_elsewhere(self, failing: Operation, later: Operation) -> OperationMatch:
-        """Match a call that was made in another directory than the failed one."""
-        if not is_other_directory(failing.directory, later.directory):
-            return OperationMatch.NONE
-        return match_operations(failing, replace(later, directory=failing.directory))
-
-    def _has_other_subject(self, failing: Operation) -> bool:
-        """Whether it is about something else by its message: the first commit that follows is not the same commit."""
-        same = next((operation for operation in self.operations if operation.name == failing.name), None)
-        if same is None or not failing.subject or not same.subject:
-            return False
-        shared = len({*failing.subject} & {*same.subject})
-        return shared < _MIN_SHARED_SUBJECT * min(len(failing.subject), len(same.subject))
+        anywhere = replace(failing, directory=None if is_wrong_place(record.headline) else failing.directory)
+        return max(match_operations(anywhere, operation) for operation in self.operations)
 
 
 def grade_resolution(
     record: ErrorRecord, failing: Operation, arguments: Mapping[str, str], later: LaterCall
 ) -> ResolutionGrade:
     """Return how certain it is that a successful call resolves an error; `arguments` are those of the failed call."""
-    if any(provides(package, name) for package in later.packages for name in missing_names(record, failing)):
-        return ResolutionGrade.INSTALLATION
-    if record.status == "noise":  # a probe for a program: only installing it answers
-        return ResolutionGrade.NONE
     if guards.adds_bypass(later.call.tool, arguments.get("command", ""), later.call.arguments):
         return ResolutionGrade.NONE
     match = later.match(record, failing)
@@ -174,20 +125,7 @@ def grade_resolution(
         unusable = _UNUSABLE.search(record.headline) is not None
         if is_substitute(failing, later.operations[0], unusable):
             return ResolutionGrade.SUBSTITUTION
-    is_missing = _MISSING.search(record.headline) is not None
-    if is_missing and distance <= SIBLING_WINDOW and is_sibling_lookup(failing, later.operations[0]):
-        return ResolutionGrade.SUBSTITUTION
     return ResolutionGrade.NONE
-
-
-def missing_names(record: ErrorRecord, failing: Operation) -> tuple[str, ...]:
-    """Return the commands and modules that an error says are missing, or that a fruitless probe looked for."""
-    if failing.kind == "shell" and failing.program in tool_kinds.PROBING_PROGRAMS:
-        return failing.operands
-    if not _UNUSABLE.search(record.headline):
-        return ()
-    names = [variable.text for variable in record.variables if variable.kind == "name"]
-    return tuple(names) or ((failing.program,) if failing.kind == "shell" else ())
 
 
 def is_refused_commit(record: ErrorRecord) -> bool:
@@ -220,11 +158,6 @@ def pick_maker(steps: Sequence[FixStep]) -> int | None:
 def is_wrong_place(headline: str) -> bool:
     """Whether an error may come from the directory in which the call was made."""
     return _WRONG_PLACE.search(headline) is not None
-
-
-def is_probe(failing: Operation) -> bool:
-    """Whether a call only asked whether a program is there."""
-    return failing.kind == "shell" and failing.program in tool_kinds.PROBING_PROGRAMS
 
 
 def shows_same_error(record: ErrorRecord, again: ErrorRecord, text: str) -> bool:

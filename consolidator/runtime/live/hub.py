@@ -11,10 +11,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 import psycopg
 
@@ -24,15 +26,107 @@ from consolidator.errors import ConsolidatorError, UsageError
 from consolidator.llm.redaction.redact import redact
 from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
-from consolidator.runtime.live.feed import Feed
-from consolidator.runtime.live.fold import Disconnected, FollowFold, Position, restore_position
-from consolidator.runtime.live.items import Cursor, FollowedItem, Piece
+from consolidator.runtime.live.items import (
+    Cursor,
+    Disconnected,
+    FollowedItem,
+    FollowFold,
+    Position,
+    restore_position,
+)
 from consolidator.store.log import events
 from consolidator.store.log.events import END, Span
 from consolidator.store.sessions import sessions
 from consolidator.store.sessions.lineage import load_lineage, read_lineage
 from consolidator.store.turns import following as store
-from consolidator.store.turns.following import CLOCK_SKEW, FOLLOWED_CHANNEL, ChunkSpan, PlacedChunk
+from consolidator.store.turns.following import CLOCK_SKEW, FOLLOWED_CHANNEL, ChunkSpan, PlacedChunk, SessionMarks
+
+MAX_ITEMS = 1_000
+ACTIVE_SECONDS = 180.0  # without a piece, until an answer under way is looked at only now and then
+MAX_CHARACTERS = 4 * 1024 * 1024  # of texts in the buffer's items
+
+
+@dataclass(slots=True)
+class Feed:
+    """A buffer of a session's latest items. Followers that it has left behind read the log themselves."""
+
+    session_id: str
+    created_at: datetime  # of the session: no event or chunk is older
+    fold: FollowFold
+    low: datetime  # no event to come is older
+    marks: SessionMarks | None = None
+    followers: int = 0
+    active_at: float = field(default_factory=time.monotonic)  # when an item came last
+    changed: asyncio.Event = field(default_factory=asyncio.Event)  # set at the next change, and then replaced
+    is_cut: bool = False  # the last read did not come to the log's end
+    is_gone: bool = False  # the session was erased
+    begin: Position = field(default_factory=Position)  # before the buffer's first item
+    first: int = 0  # number of the buffer's first item
+    items: deque[tuple[FollowedItem, Position, int]] = field(default_factory=deque)  # with where it led, and its size
+    characters: int = 0
+
+    @property
+    def end(self) -> int:
+        """The number that the next item gets."""
+        return self.first + len(self.items)
+
+    @property
+    def awaits_pieces(self) -> bool:
+        """Whether an answer is under way: pieces of it may come at any time."""
+        position = self.fold.position
+        return (
+            position.message_id is not None
+            and not position.is_notice
+            and time.monotonic() - self.active_at < ACTIVE_SECONDS
+        )
+
+    def reaches(self, position: Position) -> bool:
+        """Tell whether a follower can go on from a position with the buffer alone."""
+        return self.begin.is_reached_by(position)
+
+    def take(
+        self, log: Sequence[Event], pieces: Mapping[str, Sequence[PlacedChunk]], cut: Collection[str] = ()
+    ) -> None:
+        """Add what comes of the next events and pieces (see `FollowFold.take`), and drop the oldest items."""
+        for item in self.fold.take(log, pieces, cut):
+            size = _size(item)
+            self.items.append((item, self.fold.position, size))
+            self.active_at = time.monotonic()
+            self.characters += size
+            if item.event is not None:
+                self.low = item.event.created_at
+        while len(self.items) > MAX_ITEMS or (self.characters > MAX_CHARACTERS and len(self.items) > 1):
+            _, self.begin, size = self.items.popleft()
+            self.characters -= size
+            self.first += 1
+
+    def notify(self) -> None:
+        """Wake the followers that wait."""
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+
+def _size(item: FollowedItem) -> int:
+    if item.piece is not None:
+        return len(item.piece.delta)
+    return 0 if item.event is None else _text_size(item.event.data)
+
+
+def _text_size(value: Any) -> int:
+    """Return about how many characters a JSON value has; its own stack, since values may be nested deep."""
+    size, waiting = 0, [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            size += len(each)
+        elif isinstance(each, dict):
+            size += 8 * len(each)
+            waiting += each.values()
+        elif isinstance(each, list):
+            size += 8 * len(each)
+            waiting += each
+    return size
+
 
 log = logging.getLogger("consolidator.runtime")
 MARK_SECONDS = 90.0  # that a session stays marked; renewed after a third of it
@@ -53,7 +147,7 @@ class _Page:
     """What a read found of a session: events, and the pieces that they need."""
 
     log: list[Event]
-    pieces: dict[str, list[Piece]]
+    pieces: dict[str, list[PlacedChunk]]
     cut: set[str]  # messages of which there are more pieces
 
     @property
@@ -129,8 +223,9 @@ class FollowHub:
                     yield FollowedItem("gap", session_id, fold.position.cursor)
             elif whole:
                 fold.position = Position(cursor.seq)
-            else:
-                fold.position = await self._restore(session, cursor)
+            elif cursor.seq:
+                async with self.database.connection() as conn:
+                    fold.position = await _find_position(conn, session, cursor)
             async with aclosing(self._follow(feed, fold, session)) as items:
                 async for item in items:
                     yield item
@@ -143,8 +238,7 @@ class FollowHub:
             if number < feed.first and feed.reaches(fold.position):
                 number = feed.first
             if number < feed.first:
-                async with self._readers, self.database.connection() as conn:
-                    [page] = await _read_pages(conn, [(fold, session.created_at, low)])
+                page = await self._read_page(fold, session, low)
                 for item in fold.take(page.log, page.pieces, page.cut):
                     yield item
                 low = page.log[-1].created_at if page.log else low
@@ -159,8 +253,7 @@ class FollowHub:
                         yield item
             except Disconnected:  # the log is read on from where the follower is
                 number, low = -1, session.created_at
-                async with self._readers, self.database.connection() as conn:
-                    [page] = await _read_pages(conn, [(fold, session.created_at, low)])
+                page = await self._read_page(fold, session, low)
                 for item in fold.take(page.log, page.pieces, page.cut):
                     yield item
                 continue
@@ -173,6 +266,10 @@ class FollowHub:
                 return
             if number >= feed.end and feed.changed is changed:
                 await changed.wait()
+
+    async def _read_page(self, fold: FollowFold, session: SessionRow, low: datetime) -> _Page:
+        async with self._readers, self.database.connection() as conn:
+            return (await _read_pages(conn, [(fold, session.created_at, low)]))[0]
 
     async def _read_ancestors(self, session: SessionRow, after: int) -> AsyncIterator[Event]:
         """Yield what a child reads of its ancestors' logs."""
@@ -196,7 +293,10 @@ class FollowHub:
                     await store.mark_followed(conn, [session_id], MARK_SECONDS)
                 session = await sessions.get(conn, session_id)
                 if feed is None:
-                    feed = await self._create_feed(conn, session)
+                    position = await _find_position(conn, session, Cursor(session.head))
+                    fold, since = FollowFold(session.id, position), session.created_at
+                    feed = self._feeds[session.id] = Feed(session.id, since, fold, since, begin=position)
+                    self._mark_dirty(session.id)
             feed.followers += 1
             self._left_at.pop(session_id, None)
         try:
@@ -205,21 +305,6 @@ class FollowHub:
             feed.followers -= 1
             if not feed.followers and self._feeds.get(session_id) is feed:
                 self._left_at[session_id] = time.monotonic()
-
-    async def _create_feed(self, conn: psycopg.AsyncConnection, session: SessionRow) -> Feed:
-        position = await _find_position(conn, session, Cursor(session.head))
-        feed = Feed(
-            session.id, session.created_at, FollowFold(session.id, position), session.created_at, begin=position
-        )
-        self._feeds[session.id] = feed
-        self._mark_dirty(session.id)
-        return feed
-
-    async def _restore(self, session: SessionRow, cursor: Cursor) -> Position:
-        if not cursor.seq:
-            return Position()
-        async with self.database.connection() as conn:
-            return await _find_position(conn, session, cursor)
 
     def _mark_dirty(self, session_id: str) -> None:
         if session_id in self._feeds:
@@ -302,10 +387,9 @@ class FollowHub:
             found = await store.read_chunks(conn, spans, limit=CHUNKS_PER_READ)
         for feed, span, chunks in zip(feeds, spans, found, strict=True):
             if chunks:
-                pieces = [_to_piece(chunk) for chunk in chunks]
-                feed.take([], {span.message_id: pieces})
+                feed.take([], {span.message_id: chunks})
                 feed.notify()
-                if feed.fold.holds_back(pieces):  # the events before them are read first
+                if feed.fold.holds_back(chunks):  # the events before them are read first
                     self._mark_dirty(feed.session_id)
         took = time.monotonic() - began_at
         self._pieces_due_at = began_at + max(PIECE_POLL_SECONDS, took / _POLL_SHARE)
@@ -356,7 +440,7 @@ async def _read_pages(
     pages = {fold.session_id: _Page(found, {}, set()) for (fold, _, _), found in zip(folds, logs, strict=True)}
     for span, chunks in zip(needed, await store.read_chunks(conn, needed, limit=CHUNKS_PER_READ), strict=True):
         page = pages[span.session_id]
-        page.pieces[span.message_id] = [_to_piece(chunk) for chunk in chunks]
+        page.pieces[span.message_id] = chunks
         if len(chunks) >= CHUNKS_PER_READ:
             page.cut.add(span.message_id)
     return list(pages.values())
@@ -366,7 +450,3 @@ def _chunk_span(feed: Feed) -> ChunkSpan:
     """Return what comes next of the answer that is under way."""
     position = feed.fold.position
     return ChunkSpan(feed.session_id, position.message_id or "", position.piece, feed.created_at - CLOCK_SKEW)
-
-
-def _to_piece(chunk: PlacedChunk) -> Piece:
-    return Piece(chunk.message_id, chunk.seq, chunk.started_seq, chunk.delta, chunk.after_seq)

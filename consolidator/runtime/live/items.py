@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from consolidator.errors import UsageError
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-from consolidator.store.turns.following import SessionMarks
+from consolidator.store.turns.following import PlacedChunk, SessionMarks
 
 _CURSOR = re.compile(r"(-?[0-9]{1,18})(?:\.([0-9]{1,9}))?", re.ASCII)
 _VOIDING_DECISION = "generation_replaced"
@@ -41,17 +41,6 @@ class Cursor:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """A piece of an answer, as it was committed."""
-
-    message_id: str
-    number: int  # in its message, from 1
-    started_seq: int  # the event that began the message
-    text: str
-    after_seq: int | None = None  # the last event before it; None where that is not stored: it comes at the end
-
-
-@dataclass(frozen=True, slots=True)
 class FollowedItem:
     """What came next in a session.
 
@@ -64,7 +53,7 @@ class FollowedItem:
     session_id: str
     cursor: Cursor  # to continue after this item
     event: Event | None = None  # of an event or a void
-    piece: Piece | None = None
+    piece: PlacedChunk | None = None
     message_id: str | None = None  # the message that is void
     came_in_pieces: bool = False  # the follower has the answer's whole text already
     marks: SessionMarks | None = None  # of a state
@@ -74,7 +63,7 @@ class FollowedItem:
         item: dict[str, Any] = {"kind": self.kind, "session_id": self.session_id, "cursor": str(self.cursor)}
         if self.piece is not None:
             piece = self.piece
-            return item | {"message_id": piece.message_id, "piece": piece.number, "text": piece.text}
+            return item | {"message_id": piece.message_id, "piece": piece.seq, "text": piece.delta}
         if self.marks is not None:
             marks = self.marks
             names = ("head", "status", "pending", "settled_to", "waiting_calls", "error")
@@ -121,3 +110,157 @@ def is_voiding(event: Event) -> bool:
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a follower is: the last event it has, and the message that is open there with the pieces it has of it."""
+
+    seq: int = 0
+    message_id: str | None = None
+    piece: int = 0
+    is_notice: bool = False  # the open message came whole with its event, and ends with the next one
+
+    @property
+    def cursor(self) -> Cursor:
+        """The position as the follower names it."""
+        return Cursor(self.seq, self.piece)
+
+    def is_reached_by(self, other: Position) -> bool:
+        """Tell whether a follower at `other` has everything that comes before this position."""
+        if self.seq > other.seq:
+            return False
+        return self.message_id is None or self.message_id != other.message_id or self.piece <= other.piece
+
+
+class Disconnected(Exception):
+    """An item does not follow the position: what is between must be read first."""
+
+
+@dataclass(slots=True)
+class FollowFold:
+    """The items of one session, from a position on; with `whole`, answers come as events alone."""
+
+    session_id: str
+    position: Position = field(default_factory=Position)
+    whole: bool = False
+
+    def take(
+        self, log: Sequence[Event], pieces: Mapping[str, Sequence[PlacedChunk]], cut: Collection[str] = ()
+    ) -> Iterator[FollowedItem]:
+        """Yield what comes of the next events, and of the pieces by message.
+
+        The pieces are all that were committed when the events were read, or later, but for those of messages in `cut`:
+        nothing is yielded beyond these.
+        """
+        for event in log:
+            if event.seq <= self.position.seq:
+                continue
+            yield from self._take_pieces(pieces, before=event)
+            if self.position.message_id in cut and not self._is_passed(event, pieces):
+                yield from self._take_pieces(pieces)
+                return
+            yield from self.take_event(event)
+            if self.position.is_notice:
+                yield from self._take_pieces(pieces)
+        yield from self._take_pieces(pieces)
+
+    def take_event(self, event: Event) -> Iterator[FollowedItem]:
+        """Yield what comes of the next event, and skip one that was taken. The pieces before it must have been taken.
+
+        A jump in the log is a gap.
+        """
+        before = self.position
+        if event.seq <= before.seq:
+            return
+        if event.seq > before.seq + 1:
+            self.position = before = Position(event.seq - 1)
+            yield FollowedItem("gap", self.session_id, before.cursor)
+        if self.whole:
+            self.position = Position(event.seq)
+            yield FollowedItem("event", self.session_id, Cursor(event.seq), event)
+            return
+        begun, ends = begun_message(event), ends_message(event)
+        if begun is not None:
+            self.position = Position(event.seq, begun, 0, noticed_message(event) is not None)
+        elif before.is_notice or ends:
+            self.position = Position(event.seq)
+        else:
+            self.position = Position(event.seq, before.message_id, before.piece)
+        cursor = self.position.cursor
+        had_pieces = before.piece if ends and event.data.get("message_id") == before.message_id else 0
+        if had_pieces and is_voiding(event):
+            yield FollowedItem("void", self.session_id, cursor, event, message_id=before.message_id)
+        else:
+            complete = event.type is EventType.ASSISTANT_RESPONSE and 0 < had_pieces == event.data.get("chunks")
+            yield FollowedItem("event", self.session_id, cursor, event, came_in_pieces=complete)
+
+    def take_piece(self, piece: PlacedChunk) -> Iterator[FollowedItem]:
+        """Yield a piece if it is the next one; skip one that was taken. Raises Disconnected if others are missing."""
+        position = self.position
+        if self.whole:
+            return
+        if piece.message_id != position.message_id:
+            if piece.started_seq > position.seq:
+                raise Disconnected
+            return  # its message has ended
+        if piece.seq <= position.piece:
+            return
+        if piece.seq > position.piece + 1:
+            raise Disconnected
+        self.position = Position(position.seq, position.message_id, piece.seq, position.is_notice)
+        yield FollowedItem("piece", self.session_id, self.position.cursor, piece=piece)
+
+    def take_shared(self, item: FollowedItem) -> Iterator[FollowedItem]:
+        """Yield what another fold's item is for this one. Raises Disconnected if something between is missing."""
+        if item.piece is not None:
+            yield from self.take_piece(item.piece)
+        elif item.event is not None:
+            if item.event.seq > self.position.seq + 1:
+                raise Disconnected
+            yield from self.take_event(item.event)
+
+    def open_messages(self, log: Sequence[Event]) -> dict[str, int]:
+        """Return the messages whose pieces the next events need, with the number of pieces that are taken of each."""
+        if self.whole:
+            return {}
+        needed = {} if self.position.message_id is None else {self.position.message_id: self.position.piece}
+        begun = (begun_message(event) for event in log if event.seq > self.position.seq)
+        return needed | {message_id: 0 for message_id in begun if message_id is not None}
+
+    def holds_back(self, pieces: Sequence[PlacedChunk]) -> bool:
+        """Tell whether one of these pieces came after an event that is not taken yet."""
+        return any(piece.after_seq is not None and piece.after_seq > self.position.seq for piece in pieces[-1:])
+
+    def _is_passed(self, event: Event, pieces: Mapping[str, Sequence[PlacedChunk]]) -> bool:
+        """Tell whether a piece of the open message came after an event: none that is missing came before."""
+        last = pieces.get(self.position.message_id or "", ())[-1:]
+        return any(piece.after_seq is not None and piece.after_seq >= event.seq for piece in last)
+
+    def _take_pieces(
+        self, pieces: Mapping[str, Sequence[PlacedChunk]], before: Event | None = None
+    ) -> Iterator[FollowedItem]:
+        """Yield the next pieces of the open message: up to the last event, or those that came before one."""
+        message_id = self.position.message_id
+        if message_id is None:
+            return
+        stays_open = before is not None and not (ends_message(before) or begun_message(before))
+        upto = self.position.seq if before is None else before.seq - 1
+        for piece in pieces.get(message_id, ()):
+            if not self.position.is_notice:
+                if piece.after_seq is None and stays_open:
+                    return
+                if piece.after_seq is not None and piece.after_seq > upto:
+                    return
+            yield from self.take_piece(piece)
+
+
+def restore_position(cursor: Cursor, last: Event | None) -> Position:
+    """Return the position that a cursor names; `last` is the last event up to it that begins or ends a message."""
+    message_id = None if last is None else begun_message(last)
+    if last is None or message_id is None:
+        return Position(cursor.seq)
+    is_notice = noticed_message(last) is not None
+    if is_notice and last.seq < cursor.seq:
+        return Position(cursor.seq)
+    return Position(cursor.seq, message_id, cursor.piece, is_notice)

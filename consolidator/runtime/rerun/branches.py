@@ -21,11 +21,10 @@ from consolidator.models.payload import EventType
 from consolidator.models.principal import Role
 from consolidator.models.session import SessionRow
 from consolidator.runtime.lineage.children import BranchKind, ChildRequest, create_child
-from consolidator.runtime.rerun.comparison import Comparison, compare_runs
-from consolidator.runtime.rerun.recording import read_turns
+from consolidator.runtime.rerun.recording import Comparison, compare_runs, read_turns
+from consolidator.runtime.session.agent_defaults import NO_OVERRIDES, Overrides
 from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.changes import apply_change, check_open
-from consolidator.runtime.session.overrides import NO_OVERRIDES, Overrides
 from consolidator.runtime.turn.harness import Harness
 from consolidator.runtime.turn.sessions import LIBRARY, EndSession, append_message, create_message, end_session
 from consolidator.runtime.turn.wake import wake_session
@@ -185,14 +184,6 @@ async def run_branch(
     return await compare_branch(harness.database, branch, session_id)
 
 
-async def propose_steer(harness: Harness, session_id: str, text: str, **options: Any) -> BranchComparison:
-    """Try a steer in a branch where the session stands, and return how it compares; `commit_steer` sends it then.
-
-    The options are those of `BranchRequest`.
-    """
-    return await run_branch(harness, session_id, BranchRequest(kind="pre_steer", message=text, **options))
-
-
 async def _check_can_run(harness: Harness, session_id: str, request: BranchRequest) -> None:
     """Raise UsageError where this process could not run a branch, before there is one."""
     async with harness.database.connection() as conn:
@@ -208,21 +199,16 @@ async def _find_unfinished(database: Database, session_id: str, request: BranchR
     """Return the preview of the same steer that a crash left; None if there is none."""
     if request.kind != _PREVIEW:
         return None
+    requested = (request.overrides.named(), request.message, request.speaker, not request.live_tools)
     async with database.connection() as conn:
         for branch in await sessions.get_each(conn, await store.list_unfinished_steers(conn, session_id)):
-            if await _is_asked_for_by(conn, branch, request):
-                return branch
+            lineage = await store.load_lineage(conn, branch.id, branch)
+            start, steer = await store.find_event(conn, lineage, branch.base_seq + 1), await _read_steer(conn, branch)
+            if start is not None and steer is not None:
+                said = steer.data.get("text"), steer.data.get("speaker")
+                if (start.data.get("overrides"), *said, branch.is_dry_run) == requested:
+                    return branch
     return None
-
-
-async def _is_asked_for_by(conn: Connection, branch: SessionRow, request: BranchRequest) -> bool:
-    """Tell whether a preview tries what a request asks for."""
-    lineage = await store.load_lineage(conn, branch.id, branch)
-    start, steer = await store.find_event(conn, lineage, branch.base_seq + 1), await _read_steer(conn, branch)
-    if start is None or steer is None or start.data.get("overrides") != request.overrides.named():
-        return False
-    wanted = (request.message, request.speaker, not request.live_tools)
-    return (steer.data.get("text"), steer.data.get("speaker"), branch.is_dry_run) == wanted
 
 
 async def _drive(harness: Harness, branch: SessionRow, is_stopping: Callable[[], bool]) -> SessionRow:
@@ -276,7 +262,8 @@ async def commit_steer(database: Database, branch_id: str, *, surface: str = LIB
     with boundary("commit message"):
         async with database.transaction() as conn:
             branch = await sessions.get(conn, branch_id)
-            _check_is_preview(branch)
+            if (kind := branch_kind(branch)) != _PREVIEW:
+                raise UsageError(f"branch {branch.id} is a {kind}: only the steer of a pre_steer branch can be sent")
             main_id = branch.parent_id
             assert main_id is not None
             await sessions.lock(conn, [branch.id, main_id])
@@ -308,12 +295,6 @@ async def discard_branch(database: Database, branch_id: str) -> SessionRow:
         await end_session(database, branch_id, reason="it was discarded")
     async with database.connection() as conn:
         return await sessions.get(conn, branch_id)
-
-
-def _check_is_preview(branch: SessionRow) -> None:
-    kind = branch_kind(branch)
-    if kind != _PREVIEW:
-        raise UsageError(f"branch {branch.id} is a {kind}: only the steer of a pre_steer branch can be sent")
 
 
 async def _read_steer(conn: Connection, branch: SessionRow) -> Event | None:

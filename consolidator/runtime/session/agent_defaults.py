@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from decimal import Decimal, InvalidOperation
 from string import Template
-from typing import Any
+from typing import Any, Literal, get_args
 
 from consolidator.context.strategies import find_strategy
 from consolidator.database.jsonb import escape
 from consolidator.errors import UsageError
 from consolidator.models.agent import AgentRow, NamedTemplate
+from consolidator.models.seed import Seed, SeedRole
 
 MAX_PROMPT_CHARACTERS = 400_000  # of a template, and of what it is rendered to
 
@@ -180,3 +181,184 @@ def _check_names(what: str, names: Any, most: int) -> None:
     for name in names:
         if not isinstance(name, str) or not name.strip() or len(name) > 200 or escape(name) != name:
             raise UsageError(f"{name!r} is no name for {what}")
+
+
+_SIZES = ("budget", "last", "answer_tokens", "max_steps")
+_PATCHES = ("prepend", "append", "replace")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overrides(ModelOptions):
+    """What a child does differently from its parent; None is inherited.
+
+    `template` is rendered with `parameters` into the system prompt. `prompt_patch` changes the inherited system prompt:
+    {"prepend": text}, {"append": text} and {"replace": {old: new}}. `tools` names the only tools that the child's model
+    is given. `compaction_threshold` is the share of the budget above which the session is compacted.
+    """
+
+    system: str | None = None
+    pinned: NamedTemplate | None = None  # which agent's the template is, where it was named
+    prompt_patch: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        check_values(self)
+        check_prompt(self.system or "")
+        prompts = [name for name in ("system", "template", "prompt_patch") if getattr(self, name) is not None]
+        if len(prompts) > 1:
+            raise UsageError(f"a child gets one of {', '.join(prompts)}: each is a whole prompt")
+        if self.parameters and self.template is None:
+            raise UsageError("parameters are those of a template: name one")
+
+    def named(self) -> dict[str, Any]:
+        """Return what is overridden, as JSON can hold it."""
+        values = {name: getattr(self, name) for name in OVERRIDABLE}
+        plain: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
+        if self.max_cost is not None:
+            plain["max_cost"] = str(self.max_cost)
+        if self.tools is not None:
+            plain["tools"] = list(self.tools)
+        if self.pinned is not None:
+            plain["pinned"] = asdict(self.pinned)
+        return plain
+
+    def check_tools(self, names: Collection[str]) -> None:
+        """Raise UsageError for tools that are not among those of who is to drive the child: nobody would."""
+        missing = [name for name in self.tools or () if name not in names]
+        if missing:
+            names_missing = ", ".join(missing)
+            raise UsageError(
+                f"what drives sessions here has no tools {names_missing}: name others, or start it with them (--tools)"
+            )
+
+    def apply_to_config(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a parent's configuration with what is overridden."""
+        changed = dict(config)
+        for name in ("strategy", *_SIZES, "compaction_threshold"):
+            value = getattr(self, name)
+            if value is not None:
+                changed[name] = value
+        if self.system is not None:
+            changed["system"] = self.system
+        if isinstance(self.template, NamedTemplate):
+            raise UsageError(f"the template of {self.template.name!r} was named, and not looked up")
+        if self.template is not None:
+            changed["system"] = render_template(self.template, dict(self.parameters or {}))
+        if self.prompt_patch is not None:
+            changed["system"] = patch_prompt(config.get("system"), self.prompt_patch)
+        if self.tools is not None:
+            changed["tools"] = changed["allowed_tools"] = list(dict.fromkeys(self.tools))
+        return changed
+
+
+OVERRIDABLE = tuple(option.name for option in fields(Overrides))
+NO_OVERRIDES = Overrides()
+
+
+def patch_prompt(prompt: str | None, patch: Mapping[str, Any]) -> str:
+    """Return a system prompt with a patch. Raises UsageError for an unknown change and a text that is not in it."""
+    unknown = [name for name in patch if name not in _PATCHES]
+    if unknown:
+        raise UsageError(f"a patch to a prompt has {', '.join(_PATCHES)}, not {', '.join(map(repr, unknown))}")
+    text = prompt or ""
+    replaced = patch.get("replace") or {}
+    if not isinstance(replaced, Mapping):
+        raise UsageError("replace takes an object: the old text and the new one")
+    for old, new in replaced.items():
+        if not old or old not in text:
+            raise UsageError(f"the prompt does not contain {old[:80]!r}: nothing was replaced")
+        text = text.replace(old, str(new))
+    parts = (patch.get("prepend"), text, patch.get("append"))
+    return "\n\n".join(str(part) for part in parts if part)
+
+
+ResultMode = Literal["summary", "full"]
+RESULT_MODES: tuple[ResultMode, ...] = get_args(ResultMode)
+SpawnedBy = Literal["agent", "program"]
+SPAWN_TOOL = "spawn_agent"
+SYSTEM_PROMPT = (
+    "You are a sub-agent: another agent has given you one task. You see nothing of its conversation but what is "
+    "written here, and nobody answers questions. Do the task with the tools that you have. Your last answer is "
+    "all that the other agent is told: say what you found or did, and what is left open."
+)
+_MAX_MESSAGES, _MAX_CHARACTERS = 1000, 1_000_000  # of a context
+_MAX_TASK = 200_000  # characters
+_ROLES: tuple[SeedRole, ...] = ("user", "assistant", "tool")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpawnRequest:
+    """A task for a sub-agent, and what it may use; it sees nothing else of its parent.
+
+    `model` None leaves the choice to the routing policy, which sends spawned work to the cheap model. `context` is a
+    text, or messages with `role` and `content`. `tools` names some of the parent's tools; None is all that need
+    nobody's approval. `max_tokens` bounds each answer, `max_cost` (USD) all of them. Raises UsageError for what no
+    sub-agent could run with.
+    """
+
+    task: str
+    model: str | None = None
+    context: str | Sequence[Mapping[str, Any]] | None = None
+    tools: Sequence[str] | None = None
+    mode: ResultMode = "summary"
+    max_tokens: int | None = None
+    max_cost: Decimal | None = None
+    system: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.task.strip():
+            raise UsageError("the task is blank: say what the sub-agent is to do")
+        if len(self.task) > _MAX_TASK:
+            raise UsageError(
+                f"the task has {len(self.task):,} characters, over {_MAX_TASK:,}: put texts into the context"
+            )
+        if self.mode not in RESULT_MODES:
+            raise UsageError(f"a result is one of {', '.join(RESULT_MODES)}, not {self.mode!r}")
+        self.overrides()
+        self.seeds()
+
+    def overrides(self, model: str | None = None, tools: Sequence[str] | None = None) -> Overrides:
+        """Return what the sub-agent does differently from its parent."""
+        return Overrides(
+            model=self.model or model,
+            system=self.system or SYSTEM_PROMPT,
+            tools=self.tools if tools is None else tools,
+            answer_tokens=self.max_tokens,
+            max_cost=self.max_cost,
+        )
+
+    def seeds(self) -> tuple[Seed, ...]:
+        """Return the context as the sub-agent's earlier thread."""
+        if not self.context:
+            return ()
+        if isinstance(self.context, str):
+            messages: list[Seed] = [Seed("user", self.context, is_new=True)]
+        else:
+            messages = [_to_seed(message) for message in self.context]
+        size = sum(len(message.content) for message in messages)
+        if len(messages) > _MAX_MESSAGES or size > _MAX_CHARACTERS:
+            raise UsageError(
+                f"the context has {len(messages):,} messages and {size:,} characters, and may have "
+                f"{_MAX_MESSAGES:,} and {_MAX_CHARACTERS:,}"
+            )
+        return tuple(messages)
+
+
+def _to_seed(message: Mapping[str, Any]) -> Seed:
+    role, content = message.get("role"), message.get("content")
+    if role not in _ROLES or not isinstance(content, str):
+        raise UsageError("a message of the context has a role (user, assistant or tool) and a content, which is a text")
+    return Seed(role, content, is_new=True)
+
+
+@dataclass(frozen=True, slots=True)
+class SpawnResult:
+    """What came of a sub-agent: `text` is its last answer, or with the mode `full` all that it did."""
+
+    session_id: str
+    call_id: str
+    status: Literal["ok", "error"]
+    text: str
+    reason: str | None = None  # why there is no answer, or none to rely on
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: Decimal = Decimal(0)  # USD

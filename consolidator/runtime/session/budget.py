@@ -19,7 +19,7 @@ from consolidator.database import Connection
 from consolidator.errors import ConsolidatorError, HeadConflict, NotFound, OverBudget, StaleEpoch, UsageError
 from consolidator.llm.prices import calculate_cost, price_tier
 from consolidator.models.event import NewEvent
-from consolidator.models.payload import EventType
+from consolidator.runtime.session.turn_limits import stop_events
 from consolidator.store.turns import spend
 
 Purpose = Literal["step", "compaction", "tool"]
@@ -35,11 +35,6 @@ class Usage:
     input_tokens: int = 0  # cached ones included
     cached_tokens: int = 0
     output_tokens: int = 0
-
-    @property
-    def counts(self) -> tuple[int, int, int]:
-        """Input, cached and output tokens."""
-        return self.input_tokens, self.cached_tokens, self.output_tokens
 
     def __add__(self, other: Usage) -> Usage:
         """Return the sum."""
@@ -67,13 +62,8 @@ class BudgetStop(OverBudget):
 
     def events(self) -> list[NewEvent]:
         """Return the events to log: the decision, and what the person is told."""
-        data: dict[str, Any] = {"cap": str(self.cap), "spent": str(self.spent), "model": self.model}
-        if self.reserve_usd is not None:
-            data["wanted"] = str(self.reserve_usd)
-        return [
-            NewEvent(EventType.POLICY_DECISION, {"decision": "budget_stop", **data}),
-            NewEvent(EventType.ERROR, {"message": str(self), "kind": "budget"}),
-        ]
+        wanted = {} if self.reserve_usd is None else {"wanted": str(self.reserve_usd)}
+        return stop_events(self, {"cap": str(self.cap), "spent": str(self.spent), "model": self.model, **wanted})
 
 
 def check_cap(model: str | None, cap: Decimal | None) -> None:
@@ -97,13 +87,11 @@ def plan_reserve(
     session_model: str | None = None,
     message_id: str | None = None,
     strategy: str | None = None,
-    turn: int | None = None,
     epoch: int | None = None,
 ) -> dict[str, Any]:
     """Return what to reserve for a call, and under which id: what it may cost at most, as values of a statement.
 
-    `session_model` is the session's own model, against which a cheaper one is recognised; `turn` defaults to the
-    session's current one.
+    `session_model` is the session's own model, against which a cheaper one is recognised.
     """
     estimated_tokens = input_tokens if model.startswith(_EXACTLY_COUNTED) else input_tokens * 4 // 3
     return {
@@ -117,7 +105,7 @@ def plan_reserve(
         "output": max_tokens,
         "tier": price_tier(model, session_model),
         "strategy": strategy,
-        "turn": turn,
+        "turn": None,  # the session's current one
         "epoch": epoch,
         "now": now,
     }

@@ -5,10 +5,11 @@ A person and the agent may change the same session at the same moment: whoever c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from consolidator.database import Connection
 from consolidator.errors import HeadConflict, SessionClosed, UsageError
@@ -19,18 +20,18 @@ from consolidator.store.log.events import AppendResult
 from consolidator.store.sessions import sessions
 
 _MAX_ATTEMPTS = 50  # to append before anything else is
+CreateResult = Callable[[str | None, str | None], NewEvent]  # of a tool's result, given an answer or a refusal
 
 
-class SessionChange(Protocol):
+class SessionChange(ABC):
     """A change that a tool or a person asks for."""
 
+    @abstractmethod
     async def plan(self, conn: Connection, session: SessionRow, principal: str) -> PlannedChange:
         """Return what to append to a session as it stands; raise UsageError, in words for who asked, if it cannot."""
-        ...
 
-    async def save(self, conn: Connection, session: SessionRow, planned: PlannedChange, seq: int) -> None:
-        """Store what is kept beside the log; `seq` is of the last event that was appended."""
-        ...
+    async def save(self, conn: Connection, session: SessionRow, planned: PlannedChange, seq: int) -> None:  # noqa: B027
+        """Store what is kept beside the log, if anything is; `seq` is of the last event that was appended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +50,9 @@ async def apply_change(
 
     Raises what the change's plan raises, and HeadConflict if the session never stands still.
     """
-    for _ in range(_MAX_ATTEMPTS):
-        session = await sessions.get(conn, session_id)
-        planned = await change.plan(conn, session, principal)
-        if not planned.events:
-            return planned, None
-        try:
-            appended = await events.append(
-                conn, session_id, planned.events, now=now, expected_head=session.head, open_task=session.open_task
-            )
-        except HeadConflict:
-            continue
-        await change.save(conn, session, planned, appended.last_seq)
-        return planned, appended
-    raise HeadConflict(f"session {session_id} changes too fast: try again")
+    planned, appended = await _plan_and_append(conn, session_id, change, principal, now)
+    assert planned is not None
+    return planned, appended
 
 
 async def append_with_change(
@@ -73,38 +63,52 @@ async def append_with_change(
     principal: str,
     now: datetime,
     epoch: int,
-    create_result: ChangeResult,
+    create_result: CreateResult,
 ) -> AppendResult:
     """Append a tool's result and the change that it asks for, both or neither, in the caller's transaction.
 
-    `create_result` returns the result's event, from what the change answers or why it was refused.
+    `create_result` returns the result's event, from what the change answers or else why it was refused.
     """
+    _, appended = await _plan_and_append(conn, session_id, change, principal, now, epoch, create_result)
+    assert appended is not None
+    return appended
+
+
+async def _plan_and_append(
+    conn: Connection,
+    session_id: str,
+    change: SessionChange,
+    principal: str,
+    now: datetime,
+    epoch: int | None = None,
+    create_result: CreateResult | None = None,
+) -> tuple[PlannedChange | None, AppendResult | None]:
+    """Plan a change on a session as it stands, and append it if the session still stands so."""
     for _ in range(_MAX_ATTEMPTS):
         session = await sessions.get(conn, session_id)
         planned: PlannedChange | None = None
+        results = []
         try:
             planned = await change.plan(conn, session, principal)
-            new = [create_result(planned.answer, None), *planned.events]
+            results = [] if create_result is None else [create_result(planned.answer, None)]
         except UsageError as error:
-            new = [create_result(None, str(error))]
+            if create_result is None:
+                raise
+            results = [create_result(None, str(error))]
+        changes = planned.events if planned is not None else ()
+        if not (results or changes):
+            return planned, None
         try:
             appended = await events.append(
-                conn, session_id, new, now=now, expected_head=session.head, epoch=epoch, open_task=session.open_task
-            )
+                conn, session_id, [*results, *changes], now=now, expected_head=session.head, epoch=epoch,
+                open_task=session.open_task,
+            )  # fmt: skip
         except HeadConflict:
             continue
-        if planned is not None and planned.events:
+        if planned is not None and changes:
             await change.save(conn, session, planned, appended.last_seq)
-        return appended
-    raise HeadConflict(f"session {session_id} changes too fast: the tool's result could not be logged")
-
-
-class ChangeResult(Protocol):
-    """Creates the event of a tool's result."""
-
-    def __call__(self, answer: str | None, refusal: str | None) -> NewEvent:
-        """Return the event: with the answer, or a failure with the refusal."""
-        ...
+        return planned, appended
+    raise HeadConflict(f"session {session_id} changes too fast: try again")
 
 
 def check_driven_here(session: SessionRow) -> None:

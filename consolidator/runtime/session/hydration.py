@@ -16,7 +16,7 @@ from consolidator.models.payload import EventType
 from consolidator.models.seed import SeedRow
 from consolidator.models.session import SessionFilter, SessionRow
 from consolidator.runtime.session.fold import OpenCall
-from consolidator.runtime.session.recovery import read_open_state
+from consolidator.runtime.session.safe_points import read_open_state
 from consolidator.runtime.session.scratchpad import Scratchpad, load_scratchpad
 from consolidator.settings import Settings
 from consolidator.store.sessions import checkpoints, seeds, session_list, tasks

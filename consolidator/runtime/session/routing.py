@@ -131,17 +131,13 @@ def side_model(
     policy: RoutePolicy | None,
     settings: Settings,
     session: SessionRow,
-    purpose: Literal["compaction"],
     *,
     prompt_tokens: int,
-    answer_tokens: int = 0,
 ) -> SideModel:
     """Return the model that writes a session's summary."""
     if (session.model or settings.model) != AUTO:
         return SideModel(settings.extract_model or session.model or settings.model)
-    decision = route(
-        policy, settings, session, purpose=purpose, prompt_tokens=prompt_tokens, answer_tokens=answer_tokens
-    )
+    decision = route(policy, settings, session, purpose="compaction", prompt_tokens=prompt_tokens, answer_tokens=0)
     return SideModel(decision.model, decision.reason, compared_model(settings, session))
 
 

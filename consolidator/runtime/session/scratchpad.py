@@ -17,7 +17,7 @@ from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, role_of
 from consolidator.models.session import SessionRow
 from consolidator.runtime.session.boundaries import boundary
-from consolidator.runtime.session.changes import PlannedChange, apply_change, check_open
+from consolidator.runtime.session.changes import PlannedChange, SessionChange, apply_change, check_open
 from consolidator.store.sessions.lineage import load_lineage
 from consolidator.store.turns import context as store
 
@@ -47,24 +47,21 @@ class ScratchpadEdit:
 
     def apply(self, current: str, limit: int) -> str:
         """Return the changed text; raise UsageError, with both sizes, where it is too long, or no single place fits."""
-        changed = self._change(current)
+        match self.mode:
+            case "replace":
+                changed = self.text.strip()
+            case "append":
+                changed = "\n".join(part for part in (current, self.text.strip()) if part)
+            case "edit":
+                changed = self._edit_place(current)
+            case _:
+                raise UsageError(f"{str(self.mode)[:80]!r} is no way to change a scratchpad: {', '.join(EDIT_MODES)}")
         if len(changed) > limit:
             raise UsageError(
                 f"the scratchpad would have {len(changed):,} characters, and may have {limit:,} "
                 f"(it has {len(current):,} now): shorten it; nothing was changed"
             )
         return changed
-
-    def _change(self, current: str) -> str:
-        match self.mode:
-            case "replace":
-                return self.text.strip()
-            case "append":
-                return "\n".join(part for part in (current, self.text.strip()) if part)
-            case "edit":
-                return self._edit_place(current)
-            case _:
-                raise UsageError(f"{str(self.mode)[:80]!r} is no way to change a scratchpad: {', '.join(EDIT_MODES)}")
 
     def _edit_place(self, current: str) -> str:
         if not self.old:
@@ -77,7 +74,7 @@ class ScratchpadEdit:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeScratchpad:
+class ChangeScratchpad(SessionChange):
     """A change of the scratchpad within its limit; with `expected_seq`, only of that version."""
 
     edit: ScratchpadEdit

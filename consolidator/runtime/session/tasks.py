@@ -22,7 +22,7 @@ from consolidator.models.payload import EventType
 from consolidator.models.principal import Role
 from consolidator.models.session import SessionRow
 from consolidator.runtime.session.boundaries import boundary
-from consolidator.runtime.session.changes import PlannedChange, apply_change, check_open
+from consolidator.runtime.session.changes import PlannedChange, SessionChange, apply_change, check_open
 from consolidator.store.sessions import sessions
 from consolidator.store.sessions import tasks as store
 from consolidator.store.sessions.tasks import TaskRow
@@ -36,7 +36,7 @@ _OPERATOR = Role.OPERATOR.value
 
 
 @dataclass(frozen=True, slots=True)
-class StartTask:
+class StartTask(SessionChange):
     """The start of a task; refused while another one is open."""
 
     title: str
@@ -53,12 +53,9 @@ class StartTask:
         start = NewEvent(EventType.TASK_START, {"task_id": task_id, "goal": title}, principal=principal)
         return PlannedChange([start], f"The task is open: {title}", {"task_id": task_id})
 
-    async def save(self, conn: Connection, session: SessionRow, planned: PlannedChange, seq: int) -> None:
-        """Do nothing: the log says it all."""
-
 
 @dataclass(frozen=True, slots=True)
-class FinishTask:
+class FinishTask(SessionChange):
     """The end of the open task; with a `task_id`, of that one only."""
 
     outcome: TaskOutcome
@@ -78,9 +75,6 @@ class FinishTask:
         data = {"task_id": task_id, "outcome": self.outcome, **({"note": note} if note else {})}
         end = NewEvent(EventType.TASK_END, data, principal=principal)
         return PlannedChange([end], f"The task has ended: {self.outcome}.", {"task_id": task_id})
-
-    async def save(self, conn: Connection, session: SessionRow, planned: PlannedChange, seq: int) -> None:
-        """Do nothing: the log says it all."""
 
 
 async def start_task(database: Database, session_id: str, title: str, *, principal: str = _OPERATOR) -> TaskRow:

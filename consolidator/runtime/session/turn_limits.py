@@ -132,13 +132,16 @@ class TurnStop(OverBudget):
 
     def events(self) -> list[NewEvent]:
         """Return the events to log: the decision, and what the person is told."""
-        data: dict[str, Any] = {"limit": self.limit, "count": self.count, "reason": str(self)}
-        if self.tool is not None:
-            data["tool"] = self.tool
-        return [
-            NewEvent(EventType.POLICY_DECISION, {"decision": "budget_stop", **data}),
-            NewEvent(EventType.ERROR, {"message": str(self), "kind": "budget"}),
-        ]
+        tool = {} if self.tool is None else {"tool": self.tool}
+        return stop_events(self, {"limit": self.limit, "count": self.count, "reason": str(self), **tool})
+
+
+def stop_events(stop: OverBudget, data: Mapping[str, Any]) -> list[NewEvent]:
+    """Return the events by which a turn ends at a limit: the decision, and what the person is told."""
+    return [
+        NewEvent(EventType.POLICY_DECISION, {"decision": "budget_stop", **data}),
+        NewEvent(EventType.ERROR, {"message": str(stop), "kind": "budget"}),
+    ]
 
 
 def call_key(tool: str, arguments: Any, status: Any, content: Any) -> str:

@@ -12,9 +12,9 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field
 
 from consolidator.errors import ConsolidatorError, UsageError
+from consolidator.runtime.session.agent_defaults import SPAWN_TOOL, ResultMode, SpawnRequest
 from consolidator.runtime.session.outcome import Outcome
 from consolidator.runtime.session.scratchpad import MAX_CHARS, ChangeScratchpad, EditMode, ScratchpadEdit
-from consolidator.runtime.session.spawn_request import SPAWN_TOOL, ResultMode, SpawnRequest
 from consolidator.runtime.session.tasks import FinishTask, StartTask, TaskOutcome
 from consolidator.runtime.tools.tool import CallContext, Tool, tool
 

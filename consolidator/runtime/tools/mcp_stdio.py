@@ -14,7 +14,6 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any
 
 import anyio
@@ -23,7 +22,7 @@ from anyio.abc import ByteReceiveStream, Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp import StdioServerParameters
 from mcp.client import Client
-from mcp.client._transport import ReadStream, TransportStreams
+from mcp.client._transport import TransportStreams
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
@@ -56,6 +55,7 @@ class ServerOutput:
     received_messages: int = 0  # since the last request
     stderr_tail: bytearray = field(default_factory=bytearray)
     invalid_line_seen: bool = False
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def renewed(self) -> ServerOutput:
         """Return an empty one with the same limits, for the next process."""
@@ -126,7 +126,10 @@ async def _read_messages(
         _signal_group(process, signal.SIGKILL)
     except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
         pass  # stopped by us, or lost: either way the client sees the end of the stream
-    await _discard(process.stdout)  # a full pipe would keep the server from ending
+    output.ended.set()
+    with suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
+        while True:  # a full pipe would keep the server from ending
+            await process.stdout.receive()
 
 
 async def _read_lines(
@@ -196,12 +199,6 @@ async def _keep_stderr_tail(stderr: ByteReceiveStream, output: ServerOutput, end
                 count = 0
                 await anyio.sleep(_STDERR_PAUSE)
     ended.set()
-
-
-async def _discard(stdout: ByteReceiveStream) -> None:
-    with suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
-        while True:
-            await stdout.receive()
 
 
 async def _stop(process: Process, stderr_ended: anyio.Event) -> None:
@@ -279,7 +276,8 @@ class McpServerProcess:
             await asyncio.gather(self._task, return_exceptions=True)  # `client` has raised its error
 
     async def _connect(self, ready: asyncio.Future[Client], stop_requested: asyncio.Event) -> None:
-        async with Client(_watched_transport(self.parameters, self.output, stop_requested), cache=None) as client:
+        self.output.ended = stop_requested  # the SDK does not report the end of a server
+        async with Client(open_bounded_stdio(self.parameters, self.output), cache=None) as client:
             ready.set_result(client)
             await stop_requested.wait()
 
@@ -298,42 +296,3 @@ class McpServerProcess:
     def _stderr_note(self) -> str:
         line = self.output.last_stderr_line()
         return f"; it said: {line}" if line else ""
-
-
-@dataclass
-class _WatchedStream:
-    """The server's output stream. It sets `ended` at its end, which the SDK does not report."""
-
-    stream: ReadStream[SessionMessage | Exception]
-    ended: asyncio.Event
-
-    async def receive(self) -> SessionMessage | Exception:
-        return await self.stream.receive()
-
-    async def aclose(self) -> None:
-        self.ended.set()
-        await self.stream.aclose()
-
-    def __aiter__(self) -> _WatchedStream:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        return await self.stream.__anext__()
-
-    async def __aenter__(self) -> _WatchedStream:
-        await self.stream.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        self.ended.set()
-        return await self.stream.__aexit__(kind, error, trace)
-
-
-@asynccontextmanager
-async def _watched_transport(
-    parameters: StdioServerParameters, output: ServerOutput, ended: asyncio.Event
-) -> AsyncIterator[TransportStreams]:
-    async with open_bounded_stdio(parameters, output) as (read, write):
-        yield _WatchedStream(read, ended), write

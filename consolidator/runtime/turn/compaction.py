@@ -16,10 +16,10 @@ from consolidator.context.build import Context, history_from_view
 from consolidator.context.compaction import Compaction, CompactionHooks, CompactionPlan
 from consolidator.context.conversation import MAX_RESULT_BYTES, build_conversation
 from consolidator.context.history import SessionHistory, max_summary_tokens, render_state
-from consolidator.context.strategies import DEFAULT_BUDGET, CompactedStrategy, find_strategy
+from consolidator.context.strategies import COMPACTED, DEFAULT_BUDGET, find_strategy
 from consolidator.database import Database
 from consolidator.errors import ModelError, ModelUnavailable
-from consolidator.llm.client import ModelClient, ModelReply, ModelRequest, parse_reply
+from consolidator.llm.client import ModelClient, ModelRequest, parse_reply
 from consolidator.llm.redaction.redact import redact
 from consolidator.llm.tokens import count_tokens_cached
 from consolidator.models.event import NewEvent
@@ -171,7 +171,7 @@ async def _summarize(
                     max_tokens=ANSWER_TOKENS,
                     purpose="compaction",
                     session_model=session_model,
-                    strategy=CompactedStrategy.name,
+                    strategy=COMPACTED.name,
                     epoch=epoch,
                     now=database.clock.now(),
                 )
@@ -187,7 +187,7 @@ async def _summarize(
         await _settle(database, call_id, None if may_be_charged else Usage())
         log.warning("session %s is compacted without a model: %s", session_id, error)
         return None
-    await _settle(database, call_id, _usage(reply))
+    await _settle(database, call_id, Usage(reply.input_tokens, reply.cached_tokens, reply.output_tokens))
     try:
         parsed = parse_reply(reply, compaction.SUMMARY_SCHEMA)
     except ModelError as error:
@@ -197,10 +197,6 @@ async def _summarize(
         "summary": redact(str(parsed["summary"])),
         "next_steps": [redact(str(step)) for step in parsed["next_steps"]][:20],
     }
-
-
-def _usage(reply: ModelReply) -> Usage:
-    return Usage(reply.input_tokens, reply.cached_tokens, reply.output_tokens)
 
 
 async def _settle(database: Database, call_id: str, usage: Usage | None) -> None:

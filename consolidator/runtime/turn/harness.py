@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from consolidator.context.compaction import CompactionHooks
-from consolidator.context.tail import TailCache
+from consolidator.context.reader import TailCache
 from consolidator.database import Database
 from consolidator.llm.client import ModelClient
 from consolidator.models.session import SessionRow
+from consolidator.runtime.session.agent_defaults import Overrides
 from consolidator.runtime.session.budget import Usage
-from consolidator.runtime.session.overrides import Overrides
 from consolidator.runtime.session.routing import RoutePolicy
 from consolidator.runtime.tools.tool import Toolbox
 from consolidator.settings import Settings

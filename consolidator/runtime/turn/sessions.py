@@ -19,6 +19,7 @@ from consolidator.models.session import SessionRow
 from consolidator.runtime.session.boundaries import boundary
 from consolidator.runtime.session.changes import (
     PlannedChange,
+    SessionChange,
     apply_change,
     check_driven_here,
     check_open,
@@ -164,7 +165,7 @@ async def _log_verdict(
     """Log a person's verdict on a call that waits for one of this kind."""
     with boundary("commit verdict"):
         async with database.transaction() as conn:
-            call = await store.lock_waiting_call(conn, call_id, session_id)
+            call = await store.lock_waiting_call(conn, call_id, session_id=session_id)
             if call is None or call.requested.get("kind") != kind:
                 raise no_waiting_call(call_id)
             now = database.clock.now()
@@ -175,41 +176,38 @@ async def _log_verdict(
     return call.session_id
 
 
-def _abandoned_task(open_task: str | None, principal: str) -> list[NewEvent]:
-    """Return the end of the task that is open where its session ends; nothing if none is."""
-    if open_task is None:
-        return []
-    data = {"task_id": open_task, "outcome": "abandoned", "note": "the session ended while the task was open"}
-    return [NewEvent(EventType.TASK_END, data, principal=principal)]
-
-
 @dataclass(frozen=True, slots=True)
-class EndSession:
+class EndSession(SessionChange):
     """The end of a session, and of the task that is open in it; nothing where it has ended before."""
 
     reason: str
 
     async def plan(self, conn: Connection, session: SessionRow, principal: str) -> PlannedChange:
         """Return the events that end a session."""
-        end = NewEvent(EventType.SESSION_END, {"reason": self.reason}, principal=principal)
-        new = [*_abandoned_task(session.open_task, principal), end] if session.status == "open" else []
+        new = []
+        if session.status == "open":
+            new = [NewEvent(EventType.SESSION_END, {"reason": self.reason}, principal=principal)]
+            if (task := session.open_task) is not None:
+                abandoned = {
+                    "task_id": task,
+                    "outcome": "abandoned",
+                    "note": "the session ended while the task was open",
+                }
+                new.insert(0, NewEvent(EventType.TASK_END, abandoned, principal=principal))
         return PlannedChange(new, f"session {session.id} has ended", {})
-
-    async def save(self, conn: Connection, session: SessionRow, planned: PlannedChange, seq: int) -> None:
-        """Do nothing: the door marks the session as ended."""
 
 
 async def end_session(
     database: Database, session_id: str, *, reason: str, hide: bool = False, principal: str = _OPERATOR
 ) -> None:
     """End a session: its key names none then. With `hide` it is not listed either. Nothing is deleted."""
-    await cancel_sub_agents(database, session_id, "its parent ended")
+    await cancel_sub_agents(database, session_id)
     with boundary("commit end"):
         async with database.transaction() as conn:
             end = EndSession(reason)
             await apply_change(conn, session_id, end, principal=principal, now=database.clock.now())
             await sessions.retire(conn, session_id, hide=hide)
-    await cancel_sub_agents(database, session_id, "its parent ended")  # those of a call that was made meanwhile
+    await cancel_sub_agents(database, session_id)  # those of a call that was made meanwhile
     await finish_sub_agent(database, session_id, error=reason)  # of a sub-agent its parent is told
 
 

@@ -309,7 +309,7 @@ class SessionStepper:
         end_call = turns.end_call(
             call_id,
             cost=budget.usage_cost(plan.model, usage),
-            tokens=usage.counts,
+            tokens=(usage.input_tokens, usage.cached_tokens, usage.output_tokens),
             requested=requests,
             turns=0 if calls else 1,
         )

@@ -18,7 +18,7 @@ from consolidator.models.event import Event
 from consolidator.models.injection import InjectionRow
 from consolidator.models.payload import EventType
 from consolidator.models.session import SessionRow
-from consolidator.runtime.lineage.inheritance import fold_past
+from consolidator.runtime.lineage.children import fold_past
 from consolidator.runtime.session.budget import DEFAULT_ANSWER_TOKENS
 from consolidator.runtime.session.routing import compared_model, side_model
 from consolidator.runtime.turn.compaction import SummaryWriter, compact_on_request
@@ -67,11 +67,11 @@ async def preview_context(
     *,
     viewer: Viewer = OWNER,
 ) -> tuple[Context, SessionRow]:
-    """Return what the model would see of a session now, and the session."""
+    """Return what the model would see of a session now, and the session; of its memory what the viewer reaches."""
     async with database.connection() as conn:
         session = await find_session(conn, viewer, session_name, "read")
     config = session.config
-    recalled = await _recall_for_last_message(database, settings, session) if options.with_recall else None
+    recalled = await _recall_for_last_message(database, settings, session, viewer) if options.with_recall else None
     strategy = options.strategy or config.get("strategy") or "budget"
     model = compared_model(settings, session) or settings.model or ""
     request = ContextRequest(
@@ -149,11 +149,13 @@ def _before_agent(events: Sequence[Event], at: int) -> int:
     return at
 
 
-async def _recall_for_last_message(database: Database, settings: Settings, session: SessionRow) -> str | None:
+async def _recall_for_last_message(
+    database: Database, settings: Settings, session: SessionRow, viewer: Viewer
+) -> str | None:
     async with database.connection() as conn:
         lineage = await load_lineage(conn, session.id, session)
         message = await generation.get_last_user_text(conn, lineage, upto=session.head)
-    return await recall_for_message(database, settings, session, message) if message else None
+    return await recall_for_message(database, settings, session, message, viewer=viewer) if message else None
 
 
 async def compact_session(
@@ -169,7 +171,7 @@ async def compact_session(
     async with AsyncExitStack() as stack:
         async with database.connection() as conn:
             session = await find_session(conn, viewer, session_name, "write")
-        side = side_model(None, settings, session, "compaction", prompt_tokens=0)
+        side = side_model(None, settings, session, prompt_tokens=0)
         writer = None
         if by_model and side.model:
             client = create_client(settings)

@@ -61,17 +61,9 @@ async def load_costs(
 
 
 def _to_cost(group: spend.CostSum) -> Cost:
-    return Cost(
-        name=group.name,
-        calls=group.calls,
-        input_tokens=group.input_tokens,
-        cached_tokens=group.cached_tokens,
-        output_tokens=group.output_tokens,
-        cost=group.cost,
-        set_aside=group.set_aside,
-        unpriced=group.unpriced,
-        cheap_share=group.cheap / group.priced if group.priced else None,
-    )
+    values = asdict(group)
+    cheap, priced = values.pop("cheap"), values.pop("priced")
+    return Cost(**values, cheap_share=cheap / priced if priced else None)
 
 
 def price_answer(model: Any, usage: Any) -> Decimal | None:

@@ -58,8 +58,11 @@ def read_text(path: Path) -> str | None:
         raise UsageError(f"cannot read {path}: {error}") from error
 
 
-def apply(changes: Sequence[FileChange], backups: Path, stamp: str) -> list[MadeChange]:
-    """Make changes, each in one step, after a backup of each file; raise UsageError where a file changed meanwhile."""
+def apply(changes: Sequence[FileChange], backups: Path, stamp: str, record: Path | None = None) -> list[MadeChange]:
+    """Make changes, each in one step, after a backup of each file, and remember them in the file `record`.
+
+    Raises UsageError where a file changed meanwhile.
+    """
     made = []
     for change in changes:
         if not change.is_change:
@@ -72,6 +75,10 @@ def apply(changes: Sequence[FileChange], backups: Path, stamp: str) -> list[Made
         else:
             _replace(change.path, change.after, new_mode=0o666)
         made.append(MadeChange(str(change.path), backup, _hash(change.after or "")))
+    if record is not None:
+        earlier = [change for change in load_record(record) if change.path not in {new.path for new in made}]
+        record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _replace(record, json.dumps([asdict(change) for change in [*earlier, *made]], indent=2) + "\n")
     return made
 
 
@@ -91,12 +98,6 @@ def load_record(path: Path) -> list[MadeChange]:
         return [MadeChange(**entry) for entry in json.loads(read_text(path) or "[]")]
     except (ValueError, TypeError) as error:
         raise UsageError(f"{path} is not what `install` wrote: {error}") from error
-
-
-def save_record(path: Path, made: Sequence[MadeChange]) -> None:
-    """Remember changes."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _replace(path, json.dumps([asdict(change) for change in made], indent=2) + "\n")
 
 
 def _back_up(change: FileChange, backups: Path, stamp: str) -> str:

@@ -21,10 +21,9 @@ from consolidator.jobs.engine import describe_engine
 from consolidator.llm.choice import choose_model
 from consolidator.service.address import find_service, read_json
 from consolidator.service.clients import changes
-from consolidator.service.clients.client import Hook
 from consolidator.service.clients.hooks_text import has_hooks, hook_command
 from consolidator.service.clients.installation import PROGRAMS, Place
-from consolidator.service.clients.registry import CLIENTS
+from consolidator.service.clients.registry import CLIENTS, Hook
 from consolidator.service.clients.servers_text import INSTALL_MCP, is_mcp_installed
 from consolidator.service.nights import receivers
 from consolidator.settings import Settings

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from consolidator.service.clients import hooks_toml, json_text
-from consolidator.service.clients.client import Client, Hook
+import tomlkit
+
+from consolidator.errors import UsageError
+from consolidator.service.clients import json_text
+from consolidator.service.clients.registry import Client, Hook
+from consolidator.service.clients.servers_text import parse_toml
 
 _PROGRAM, _WARNING = "program.py", "warn.py"  # of all hooks but those before a call, and of these
 _OURS = tuple(os.path.join(os.sep, "consolidator", "hooks", name) for name in (_PROGRAM, _WARNING))  # how paths end
@@ -22,8 +26,8 @@ def add_hooks(client: Client, text: str, python: str, folder: Path, data_home: P
     """Return a file with our hooks, each once; an earlier version's give way to them."""
     wanted = {hook.event: _entry(client, hook, python, folder, data_home) for hook in client.hooks}
     if client.hooks_form == "tables":
-        return hooks_toml.add_tables(text, [{"event": event, **entry} for event, entry in wanted.items()], _is_ours)
-    current = _list_ours(client, json_text.parse(text).to_json())
+        return _add_tables(text, [{"event": event, **entry} for event, entry in wanted.items()])
+    current = _list_ours(client, json_text.parse(text))
     if {event: [entry for _, entry in entries] for event, entries in current.items()} == {
         event: [entry] for event, entry in wanted.items()
     }:
@@ -40,8 +44,8 @@ def add_hooks(client: Client, text: str, python: str, folder: Path, data_home: P
 def remove_hooks(client: Client, text: str) -> str:
     """Return a file without our hooks; what of others stands beside them stays."""
     if client.hooks_form == "tables":
-        return hooks_toml.remove_tables(text, _is_ours)
-    for event, entries in _list_ours(client, json_text.parse(text).to_json()).items():
+        return _remove_tables(text)
+    for event, entries in _list_ours(client, json_text.parse(text)).items():
         for path, _ in reversed(entries):
             text = json_text.remove(text, path)
             if client.hooks_form == "groups":
@@ -54,9 +58,9 @@ def remove_hooks(client: Client, text: str) -> str:
 def has_hooks(client: Client, text: str) -> bool:
     """Tell whether a file holds a hook of ours for every event."""
     if client.hooks_form == "tables":
-        ours: Collection[str] = hooks_toml.list_events(text, _is_ours)
+        ours: Collection[str] = [str(table.get("event")) for table in _list_tables(text)]
     else:
-        ours = _list_ours(client, json_text.parse(text).to_json())
+        ours = _list_ours(client, json_text.parse(text))
     return all(hook.event in ours for hook in client.hooks)
 
 
@@ -100,3 +104,34 @@ def _is_ours(command: Any) -> bool:
     except ValueError:
         return False
     return any(word.endswith(_OURS) for word in words)
+
+
+def _add_tables(text: str, entries: Sequence[dict[str, Any]]) -> str:
+    """Return a TOML file with our hooks as tables below `[[hooks]]`."""
+    if _list_tables(text) == list(entries):
+        return text
+    text = _remove_tables(text)
+    blocks = [tomlkit.dumps({"hooks": [entry]}) for entry in entries]
+    return text + ("\n" if text else "") + "\n".join(blocks)
+
+
+def _remove_tables(text: str) -> str:
+    if not _list_tables(text):
+        return text
+    document = parse_toml(text)
+    hooks: Any = document["hooks"]
+    for number in reversed(range(len(hooks))):
+        if _is_ours(hooks[number].get("command")):
+            del hooks[number]
+    if not hooks:
+        del document["hooks"]
+    rest = tomlkit.dumps(document)
+    return rest[:-1] if rest.endswith("\n\n") or rest == "\n" else rest  # the line that was put before ours
+
+
+def _list_tables(text: str) -> list[dict[str, Any]]:
+    """Return our hooks among the tables of a TOML file."""
+    hooks = parse_toml(text).unwrap().get("hooks", [])
+    if not isinstance(hooks, list) or not all(isinstance(table, dict) for table in hooks):
+        raise UsageError("hooks are no TOML tables there")
+    return [table for table in hooks if _is_ours(table.get("command"))]

@@ -20,14 +20,13 @@ from consolidator.llm.choice import choose_model, load_permissions, save_permiss
 from consolidator.llm.commands import AGENT_COMMANDS
 from consolidator.service.clients import changes, guidance
 from consolidator.service.clients.changes import FileChange
-from consolidator.service.clients.client import Client
 from consolidator.service.clients.hooks_text import add_hooks, has_hooks, remove_hooks
-from consolidator.service.clients.registry import CLIENTS, get_client
+from consolidator.service.clients.registry import CLIENTS, Client, get_client
 from consolidator.service.clients.servers_text import INSTALL_MCP, SERVER_ARGUMENTS, is_mcp_installed
 from consolidator.settings import Settings
 
 if TYPE_CHECKING:
-    from consolidator.jobs.importing.report import ImportReport
+    from consolidator.jobs.importing.intake import ImportReport
 
 PROGRAMS = Path(consolidator.__file__).parent / "hooks"  # the folder of what hooks run
 INSTALL, BACKUPS = "install", "install/backups"  # below the home
@@ -156,10 +155,7 @@ def plan_uninstall(place: Place, settings: Settings) -> list[FileChange]:
 
 def apply_changes(client: Client, planned: list[FileChange], settings: Settings, now: datetime) -> list[str]:
     """Make changes, with a backup of each file; return the paths of the backups."""
-    made = changes.apply(planned, settings.home / BACKUPS, f"{now:%Y%m%d-%H%M%S}")
-    record = _record(client, settings)
-    kept = [change for change in changes.load_record(record) if change.path not in {new.path for new in made}]
-    changes.save_record(record, [*kept, *made])
+    made = changes.apply(planned, settings.home / BACKUPS, f"{now:%Y%m%d-%H%M%S}", _record(client, settings))
     return [change.backup for change in made if change.backup is not None]
 
 
@@ -179,7 +175,7 @@ async def import_history(
 ) -> ImportReport | None:
     """Import the sessions that a client has kept; None where it has kept none that can be read."""
     from consolidator.formats.registry import get_format  # what only looks at settings loads neither this nor nights
-    from consolidator.jobs.importing.source_files import ImportSource
+    from consolidator.jobs.importing.importer import ImportSource
     from consolidator.service.nights.imports import import_logs
 
     folders = [folder for folder in place.logs if path_exists(folder)]

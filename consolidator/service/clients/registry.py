@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from consolidator.errors import UsageError
 from consolidator.formats.agent_folders import agent_folder
@@ -15,32 +16,30 @@ from consolidator.formats.common.content import extract_text
 from consolidator.formats.common.drafts import split_output
 from consolidator.formats.common.json_parsing import parse_json
 from consolidator.memory.recall.query import looks_like_error
-from consolidator.service.clients.client import Client, Hook
+from consolidator.models.injection import Moment
 from consolidator.service.clients.servers_text import JsonServers, TomlServers
 
-
-def _claude_hooks(home: Path, environment: Mapping[str, str], project: Path | None) -> Path:
-    if project is not None:
-        return project / ".claude" / "settings.local.json"
-    return agent_folder("claude-code", home, environment) / "settings.json"
-
-
-def _claude_servers(home: Path, environment: Mapping[str, str], project: Path | None) -> Path:
-    configured = environment.get("CLAUDE_CONFIG_DIR")
-    return (Path(configured) if configured else home) / ".claude.json"
+HookMoment = Moment | Literal["import"]  # what a hook is for: an answer at a moment, or having the session imported
+Payload = Mapping[str, Any]
+FindFile = Callable[
+    [Path, Mapping[str, str], Path | None], Path
+]  # of a home, its environment, and a project if for one
 
 
-def _codex_folder(home: Path, environment: Mapping[str, str], project: Path | None) -> Path:
-    return project / ".codex" if project is not None else agent_folder("codex", home, environment)
+def _below(client: str, in_folder: str, in_project: str) -> FindFile:
+    """Return where a file is: below the client's own folder, or of a project below that."""
+    return lambda home, environment, project: (
+        agent_folder(client, home, environment) / in_folder if project is None else project / in_project
+    )
 
 
-def read_claude_code_error(payload: Mapping[str, Any]) -> str:
+def read_claude_code_error(payload: Payload) -> str:
     """Return the error of PostToolUseFailure; "" for a call that a person interrupted."""
     error = payload.get("error")
     return error if isinstance(error, str) and not payload.get("is_interrupt") else ""
 
 
-def read_codex_error(payload: Mapping[str, Any]) -> str:
+def read_codex_error(payload: Payload) -> str:
     """Return the output of a call in PostToolUse, which comes after every call, if it failed.
 
     It is read as the output in a rollout is. Where it does not tell the exit code, an output that looks like an error
@@ -52,7 +51,7 @@ def read_codex_error(payload: Mapping[str, Any]) -> str:
     return content if is_failure and result["reason"] not in ("rejected", "aborted") else ""
 
 
-def read_cursor_error(payload: Mapping[str, Any]) -> str:
+def read_cursor_error(payload: Payload) -> str:
     """Return the error of postToolUseFailure, or the output of postToolUse whose exit code says that it failed."""
     if payload.get("is_interrupt") or payload.get("failure_type") == "permission_denied":
         return ""
@@ -68,7 +67,7 @@ def read_cursor_error(payload: Mapping[str, Any]) -> str:
     return str(output.get("output") or "")
 
 
-def read_gemini_error(payload: Mapping[str, Any]) -> str:
+def read_gemini_error(payload: Payload) -> str:
     """Return the error of a call, or the output of a command whose exit code says that it failed."""
     response = payload.get("tool_response")
     response = response if isinstance(response, Mapping) else {"llmContent": response}
@@ -77,7 +76,7 @@ def read_gemini_error(payload: Mapping[str, Any]) -> str:
     return extract_text(error.get("message", "") if isinstance(error, Mapping) else error) or (text if code else "")
 
 
-def read_copilot_error(payload: Mapping[str, Any]) -> str:
+def read_copilot_error(payload: Payload) -> str:
     """Return the error of PostToolUseFailure, or the output of a command whose exit code says that it failed."""
     error = payload.get("error")
     if isinstance(error, str):
@@ -88,18 +87,13 @@ def read_copilot_error(payload: Mapping[str, Any]) -> str:
     return text if code else ""
 
 
-def read_no_error(_: Mapping[str, Any]) -> str:
-    """Return "": this client shows its agent nothing after a call."""
-    return ""
-
-
-def read_working_directory(payload: Mapping[str, Any], _: str) -> str | None:
+def read_working_directory(payload: Payload, _: str) -> str | None:
     """Return the session's working directory."""
     cwd = payload.get("cwd")
     return cwd if isinstance(cwd, str) else None
 
 
-def read_claude_code_directory(payload: Mapping[str, Any], project: str) -> str | None:
+def read_claude_code_directory(payload: Payload, project: str) -> str | None:
     """Return the project's directory, which Claude Code's hooks are told in their environment.
 
     Cursor runs the hooks in Claude Code's settings, too: its sessions are none of Claude Code's.
@@ -107,7 +101,7 @@ def read_claude_code_directory(payload: Mapping[str, Any], project: str) -> str 
     return None if "cursor_version" in payload else project or read_working_directory(payload, project)
 
 
-def read_cursor_directory(payload: Mapping[str, Any], project: str) -> str | None:
+def read_cursor_directory(payload: Payload, project: str) -> str | None:
     """Return the first root of the workspace, else what the environment or a call says."""
     roots = payload.get("workspace_roots")
     if isinstance(roots, list) and roots and isinstance(roots[0], str):
@@ -120,11 +114,43 @@ def render_specific_output(event: str, text: str) -> dict[str, Any]:
     return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}}
 
 
-def render_context(_: str, text: str) -> dict[str, Any]:
-    """Return an answer as Cursor reads it."""
-    return {"additional_context": text}
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """An event of a client for which a hook is installed."""
+
+    event: str  # as the client calls it
+    moment: HookMoment
+    matcher: str | None = None  # the tools whose calls it is for; None: all, or an event that is no call
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """A coding agent; its name is that of its sessions' agent and of its logs' format, too."""
+
+    name: str
+    title: str
+    hooks: tuple[Hook, ...] = ()
+    hooks_form: Literal["groups", "list", "tables"] = "groups"  # JSON: in groups with a matcher, each for itself; TOML
+    hooks_file: FindFile
+    servers_file: FindFile
+    servers: JsonServers | TomlServers = field(default_factory=JsonServers)
+    new_hooks_file: str = "{}\n"  # what a file of hooks holds before it has any
+    read_error: Callable[[Payload], str] = lambda _: ""  # of a call's payload: the error, or "" for none
+    read_directory: Callable[[Payload, str], str | None] = read_working_directory
+    render: Callable[[str, str], Mapping[str, Any] | str] = (
+        render_specific_output  # an event, the text -> what to print
+    )
+    session_fields: tuple[str, ...] = ("session_id",)
+    timeout: int = 2  # after which it ends a hook, in its unit; ours ends itself long before
+    guidance_file: FindFile | None = None  # that its agent reads: where a client has no hook for a session's start
+    advice: str = ""  # what is left for a person to do after an installation
+
+    def hook(self, event: str) -> Hook | None:
+        """Return the hook of an event; None for one that is not of ours."""
+        return next((hook for hook in self.hooks if hook.event == event), None)
+
+
+_IMPORTS = (Hook("PreCompact", "import"), Hook("SessionEnd", "import"))
 CLAUDE_CODE = Client(
     name="claude-code",
     title="Claude Code",
@@ -133,17 +159,13 @@ CLAUDE_CODE = Client(
         Hook("UserPromptSubmit", "prompt"),
         Hook("PreToolUse", "before_call", matcher="Bash|Skill"),
         Hook("PostToolUseFailure", "failure"),
-        Hook("PreCompact", "import"),
-        Hook("SessionEnd", "import"),
+        *_IMPORTS,
     ),
-    hooks_form="groups",
-    hooks_file=_claude_hooks,
-    servers_file=_claude_servers,
+    hooks_file=_below("claude-code", "settings.json", ".claude/settings.local.json"),
+    servers_file=lambda home, environment, _: Path(environment.get("CLAUDE_CONFIG_DIR") or home, ".claude.json"),
     servers=JsonServers(by_project=True, more=(("type", "stdio"),)),
-    new_hooks_file="{}\n",
     read_error=read_claude_code_error,
     read_directory=read_claude_code_directory,
-    render=render_specific_output,
 )
 CODEX = Client(
     name="codex",
@@ -153,17 +175,12 @@ CODEX = Client(
         Hook("UserPromptSubmit", "prompt"),
         Hook("PreToolUse", "before_call", matcher="^Bash$"),
         Hook("PostToolUse", "failure", matcher="^Bash$"),
-        Hook("PreCompact", "import"),
-        Hook("SessionEnd", "import"),
+        *_IMPORTS,
     ),
-    hooks_form="groups",
-    hooks_file=lambda *where: _codex_folder(*where) / "hooks.json",
-    servers_file=lambda *where: _codex_folder(*where) / "config.toml",
+    hooks_file=_below("codex", "hooks.json", ".codex/hooks.json"),
+    servers_file=_below("codex", "config.toml", ".codex/config.toml"),
     servers=TomlServers(),
-    new_hooks_file="{}\n",
     read_error=read_codex_error,
-    read_directory=read_working_directory,
-    render=render_specific_output,
     advice="Codex runs new hooks only once you have trusted them: it asks as it starts, and `/hooks` lists them.",
 )
 CURSOR = Client(
@@ -177,36 +194,26 @@ CURSOR = Client(
     hooks_form="list",
     hooks_file=lambda home, _, project: (project or home) / ".cursor" / "hooks.json",
     servers_file=lambda home, _, project: (project or home) / ".cursor" / "mcp.json",
-    servers=JsonServers(),
     new_hooks_file='{\n  "version": 1\n}\n',
     read_error=read_cursor_error,
     read_directory=read_cursor_directory,
-    render=render_context,
+    render=lambda _, text: {"additional_context": text},
     session_fields=("session_id", "conversation_id"),
 )
 
 
 def _googles(name: str, title: str, prompt: str, call: str, compaction: str) -> Client:
     """Return Gemini CLI or a fork of it: hooks as Claude Code's, with milliseconds, beside the servers in one file."""
-
-    def find_file(home: Path, environment: Mapping[str, str], project: Path | None) -> Path:
-        folder = project / f".{name}" if project is not None else agent_folder(name, home, environment)
-        return folder / "settings.json"
-
+    find_file = _below(name, "settings.json", f".{name}/settings.json")
     imports = (Hook(compaction, "import"), Hook("SessionEnd", "import"))
     failure = Hook(call, "failure", matcher="run_shell_command")
     return Client(
         name=name,
         title=title,
         hooks=(Hook("SessionStart", "session_start"), Hook(prompt, "prompt"), failure, *imports),
-        hooks_form="groups",
         hooks_file=find_file,
         servers_file=find_file,
-        servers=JsonServers(),
-        new_hooks_file="{}\n",
         read_error=read_gemini_error,
-        read_directory=read_working_directory,
-        render=render_specific_output,
         timeout=2000,
     )
 
@@ -222,22 +229,6 @@ def _find_opencode(home: Path, environment: Mapping[str, str], project: Path | N
     return with_comments if with_comments.is_file() else folder / "opencode.json"
 
 
-def _find_copilot_hooks(home: Path, environment: Mapping[str, str], project: Path | None) -> Path:
-    if project is not None:
-        return project / ".github" / "copilot" / "settings.local.json"
-    return agent_folder("copilot", home, environment) / "hooks" / "consolidator.json"
-
-
-def _find_copilot_servers(home: Path, environment: Mapping[str, str], project: Path | None) -> Path:
-    return (
-        project / ".mcp.json" if project is not None else agent_folder("copilot", home, environment) / "mcp-config.json"
-    )
-
-
-def _kimi_folder(home: Path, environment: Mapping[str, str], project: Path | None) -> Path:
-    return project / ".kimi-code" if project is not None else agent_folder("kimi", home, environment)
-
-
 COPILOT = Client(  # event names with a capital: then its payloads have Claude Code's fields
     name="copilot",
     title="Copilot CLI",
@@ -247,12 +238,11 @@ COPILOT = Client(  # event names with a capital: then its payloads have Claude C
         Hook("PostToolUseFailure", "failure"),
     ),
     hooks_form="list",
-    hooks_file=_find_copilot_hooks,
-    servers_file=_find_copilot_servers,
+    hooks_file=_below("copilot", "hooks/consolidator.json", ".github/copilot/settings.local.json"),
+    servers_file=_below("copilot", "mcp-config.json", ".mcp.json"),
     servers=JsonServers(more=(("type", "local"), ("tools", ["*"]))),
     new_hooks_file='{\n  "version": 1\n}\n',
     read_error=read_copilot_error,
-    read_directory=read_working_directory,
     render=render_copilots,
 )
 KIMI = Client(  # it shows its agent what a hook prints at a prompt, and at no other moment
@@ -260,29 +250,18 @@ KIMI = Client(  # it shows its agent what a hook prints at a prompt, and at no o
     title="Kimi Code",
     hooks=(Hook("UserPromptSubmit", "prompt"),),
     hooks_form="tables",
-    hooks_file=lambda *where: _kimi_folder(*where) / "config.toml",
-    servers_file=lambda *where: _kimi_folder(*where) / "mcp.json",
-    servers=JsonServers(),
+    hooks_file=_below("kimi", "config.toml", ".kimi-code/config.toml"),
+    servers_file=_below("kimi", "mcp.json", ".kimi-code/mcp.json"),
     new_hooks_file="",
-    read_error=read_no_error,
-    read_directory=read_working_directory,
     render=lambda _, text: text,
 )
 OPENCODE = Client(  # plugins are programs of its own: its agent asks the MCP server
     name="opencode",
     title="OpenCode",
-    hooks=(),
-    hooks_form="list",
     hooks_file=_find_opencode,
     servers_file=_find_opencode,
     servers=JsonServers(below="mcp", more=(("type", "local"), ("enabled", True)), in_one=True),
-    new_hooks_file="{}\n",
-    read_error=read_no_error,
-    read_directory=read_working_directory,
-    render=render_context,
-    guidance_file=lambda home, environment, project: (
-        (project or agent_folder("opencode", home, environment)) / "AGENTS.md"
-    ),
+    guidance_file=_below("opencode", "AGENTS.md", "AGENTS.md"),
 )
 GEMINI = _googles("gemini", "Gemini CLI", "BeforeAgent", "AfterTool", "PreCompress")
 QWEN = _googles("qwen", "Qwen Code", "UserPromptSubmit", "PostToolUse", "PreCompact")

@@ -45,7 +45,7 @@ class JsonServers:
             entry = {"command": [server["command"], *server["args"]], "environment": server["env"]}
         wanted = {**dict(self.more), **entry}
         current = json_text.find(text, path)
-        if current is not None and (current.to_json() == wanted or not _is_ours(current.to_json())):
+        if current is not None and (current.value == wanted or not _is_ours(current.value)):
             return text
         return json_text.put(text, path, wanted)
 
@@ -53,7 +53,7 @@ class JsonServers:
         """Return the file without our server."""
         path = self._path(project)
         current = json_text.find(text, path)
-        if current is None or not _is_ours(current.to_json()):
+        if current is None or not _is_ours(current.value):
             return text
         text = json_text.remove(text, path)
         in_project = self.by_project and project is not None  # Claude Code itself writes empty servers there
@@ -74,7 +74,7 @@ class TomlServers:
 
     def add(self, text: str, server: Mapping[str, Any], project: Path | None) -> str:
         """Return the file with our server."""
-        document = _parse(text)
+        document = parse_toml(text)
         wanted = {name: value for name, value in server.items() if value}
         servers = document.get("mcp_servers")
         if servers is None:
@@ -92,7 +92,7 @@ class TomlServers:
 
     def remove(self, text: str, project: Path | None) -> str:
         """Return the file without our server."""
-        document = _parse(text)
+        document = parse_toml(text)
         servers = document.get("mcp_servers")
         if not isinstance(servers, MutableMapping) or not _is_ours(_plain(servers.get(SERVER_NAME))):
             return text
@@ -104,11 +104,12 @@ class TomlServers:
 
     def has(self, text: str, project: Path | None) -> bool:
         """Tell whether a server of our name is registered."""
-        servers = _parse(text).get("mcp_servers")
+        servers = parse_toml(text).get("mcp_servers")
         return isinstance(servers, MutableMapping) and SERVER_NAME in servers
 
 
-def _parse(text: str) -> tomlkit.TOMLDocument:
+def parse_toml(text: str) -> tomlkit.TOMLDocument:
+    """Return a TOML text as what keeps its comments and layout."""
     try:
         return tomlkit.parse(text)
     except TOMLKitError as error:

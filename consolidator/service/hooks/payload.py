@@ -13,8 +13,7 @@ from consolidator.formats.common.content import extract_text
 from consolidator.formats.common.project import derive_project
 from consolidator.models.audience import OWNER
 from consolidator.models.memory_filter import MemoryScope
-from consolidator.service.clients.client import HookMoment
-from consolidator.service.clients.registry import CLIENTS
+from consolidator.service.clients.registry import CLIENTS, HookMoment
 from consolidator.service.memory.brief import Brief, Situation, brief
 from consolidator.service.scope import find_project
 from consolidator.store.memory import injections

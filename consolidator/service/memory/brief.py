@@ -22,8 +22,15 @@ from consolidator.memory.lessons import telling
 from consolidator.memory.lessons.harm import lesson_harm
 from consolidator.memory.lessons.lesson import Lesson
 from consolidator.memory.lessons.telling import Told
-from consolidator.memory.recall.block import RecallItem, estimate_tokens, lesson_item, quoted_item
-from consolidator.memory.recall.injected_block import InjectedBlock, Section, render_injection
+from consolidator.memory.recall.block import (
+    RecallBlock,
+    RecallItem,
+    Section,
+    estimate_tokens,
+    lesson_item,
+    quoted_item,
+    render_block,
+)
 from consolidator.memory.text.words import query_words
 from consolidator.models.audience import OWNER
 from consolidator.models.fact import FactRow
@@ -73,7 +80,7 @@ class Brief:
     """What is told at a moment, and what is counted of it."""
 
     moment: Moment
-    block: InjectedBlock
+    block: RecallBlock
     fix: dict[str, Any] = field(default_factory=dict)  # of a failed call: the suggestion as JSON
     items: tuple[RecallItem, ...] = ()  # the lines that are told, each with its citation
 
@@ -117,12 +124,8 @@ async def brief(
 def _render(
     moment: Moment, note: str, sections: Sequence[Section], tokens: int, fix: dict[str, Any] | None = None
 ) -> Brief | None:
-    block = render_injection(note, sections, tokens)
-    if block is None:
-        return None
-    cited = set(block.cited)
-    items = (item for section in sections for item in section.items if item.citation.strip("[]") in cited)
-    return Brief(moment, block, fix or {}, tuple(items))
+    block = render_block(note, sections, tokens)
+    return None if block is None else Brief(moment, block, fix or {}, block.items)
 
 
 async def _sections_of_start(database: Database, scope: MemoryScope, situation: Situation) -> list[Section]:

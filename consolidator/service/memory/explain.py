@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 from consolidator.database import Connection, Database
 from consolidator.errors import NotFound
 from consolidator.llm.redaction.redact import redact
 from consolidator.memory.facts.corrections import is_correction
 from consolidator.memory.facts.steering import count_steers
-from consolidator.memory.procedures.digest import unpack_quotes
-from consolidator.memory.solutions.fix_harm import quote_harm
 from consolidator.memory.solutions.solution import count_support
 from consolidator.models.audience import describe_peer
 from consolidator.models.fact import UNKNOWN_START, CitedCandidateRow, FactRow, FactVersionRow
@@ -21,26 +19,35 @@ from consolidator.models.memory_filter import ALL_AGENTS
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.solution import SolutionRow
 from consolidator.service.memory.ids import MEMORY, resolve_id
+from consolidator.service.memory.learned import load_call_quotes
 from consolidator.service.memory.lessons import describe_worth, is_reached, read_lesson
 from consolidator.service.memory.withheld import find_withheld_facts
 from consolidator.service.scope import reaches_memory, sees_memory
 from consolidator.service.sessions.listing import read_titles
 from consolidator.service.viewer import OWNER, Viewer
-from consolidator.store.calls import digests
 from consolidator.store.facts import facts
 from consolidator.store.facts.visibility import find_reached_facts, find_reached_sessions
 from consolidator.store.log import events
 from consolidator.store.log.events import Span
 from consolidator.store.memory import lessons, lookup
 from consolidator.store.memory.lessons import LessonRow
-from consolidator.store.memory.lookup import SessionOriginRow
 from consolidator.store.sessions import sessions
-from consolidator.store.sessions import sessions as session_store
-
-Cut = TypeVar("Cut", FactRow, CitedCandidateRow)
 
 _NOTHING = "nothing learned has the id {!r}; `facts`, `commands`, `procedures` and `solutions` list them"
 _BY_CAUSE = {"person": "by a person", "review": "after a review", "erasure": "after an erasure"}
+
+
+_Explained = FactRow | ProcedureRow | SolutionRow | CitedCandidateRow | LessonRow
+
+
+class _Proof(NamedTuple):
+    """A quote that something learned rests on, and the event that has it."""
+
+    session_id: str
+    seq: int
+    quote: str
+    when: datetime | str | None = None
+    steer: Any = None  # what became of the task after a steer
 
 
 async def explain(
@@ -67,28 +74,57 @@ async def explain(
 async def _explain_reached(conn: Connection, memory_id: str, scope: Viewer, viewer: Viewer) -> dict[str, Any] | None:
     """Return an explanation; None where nothing has the id, or nothing that the viewer reaches within this scope."""
     row = await lookup.load_by_id(conn, memory_id, scope.peer)
-    if row is None and (lesson := await lessons.load_lesson(conn, memory_id, scope.peer or "")) is not None:
-        return await _explain_lesson(conn, lesson) if is_reached(lesson, scope) else None
-    if row is None or not await _is_of_scope(conn, row, viewer) or not await _is_visible(conn, row, scope):
+    if row is None:
+        lesson = await lessons.load_lesson(conn, memory_id, scope.peer or "")
+        return await _explain_lesson(conn, lesson) if lesson is not None and is_reached(lesson, scope) else None
+    is_of_fact = isinstance(row, FactRow | CitedCandidateRow)  # one of no project is judged by its quotes
+    is_of_project = viewer.project is None or row.project in (
+        (None, viewer.project) if is_of_fact else (viewer.project,)
+    )
+    if not is_of_project or not await sees_memory(conn, viewer, row.agent, row.project):
         return None
-    explanation = await _explain(conn, row, scope)
-    return explanation if await _is_evidence_reached(conn, explanation, viewer) else None
+    reach = {"peer": scope.peer, "project": scope.project}
+    if isinstance(row, FactRow):
+        explanation = (
+            await _explain_fact(conn, row, scope) if await find_reached_facts(conn, {row.id}, **reach) else None
+        )
+    elif isinstance(row, ProcedureRow):  # which is found only where it may be seen, as a solution is
+        explanation = await _explain_procedure(conn, row)
+    elif isinstance(row, SolutionRow):
+        explanation = await _explain_solution(conn, row)
+    elif await find_reached_sessions(conn, {row.session_id}, **reach):
+        row = _cut(row) if _is_cut(scope) else row
+        proofs = _quotes(row)
+        more = {"extractors": [row.extractor], "learned_at": row.occurred_at}
+        explanation = await _build(conn, row, "candidate", row.sentence, [_outcome(row)], proofs, **more)
+    else:
+        explanation = None
+    return explanation if explanation and await _is_evidence_reached(conn, explanation, viewer) else None
 
 
-async def _is_of_scope(
-    conn: Connection, row: FactRow | ProcedureRow | SolutionRow | CitedCandidateRow, viewer: Viewer
-) -> bool:
-    """Whether something learned belongs to the viewer's agent and project; a fact of none is judged by its quotes."""
-    projects = (None, viewer.project) if isinstance(row, FactRow | CitedCandidateRow) else (viewer.project,)
-    is_of_project = viewer.project is None or row.project in projects
-    return is_of_project and await sees_memory(conn, viewer, row.agent, row.project)
+async def _build(
+    conn: Connection, row: _Explained, kind: str, title: str, lines: list[str], proofs: Sequence[_Proof], **more: Any
+) -> dict[str, Any]:
+    """Return an explanation; a piece of evidence says whether the log still has its event: there | pruned | erased."""
+    origins = await lookup.load_session_origins(conn, [proof.session_id for proof in proofs])
+    evidence = []
+    for proof in proofs:
+        session = origins.get(proof.session_id)
+        log = "erased" if session is None else "pruned" if proof.seq <= session.pruned_to else "there"
+        origin, agent = (session.origin, session.agent) if session else (None, None)
+        place = {"session_id": proof.session_id, "origin": origin, "agent": agent, "seq": proof.seq}
+        steer = {} if proof.steer is None else {"steer": proof.steer}
+        evidence.append({**place, "quote": proof.quote, "when": proof.when, "log": log, **steer})
+    by = None if isinstance(row, CitedCandidateRow) else _BY_CAUSE.get(row.cause)
+    learned = {"run_id": row.run_id, "row": row, "by": by or f"by run {row.run_id}", **more}
+    return {"kind": kind, "title": title, "lines": lines, "evidence": evidence, **learned}
 
 
 async def _is_evidence_reached(conn: Connection, explanation: Mapping[str, Any], viewer: Viewer) -> bool:
     """Whether every session that an explanation quotes is of the viewer's agent and project."""
     if viewer.agent is None and viewer.project is None:
         return True
-    rows = await session_store.get_each(conn, sorted({str(proof["session_id"]) for proof in explanation["evidence"]}))
+    rows = await sessions.get_each(conn, sorted({str(proof["session_id"]) for proof in explanation["evidence"]}))
     reached = [
         viewer.reaches(agent=row.agent, project=row.project, peer=viewer.peer)
         or await reaches_memory(conn, viewer, row.memory, row.project, viewer.peer)
@@ -97,44 +133,13 @@ async def _is_evidence_reached(conn: Connection, explanation: Mapping[str, Any],
     return all(reached)
 
 
-async def _explain(
-    conn: Connection, row: FactRow | ProcedureRow | SolutionRow | CitedCandidateRow, scope: Viewer
-) -> dict[str, Any]:
-    if isinstance(row, FactRow):
-        explanation = await _explain_fact(conn, row, scope)
-    elif isinstance(row, ProcedureRow):
-        explanation = await _explain_procedure(conn, row)
-    elif isinstance(row, SolutionRow):
-        explanation = await _explain_solution(conn, row)
-    else:
-        return {**await _explain_candidate(conn, _cut(row) if _is_cut(scope) else row), "by": f"by run {row.run_id}"}
-    return {**explanation, "by": _BY_CAUSE.get(row.cause, f"by run {row.run_id}")}
-
-
-async def _is_visible(
-    conn: Connection, row: FactRow | ProcedureRow | SolutionRow | CitedCandidateRow, scope: Viewer
-) -> bool:
-    """Whether a scope's person and project may see it; procedures and solutions are found only where they may."""
-    if isinstance(row, FactRow):
-        return row.id in await find_reached_facts(conn, {row.id}, peer=scope.peer, project=scope.project)
-    if isinstance(row, ProcedureRow | SolutionRow):
-        return True
-    return row.session_id in await _reached_sessions(conn, {row.session_id}, scope)
-
-
-async def _reached_sessions(conn: Connection, ids: set[str], scope: Viewer) -> set[str]:
-    return await find_reached_sessions(conn, ids, peer=scope.peer, project=scope.project)
-
-
 def _is_cut(scope: Viewer) -> bool:
     """Whether what a candidate was compared with may be another person's or project's."""
     return scope.peer is not None or scope.project is not None
 
 
-def _cut(row: Cut) -> Cut:
-    """Return a fact or candidate without what was decided about it by comparing it with others."""
-    if isinstance(row, FactRow):
-        return replace(row, flagged=None, steers=0, steers_succeeded=0, steers_failed=0)
+def _cut(row: CitedCandidateRow) -> CitedCandidateRow:
+    """Return a candidate without what was decided about it by comparing it with others."""
     return replace(row, flagged=None, target=None, why=None)
 
 
@@ -142,10 +147,10 @@ async def _explain_fact(conn: Connection, fact: FactRow, scope: Viewer) -> dict[
     cited = await lookup.load_cited_candidates(conn, fact.evidence)
     history = await lookup.load_fact_history(conn, fact)
     if _is_cut(scope):
-        fact = _cut(fact)
-        own = await _reached_sessions(conn, {candidate.session_id for candidate in cited}, scope)
-        others = {other.id for other in history}
-        visible = await find_reached_facts(conn, others, peer=scope.peer, project=scope.project)
+        fact = replace(fact, flagged=None, steers=0, steers_succeeded=0, steers_failed=0)
+        reach = {"peer": scope.peer, "project": scope.project}
+        own = await find_reached_sessions(conn, {candidate.session_id for candidate in cited}, **reach)
+        visible = await find_reached_facts(conn, {other.id for other in history}, **reach)
         cited = [_cut(candidate) for candidate in cited if candidate.session_id in own]
         history = [other for other in history if other.id in visible]
     withheld = await find_withheld_facts(conn, {fact.id: fact.sentence})
@@ -172,17 +177,11 @@ async def _explain_fact(conn: Connection, fact: FactRow, scope: Viewer) -> dict[
     if not _is_cut(scope) and (rejections := await lookup.count_rejections(conn, fact)):
         reasons = ", ".join(f"{rejection.count} {rejection.reason}" for rejection in rejections)
         lines.append(f"of the same subject, {sum(rejection.count for rejection in rejections)} rejected: {reasons}")
-    origins = await lookup.load_session_origins(conn, [candidate.session_id for candidate in cited])
-    return {
-        "kind": "fact",
-        "title": fact.sentence,
-        "lines": lines,
-        "evidence": [proof for candidate in cited for proof in _quotes(candidate, origins)],
-        "extractors": sorted({candidate.extractor for candidate in cited}),
-        "learned_at": fact.recorded_at,
-        "run_id": fact.run_id,
-        "row": fact,
-    }
+    proofs = [proof for candidate in cited for proof in _quotes(candidate)]
+    extractors = sorted({candidate.extractor for candidate in cited})
+    return await _build(
+        conn, fact, "fact", fact.sentence, lines, proofs, extractors=extractors, learned_at=fact.recorded_at
+    )
 
 
 def _predecessors(fact: FactRow, history: Iterable[FactRow]) -> list[str]:
@@ -221,20 +220,6 @@ def _decision(candidate: CitedCandidateRow, fact: FactRow) -> str:
     return f"{candidate.operation}{target} by {by}: {candidate.sentence} ({candidate.why})"
 
 
-async def _explain_candidate(conn: Connection, candidate: CitedCandidateRow) -> dict[str, Any]:
-    origins = await lookup.load_session_origins(conn, [candidate.session_id])
-    return {
-        "kind": "candidate",
-        "title": candidate.sentence,
-        "lines": [_outcome(candidate)],
-        "evidence": _quotes(candidate, origins),
-        "extractors": [candidate.extractor],
-        "learned_at": candidate.occurred_at,
-        "run_id": candidate.run_id,
-        "row": candidate,
-    }
-
-
 def _outcome(candidate: CitedCandidateRow) -> str:
     """Return what became of a candidate."""
     if candidate.rejected:
@@ -256,48 +241,26 @@ async def _explain_procedure(conn: Connection, procedure: ProcedureRow) -> dict[
         f"seen in {count_support(procedure.support, body.get('people', 1))}; worked {success['mean']:.0%} "
         f"(by the outcome of {success['basis']}, {success['alpha'] + success['beta'] - 2:.0f} known)"
     )
-    origins = await lookup.load_session_origins(conn, [session_id for session_id, _, _ in body["evidence"]])
-    return {
-        "kind": "procedure",
-        "title": procedure.title,
-        "lines": lines,
-        "evidence": [_proof(origins, session_id, seq, quote, None) for session_id, seq, quote in body["evidence"]],
-        "learned_at": procedure.learned_at,
-        "run_id": procedure.run_id,
-        "row": procedure,
-    }
+    proofs = [_Proof(*quoted) for quoted in body["evidence"]]
+    return await _build(conn, procedure, "procedure", procedure.title, lines, proofs, learned_at=procedure.learned_at)
 
 
 async def _explain_lesson(conn: Connection, row: LessonRow) -> dict[str, Any]:
     lesson = read_lesson(row)
-    quotes: dict[tuple[str, int], str] = {}
-    for packed in await digests.get_quotes(conn, sorted({session_id for session_id, _ in lesson.evidence})):
-        seqs = memoryview(packed.seqs).cast("q").tolist()
-        quotes |= zip(((packed.session_id, seq) for seq in seqs), unpack_quotes(packed.quotes), strict=True)
-    origins = await lookup.load_session_origins(conn, [session_id for session_id, _ in lesson.evidence])
-    return {
-        "kind": "lesson",
-        "title": lesson.line,
-        "lines": [
-            *([f"hostile: told to no agent, since it {row.harm}"] if row.harm else []),
-            f"{lesson.kind.replace('_', ' ')} in {row.project}, shown by sessions of {', '.join(lesson.agents) or '-'}",
-            f"in {lesson.sessions} session{'s' if lesson.sessions != 1 else ''}: "
-            f"worked {lesson.successes} times, failed {lesson.failures} times",
-            *([f"instead: {lesson.instead}"] if lesson.instead else []),
-            *([figure] if (figure := describe_worth(row)) else []),
-            *([f"told no more, since {row.withheld}"] if row.withheld and not row.harm else []),
-            *(["pinned: told whatever came of it"] if row.pinned else []),
-            *([f"retired on {row.retired_at:%Y-%m-%d}"] if row.retired_at else []),
-        ],
-        "evidence": [
-            _proof(origins, *call, "" if quote_harm(quote := quotes.get(call, "")) else quote, None)
-            for call in lesson.evidence
-        ],
-        "learned_at": row.learned_at,
-        "run_id": row.run_id,
-        "by": _BY_CAUSE.get(row.cause, f"by run {row.run_id}"),
-        "row": row,
-    }
+    quotes = await load_call_quotes(conn, lesson.evidence)
+    lines = [
+        *([f"hostile: told to no agent, since it {row.harm}"] if row.harm else []),
+        f"{lesson.kind.replace('_', ' ')} in {row.project}, shown by sessions of {', '.join(lesson.agents) or '-'}",
+        f"in {lesson.sessions} session{'s' if lesson.sessions != 1 else ''}: "
+        f"worked {lesson.successes} times, failed {lesson.failures} times",
+        *([f"instead: {lesson.instead}"] if lesson.instead else []),
+        *([figure] if (figure := describe_worth(row)) else []),
+        *([f"told no more, since {row.withheld}"] if row.withheld and not row.harm else []),
+        *(["pinned: told whatever came of it"] if row.pinned else []),
+        *([f"retired on {row.retired_at:%Y-%m-%d}"] if row.retired_at else []),
+    ]
+    proofs = [_Proof(*call, quotes[call]) for call in lesson.evidence]
+    return await _build(conn, row, "lesson", lesson.line, lines, proofs, learned_at=row.learned_at)
 
 
 def _step(step: dict[str, Any]) -> str:
@@ -331,44 +294,26 @@ async def _explain_solution(conn: Connection, solution: SolutionRow) -> dict[str
     lines += [f"tried in vain: {attempt}" for attempt in body["tried"]]
     quotes = {(quote["session_id"], quote["seq"]): quote for fix in body["fixes"] for quote in fix["evidence"]}
     quotes |= {(quote["session_id"], quote["seq"]): quote for quote in body["evidence"]}
-    origins = await lookup.load_session_origins(conn, [session_id for session_id, _ in quotes])
-    return {
-        "kind": "solution",
-        "title": solution.headline,
-        "lines": lines,
-        "evidence": [
-            _proof(origins, session_id, seq, quote["quote"], quote["occurred_at"])
-            for (session_id, seq), quote in sorted(quotes.items())
-        ],
-        "fingerprint": solution.fingerprint,
-        "learned_at": solution.learned_at,
-        "run_id": solution.run_id,
-        "row": solution,
-    }
+    proofs = [
+        _Proof(session_id, seq, quote["quote"], quote["occurred_at"])
+        for (session_id, seq), quote in sorted(quotes.items())
+    ]
+    learned = {"fingerprint": solution.fingerprint, "learned_at": solution.learned_at}
+    return await _build(conn, solution, "solution", solution.headline, lines, proofs, **learned)
 
 
-def _quotes(candidate: CitedCandidateRow, origins: Mapping[str, SessionOriginRow]) -> list[dict[str, Any]]:
+def _quotes(candidate: CitedCandidateRow) -> list[_Proof]:
     """Return the quotes of a candidate: its own, then those of the events that also prove it.
 
     That of a steer has `steer`: what became of the task after it.
     """
-    quotes = [(candidate.seq, candidate.quote), *candidate.evidence]
     return [
-        _proof(origins, candidate.session_id, seq, quote, candidate.occurred_at)
-        | ({"steer": candidate.steer} if candidate.steer is not None and seq == candidate.seq else {})
-        for seq, quote in quotes
+        _Proof(
+            *(candidate.session_id, seq, quote, candidate.occurred_at),
+            steer=candidate.steer if seq == candidate.seq else None,
+        )
+        for seq, quote in [(candidate.seq, candidate.quote), *candidate.evidence]
     ]
-
-
-def _proof(
-    origins: Mapping[str, SessionOriginRow], session_id: str, seq: int, quote: str, when: datetime | str | None
-) -> dict[str, Any]:
-    """Return one piece of evidence, and whether the log still has its event: there | pruned | erased."""
-    session = origins.get(session_id)
-    log = "erased" if session is None else "pruned" if seq <= session.pruned_to else "there"
-    origin, agent = (session.origin, session.agent) if session else (None, None)
-    place = {"session_id": session_id, "origin": origin, "agent": agent, "seq": seq}
-    return {**place, "quote": quote, "when": when, "log": log}
 
 
 AROUND = 240  # characters on each side

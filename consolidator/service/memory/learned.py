@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from consolidator.database import Database
+from consolidator.database import Connection, Database
 from consolidator.memory.procedures.digest import unpack_quotes
 from consolidator.memory.solutions.fix_harm import quote_harm
 from consolidator.models.fact import FactRow
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.service.memory.facts import cut_fact
+from consolidator.service.memory.lessons import read_lesson
 from consolidator.service.memory.rules import count_rules
 from consolidator.service.scope import narrow_scope
 from consolidator.service.viewer import OWNER, Viewer
@@ -82,19 +83,12 @@ async def load_quotes(
     """Return a quote of each fact and lesson by its id. Raises Forbidden for a viewer who does not reach everything."""
     viewer.check_unnarrowed()
     cited = {fact.evidence[-1]: fact.id for fact in facts if fact.evidence}
-    calls = {row.id: row.body["evidence"][0] for row in lessons if row.body.get("evidence")}
-    texts: dict[tuple[str, int], str] = {}
+    calls = {row.id: read_lesson(row).evidence[0] for row in lessons if row.body.get("evidence")}
     async with database.connection() as conn:
         candidates = await lookup.load_cited_candidates(conn, list(cited)) if cited else []
-        of_calls = sorted({str(session) for session, _ in calls.values()})
-        for packed in await digests.get_quotes(conn, of_calls) if of_calls else ():
-            seqs = memoryview(packed.seqs).cast("q").tolist()
-            texts |= zip(((packed.session_id, seq) for seq in seqs), unpack_quotes(packed.quotes), strict=True)
+        texts = await load_call_quotes(conn, calls.values())
     quotes = {cited[row.id]: Quote(row.session_id, row.seq, row.quote) for row in candidates}
-    for id, (session, seq) in calls.items():
-        text = texts.get((session, seq), "")
-        quotes[id] = Quote(session, seq, "" if quote_harm(text) else text)
-    return quotes
+    return quotes | {id: Quote(*call, texts[call]) for id, call in calls.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,74 +113,60 @@ class LearnedSection:
 
 def list_sections(news: LearnedNews) -> list[LearnedSection]:
     """Return what was learned by kind, without the kinds of which nothing was."""
-    lasting, once = _split_facts(news.facts)
-    failed_again = {row.id for row in news.failed_again}
-    left_out = news.more.get("facts", 0)
+    facts = [
+        (_is_lasting(fact), LearnedLine(fact.sentence, fact.sessions, _owner(fact), fact.id)) for fact in news.facts
+    ]
+    lasting, once = ([line for is_one, line in facts if is_one is wanted] for wanted in (True, False))
+    failed_again = [
+        LearnedLine(
+            f"{row.body['line']} (again {row.times} time{'' if row.times == 1 else 's'})",
+            row.in_sessions,
+            (row.project, row.agent),
+            row.id,
+        )
+        for row in news.failed_again
+    ]
+    known = {row.id for row in news.failed_again}  # an error that another project met is a new solution, too
+    solutions = [
+        LearnedLine(row.body["line"], row.sessions, (row.project, row.agent), row.id)
+        for row in news.solutions
+        if row.id not in known
+    ]
+    lessons = [LearnedLine(row.line, row.body["sessions"], (row.project,), row.id) for row in news.lessons]
+    procedures = [LearnedLine(row.title, row.support, (row.project, row.agent), row.id) for row in news.procedures]
+    changed = [
+        LearnedLine(f"{fact.before} → {fact.sentence}", fact.sessions, _owner(fact), fact.id) for fact in news.changed
+    ]
+    more = news.more.get
     sections = [
+        LearnedSection("failed_again", "Failed again, though a fix was known", failed_again, more("failed_again", 0)),
         LearnedSection(
-            "failed_again",
-            "Failed again, though a fix was known",
-            [
-                LearnedLine(
-                    f"{row.body['line']} (again {row.times} time{'' if row.times == 1 else 's'})",
-                    row.in_sessions,
-                    (row.project, row.agent),
-                    row.id,
-                )
-                for row in news.failed_again
-            ],
-            news.more.get("failed_again", 0),
+            "lessons", "How things are run here, what fails, and what then works", lessons, more("lessons", 0)
         ),
-        LearnedSection(
-            "lessons",
-            "How things are run here, what fails, and what then works",
-            [LearnedLine(row.line, row.body["sessions"], (row.project,), row.id) for row in news.lessons],
-            news.more.get("lessons", 0),
-        ),
-        LearnedSection("facts", "New facts", _fact_lines(lasting), 0 if once else left_out),
-        LearnedSection(
-            "changed",
-            "Changed facts",
-            [
-                LearnedLine(f"{fact.before} → {fact.sentence}", fact.sessions, _owner(fact), fact.id)
-                for fact in news.changed
-            ],
-            news.more.get("changed", 0),
-        ),
-        LearnedSection(
-            "solutions",
-            "New solutions: what failed, and what fixed it",
-            [
-                LearnedLine(row.body["line"], row.sessions, (row.project, row.agent), row.id)
-                for row in news.solutions
-                if row.id not in failed_again  # an error that another project met is a new solution, too
-            ],
-            news.more.get("solutions", 0),
-        ),
-        LearnedSection(
-            "procedures",
-            "New procedures: what is done again and again",
-            [LearnedLine(row.title, row.support, (row.project, row.agent), row.id) for row in news.procedures],
-            news.more.get("procedures", 0),
-        ),
-        LearnedSection("facts", "New facts, said in one session", _fact_lines(once), left_out if once else 0),
+        LearnedSection("facts", "New facts", lasting, 0 if once else more("facts", 0)),
+        LearnedSection("changed", "Changed facts", changed, more("changed", 0)),
+        LearnedSection("solutions", "New solutions: what failed, and what fixed it", solutions, more("solutions", 0)),
+        LearnedSection("procedures", "New procedures: what is done again and again", procedures, more("procedures", 0)),
+        LearnedSection("facts", "New facts, said in one session", once, more("facts", 0) if once else 0),
     ]
     return [section for section in sections if section.lines]
 
 
-def _split_facts(facts: Iterable[FactRow]) -> tuple[list[FactRow], list[FactRow]]:
-    """Return the facts that hold beyond the session they come from, and those that were said in one session."""
-    lasting: list[FactRow] = []
-    once: list[FactRow] = []
-    for fact in facts:
-        is_lasting = fact.sessions > 1 or fact.trust == "person" or fact.kind == "constraint"
-        (lasting if is_lasting else once).append(fact)
-    return lasting, once
-
-
-def _fact_lines(facts: Iterable[FactRow]) -> list[LearnedLine]:
-    return [LearnedLine(fact.sentence, fact.sessions, _owner(fact), fact.id) for fact in facts]
+def _is_lasting(fact: FactRow) -> bool:
+    """Whether a fact holds beyond the session it comes from."""
+    return fact.sessions > 1 or fact.trust == "person" or fact.kind == "constraint"
 
 
 def _owner(fact: FactRow) -> tuple[str | None, ...]:
     return fact.project, fact.peer, fact.agent
+
+
+async def load_call_quotes(conn: Connection, calls: Iterable[tuple[str, int]]) -> dict[tuple[str, int], str]:
+    """Return what calls are quoted with, by session and seq; "" where nothing is, or what is hostile."""
+    quotes = dict.fromkeys(calls, "")
+    for packed in await digests.get_quotes(conn, sorted({session for session, _ in quotes})) if quotes else ():
+        seqs = memoryview(packed.seqs).cast("q").tolist()
+        for seq, quote in zip(seqs, unpack_quotes(packed.quotes), strict=True):
+            if (packed.session_id, seq) in quotes and not quote_harm(quote):
+                quotes[packed.session_id, seq] = quote
+    return quotes

@@ -17,6 +17,7 @@ from consolidator.memory.recall.block import (
     NOTE,
     NOTE_WITHOUT_MATCH,
     RecallItem,
+    Section,
     fact_item,
     lesson_item,
     quoted_item,
@@ -168,7 +169,9 @@ async def answer_query(
     hints += await _find_procedures(database, query, scope)
     first = DOCUMENTS_FIRST if is_question else 0  # what was said answers a question, how it was done a request
     wanted = [*leading, *lessons, *documents[:first], *hints, *documents[first:]][:limit]
-    text, items = render_block(wanted, token_budget, NOTE if has_match or leading or hints else NOTE_WITHOUT_MATCH)
+    note = NOTE if has_match or leading or hints else NOTE_WITHOUT_MATCH
+    block = render_block(note, [Section("", wanted)], token_budget)
+    text, items = (block.text, list(block.items)) if block else ("", [])
     shown = {item.citation for item in items}
     return Answer(text, items, [item for item in wanted if item.citation not in shown], ranked)
 
@@ -267,12 +270,14 @@ async def _find_procedures(database: Database, query: str, scope: MemoryScope) -
     return [quoted_item("procedure", row.id, row.title, score) for score, row in scored[:MAX_LEADING_ITEMS] if score]
 
 
-async def recall_for_message(database: Database, settings: Settings, session: SessionRow, message: str) -> str | None:
+async def recall_for_message(
+    database: Database, settings: Settings, session: SessionRow, message: str, *, viewer: Viewer = OWNER
+) -> str | None:
     """Return the block to show the model with a message of a session; None if memory knows nothing about it."""
     async with database.connection() as conn:
         person = await load_person(conn, session.id)
     scope = MemoryScope(session.agent, session.project, person)
-    result = await recall(database, message, scope, settings=settings, is_asked=False)
+    result = await recall(database, message, scope, settings=settings, viewer=viewer, is_asked=False)
     return result.block or None
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from consolidator.database import Database
 from consolidator.memory.recall.block import RecallItem, estimate_tokens
-from consolidator.memory.recall.reasons import Reason, explain_items, spell_words
+from consolidator.memory.recall.fusion import Reason, explain_items, spell_words
 from consolidator.memory.recall.relevance import MANY_WORDS as MANY_WORDS
 from consolidator.memory.recall.relevance import MIN_ANSWER_COVERAGE as MIN_ANSWER_COVERAGE
 from consolidator.memory.recall.relevance import MIN_COVERAGE_OF_MANY as MIN_COVERAGE_OF_MANY

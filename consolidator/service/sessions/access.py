@@ -12,7 +12,7 @@ from consolidator.models.event import Event
 from consolidator.models.session import SessionRow
 from consolidator.models.session_key import is_group
 from consolidator.runtime.session.changes import check_driven_here, session_ended
-from consolidator.runtime.session.recovery import Recovery, find_recovery
+from consolidator.runtime.session.safe_points import Recovery, find_recovery
 from consolidator.runtime.turn import sessions as runtime
 from consolidator.runtime.turn.sessions import MessageMode
 from consolidator.service.viewer import OWNER, Scope, Viewer

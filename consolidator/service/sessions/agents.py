@@ -10,10 +10,9 @@ from consolidator.database import Database
 from consolidator.database.jsonb import escape
 from consolidator.errors import NotFound, UsageError
 from consolidator.models.agent import AUTO, AgentRow, AgentVersionRow, NamedTemplate
-from consolidator.runtime.session.agent_defaults import change_defaults, defaults_of
+from consolidator.runtime.session.agent_defaults import Overrides, change_defaults, defaults_of
 from consolidator.runtime.session.budget import check_cap
-from consolidator.runtime.session.overrides import Overrides
-from consolidator.runtime.session.session_request import SessionRequest
+from consolidator.runtime.session.creation import SessionRequest
 from consolidator.service.viewer import OWNER, Viewer
 from consolidator.store.sessions import agents
 

@@ -19,7 +19,7 @@ from consolidator.formats.bundle import BundleWriter
 from consolidator.formats.bundle_order import ChunkOrder
 from consolidator.jobs.importing.bundle_import import ImportedBundle as ImportedBundle
 from consolidator.jobs.importing.bundle_import import import_bundle
-from consolidator.jobs.importing.report import ImportReport
+from consolidator.jobs.importing.intake import ImportReport
 from consolidator.llm.redaction.redact import redact, redact_json
 from consolidator.models.checkpoint import CheckpointRow
 from consolidator.models.event import Event, EventRow

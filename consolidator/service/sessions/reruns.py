@@ -19,20 +19,22 @@ from consolidator.llm.client import create_client
 from consolidator.models.session import SessionRow
 from consolidator.runtime.lineage.children import ChildRequest, create_child
 from consolidator.runtime.rerun import branches
-from consolidator.runtime.rerun.comparison import Comparison, RecordedTurn, compare_runs
 from consolidator.runtime.rerun.recording import (
     SURFACE,
     ChangeReplay,
+    Comparison,
     RecordedMessage,
     RecordedToolbox,
+    RecordedTurn,
     Repeated,
+    compare_runs,
     find_own_start,
     read_recording,
     read_turns,
     stand_in,
 )
 from consolidator.runtime.rerun.replay import ReplayedItem, replay
-from consolidator.runtime.session.overrides import Overrides
+from consolidator.runtime.session.agent_defaults import Overrides
 from consolidator.runtime.tools.builtin import BUILTIN_GROUPS, builtin_tools
 from consolidator.runtime.tools.tool import Tool
 from consolidator.runtime.turn.harness import Harness, StepResult

@@ -11,7 +11,7 @@ from psycopg.rows import class_row
 from consolidator.database.jsonb import as_jsonb
 from consolidator.database.partitions import Connection
 from consolidator.models.digest import DigestRow
-from consolidator.store.queries import Column, Rows, execute_each, fetch_all, fetch_value, load, row_values
+from consolidator.store.queries import Column, Rows, RowsByKey, execute_each, fetch_value, load, row_values
 
 _SQL = load("calls/digests")
 
@@ -21,12 +21,6 @@ async def load_salt(conn: Connection) -> bytes:
     while (salt := await fetch_value(conn, _SQL["salt"], {"salt": secrets.token_bytes(16)})) is None:
         continue  # another transaction is just creating it
     return bytes(salt)
-
-
-async def get_each(conn: Connection, sessions: Sequence[str]) -> dict[str, DigestRow]:
-    """Return the digests of those sessions that have one, by session."""
-    rows = await fetch_all(conn, DigestRow, _SQL["get_each"], {"sessions": list(sessions)})
-    return {row.session_id: row for row in rows}
 
 
 async def save(conn: Connection, rows: Sequence[DigestRow]) -> None:
@@ -93,4 +87,5 @@ async def list_latest(conn: Connection, agent: str, project: str | None, peer: s
         return await cursor.fetchall()
 
 
-list_people = Column[str, str, int](str, _SQL["people"], "agent limit")
+list_people = Column[str, str, int](_SQL["people"], "agent limit")
+get_each = RowsByKey[str, DigestRow, Sequence[str]](DigestRow, _SQL["get_each"])

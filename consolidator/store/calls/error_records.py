@@ -10,7 +10,20 @@ from consolidator.database.jsonb import as_jsonb, escape
 from consolidator.database.partitions import Connection
 from consolidator.models.digest import ErrorRecordRow
 from consolidator.models.solution import SolutionRow
-from consolidator.store.queries import Column, Outcome, execute, execute_each, fetch_all, load, row_values, upsert_each
+from consolidator.store.queries import (
+    Column,
+    Outcome,
+    Pairs,
+    Rows,
+    Statement,
+    Tuples,
+    execute,
+    execute_each,
+    fetch_all,
+    load,
+    row_values,
+    upsert_each,
+)
 
 _SQL = load("calls/error_records")
 RecordKey = tuple[str, int]  # session and seq
@@ -24,20 +37,6 @@ async def save(conn: Connection, rows: Sequence[ErrorRecordRow]) -> None:
         for row in sorted(rows, key=lambda row: (row.session_id, row.seq))
     ]
     await execute_each(conn, _SQL["save"], values)
-
-
-@dataclass(frozen=True, slots=True)
-class UnmergedRecord:
-    """A failed call that solutions do not count as it is now."""
-
-    session_id: str
-    seq: int
-
-
-async def lock_unmerged(conn: Connection, agent: str) -> list[RecordKey]:
-    """Lock the failed calls that solutions do not count as they are now; return their sessions and seqs."""
-    rows = await fetch_all(conn, UnmergedRecord, _SQL["lock_unmerged"], {"agent": agent})
-    return [(row.session_id, row.seq) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,24 +56,6 @@ class RecordSummary:
     headline: str
     tried: str | None  # JSON: a list of texts; null for an empty one
     peer: str  # of its lineage root: whose session it is; "" for the owner of the machine
-
-
-@dataclass(frozen=True, slots=True)
-class _FingerprintCount:
-    fingerprint: str
-    records: int
-
-
-async def count_with_news(conn: Connection, agent: str) -> dict[str, int]:
-    """Return the fingerprints that have news, in order, each with the number of its records, at most `MAX_RECORDS`."""
-    rows = await fetch_all(conn, _FingerprintCount, _SQL["count_with_news"], {"agent": agent, "latest": MAX_RECORDS})
-    return {row.fingerprint: row.records for row in rows}
-
-
-async def list_of_fingerprints(conn: Connection, agent: str, fingerprints: Sequence[str]) -> list[RecordSummary]:
-    """Return the latest records of some fingerprints of an agent, without noise: at most `MAX_RECORDS` of each."""
-    values = {"agent": agent, "fingerprints": list(fingerprints), "latest": MAX_RECORDS}
-    return await fetch_all(conn, RecordSummary, _SQL["of_fingerprints"], values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,26 +82,7 @@ async def mark_merged(conn: Connection, keys: Sequence[RecordKey], fix_shapes: M
     await execute(conn, _SQL["mark_merged"], {**values, "fix_shapes": [fix_shapes.get(key) for key in keys]})
 
 
-@dataclass(frozen=True, slots=True)
-class OutdatedRecord:
-    """A record whose fingerprint has another version."""
-
-    seq: int
-    record: dict[str, Any]
-
-
-async def list_outdated(conn: Connection, session: str, *, version: str) -> list[dict[str, Any]]:
-    """Return the records of a session whose fingerprints have another version, as JSON."""
-    values = {"session": session, "current": f"{version}:%"}
-    return [row.record for row in await fetch_all(conn, OutdatedRecord, _SQL["outdated_records"], values)]
-
-
-async def delete_outdated_solutions(conn: Connection, agent: str, *, version: str) -> int:
-    """Delete an agent's solutions whose fingerprints have another version; return how many were deleted."""
-    return await execute(conn, _SQL["delete_outdated_solutions"], {"agent": agent, "current": f"{version}:%"})
-
-
-list_outdated_sessions = Column[str, str, str](str, _SQL["outdated_sessions"], "agent version")
+list_outdated_sessions = Column[str, str, str](_SQL["outdated_sessions"], "agent version")
 
 
 async def save_each(conn: Connection, rows: Sequence[SolutionRow]) -> list[Outcome | None]:
@@ -134,4 +96,13 @@ async def save_each(conn: Connection, rows: Sequence[SolutionRow]) -> list[Outco
     return await upsert_each(conn, _SQL["save_solution"], values)
 
 
-delete_others = Column[str, str, Sequence[str], Sequence[str]](str, _SQL["delete_others"], "agent fingerprints kept")
+delete_others = Column[str, str, Sequence[str], Sequence[str]](_SQL["delete_others"], "agent fingerprints kept")
+
+
+list_of_fingerprints = Rows[RecordSummary, str, Sequence[str]](
+    RecordSummary, _SQL["of_fingerprints"], "agent fingerprints", latest=MAX_RECORDS
+)
+lock_unmerged = Tuples[RecordKey, str](_SQL["lock_unmerged"])
+count_with_news = Pairs[str, int, str](_SQL["count_with_news"], "agent", latest=MAX_RECORDS)
+list_outdated = Column[dict[str, Any], str, str](_SQL["outdated_records"], "session version")
+delete_outdated_solutions = Statement[str, str](_SQL["delete_outdated_solutions"], "agent version")

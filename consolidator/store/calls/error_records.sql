@@ -52,10 +52,11 @@ select session_id from error_record where agent = %(agent)s and split_part(finge
 group by session_id order by session_id collate "C"
 
 -- name: outdated_records
-select seq, record from error_record where session_id = %(session)s and fingerprint not like %(current)s order by seq
+select record from error_record
+where session_id = %(session)s and fingerprint not like %(version)s || ':%%' order by seq
 
 -- name: delete_outdated_solutions
-delete from solution where agent = %(agent)s and fingerprint not like %(current)s
+delete from solution where agent = %(agent)s and fingerprint not like %(version)s || ':%%'
 
 -- name: save_solution
 insert into solution (id, agent, project, fingerprint, tool, headline, confirmed, sessions, occurrences, search, body,

@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from consolidator.database.jsonb import as_jsonb, escape
 from consolidator.database.partitions import Connection
 from consolidator.models.procedure import ProcedureRow
 from consolidator.models.provenance import Provenance
-from consolidator.store.queries import (
-    Column,
-    Outcome,
-    Statement,
-    execute,
-    fetch_all,
-    fetch_column,
-    fetch_value,
-    load,
-    row_values,
-    upsert_each,
-)
+from consolidator.store.queries import Column, Outcome, Statement, Tuples, Value, execute, load, row_values, upsert_each
 
 _SQL = load("calls/procedures")
 
@@ -37,14 +25,6 @@ async def save_each(conn: Connection, rows: Sequence[ProcedureRow]) -> list[Outc
         outcome if row.worth > 0 else "retired" if outcome == "changed" else None
         for row, outcome in zip(rows, outcomes, strict=True)
     ]
-
-
-async def retire_others(
-    conn: Connection, agent: str, project: str | None, audience: str, *, keep: Sequence[str], provenance: Provenance
-) -> int:
-    """Retire an audience's procedures of a scope but those to `keep`, by id; return how many were worth telling."""
-    values = {"agent": agent, "project": project, "audience": audience, "kept": list(keep), **row_values(provenance)}
-    return int(await fetch_value(conn, _SQL["retire_others"], values))
 
 
 async def replace_withheld(
@@ -66,36 +46,6 @@ async def replace_withheld(
     await execute(conn, _SQL["delete_other_withheld"], {**scope, "kept": ids})
 
 
-async def withhold(conn: Connection, ids: Sequence[str], worthless: Sequence[str], provenance: Provenance) -> int:
-    """Retire procedures that all projects have come to share; return how many were worth telling.
-
-    Those of `worthless` only where they are not worth telling in their project either.
-    """
-    values = {"ids": list(ids), "worthless": list(worthless), **row_values(provenance)}
-    return int(await fetch_value(conn, _SQL["withhold"], values))
-
-
-async def release(conn: Connection, ids: Sequence[str], worthless: Sequence[str], provenance: Provenance) -> int:
-    """Publish procedures that all projects share no more; return how many are worth telling.
-
-    Those of `worthless` only where they are worth telling in their project.
-    """
-    values = {"ids": list(ids), "worthless": list(worthless), **row_values(provenance)}
-    return sum(await fetch_column(conn, _SQL["release"], values))
-
-
-@dataclass(frozen=True, slots=True)
-class _SharedProcedure:
-    body: dict[str, Any]
-    worth: float
-
-
-async def list_shared_symbols(conn: Connection, agent: str, audience: str) -> dict[tuple[str, ...], bool]:
-    """Return of each procedure that an agent's projects share its symbols, and if it is worth telling an audience."""
-    rows = await fetch_all(conn, _SharedProcedure, _SQL["shared"], {"agent": agent, "audience": audience})
-    return {tuple(step["symbol"] for step in row.body["steps"]): row.worth > 0 for row in rows}
-
-
 async def replace_tool_profiles(
     conn: Connection, agent: str, project: str, audience: str, bodies: Mapping[str, Any]
 ) -> None:
@@ -106,5 +56,11 @@ async def replace_tool_profiles(
     await execute(conn, _SQL["delete_other_profiles"], {**scope, "kept": list(profiles)})
 
 
-list_other_audiences = Column[str, str](str, _SQL["list_other_audiences"])
+list_shared = Tuples[tuple[dict[str, Any], float], str, str](_SQL["shared"], "agent audience")
+list_other_audiences = Column[str, str](_SQL["list_other_audiences"])
 delete_audience = Statement[str, str](_SQL["delete_audience"], "agent audience")
+retire_others = Value[int, str, str | None, str, Sequence[str], Provenance](
+    _SQL["retire_others"], "agent project audience kept *"
+)
+withhold = Value[int, Sequence[str], Sequence[str], Provenance](_SQL["withhold"], "ids worthless *")
+release = Value[int, Sequence[str], Sequence[str], Provenance](_SQL["release"], "ids worthless *")

@@ -62,14 +62,18 @@ select count(*) from withheld where worth > 0
 -- What all projects share no more is published for each of them that has it.
 with released as (
     delete from withheld_procedure where id = any(%(ids)s) or worth > 0 and id = any(%(worthless)s) returning *
+), published as (
+    insert into procedure (id, agent, project, title, support, rank, worth, body, learned_at, updated_at, run_id, cause,
+                           audience)
+    select id, agent, project, title, support, rank, worth, body, %(now)s, %(now)s, %(run_id)s, %(cause)s, audience
+    from released
+    on conflict (id) do update
+    set title = excluded.title, support = excluded.support, rank = excluded.rank, worth = excluded.worth,
+        body = excluded.body, updated_at = excluded.updated_at, retired_at = null, run_id = excluded.run_id,
+        cause = excluded.cause, audience = excluded.audience
+    returning worth
 )
-insert into procedure (id, agent, project, title, support, rank, worth, body, learned_at, updated_at, run_id, cause, audience)
-select id, agent, project, title, support, rank, worth, body, %(now)s, %(now)s, %(run_id)s, %(cause)s, audience from released
-on conflict (id) do update
-set title = excluded.title, support = excluded.support, rank = excluded.rank, worth = excluded.worth, body = excluded.body,
-    updated_at = excluded.updated_at, retired_at = null, run_id = excluded.run_id, cause = excluded.cause,
-    audience = excluded.audience
-returning worth > 0 as added
+select count(*) from published where worth > 0
 
 -- name: save_profiles
 insert into tool_profile (agent, project, audience, tool, body)

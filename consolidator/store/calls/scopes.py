@@ -9,18 +9,7 @@ from psycopg.rows import class_row
 
 from consolidator.database.partitions import Connection
 from consolidator.models.digest import ScopeRow, ScopeStateRow
-from consolidator.store.queries import (
-    Column,
-    Rows,
-    Statement,
-    execute,
-    execute_each,
-    fetch_all,
-    fetch_column,
-    fetch_value,
-    load,
-    row_values,
-)
+from consolidator.store.queries import Column, Pairs, Rows, Statement, Value, execute, execute_each, load, row_values
 
 _SQL = load("calls/scopes")
 
@@ -44,46 +33,12 @@ async def mark_merged(conn: Connection, scopes: Sequence[ScopeRow]) -> None:
     await execute_each(conn, _SQL["mark_merged"], list(map(row_values, scopes)))
 
 
-async def list_agents_with_news(
-    conn: Connection, *, include_undecided: bool = False, fingerprint_version: str = ""
-) -> list[str]:
-    """Return the agents with something to merge or reconcile, or `include_undecided` candidates for a model.
-
-    Those whose errors have fingerprints of another version are among them where a `fingerprint_version` is given.
-    """
-    values = {"undecided": include_undecided, "version": fingerprint_version}
-    return await fetch_column(conn, _SQL["agents_with_news"], values)
-
-
-async def get_form(conn: Connection, agent: str) -> str | None:
-    """Return by which form an agent's procedures were published; None if none were."""
-    form = await fetch_value(conn, _SQL["form"], {"agent": agent})
-    return None if form is None else str(form)
-
-
 async def get_state(conn: Connection, agent: str, project: str, audience: str) -> ScopeStateRow | None:
     """Return what the last merge of a scope left; "" is all projects."""
     values = {"agent": agent, "project": project, "audience": audience}
     async with conn.cursor(binary=True, row_factory=class_row(ScopeStateRow)) as cursor:
         await cursor.execute(_SQL["state"], values)
         return await cursor.fetchone()
-
-
-async def save_state(conn: Connection, row: ScopeStateRow) -> None:
-    """Store what a merge of a scope leaves for the next one."""
-    await execute(conn, _SQL["save_state"], row_values(row))
-
-
-@dataclass(frozen=True, slots=True)
-class _Selected:
-    project: str
-    selected: bytes
-
-
-async def list_selected(conn: Connection, agent: str, audience: str) -> dict[str, bytes]:
-    """Return what was selected in each project of an agent for an audience: int64 hashes of steps."""
-    rows = await fetch_all(conn, _Selected, _SQL["selected"], {"agent": agent, "audience": audience})
-    return {row.project: row.selected for row in rows}
 
 
 async def forget_states(conn: Connection, agent: str, audience: str | None = None) -> None:
@@ -97,7 +52,7 @@ async def forget_states(conn: Connection, agent: str, audience: str | None = Non
 list_of_sessions = Rows[ScopeKey, Sequence[str]](ScopeKey, _SQL["of_sessions"])
 list_changed = Rows[ScopeRow, str](ScopeRow, _SQL["changed"])
 list_of_agent = Rows[ScopeRow, str](ScopeRow, _SQL["of_agent"])
-list_projects_of_person = Column[str, str, str](str, _SQL["projects_of_person"], "agent peer")
+list_projects_of_person = Column[str, str, str](_SQL["projects_of_person"], "agent peer")
 save_form = Statement[str, str](_SQL["save_form"], "agent form")
 
 
@@ -117,3 +72,9 @@ async def lock_agents_shared(conn: Connection, agents: Iterable[str]) -> None:
     Take it before a session is locked: a rehearsal holds its agents for long, and appends to a session must not wait.
     """
     await execute_each(conn, _SQL["lock_shared"], [{"agent": agent} for agent in sorted(agents)])
+
+
+get_form = Value[str | None, str](_SQL["form"])
+list_agents_with_news = Column[str](_SQL["agents_with_news"], include_undecided=False, fingerprint_version="")
+save_state = Statement[ScopeStateRow](_SQL["save_state"], "*")
+list_selected = Pairs[str, bytes, str, str](_SQL["selected"], "agent audience")

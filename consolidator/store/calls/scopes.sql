@@ -33,17 +33,18 @@ select agent from (
     select r.agent from error_record r join session s on s.id = r.session_id and not s.simulated where not r.merged
     union all
     select r.agent from error_record r
-    where %(version)s <> '' and (
-        split_part(r.fingerprint, ':', 1) < %(version)s or split_part(r.fingerprint, ':', 1) > %(version)s
+    where %(fingerprint_version)s <> '' and (
+        split_part(r.fingerprint, ':', 1) < %(fingerprint_version)s or split_part(r.fingerprint, ':', 1) > %(fingerprint_version)s
     )
     union all
     select c.agent from candidate c join session s on s.id = c.session_id and not s.simulated where not c.reconciled
     union all
     select c.agent from candidate c join session s on s.id = c.session_id and not s.simulated
-    where %(undecided)s and c.revision > 0 and c.operation is null and c.rejected is null and c.quarantined is null and c.active
+    where %(include_undecided)s and c.revision > 0 and c.operation is null and c.rejected is null and c.quarantined is null and c.active
 ) as news group by agent order by agent collate "C"
 
 -- name: form
+-- Return by which form an agent's procedures were published; None if none were.
 select form from merged_agent where agent = %(agent)s
 
 -- name: save_form

@@ -23,10 +23,13 @@ from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.session import SessionRow
 from consolidator.models.steer import SteerOutcome
 from consolidator.store.queries import (
+    Attempt,
     Column,
     FirstRow,
     Rows,
+    RowsByKey,
     Statement,
+    Tuples,
     execute,
     execute_each,
     fetch_all,
@@ -87,14 +90,6 @@ class LineageCandidateRow(CandidateRow):
     is_additive: bool  # it replaces no other value: nobody has decided that it may
     is_repetition: bool  # it says what a fact says: whether that replaces other values was decided before
     steer: SteerOutcome | None  # of the steer that it was read in
-
-
-@dataclass(frozen=True, slots=True)
-class CandidateFactRow:
-    """A fact that a candidate may be about."""
-
-    candidate_id: str
-    fact_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,10 +200,10 @@ async def load_candidates(
 
 async def match_attributes(
     conn: Connection, agent: str, attributes: Mapping[str, OwnedAttribute]
-) -> list[CandidateFactRow]:
-    """Return the facts of each candidate's own attribute; `attributes` are by candidate id."""
-    values = {"agent": agent, "ids": list(attributes), **_attribute_columns(list(attributes.values()))}
-    return await fetch_all(conn, CandidateFactRow, _SQL["facts_by_attribute"], values)
+) -> list[tuple[str, str]]:
+    """Return (candidate id, fact id) of each candidate's own attribute; `attributes` are by candidate id."""
+    values = {"ids": list(attributes), **_attribute_columns(list(attributes.values()))}
+    return await _match_attributes(conn, agent, **values)
 
 
 async def load_forgotten(conn: Connection, agent: str, owners: Sequence[Owner]) -> dict[Owner, list[str]]:
@@ -218,12 +213,6 @@ async def load_forgotten(conn: Connection, agent: str, owners: Sequence[Owner]) 
     for row in await fetch_all(conn, ForgottenFactRow, _SQL["forgotten"], values):
         forgotten.setdefault(Owner(row.level, row.owner), []).append(row.fact_id)
     return forgotten
-
-
-async def load_comparable(conn: Connection, ids: Sequence[str]) -> dict[str, ComparableFactRow]:
-    """Return facts by id as candidates are compared with them; facts that are still being decided are left out."""
-    rows = await fetch_all(conn, ComparableFactRow, _SQL["comparable"], {"ids": list(ids)})
-    return {row.id: row for row in rows}
 
 
 async def load_published(
@@ -312,11 +301,6 @@ async def restore_fact(conn: Connection, values: Mapping[str, Any]) -> bool:
     return is_restored
 
 
-async def save_stated_fact(conn: Connection, values: Mapping[str, Any]) -> None:
-    """Store what a person states in place of a fact: that fact's columns, `new_id`, the new `sentence`, and `now`."""
-    await execute(conn, _SQL["save_stated_fact"], values)
-
-
 async def end_stated(
     conn: Connection, agent: str, attributes: Sequence[OwnedAttribute], superseded_by: str, now: datetime
 ) -> None:
@@ -340,11 +324,6 @@ async def list_quarantined(
     at, last_id = after or (None, None)
     values = scope.values() | {"at": at, "last_id": last_id, "limit": limit}
     return await fetch_all(conn, CitedCandidateRow, _SQL["quarantined"], values)
-
-
-async def end_quarantine(conn: Connection, candidate_id: str, *, rejected: str | None) -> bool:
-    """Let a candidate out of quarantine, or reject it; return False where it is not in quarantine any more."""
-    return bool(await execute(conn, _SQL["end_quarantine"], {"id": candidate_id, "rejected": rejected}))
 
 
 lock_unreconciled = Rows[UnreconciledRow, str](UnreconciledRow, _SQL["lock_unreconciled"])
@@ -396,6 +375,12 @@ async def list_in_use(conn: Connection, scope: RelationScope) -> list[str]:
 
 
 supersede = Statement[str, str, datetime](_SQL["supersede"], "id superseded_by now")
-find_ids = Column[str, str, int](str, _SQL["ids_by_prefix"], "prefix limit")
+find_ids = Column[str, str, int](_SQL["ids_by_prefix"], "prefix limit")
 reopen_review = FirstRow[CandidateRow, str, str](CandidateRow, _SQL["reopen_review"], "id rejected")
 load_chain = Rows[ChainedFactRow, str, int](ChainedFactRow, _SQL["chain"], "id limit")
+
+
+end_quarantine = Attempt[str](_SQL["end_quarantine"], "candidate_id")
+load_comparable = RowsByKey[str, ComparableFactRow, Sequence[str]](ComparableFactRow, _SQL["comparable"])
+save_stated_fact = Statement[Mapping[str, Any]](_SQL["save_stated_fact"], "*")
+_match_attributes = Tuples[tuple[str, str], str](_SQL["facts_by_attribute"], "agent")

@@ -271,9 +271,10 @@ order by c.occurred_at desc, c.id limit %(limit)s
 select * from candidate where id = %(id)s and quarantined is not null and rejected is null
 
 -- name: end_quarantine
+-- Let a candidate out of quarantine, or reject it; return False where it is not in quarantine any more.
 update candidate set quarantined = case when %(rejected)s::text is null then null else quarantined end,
        rejected = %(rejected)s, reconciled = false
-where id = %(id)s and quarantined is not null and rejected is null
+where id = %(candidate_id)s and quarantined is not null and rejected is null
 
 -- name: chain
 -- A fact with those that took its place one after the other, and those whose place it took, the nearest first; the

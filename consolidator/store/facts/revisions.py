@@ -13,7 +13,7 @@ from consolidator.database.partitions import Connection
 from consolidator.errors import NotFound, UsageError
 from consolidator.models.run import RevisionRow
 from consolidator.store.calls import scopes
-from consolidator.store.queries import Rows, Statement, Value, execute, fetch_column, fetch_one, fetch_value, load
+from consolidator.store.queries import Attempt, ColumnSet, Rows, Statement, Value, execute, fetch_one, fetch_value, load
 
 _SQL = load("facts/revisions")
 FIRST_REVISION = 1  # what the nights read before any draft was promoted; it has no row
@@ -58,23 +58,6 @@ async def get(conn: Connection, revision: int) -> RevisionRow:
     return row
 
 
-async def get_reach(conn: Connection, revision: int, session: str) -> int | None:
-    """Return the last seq of a session that a revision has read; None where it has read none."""
-    upto: int | None = await fetch_value(conn, _SQL["get_reach"], {"revision": revision, "session": session})
-    return upto
-
-
-async def advance_reach(
-    conn: Connection, revision: int, session: str, *, after: int, before: int | None, upto: int
-) -> bool:
-    """Record that a revision has read a session from `after` up to `upto`.
-
-    Returns False where its reach is not `before` any more, since another run advanced it, or the session was erased.
-    """
-    values = {"revision": revision, "session": session, "after": after, "before": before, "upto": upto}
-    return await execute(conn, _SQL["advance_reach"], values) == 1
-
-
 async def promote(conn: Connection, revision: int, now: datetime) -> None:
     """Make a draft the current revision; raise UsageError if it is not a draft."""
     await execute(conn, _SQL["lock"])
@@ -83,11 +66,6 @@ async def promote(conn: Connection, revision: int, now: datetime) -> None:
     await activate_candidates(conn, revision)
     await execute(conn, _SQL["replace_current"], {"status": "former"})
     await execute(conn, _SQL["set_current"], {"id": revision, "now": now})
-
-
-async def list_agents(conn: Connection, revision: int) -> set[str]:
-    """Return the agents whose facts change when a revision is promoted or restored."""
-    return set(await fetch_column(conn, _SQL["agents"], {"id": revision}))
 
 
 async def activate_candidates(conn: Connection, revision: int) -> None:
@@ -135,7 +113,12 @@ async def _require_draft(conn: Connection, revision: int) -> None:
         raise UsageError(f"revision {revision} is not a draft, it is {status}")
 
 
-get_current = Value[int](int, _SQL["current"])
+get_current = Value[int](_SQL["current"])
 list_revisions = Rows[RevisionSummaryRow, int](RevisionSummaryRow, _SQL["list"])
 list_believed = Rows[BelievedFactRow](BelievedFactRow, _SQL["believed"])
 delete_retired = Statement[datetime](_SQL["delete_retired"])
+
+
+get_reach = Value[int | None, int, str](_SQL["get_reach"], "revision session")
+advance_reach = Attempt[int, str](_SQL["advance_reach"], "revision session")
+list_agents = ColumnSet[str, int](_SQL["agents"])

@@ -28,6 +28,7 @@ left join lateral (
 order by r.id desc limit %(limit)s
 
 -- name: get_reach
+-- Return the last seq of a session that a revision has read; None where it has read none.
 select upto from revision_reach where revision = %(revision)s and session_id = %(session)s
 
 -- name: advance_reach
@@ -38,9 +39,9 @@ on conflict (revision, session_id) do update set upto = excluded.upto where revi
 
 -- name: agents
 -- The agents of the candidates that a revision read, that it would replace, and that it replaced.
-select c.agent from candidate c join revision_reach r on r.session_id = c.session_id where r.revision = %(id)s
-union select agent from candidate where revision = %(id)s and revision > 1
-union select agent from candidate where retired_by = %(id)s
+select c.agent from candidate c join revision_reach r on r.session_id = c.session_id where r.revision = %(revision)s
+union select agent from candidate where revision = %(revision)s and revision > 1
+union select agent from candidate where retired_by = %(revision)s
 
 -- name: retire
 -- Where the revision has read, other revisions' candidates stop counting.

@@ -9,7 +9,7 @@ from typing import Any
 
 from consolidator.database.partitions import Connection
 from consolidator.models.memory_filter import MemoryScope
-from consolidator.store.queries import fetch_all, load
+from consolidator.store.queries import Rows, fetch_all, load
 
 _SQL = load("facts/rules")
 
@@ -86,28 +86,6 @@ class AcceptedRow:
     rule: str
 
 
-async def list_orders(
-    conn: Connection, scope: MemoryScope, *, level: str | None = None, owner: str | None = None, limit: int
-) -> list[OrderRow]:
-    """Return the orders that people gave, each form of their words by itself, the latest first."""
-    values = scope.values() | {"level": level, "owner": owner, "limit": limit}
-    return await fetch_all(conn, OrderRow, _SQL["orders"], values)
-
-
-async def list_believed(
-    conn: Connection,
-    scope: MemoryScope,
-    *,
-    min_sessions: int,
-    level: str | None = None,
-    owner: str | None = None,
-    limit: int,
-) -> list[RepeatedRow]:
-    """Return the believed rules that `min_sessions` sessions or more support and that no person accepted."""
-    values = scope.values() | {"level": level, "owner": owner, "min_sessions": min_sessions, "limit": limit}
-    return await fetch_all(conn, RepeatedRow, _SQL["believed"], values)
-
-
 async def load_quotes(
     conn: Connection, repeated: RepeatedRow, predicates: Sequence[str], *, limit: int
 ) -> list[RuleQuoteRow]:
@@ -117,9 +95,6 @@ async def load_quotes(
     return await fetch_all(conn, RuleQuoteRow, _SQL["quotes"], values)
 
 
-async def list_accepted(
-    conn: Connection, scope: MemoryScope, *, level: str, owner: str, limit: int
-) -> list[AcceptedRow]:
-    """Return the rules that a person accepted for an owner, in the order in which they were."""
-    values = scope.values() | {"level": level, "owner": owner, "limit": limit}
-    return await fetch_all(conn, AcceptedRow, _SQL["accepted"], values)
+list_orders = Rows[OrderRow, MemoryScope](OrderRow, _SQL["orders"], "*", level=None, owner=None)
+list_believed = Rows[RepeatedRow, MemoryScope](RepeatedRow, _SQL["believed"], "*", level=None, owner=None)
+list_accepted = Rows[AcceptedRow, MemoryScope](AcceptedRow, _SQL["accepted"], "*")

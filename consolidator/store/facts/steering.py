@@ -7,7 +7,7 @@ from datetime import datetime
 
 from consolidator.database.partitions import Connection
 from consolidator.models.steer import SteerCounts, SteerRow, TaskOutcomeRow
-from consolidator.store.queries import execute, execute_each, fetch_row, load, row_values
+from consolidator.store.queries import OneRow, execute, execute_each, load, row_values
 
 _SQL = load("facts/steering")
 
@@ -40,6 +40,4 @@ async def delete(conn: Connection, session: str, *, after: int) -> int:
     return await execute(conn, _SQL["delete_steers"], values) + await execute(conn, _SQL["delete_outcomes"], values)
 
 
-async def sum_since(conn: Connection, since: datetime, *, agent: str | None, project: str | None) -> SteerCounts:
-    """Return the sums of what runs that started since a moment learned."""
-    return await fetch_row(conn, SteerCounts, _SQL["sums"], {"since": since, "agent": agent, "project": project})
+sum_since = OneRow[SteerCounts, datetime](SteerCounts, _SQL["sums"], "since")

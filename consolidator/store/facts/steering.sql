@@ -33,6 +33,7 @@ delete from steer where session_id = %(session)s and seq > %(after)s
 delete from task_outcome where session_id = %(session)s and seq > %(after)s
 
 -- name: sums
+-- Return the sums of what runs that started since a moment learned.
 select count(*) as steers, count(*) filter (where ended.outcome = 'succeeded') as succeeded,
        count(*) filter (where ended.outcome = 'failed') as failed
 from run r

@@ -13,7 +13,7 @@ from sqlalchemy import TextClause, text
 
 from consolidator.database.partitions import Connection
 from consolidator.models.audience import OWNER
-from consolidator.store.queries import fetch_column, fetch_value, load
+from consolidator.store.queries import Tuples, Value, fetch_column, load
 
 _SQL = load("facts/visibility")
 MIN_PEOPLE = 3  # who must have said the same before everybody is told
@@ -50,13 +50,6 @@ async def find_facts_of_others(conn: Connection, ids: Iterable[str]) -> set[str]
     return others - await find_reached_facts(conn, others, peer=OWNER) if others else others
 
 
-async def list_statements(conn: Connection, ids: Iterable[str], extractors: Iterable[str]) -> list[tuple[str, str]]:
-    """Return what a person stated outright, by the extractors of such statements: facts' ids, each with the words."""
-    values = {"ids": sorted(set(ids)), "extractors": sorted(extractors)}
-    cursor = await conn.execute(_SQL["statements"], values)
-    return [(row[0], row[1]) for row in await cursor.fetchall()]
-
-
 def fact_conditions(*, peer: str | None, project: str | None) -> list[TextClause]:
     """Return the conditions, for a select from `fact`, that this person may see it and that it is of this project."""
     conditions = []
@@ -90,7 +83,6 @@ def _condition(query: str, **values: Any) -> TextClause:
     )
 
 
-async def load_person(conn: Connection, session_id: str) -> str | None:
-    """Return whose session it is: the peer of its lineage root, None for the owner of the machine."""
-    peer = await fetch_value(conn, _SQL["person_of"], {"id": session_id})
-    return None if peer is None else str(peer)
+load_person = Value[str | None, str](_SQL["person_of"])
+# What a person stated outright, by the extractors of such statements: facts' ids, each with the words.
+list_statements = Tuples[tuple[str, str], Iterable[str], Iterable[str]](_SQL["statements"], "ids extractors")

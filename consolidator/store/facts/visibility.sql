@@ -5,8 +5,9 @@ where s.id = any(%(ids)s)
   and case when root.id is null then coalesce(s.peer, '') else coalesce(root.peer, '') end = %(peer)s
 
 -- name: person_of
+-- Return whose session it is: the peer of its lineage root, None for the owner of the machine.
 select case when root.id is null then s.peer else root.peer end as peer
-from session s left join session root on root.id = s.root_id where s.id = %(id)s
+from session s left join session root on root.id = s.root_id where s.id = %(session_id)s
 
 -- name: person_facts
 -- Facts that rest on this person's words alone, or that enough people said in just these words.

@@ -23,12 +23,13 @@ from consolidator.store.log.blobs import Blob
 from consolidator.store.log.seals import canonical_json, hash_canonical, hash_content, hash_event
 from consolidator.store.queries import (
     RowQuery,
+    Rows,
+    Value,
     execute,
     execute_each,
     fetch_all,
     fetch_each,
     fetch_one,
-    fetch_value,
     load,
 )
 
@@ -388,7 +389,7 @@ async def read(
     `bounds` (earliest and latest created_at of the session) let the query skip the partitions outside them.
     """
     span = Span(session_id, after, 2**62 if upto is None else upto, bounds or (BEGINNING, END))
-    return await complete(conn, await fetch_all(conn, EventRow, _SQL["read"], {**span.values(), "limit": limit}))
+    return await complete(conn, await read_rows(conn, span, limit=limit))
 
 
 async def read_unconsolidated(conn: Connection, *, after: tuple[str, int] = ("", 0), limit: int = 1000) -> list[Event]:
@@ -403,11 +404,6 @@ async def read_unconsolidated(conn: Connection, *, after: tuple[str, int] = ("",
 def open_end_query(session_id: str) -> RowQuery[EventRow]:
     """Return the query for the rows of a session's own log after its settled mark."""
     return RowQuery(EventRow, _SQL["read_open_end"], {"session": session_id})
-
-
-async def read_rows(conn: Connection, span: Span, limit: int | None = None) -> list[EventRow]:
-    """Return the events of a span as they are stored, in order: `complete` follows their references."""
-    return await fetch_all(conn, EventRow, _SQL["read"], {**span.values(), "limit": limit})
 
 
 async def read_each(conn: Connection, spans: Sequence[Span], *, limit: int) -> list[list[Event]]:
@@ -430,11 +426,6 @@ class OutlineRow:
     words: str
 
 
-async def read_outline(conn: Connection, span: Span, *, limit: int) -> list[OutlineRow]:
-    """Return a span's messages, calls, results and errors, the first words of each."""
-    return await fetch_all(conn, OutlineRow, _SQL["outline"], {**span.values(), "limit": limit})
-
-
 async def stamp(conn: Connection, spans: Sequence[LearnedSpan], *, run_id: str, now: datetime) -> None:
     """Move watermarks over spans, mark their events as learned from, except dead letters, and record how far.
 
@@ -446,16 +437,6 @@ async def stamp(conn: Connection, spans: Sequence[LearnedSpan], *, run_id: str, 
         for learned in spans
     ]
     await execute_each(conn, _SQL["stamp"], values)
-
-
-async def stamp_awaited(conn: Connection, span: Span, *, run_id: str, now: datetime) -> int:
-    """Mark the events of a span that waited for a model as learned from, except dead letters; return how many.
-
-    The caller's transaction must have noted that the model has read them, or that none will; the database raises
-    IntegrityConstraintViolation otherwise.
-    """
-    values = {**span.values(), "run": run_id, "now": now}
-    return int(await fetch_value(conn, _SQL["stamp_awaited"], values))
 
 
 async def complete(conn: Connection, rows: Sequence[EventRow]) -> list[Event]:
@@ -479,3 +460,10 @@ def _to_event(row: EventRow, bodies: dict[bytes, bytes]) -> Event:
         principal=row.principal,
         unreadable=unreadable,
     )
+
+
+read_rows = Rows[EventRow, Span](EventRow, _SQL["read"], "*", limit=None)
+read_outline = Rows[OutlineRow, Span](OutlineRow, _SQL["outline"], "*")
+# Marks the events of a span that waited for a model as learned from, except dead letters; returns how many.
+# The caller's transaction must have noted that the model has read them, or that none will, else the database raises.
+stamp_awaited = Value[int, Span](_SQL["stamp_awaited"], "*")

@@ -123,7 +123,7 @@ select stamp_events(%(run)s, %(session)s, %(after)s, %(upto)s, %(stamped_to)s, %
 
 -- name: stamp_awaited
 -- Marks what waited for a model, except dead letters, where this transaction has noted that nothing waits for it any more.
-select stamp_awaited_events(%(run)s, %(session)s, %(after)s, %(upto)s, %(low)s, %(high)s, %(now)s)
+select stamp_awaited_events(%(run_id)s, %(session)s, %(after)s, %(upto)s, %(low)s, %(high)s, %(now)s)
 
 -- name: unconsolidated
 -- Everything not learned from, over all sessions, in order of session and seq: what lies beyond the watermarks, the

@@ -11,12 +11,13 @@ from consolidator.database.partitions import Connection
 from consolidator.store.log.events import BEGINNING
 from consolidator.store.queries import (
     Column,
+    OneRow,
+    Pairs,
     Rows,
     Statement,
     Value,
     execute_each,
     fetch_all,
-    fetch_row,
     fetch_value,
     load,
 )
@@ -37,12 +38,6 @@ class PrunableSession:
     events: int  # how many are before the cutoff
     open: bool  # whether it is open and had an event since the cutoff
     read_floor: int | None  # the last seq before what a live child or a checkpoint reads; None where none does
-
-
-@dataclass(frozen=True, slots=True)
-class _AgentDays:
-    agent: str
-    days: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +97,6 @@ async def list_prunable(conn: Connection, cutoffs: Cutoffs, *, window: int, now:
     return await fetch_all(conn, PrunableSession, _SQL["list_prunable"], values)
 
 
-async def load_retention_days(conn: Connection) -> dict[str, int]:
-    """Return for how many days agents keep events that were learned from, where they say so themselves."""
-    rows = await fetch_all(conn, _AgentDays, _SQL["list_retention_days"])
-    return {row.agent: row.days for row in rows}
-
-
 async def list_expired(
     conn: Connection, *, now: datetime, grace: datetime, after: ExpiredSession | None, batch: int
 ) -> list[ExpiredSession]:
@@ -115,21 +104,6 @@ async def list_expired(
     values: dict[str, Any] = {"now": now, "grace": grace, "batch": batch}
     values |= {"after_time": after.expires_at if after else BEGINNING, "after_id": after.id if after else ""}
     return await fetch_all(conn, ExpiredSession, _SQL["list_expired"], values)
-
-
-async def get_latest_times(conn: Connection) -> LatestTimes:
-    """Return what the clock is checked against, and the size of the log."""
-    return await fetch_row(conn, LatestTimes, _SQL["get_latest_times"])
-
-
-async def begin_pruning(conn: Connection, *, run_id: str | None, cutoff: datetime, override: bool) -> str:
-    """Begin to prune what was ingested before a cutoff; return the name under which `mark_pruned` goes on.
-
-    Without `override` the database holds its own brakes against it, whatever this process thinks the time is. Only the
-    owner of the log overrides them, or prunes without a run of retention.
-    """
-    values = {"run": run_id, "cutoff": cutoff, "override": override}
-    return str(await fetch_value(conn, _SQL["begin_pruning"], values))
 
 
 async def mark_pruned(conn: Connection, limits: Sequence[tuple[str, int]], *, pruning: str, window: int) -> None:
@@ -141,36 +115,27 @@ async def mark_pruned(conn: Connection, limits: Sequence[tuple[str, int]], *, pr
     await execute_each(conn, _SQL["prune_session"], values)
 
 
-async def get_pruned_seqs(conn: Connection, ids: Sequence[str]) -> dict[str, int]:
-    """Return how far each session is marked as gone."""
-    prune_limits = await fetch_all(conn, SessionSeq, _SQL["get_pruned_seqs"], {"ids": list(ids)})
-    return {mark.id: mark.seq for mark in prune_limits}
-
-
-async def delete_events(conn: Connection, session_id: str, *, cutoff: datetime, batch: int) -> int:
-    """Delete at most `batch` events of a pruned prefix; return how many went."""
-    values = {"id": session_id, "cutoff": cutoff, "batch": batch}
-    return int(await fetch_value(conn, _SQL["delete_events"], values))
-
-
 async def count_orphan_blobs(conn: Connection, limits: Mapping[str, int], *, untouched_since: datetime) -> int:
     """Return how many blobs could be collected if the sessions were pruned up to their limits."""
     values = {"grace": untouched_since, "ids": list(limits), "uptos": list(limits.values())}
     return int(await fetch_value(conn, _SQL["count_orphan_blobs"], values))
 
 
-async def delete_output(conn: Connection, session_id: str, *, batch: int) -> int:
-    """Delete at most `batch` chunks and as many deliveries of messages that began in what is pruned; count them."""
-    return int(await fetch_value(conn, _SQL["delete_output"], {"id": session_id, "batch": batch}))
-
-
-lock_expired = Column[str, Sequence[str], datetime, datetime](str, _SQL["lock_expired"], "ids now grace")
-collect_blobs = Value[int, datetime, int](int, _SQL["collect_blobs"], "grace batch")
+lock_expired = Column[str, Sequence[str], datetime, datetime](_SQL["lock_expired"], "ids now grace")
+collect_blobs = Value[int, datetime, int](_SQL["collect_blobs"], "grace batch")
 list_last_events = Rows[SessionSeq, datetime, datetime](SessionSeq, _SQL["list_last_events"], "begin end")
-has_live_chunks = Value[bool, datetime, datetime](bool, _SQL["has_live_chunks"], "begin end")
-list_sessions_before = Column[str, datetime](str, _SQL["list_sessions_before"])
+has_live_chunks = Value[bool, datetime, datetime](_SQL["has_live_chunks"], "begin end")
+list_sessions_before = Column[str, datetime](_SQL["list_sessions_before"])
 list_sessions_with_stale_output = Rows[SessionSeq](SessionSeq, _SQL["list_sessions_with_stale_output"])
 list_expired_turns = Rows[ExpiredTurns, datetime | None](ExpiredTurns, _SQL["list_expired_turns"])
 forget_api_requests = Statement[datetime](_SQL["forget_api_requests"])
 forget_idempotency_keys = Statement[datetime](_SQL["forget_idempotency_keys"])
-forget_claims = Value[int, datetime](int, _SQL["forget_claims"])
+forget_claims = Value[int, datetime](_SQL["forget_claims"])
+
+
+get_latest_times = OneRow[LatestTimes](LatestTimes, _SQL["get_latest_times"])
+begin_pruning = Value[str](_SQL["begin_pruning"])
+delete_events = Value[int, str](_SQL["delete_events"], "session_id")
+delete_output = Value[int, str](_SQL["delete_output"], "session_id")
+load_retention_days = Pairs[str, int](_SQL["list_retention_days"])
+get_pruned_seqs = Pairs[str, int, Sequence[str]](_SQL["get_pruned_seqs"])

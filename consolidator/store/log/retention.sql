@@ -45,7 +45,10 @@ select now() as database_clock,
        (select coalesce(sum(head - pruned_to), 0) from session)::bigint as events
 
 -- name: begin_pruning
-select begin_pruning(%(run)s, %(cutoff)s, %(override)s)
+-- Begin to prune what was ingested before a cutoff; return the name under which `mark_pruned` goes on. Without
+-- `override` the database holds its own brakes against it, whatever this process thinks the time is. Only the owner
+-- of the log overrides them, or prunes without a run of retention.
+select begin_pruning(%(run_id)s, %(cutoff)s, %(override)s)
 
 -- name: prune_session
 -- Marks a prefix as gone before it is deleted, with its blob references, unless the session moved since it was looked at.
@@ -64,7 +67,7 @@ select distinct e.session_id from event e where e.created_at < %(cutoff)s order 
 
 -- name: delete_events
 -- A bounded batch of a marked prefix.
-select delete_pruned_events(%(id)s, %(cutoff)s, %(batch)s)
+select delete_pruned_events(%(session_id)s, %(cutoff)s, %(batch)s)
 
 -- name: has_live_chunks
 -- Whether a day has chunks of a message whose first event is still there.
@@ -82,7 +85,8 @@ where s.pruned_to > 0 and (
 ) order by s.id
 
 -- name: delete_output
-select delete_pruned_output(%(id)s, %(batch)s)
+-- Delete at most `batch` chunks and as many deliveries of messages that began in what is pruned; count them.
+select delete_pruned_output(%(session_id)s, %(batch)s)
 
 -- name: collect_blobs
 select collect_blobs(%(grace)s, %(batch)s)

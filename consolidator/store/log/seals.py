@@ -79,9 +79,9 @@ async def find_foreign_pasts(conn: Connection) -> list[str]:
 seal = FirstRow[SealRow, str, datetime](SealRow, _SQL["seal"], "run_id now")
 list_seals = Rows[SealRow](SealRow, _SQL["list"])
 list_sealed_sessions = Rows[SealedSessionRow, int](SealedSessionRow, _SQL["list_sealed"])
-find_broken_seals = Column[str](str, _SQL["find_broken_seals"])
-find_broken_beginnings = Column[str](str, _SQL["find_broken_beginnings"])
-find_rewritten_blobs = Column[str](str, _SQL["find_rewritten_blobs"])
+find_broken_seals = Column[str](_SQL["find_broken_seals"])
+find_broken_beginnings = Column[str](_SQL["find_broken_beginnings"])
+find_rewritten_blobs = Column[str](_SQL["find_rewritten_blobs"])
 list_guards = Rows[GuardFunction, Sequence[str]](GuardFunction, _SQL["list_guards"])
 
 

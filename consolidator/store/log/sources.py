@@ -10,7 +10,7 @@ from typing import Any
 
 from consolidator.database.jsonb import escape
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import execute, fetch_all, fetch_column, fetch_value, load
+from consolidator.store.queries import ColumnSet, RowsByKey, Value, execute, fetch_column, load
 
 _SQL = load("log/sources")
 
@@ -76,12 +76,6 @@ def _array(keys: Sequence[uuid.UUID]) -> str:
     return "{" + ",".join([key.hex for key in keys]) + "}"
 
 
-async def find_places(conn: Connection, keys: Sequence[uuid.UUID]) -> dict[uuid.UUID, ItemPlace]:
-    """Return in which events items are; those of an earlier version, and of exports, are left out."""
-    rows = await fetch_all(conn, ItemPlace, _SQL["find_places"], {"keys": list(keys)}) if keys else []
-    return {row.key: row for row in rows}
-
-
 async def filter_known_keys(conn: Connection, keys: Sequence[uuid.UUID]) -> set[uuid.UUID]:
     """Return which of these keys are stored."""
     return set(await fetch_column(conn, _SQL["filter_known_keys"], {"keys": _array(keys)})) if keys else set()
@@ -92,20 +86,15 @@ async def filter_erased(conn: Connection, ids: Sequence[str]) -> set[str]:
     return set(await fetch_column(conn, _SQL["filter_erased"], {"sessions": list(ids)})) if ids else set()
 
 
-async def filter_own(conn: Connection, ids: Sequence[str]) -> set[str]:
-    """Return which of these ids are sessions of this database, erased ones included."""
-    return set(await fetch_column(conn, _SQL["filter_own"], {"ids": list(ids)}))
-
-
-async def lineage_root(conn: Connection, parent: str) -> str:
-    """Return the root of a parent's lineage; the parent itself if its log was never seen."""
-    root = await fetch_value(conn, _SQL["lineage_root"], {"id": parent})
-    return parent if root is None else str(root)
-
-
 async def move_to_lineage(conn: Connection, session: str, root: str) -> None:
     """Move a session and its descendants to the lineage that they turned out to belong to."""
     moved = await fetch_column(conn, _SQL["move_to_root"], {"id": session, "root": root})
     if moved:
         await execute(conn, _SQL["merge_again"], {"moved": moved})
         await execute(conn, _SQL["move_digests"], {"moved": moved})
+
+
+filter_own = ColumnSet[str, Sequence[str]](_SQL["filter_own"])
+find_places = RowsByKey[uuid.UUID, ItemPlace, Sequence[uuid.UUID]](ItemPlace, _SQL["find_places"])
+# The root of a parent's lineage; None if its log was never seen.
+lineage_root = Value[str | None, str](_SQL["lineage_root"])

@@ -7,15 +7,9 @@ from datetime import date, datetime
 from typing import Literal
 
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import Rows, fetch_all, fetch_value, load
+from consolidator.store.queries import Rows, Value, fetch_all, load
 
 _SQL = load("memory/daily")
-
-
-async def find_first_fact(conn: Connection) -> datetime | None:
-    """Return when memory came to believe its first fact; None before."""
-    first: datetime | None = await fetch_value(conn, _SQL["first_fact"])
-    return first
 
 
 MemoryKind = Literal["facts", "procedures", "solutions", "lessons"]
@@ -48,3 +42,6 @@ class DayRow:
 
 
 list_days = Rows[DayRow, datetime, str](DayRow, _SQL["by_day"], "since zone")
+
+
+find_first_fact = Value[datetime | None](_SQL["first_fact"])

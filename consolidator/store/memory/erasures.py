@@ -11,7 +11,7 @@ from ulid import ULID
 from consolidator.database.partitions import Connection
 from consolidator.models.provenance import ErasureRow
 from consolidator.store.memory import rederive
-from consolidator.store.queries import Column, Rows, Statement, Value, execute, fetch_all, fetch_value, load
+from consolidator.store.queries import Column, Rows, Statement, Value, execute, fetch_value, load
 
 _SQL = load("memory/erasures")
 
@@ -42,13 +42,11 @@ async def erase_session(conn: Connection, session: str, *, reason: str, now: dat
     return int(await fetch_value(conn, _SQL["erase_session"], entry))
 
 
-async def list_erasures(conn: Connection, *, limit: int = 50) -> list[ErasureRow]:
-    """Return what was erased, when and why, the latest first."""
-    return await fetch_all(conn, ErasureRow, _SQL["listing"], {"limit": limit})
-
-
 list_family = Rows[FamilyMember, Sequence[str]](FamilyMember, _SQL["family"])
-list_sessions_of_peer = Column[str, str](str, _SQL["sessions_of_peer"])
+list_sessions_of_peer = Column[str, str](_SQL["sessions_of_peer"])
 erase_corrections = Statement[str](_SQL["erase_corrections"])
 erase_retired_procedures = Statement[str](_SQL["erase_retired_procedures"])
-count_erasures = Value[int](int, _SQL["count"])
+count_erasures = Value[int](_SQL["count"])
+
+
+list_erasures = Rows[ErasureRow](ErasureRow, _SQL["listing"], limit=50)

@@ -80,4 +80,5 @@ delete from procedure where agent = %(agent)s and retired_at is not null
 select count(*) from erasure
 
 -- name: listing
+-- Return what was erased, when and why, the latest first.
 select * from erasure order by erased_at desc limit %(limit)s

@@ -16,7 +16,7 @@ from consolidator.models.fact import FactRow
 from consolidator.models.injection import FixOutcome, InjectionRow, TellingRow
 from consolidator.models.memory_filter import MemoryScope
 from consolidator.models.solution import SolutionRow
-from consolidator.store.queries import Rows, Statement, execute, fetch_all, fetch_value, load, row_values
+from consolidator.store.queries import Rows, Statement, Value, execute, fetch_all, load, row_values
 
 _SQL = load("memory/injections")
 MAX_JUDGED = 100  # injections of a session that are judged at once
@@ -43,22 +43,6 @@ async def add(conn: Connection, injection: InjectionRow) -> None:
     await execute(conn, _SQL["add"], values)
 
 
-async def list_unjudged(conn: Connection, session_id: str) -> list[InjectionRow]:
-    """Return the fixes that a session was shown and of which nobody knows yet whether they were of use."""
-    return await fetch_all(conn, InjectionRow, _SQL["list_unjudged"], {"session": session_id, "limit": MAX_JUDGED})
-
-
-async def list_of_session(conn: Connection, session_id: str) -> list[InjectionRow]:
-    """Return what a session was shown, the newest first."""
-    return await fetch_all(conn, InjectionRow, _SQL["list_of_session"], {"session": session_id, "limit": MAX_SHOWN})
-
-
-async def find_call(conn: Connection, session_id: str, call_id: str) -> int | None:
-    """Return the seq of a call in a session's log; None where it is not there."""
-    seq = await fetch_value(conn, _SQL["find_call"], {"session": session_id, "call": call_id})
-    return None if seq is None else int(seq)
-
-
 async def list_standing_facts(
     conn: Connection, agent: str, project: str, kinds: Sequence[str], *, now: datetime, limit: int
 ) -> list[FactRow]:
@@ -81,3 +65,8 @@ judge = Statement[str, FixOutcome](_SQL["judge"], "id outcome")
 list_tellings = Rows[TellingRow, list[str]](TellingRow, _SQL["tellings"], "sessions")
 delete_before = Statement[datetime](_SQL["delete_before"])
 sum_by_moment = Rows[MomentSumsRow, datetime](MomentSumsRow, _SQL["sum_by_moment"])
+
+
+list_unjudged = Rows[InjectionRow, str](InjectionRow, _SQL["list_unjudged"], "session_id", limit=MAX_JUDGED)
+list_of_session = Rows[InjectionRow, str](InjectionRow, _SQL["list_of_session"], "session_id", limit=MAX_SHOWN)
+find_call = Value[int | None, str, str](_SQL["find_call"], "session_id call_id")

@@ -3,17 +3,18 @@ insert into injection (id, session_id, agent, project, moment, cited, tokens, ca
 values (%(id)s, %(session_id)s, %(agent)s, %(project)s, %(moment)s, %(cited)s, %(tokens)s, %(call_id)s, %(fix)s, %(created_at)s)
 
 -- name: list_unjudged
-select * from injection where session_id = %(session)s and moment = 'failure' and outcome is null
+-- Return the fixes that a session was shown and of which nobody knows yet whether they were of use.
+select * from injection where session_id = %(session_id)s and moment = 'failure' and outcome is null
 order by created_at, id limit %(limit)s
 
 -- name: list_of_session
 -- The newest first, since their number is bounded by the reader.
-select * from injection where session_id = %(session)s order by created_at desc, id desc limit %(limit)s
+select * from injection where session_id = %(session_id)s order by created_at desc, id desc limit %(limit)s
 
 -- name: find_call
 -- Where a call stands in its session's log.
 select seq from event
-where session_id = %(session)s and event_type = 'ToolCall' and data ->> 'call_id' = %(call)s
+where session_id = %(session_id)s and event_type = 'ToolCall' and data ->> 'call_id' = %(call_id)s
 order by seq limit 1
 
 -- name: judge

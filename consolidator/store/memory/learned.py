@@ -21,7 +21,7 @@ from consolidator.store.calls.error_records import MAX_RECORDS
 from consolidator.store.facts import steering
 from consolidator.store.facts.visibility import MIN_PEOPLE, fact_condition
 from consolidator.store.memory.lessons import LessonRow
-from consolidator.store.queries import execute, fetch_all, fetch_one, fetch_value, load
+from consolidator.store.queries import OneRow, Statement, Value, fetch_all, fetch_one, load
 
 T = TypeVar("T")
 _SQL = load("memory/learned")
@@ -96,17 +96,6 @@ class LearnedNews:
         return {"since": json.pop("since"), **(json.pop("sums") or {}), **json}
 
 
-async def find_latest_night(conn: Connection) -> datetime | None:
-    """Return when the latest night that learned something started."""
-    started_at: datetime | None = await fetch_value(conn, _SQL["latest_night"])
-    return started_at
-
-
-async def save_failed_again(conn: Connection, run_id: str) -> None:
-    """Keep which errors a run read of though a fix was known before it began."""
-    await execute(conn, _SQL["save_failed_again"], {"run": run_id, "latest": MAX_RECORDS})
-
-
 async def load_learned(conn: Connection, since: datetime, scope: MemoryScope, *, limit: int = 10) -> LearnedNews:
     """Return what was learned since a moment, of one agent or project if named.
 
@@ -165,12 +154,6 @@ async def list_taught(conn: Connection, session: SessionRow, *, limit: int) -> l
     return await fetch_all(conn, TaughtRow, _SQL["taught"], values | {"agents": [session.agent, session.memory]})
 
 
-async def count_waiting(conn: Connection) -> WaitingCountsRow:
-    """Return how much waits for a person, without the rules."""
-    (row,) = await fetch_all(conn, WaitingCountsRow, _SQL["waiting"])
-    return row
-
-
 async def _fetch_best(
     conn: Connection, row_type: type[T], query: LiteralString, values: Mapping[str, Any]
 ) -> tuple[list[T], int]:
@@ -183,3 +166,8 @@ async def _fetch_best(
 
 def _split_total(row_type: type[T], *, total: int, **columns: Any) -> tuple[T, int]:
     return row_type(**columns), total
+
+
+find_latest_night = Value[datetime | None](_SQL["latest_night"])
+save_failed_again = Statement[str](_SQL["save_failed_again"], "run_id", latest=MAX_RECORDS)
+count_waiting = OneRow[WaitingCountsRow](WaitingCountsRow, _SQL["waiting"])

@@ -88,13 +88,13 @@ order by s.confirmed desc, s.sessions desc, s.occurrences desc, s.id
 -- Keeps which errors a run read of, though a fix had worked in two sessions that were read before. Only sessions that it
 -- read can hold such an error; that a fix had worked is looked for in the latest errors of the others.
 with read_session as (
-    select unit as id from claim where run_id = %(run)s and kind = 'session'
+    select unit as id from claim where run_id = %(run_id)s and kind = 'session'
 ), read_record as materialized (
     select r.agent, r.fingerprint, r.session_id, r.seq, r.status, (r.record ->> 'occurred_at')::timestamptz as occurred_at
     from read_session join error_record r on r.session_id = read_session.id where r.status <> 'noise'
 ), published as (
     select s.id, s.agent, s.fingerprint, run.started_at from run join solution s on s.updated_at >= run.started_at
-    where run.id = %(run)s and s.confirmed and s.retired_at is null and starts_with(s.audience, 'all')
+    where run.id = %(run_id)s and s.confirmed and s.retired_at is null and starts_with(s.audience, 'all')
 ), matched as (
     select s.id, s.agent, s.fingerprint, s.started_at, r.session_id, r.seq, r.status, r.occurred_at
     from published s join read_record r on r.agent = s.agent and r.fingerprint = s.fingerprint
@@ -124,7 +124,7 @@ with read_session as (
     select id, min(occurred_at) as since from fixed group by id having count(distinct session_id) >= 2
 )
 insert into failed_again (run_id, agent, solution_id, times, in_sessions)
-select %(run)s, m.agent, m.id, count(*), count(distinct m.session_id)
+select %(run_id)s, m.agent, m.id, count(*), count(distinct m.session_id)
 from met m join known k on k.id = m.id and m.occurred_at > k.since
 where m.is_new group by m.agent, m.id
 on conflict (run_id, agent, solution_id) do update set times = excluded.times, in_sessions = excluded.in_sessions

@@ -20,9 +20,9 @@ from consolidator.store.queries import (
     Outcome,
     Rows,
     Statement,
+    Value,
     execute_each,
     fetch_all,
-    fetch_value,
     load,
     row_values,
     upsert_each,
@@ -100,14 +100,6 @@ async def save_each(conn: Connection, rows: Sequence[LessonRow]) -> list[Outcome
     return await upsert_each(conn, _SQL["save"], sorted(values, key=lambda row: str(row["id"])))
 
 
-async def retire_others(
-    conn: Connection, person: str, project: str, *, keep: Sequence[str], provenance: Provenance
-) -> int:
-    """Retire the lessons of a person's project but those to `keep`, by id; return how many that were."""
-    values = {"person": person, "project": project, "kept": list(keep), **row_values(provenance)}
-    return int(await fetch_value(conn, _SQL["retire_others"], values))
-
-
 async def list_lessons(
     conn: Connection,
     person: str,
@@ -139,6 +131,7 @@ async def list_lessons(
 list_warnings = Rows[LessonRow, str, int](LessonRow, _SQL["warnings"], "person limit")
 delete_retired = Statement[str, str](_SQL["delete_retired"], "person project")
 load_lesson = FirstRow[LessonRow, str, str](LessonRow, _SQL["by_id"], "id person")
-list_projects = Column[str, str](str, _SQL["projects"])
+list_projects = Column[str, str](_SQL["projects"])
 forget = Statement[str, datetime](_SQL["forget"], "id now")
 choose = Statement[str, bool, bool](_SQL["choose"], "id pinned corrects")
+retire_others = Value[int, str, str, Sequence[str], Provenance](_SQL["retire_others"], "person project kept *")

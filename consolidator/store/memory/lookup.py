@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from sqlmodel import col, or_, select
 
@@ -16,7 +15,7 @@ from consolidator.models.memory_filter import MemoryFilter, MemoryScope, Solutio
 from consolidator.models.procedure import ProcedureRow, ToolProfileRow
 from consolidator.models.solution import SolutionRow
 from consolidator.store.keyset import fetch_selected, in_memories
-from consolidator.store.queries import FirstRow, Rows, fetch_all, fetch_one, load
+from consolidator.store.queries import FirstRow, Rows, RowsByKey, fetch_all, fetch_one, load
 
 _SQL = load("memory/lookup")
 MAX_FITTING_SOLUTIONS = 40  # solutions that may fit a request
@@ -95,11 +94,6 @@ async def find_procedures_for_request(conn: Connection, scope: MemoryScope, text
     return await fetch_all(conn, FittingProcedureRow, _SQL["procedures_for_request"], values)
 
 
-async def list_facts_of_project(conn: Connection, scope: MemoryScope, *, now: datetime, limit: int) -> list[FactRow]:
-    """Return the facts of a project that are believed and true, those that most sessions support first."""
-    return await fetch_all(conn, FactRow, _SQL["facts_of_project"], scope.values() | {"now": now, "limit": limit})
-
-
 async def load_by_id(
     conn: Connection, memory_id: str, peer: str | None = None
 ) -> FactRow | ProcedureRow | SolutionRow | CitedCandidateRow | None:
@@ -149,11 +143,6 @@ def _attribute_values(fact: FactRow) -> dict[str, str | None]:
     return {name: getattr(fact, name) for name in names}
 
 
-async def load_session_origins(conn: Connection, ids: Sequence[str]) -> dict[str, SessionOriginRow]:
-    """Return the sessions that are still there, by id."""
-    return {row.id: row for row in await fetch_all(conn, SessionOriginRow, _SQL["session_origins"], {"ids": list(ids)})}
-
-
 async def load_tool_profiles(conn: Connection, scope: MemoryScope) -> list[ToolProfileRow]:
     """Return an agent's tool profiles in a project; those of the agent as a whole where it has none there.
 
@@ -170,3 +159,5 @@ async def load_tool_profiles(conn: Connection, scope: MemoryScope) -> list[ToolP
 
 load_fact = FirstRow[FactRow, str](FactRow, _SQL["fact_by_id"])
 load_cited_candidates = Rows[CitedCandidateRow, Sequence[str]](CitedCandidateRow, _SQL["cited_candidates"])
+list_facts_of_project = Rows[FactRow, MemoryScope](FactRow, _SQL["facts_of_project"], "*")
+load_session_origins = RowsByKey[str, SessionOriginRow, Sequence[str]](SessionOriginRow, _SQL["session_origins"])

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from consolidator.database.partitions import Connection
 from consolidator.store.facts import steering
-from consolidator.store.queries import execute, fetch_all, fetch_value, load
+from consolidator.store.queries import Rows, Value, execute, fetch_all, fetch_value, load
 
 _SQL = load("memory/rederive")
 _ALL_REVISIONS = 2**31 - 1
@@ -23,23 +21,6 @@ class MatchingSession:
     agent: str
     memory: str
     project: str | None
-
-
-async def list_sessions(
-    conn: Connection,
-    *,
-    session: str | None,
-    agent: str | None,
-    since: datetime | None,
-    until: datetime | None,
-    include_learned: bool,
-) -> list[MatchingSession]:
-    """Return the sessions that fit the filters; only those with new events, unless `include_learned`.
-
-    `since` and `until` (exclusive) bound when the last thing happened in them.
-    """
-    values = {"session": session, "agent": agent, "since": since, "until": until, "include_learned": include_learned}
-    return await fetch_all(conn, MatchingSession, _SQL["sessions"], values)
 
 
 async def delete_derived(
@@ -75,12 +56,6 @@ async def delete_unsupported(conn: Connection, agent: str) -> int:
     return facts + await execute(conn, _SQL["delete_unsupported_solutions"], {"agent": agent})
 
 
-async def stamp_events(conn: Connection, session: str, *, seqs: Sequence[int], run_id: str, now: datetime) -> int:
-    """Stamp single events, whose dead letters the caller's transaction has settled and counted, as learned from."""
-    values = {"run": run_id, "session": session, "seqs": list(seqs), "now": now}
-    return int(await fetch_value(conn, _SQL["stamp"], values))
-
-
 KINDS = ("facts", "procedures", "solutions", "lessons")
 
 
@@ -96,3 +71,7 @@ class PublishedItem:
 async def load_published(conn: Connection) -> dict[str, dict[str, PublishedItem]]:
     """Return all that is published, by kind and id."""
     return {kind: {item.id: item for item in await fetch_all(conn, PublishedItem, _SQL[kind])} for kind in KINDS}
+
+
+list_sessions = Rows[MatchingSession](MatchingSession, _SQL["sessions"])
+stamp_events = Value[int, str](_SQL["stamp"], "session")

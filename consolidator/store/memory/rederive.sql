@@ -1,4 +1,6 @@
 -- name: sessions
+-- Return the sessions that fit the filters; only those with new events, unless `include_learned`. `since` and `until`
+-- (exclusive) bound when the last thing happened in them.
 select id, agent, memory, project from session
 where (%(session)s::text is null or id = %(session)s) and (%(agent)s::text is null or agent = %(agent)s)
   and (%(since)s::timestamptz is null or last_occurred_at >= %(since)s)
@@ -60,7 +62,8 @@ delete from solution s where s.agent = %(agent)s and not exists (
 )
 
 -- name: stamp
-select stamp_settled_events(%(run)s, %(session)s, %(seqs)s::bigint[], %(now)s)
+-- Stamp single events, whose dead letters the caller's transaction has settled and counted, as learned from.
+select stamp_settled_events(%(run_id)s, %(session)s, %(seqs)s::bigint[], %(now)s)
 
 -- name: facts
 select id, agent || ': ' || sentence as line, jsonb_build_array(valid_to, sessions, evidence) as content

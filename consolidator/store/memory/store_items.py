@@ -20,7 +20,7 @@ from consolidator.models.store_item import (
     SearchItems,
     StoreItemRow,
 )
-from consolidator.store.queries import execute, execute_each, fetch_all, fetch_column, fetch_each, load
+from consolidator.store.queries import Statement, execute, execute_each, fetch_all, fetch_column, fetch_each, load
 
 _SQL = load("memory/store_items")
 _VECTOR_ROWS = 200  # fetched at once
@@ -96,11 +96,6 @@ async def refresh_items(conn: Connection, items: Sequence[StoreItemRow], now: da
     await execute_each(conn, _SQL["refresh"], values)
 
 
-async def delete_expired(conn: Connection, *, now: datetime, batch: int) -> int:
-    """Delete up to `batch` items whose time to live is over; return how many there were."""
-    return await execute(conn, _SQL["delete_expired"], {"now": now, "batch": batch})
-
-
 async def erase_label(conn: Connection, label: str) -> int:
     """Delete all items that have a label in their namespace; return how many there were."""
     return await execute(conn, _SQL["erase_label"], {"label": escape(label)})
@@ -140,3 +135,6 @@ def _unescape_all(labels: Sequence[str]) -> list[str]:
 
 def _unescape_row(row: StoreItemRow) -> StoreItemRow:
     return replace(row, namespace=_unescape_all(row.namespace), key=unescape(row.key))
+
+
+delete_expired = Statement[()](_SQL["delete_expired"])

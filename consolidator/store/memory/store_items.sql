@@ -93,6 +93,7 @@ update store_item set expires_at = %(now)s + make_interval(secs => ttl_minutes *
 where namespace = %(namespace)s::text[] and key = %(key)s and ttl_minutes is not null and expires_at > %(now)s
 
 -- name: delete_expired
+-- Delete up to `batch` items whose time to live is over; return how many there were.
 delete from store_item where ctid = any(array(
     select ctid from store_item where expires_at <= %(now)s order by expires_at limit %(batch)s for update skip locked))
 

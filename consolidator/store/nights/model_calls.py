@@ -6,7 +6,7 @@ A call is reserved before it is made and settled after it; a call that is never 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
@@ -14,12 +14,14 @@ from consolidator.database.jsonb import as_jsonb, escape, unescape
 from consolidator.database.partitions import Connection
 from consolidator.models.run import ModelBatchRow, ModelQuestionRow
 from consolidator.store.queries import (
+    Attempt,
+    ColumnSet,
+    OneRow,
+    Pairs,
     Rows,
     Statement,
     Value,
     execute,
-    fetch_all,
-    fetch_column,
     fetch_row,
     fetch_value,
     load,
@@ -82,14 +84,6 @@ class CallTotals:
     cost: Decimal | None  # USD
 
 
-@dataclass(frozen=True, slots=True)
-class FailureCount:
-    """How often calls of a run failed for one reason."""
-
-    outcome: str
-    count: int
-
-
 async def get_answer(conn: Connection, key: str) -> str | None:
     """Return the stored answer to a question."""
     text: str | None = await fetch_value(conn, _SQL["get_answer"], {"key": key})
@@ -112,11 +106,6 @@ async def save_answer(
     await execute(conn, _SQL["save_answer"], {**values, "session": session_id})
 
 
-async def list_answered(conn: Connection, keys: Sequence[str]) -> set[str]:
-    """Return those keys of questions that have a stored answer."""
-    return set(await fetch_column(conn, _SQL["list_answered"], {"keys": list(keys)}))
-
-
 async def load_spending(conn: Connection, run_id: str) -> RunSpending:
     """Lock a run's budget until the transaction ends, and return what the run has spent or reserved."""
     await execute(conn, _SQL["lock_budget"], {"run": run_id})
@@ -127,35 +116,6 @@ async def load_day(conn: Connection, model: str, since: datetime) -> DaySpending
     """Lock a model's budget until the transaction ends; return what all runs have spent or reserved since a time."""
     await execute(conn, _SQL["lock_budget"], {"run": model})
     return await fetch_row(conn, DaySpending, _SQL["day"], {"model": model, "since": since})
-
-
-async def reserve_call(conn: Connection, reserve: CallReserve) -> None:
-    """Record a call before it is made."""
-    await execute(conn, _SQL["reserve"], asdict(reserve))
-
-
-async def settle_call(conn: Connection, call_id: str, usage: CallUsage, *, now: datetime) -> None:
-    """Record what an answered call used; a call that is settled already stays as it is."""
-    await execute(conn, _SQL["settle"], {**asdict(usage), "id": call_id, "now": now})
-
-
-async def release_call(
-    conn: Connection, call_id: str, *, outcome: str, now: datetime, may_be_charged: bool = False
-) -> None:
-    """Settle a call without an answer: its reserve is given back, unless the server may have charged for it."""
-    values = {"id": call_id, "outcome": outcome, "now": now, "charged": may_be_charged}
-    await execute(conn, _SQL["release"], values)
-
-
-async def load_totals(conn: Connection, run_id: str) -> CallTotals:
-    """Return what the calls of a run used together, over all replicas."""
-    return await fetch_row(conn, CallTotals, _SQL["totals"], {"run": run_id})
-
-
-async def count_failures(conn: Connection, run_id: str) -> dict[str, int]:
-    """Return the commonest failures of a run's calls, and how often each happened; at most five."""
-    failures = await fetch_all(conn, FailureCount, _SQL["failures"], {"run": run_id})
-    return {failure.outcome: failure.count for failure in failures}
 
 
 async def find_outage(conn: Connection, run_id: str) -> str | None:
@@ -170,12 +130,6 @@ prune = Statement[datetime](_SQL["prune"])
 
 
 SUBMITTING = "submitting"  # status of a batch before the provider has given it an id
-
-
-async def get_question_status(conn: Connection, key: str) -> str | None:
-    """Return the status of a question; None where it was never put into a batch."""
-    status: str | None = await fetch_value(conn, _SQL["get_question_status"], {"key": key})
-    return status
 
 
 async def queue_question(conn: Connection, question: ModelQuestionRow) -> bool:
@@ -197,13 +151,18 @@ async def set_provider_id(conn: Connection, batch_id: str, provider_id: str, *, 
         await execute(conn, _SQL["move_questions"], values)
 
 
-async def mark_collected(conn: Connection, batch_id: str, *, status: str, now: datetime) -> bool:
-    """Mark a batch as collected; return False where another replica has collected it."""
-    return bool(await execute(conn, _SQL["mark_collected"], {"id": batch_id, "status": status, "now": now}))
-
-
 lock_queued = Rows[ModelQuestionRow, int](ModelQuestionRow, _SQL["lock_queued"])
 finish_question = Statement[str, str](_SQL["finish_question"], "key status")
 list_open = Rows[ModelBatchRow](ModelBatchRow, _SQL["list_open"])
 list_unanswered = Rows[ModelQuestionRow, str](ModelQuestionRow, _SQL["list_unanswered"])
-count_pending = Value[int](int, _SQL["count_pending"])
+count_pending = Value[int](_SQL["count_pending"])
+
+
+list_answered = ColumnSet[str, Sequence[str]](_SQL["list_answered"])
+release_call = Statement[str](_SQL["release"], "call_id", may_be_charged=False)
+load_totals = OneRow[CallTotals, str](CallTotals, _SQL["totals"])
+get_question_status = Value[str | None, str](_SQL["get_question_status"])
+mark_collected = Attempt[str](_SQL["mark_collected"], "batch_id")
+count_failures = Pairs[str, int, str](_SQL["failures"])
+reserve_call = Statement[CallReserve](_SQL["reserve"], "*")
+settle_call = Statement[str, CallUsage](_SQL["settle"], "id *")

@@ -8,6 +8,7 @@ on conflict (key) do update
 set text = excluded.text, run_id = excluded.run_id, session_id = excluded.session_id, created_at = excluded.created_at
 
 -- name: list_answered
+-- Return those keys of questions that have a stored answer.
 select key from model_answer where key = any(%(keys)s)
 
 -- name: delete_answer
@@ -42,18 +43,19 @@ where id = %(id)s and settled_at is null
 -- name: release
 -- Settles a call without an answer: for nothing, or for its reserve if the server may have charged for it.
 update model_call
-set settled_at = %(now)s, outcome = %(outcome)s, input_tokens = case when %(charged)s then reserved_tokens else 0 end,
-    cost = case when %(charged)s then reserved_cost when reserved_cost is not null then 0 end
-where id = %(id)s and settled_at is null
+set settled_at = %(now)s, outcome = %(outcome)s, input_tokens = case when %(may_be_charged)s then reserved_tokens else 0 end,
+    cost = case when %(may_be_charged)s then reserved_cost when reserved_cost is not null then 0 end
+where id = %(call_id)s and settled_at is null
 
 -- name: set_outcome
 update model_call set outcome = %(outcome)s where id = %(id)s
 
 -- name: totals
+-- Return what the calls of a run used together, over all replicas.
 select count(*) as calls, coalesce(sum(input_tokens), 0)::bigint as input_tokens,
        coalesce(sum(cached_tokens), 0)::bigint as cached_tokens, coalesce(sum(output_tokens), 0)::bigint as output_tokens,
        sum(case when settled_at is null then reserved_cost else cost end) as cost
-from model_call where run_id = %(run)s
+from model_call where run_id = %(run_id)s
 
 -- name: failures
 select outcome, count(*) from model_call
@@ -76,6 +78,7 @@ with questions as (delete from model_question where created_at < %(before)s and 
 delete from model_answer where created_at < %(before)s
 
 -- name: get_question_status
+-- Return the status of a question; None where it was never put into a batch.
 select status from model_question where key = %(key)s
 
 -- name: queue
@@ -110,7 +113,7 @@ update model_question set status = %(status)s, body = '{}' where key = %(key)s
 
 -- name: mark_collected
 -- Only the first replica collects a batch.
-update model_batch set status = %(status)s, collected_at = %(now)s where id = %(id)s and collected_at is null
+update model_batch set status = %(status)s, collected_at = %(now)s where id = %(batch_id)s and collected_at is null
 
 -- name: count_pending
 select count(*) from model_question where status in ('queued', 'submitted')

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
 from consolidator.database.partitions import Connection
-from consolidator.store.queries import execute, fetch_value, load
+from consolidator.store.queries import Value, execute, fetch_value, load
 
 _SQL = load("nights/night_digest")
 
@@ -45,15 +45,12 @@ async def mark_told(conn: Connection, *, until: datetime, waiting: dict[str, int
     await _store(conn, DigestState(state.run, until.isoformat(), waiting))
 
 
-async def find_previous_night(conn: Connection, run_id: str) -> datetime:
-    """Return when the scheduled night before a run started, or the run itself where it is the first."""
-    since: datetime = await fetch_value(conn, _SQL["previous_night"], {"run": run_id})
-    return since
-
-
 async def _lock(conn: Connection) -> DigestState:
     return DigestState(**json.loads(await fetch_value(conn, _SQL["lock"])))
 
 
 async def _store(conn: Connection, state: DigestState) -> None:
     await execute(conn, _SQL["store"], {"value": json.dumps(asdict(state)).encode()})
+
+
+find_previous_night = Value[datetime, str](_SQL["previous_night"])

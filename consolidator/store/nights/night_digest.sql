@@ -13,4 +13,4 @@ select coalesce((
     select max(before.started_at) from run before
     where before.job = 'consolidation' and before.trigger = 'schedule' and before.started_at < run.started_at
 ), run.started_at) as since
-from run where run.id = %(run)s
+from run where run.id = %(run_id)s

@@ -17,6 +17,8 @@ from consolidator.models.run import ClaimRow, DeadLetterRow, RunRow, UnitKind
 from consolidator.store.queries import (
     Column,
     FirstRow,
+    OneRow,
+    Pairs,
     Rows,
     Statement,
     Value,
@@ -83,12 +85,6 @@ class LeaseHolder:
     until: datetime  # unless it renews the last of its leases
 
 
-@dataclass(frozen=True, slots=True)
-class _UnitNote:
-    unit: str
-    note: str
-
-
 async def start(
     conn: Connection,
     *,
@@ -119,28 +115,6 @@ async def get(conn: Connection, run_id: str) -> RunRow:
     if run is None:
         raise NotFound(f"no run {run_id!r}; `consolidator runs` lists them")
     return run
-
-
-async def find_unfinished(conn: Connection, *, job: str, arguments: dict[str, Any]) -> RunRow | None:
-    """Return the latest unfinished run of a job with these arguments."""
-    return await fetch_one(conn, RunRow, _SQL["unfinished"], {"job": job, "arguments": Jsonb(arguments)})
-
-
-async def last_scheduled(conn: Connection, job: str, *, max_attempts: int) -> datetime | None:
-    """Return the latest scheduled time of a job that is no longer due.
-
-    A run that died of a bug is due again until it has died `max_attempts` times.
-    """
-    value: datetime | None = await fetch_value(conn, _SQL["last_scheduled"], {"job": job, "max_attempts": max_attempts})
-    return value
-
-
-async def add_units(
-    conn: Connection, run_id: str, kind: UnitKind, names: Sequence[str], *, phase: int = 0, reopen: bool = False
-) -> None:
-    """Add units to a run; existing ones stay as they are, but with `reopen` those that are done start again."""
-    values = {"run": run_id, "kind": kind, "units": list(names), "phase": phase, "reopen": reopen}
-    await execute(conn, _SQL["add_units"], values)
 
 
 async def claim_units(
@@ -194,14 +168,6 @@ async def record_progress(conn: Connection, run_id: str, steps: Sequence[UnitPro
     return await execute_each(conn, _SQL["record_progress"], values) == len(values)
 
 
-async def add_counts(
-    conn: Connection, run_id: str, session: str, *, learned: int = 0, nothing: int = 0, dead: int = 0
-) -> None:
-    """Add what a step without a claim did, in events, to the unit of its session."""
-    values = {"run": run_id, "session": session, "learned": learned, "nothing": nothing, "dead": dead}
-    await execute(conn, _SQL["add_counts"], values)
-
-
 async def return_unit(
     conn: Connection,
     run_id: str,
@@ -235,40 +201,6 @@ async def set_note(conn: Connection, run_id: str, kind: UnitKind, name: str, not
     await execute(conn, _SQL["set_note"], values)
 
 
-async def add_foreign(conn: Connection, run_id: str, session: str, count: int) -> None:
-    """Count a session's messages in languages that no rule reads, in its unit's note."""
-    await execute(conn, _SQL["add_foreign"], {"run": run_id, "unit": session, "count": count})
-
-
-async def count_foreign(conn: Connection, run_id: str) -> int:
-    """Return how many messages of a run's sessions are in languages that no rule reads."""
-    return int(await fetch_value(conn, _SQL["count_foreign"], {"run": run_id}))
-
-
-async def list_notes(conn: Connection, run_id: str, kind: UnitKind) -> dict[str, str]:
-    """Return the notes of a run's units of one kind, by unit."""
-    notes = await fetch_all(conn, _UnitNote, _SQL["notes"], {"run": run_id, "kind": kind})
-    return {row.unit: row.note for row in notes}
-
-
-async def count_unfinished(conn: Connection, run_id: str, *, phase: int, limit: int | None = None) -> int:
-    """Return how many units of a phase have not ended; stop counting at `limit`."""
-    return int(await fetch_value(conn, _SQL["count_unfinished"], {"run": run_id, "phase": phase, "limit": limit}))
-
-
-async def sum_units(conn: Connection, run_id: str) -> RunSums:
-    """Return the sums over a run's units."""
-    return await fetch_row(conn, RunSums, _SQL["sums"], {"run": run_id})
-
-
-async def try_lock_job(conn: Connection, job: str) -> bool:
-    """Take the lock of a job that one replica does alone; return whether it was free.
-
-    The connection holds it until `unlock_job`, or until it ends.
-    """
-    return bool(await fetch_value(conn, _SQL["try_lock_job"], {"job": job}))
-
-
 async def finish(
     conn: Connection,
     run_id: str,
@@ -300,19 +232,6 @@ async def list_runs(
     return await fetch_all(conn, ListedRun, _SQL["list_runs"], values)
 
 
-async def list_units(conn: Connection, run_id: str, *, limit: int = 200) -> list[ClaimRow]:
-    """Return a run's units phase by phase, first those that are not done or have dead events."""
-    return await fetch_all(conn, ClaimRow, _SQL["list_units"], {"run": run_id, "limit": limit})
-
-
-async def list_dead_letters(
-    conn: Connection, *, run_or_letter_id: str | None = None, include_settled: bool = False, limit: int = 200
-) -> list[ListedDeadLetter]:
-    """Return dead letters, the latest first: all, or those of one id or run."""
-    values = {"id": run_or_letter_id, "include_settled": include_settled, "limit": limit}
-    return await fetch_all(conn, ListedDeadLetter, _SQL["list_dead_letters"], values)
-
-
 async def add_dead_letters(
     conn: Connection, run_id: str, *, session: str, failures: Mapping[int, str], now: datetime
 ) -> None:
@@ -338,20 +257,14 @@ async def add_dead_letter(
     await execute(conn, _SQL["add_dead_letter"], values)
 
 
-async def release_units(conn: Connection, run_id: str, *, owner: str, count_attempt: bool = True) -> int:
-    """Free all units that an owner holds; return how many. `count_attempt` if it died while working on them."""
-    values = {"run": run_id, "owner": owner, "count_attempt": count_attempt}
-    return await execute(conn, _SQL["release_units"], values)
-
-
 resume = Statement[str, str, datetime](_SQL["resume"], "run owner now")
-list_unfinished = Column[str, str, int, int](str, _SQL["unfinished_units"], "run phase limit")
+list_unfinished = Column[str, str, int, int](_SQL["unfinished_units"], "run phase limit")
 count_dead_events = Statement[str, UnitKind, str, int](_SQL["count_dead_events"], "run kind unit events")
 list_leased = Rows[ClaimedUnit, str, str](ClaimedUnit, _SQL["leased_units"], "run owner")
 mark_interrupted = Statement[str, datetime](_SQL["mark_interrupted"], "run now")
 abandon_unfinished = Statement[str, str, datetime](_SQL["abandon_unfinished"], "run job now")
 close_silent_runs = Statement[datetime, datetime, Sequence[str]](_SQL["close_silent_runs"], "since now jobs")
-is_unfinished = Value[bool, str](bool, _SQL["is_unfinished"])
+is_unfinished = Value[bool, str](_SQL["is_unfinished"])
 find_last_ended = FirstRow[RunRow, str](RunRow, _SQL["last_ended"])
 unlock_job = Statement[str](_SQL["unlock_job"])
 list_holders = Rows[LeaseHolder, str](LeaseHolder, _SQL["list_holders"])
@@ -377,3 +290,20 @@ release_others = Statement[str, int, Sequence[str], str](_SQL["release_others"],
 settle_dead_letters = Statement[str, Sequence[int], str, datetime](
     _SQL["settle_dead_letters"], "session seqs settlement now"
 )
+
+
+find_unfinished = FirstRow[RunRow](RunRow, _SQL["unfinished"])
+last_scheduled = Value[datetime | None, str](_SQL["last_scheduled"], "job")
+add_units = Statement[str, UnitKind, Sequence[str]](_SQL["add_units"], "run_id kind names", phase=0, reopen=False)
+add_counts = Statement[str, str](_SQL["add_counts"], "run_id session", learned=0, nothing=0, dead=0)
+add_foreign = Statement[str, str, int](_SQL["add_foreign"], "run_id session count")
+count_foreign = Value[int, str](_SQL["count_foreign"])
+count_unfinished = Value[int, str](_SQL["count_unfinished"], "run_id", limit=None)
+sum_units = OneRow[RunSums, str](RunSums, _SQL["sums"])
+try_lock_job = Value[bool, str](_SQL["try_lock_job"])
+list_units = Rows[ClaimRow, str](ClaimRow, _SQL["list_units"], "run_id", limit=200)
+list_dead_letters = Rows[ListedDeadLetter](
+    ListedDeadLetter, _SQL["list_dead_letters"], run_or_letter_id=None, include_settled=False, limit=200
+)
+release_units = Statement[str](_SQL["release_units"], "run_id", count_attempt=True)
+list_notes = Pairs[str, str, str, UnitKind](_SQL["notes"], "run kind")

@@ -20,12 +20,13 @@ where job = %(job)s and arguments = %(arguments)s and status in ('running', 'int
 order by started_at desc limit 1
 
 -- name: add_units
+-- Add units to a run; existing ones stay as they are, but with `reopen` those that are done start again.
 insert into claim (run_id, kind, unit, phase)
-select %(run)s, %(kind)s, unit, %(phase)s from unnest(%(units)s::text[]) as unit
+select %(run_id)s, %(kind)s, unit, %(phase)s from unnest(%(names)s::text[]) as unit
 on conflict (run_id, kind, unit) do update
 set status = 'open', owner = null, lease_until = null, attempts = 0
 where %(reopen)s and claim.status = 'done'
-  and exists (select from run where id = %(run)s and status in ('running', 'interrupted'))
+  and exists (select from run where id = %(run_id)s and status in ('running', 'interrupted'))
 
 -- name: claim
 -- The next units that are free, or whose lease has expired; the claim is bounded and waits for no lock. Units that were
@@ -69,7 +70,7 @@ where run_id = %(run)s and kind = %(kind)s and unit = %(unit)s and owner = %(own
 -- name: add_counts
 -- Adds what a step without a claim did to its session's unit.
 insert into claim (run_id, kind, unit, status, attempts, seen, learned, nothing, dead)
-values (%(run)s, 'session', %(session)s, 'done', 1, %(learned)s + %(nothing)s + %(dead)s, %(learned)s, %(nothing)s, %(dead)s)
+values (%(run_id)s, 'session', %(session)s, 'done', 1, %(learned)s + %(nothing)s + %(dead)s, %(learned)s, %(nothing)s, %(dead)s)
 on conflict (run_id, kind, unit) do update
 set seen = claim.seen + excluded.seen, learned = claim.learned + excluded.learned,
     nothing = claim.nothing + excluded.nothing, dead = claim.dead + excluded.dead
@@ -99,7 +100,7 @@ from claim where run_id = %(run)s and status = 'leased' and owner is not null gr
 -- Frees the units of a process that is dead, or that stops, before their leases expire.
 update claim set status = 'open', owner = null, lease_until = null,
     attempts = case when %(count_attempt)s then attempts else attempts - 1 end
-where run_id = %(run)s and owner = %(owner)s and status = 'leased'
+where run_id = %(run_id)s and owner = %(owner)s and status = 'leased'
 
 -- name: notes
 select unit, note from claim where run_id = %(run)s and kind = %(kind)s and note is not null order by unit
@@ -116,7 +117,7 @@ update claim set note = %(note)s where run_id = %(run)s and kind = %(kind)s and 
 -- name: count_unfinished
 -- Counts no further than the limit.
 select count(*) from (
-    select from claim where run_id = %(run)s and phase = %(phase)s and status in ('open', 'leased') limit %(limit)s
+    select from claim where run_id = %(run_id)s and phase = %(phase)s and status in ('open', 'leased') limit %(limit)s
 ) unfinished
 
 -- name: sums
@@ -126,9 +127,11 @@ select count(distinct unit) filter (where seen > 0) as sessions,
        coalesce(sum(seen), 0)::bigint as seen, coalesce(sum(learned), 0)::bigint as learned,
        coalesce(sum(nothing), 0)::bigint as nothing, coalesce(sum(deferred), 0)::bigint as deferred,
        coalesce(sum(dead), 0)::bigint as dead
-from claim where run_id = %(run)s
+from claim where run_id = %(run_id)s
 
 -- name: try_lock_job
+-- Take the lock of a job that one replica does alone; return whether it was free. The connection holds it until
+-- `unlock_job`, or until it ends.
 select pg_try_advisory_lock(hashtextextended('consolidator.job:' || %(job)s, 0))
 
 -- name: unlock_job
@@ -176,11 +179,13 @@ from (
 order by run.started_at desc, run.id desc
 
 -- name: list_units
-select * from claim where run_id = %(run)s order by phase, status = 'done' and dead = 0, unit limit %(limit)s
+-- Return a run's units phase by phase, first those that are not done or have dead events.
+select * from claim where run_id = %(run_id)s order by phase, status = 'done' and dead = 0, unit limit %(limit)s
 
 -- name: list_dead_letters
+-- Return dead letters, the latest first: all, or those of one id or run.
 select d.*, s.origin from dead_letter d left join session s on s.id = d.session_id
-where (%(id)s::text is null or d.id = %(id)s or d.run_id = %(id)s) and (%(include_settled)s or d.settled_at is null)
+where (%(run_or_letter_id)s::text is null or d.id = %(run_or_letter_id)s or d.run_id = %(run_or_letter_id)s) and (%(include_settled)s or d.settled_at is null)
 order by d.created_at desc, d.id limit %(limit)s
 
 -- name: add_dead_letter
@@ -232,8 +237,9 @@ where l.locktype = 'advisory' and l.granted and l.objsubid = 1 and l.database = 
 -- Adds up over the windows of a session.
 update claim
 set note = (coalesce(substring(note from '^[0-9]+'), '0')::bigint + %(count)s) || ' messages in other languages'
-where run_id = %(run)s and kind = 'session' and unit = %(unit)s
+where run_id = %(run_id)s and kind = 'session' and unit = %(session)s
 
 -- name: count_foreign
+-- Return how many messages of a run's sessions are in languages that no rule reads.
 select coalesce(sum(substring(note from '^[0-9]+')::bigint), 0)::bigint as count
-from claim where run_id = %(run)s and kind = 'session' and note is not null
+from claim where run_id = %(run_id)s and kind = 'session' and note is not null

@@ -8,7 +8,19 @@ from datetime import datetime
 
 from consolidator.database.partitions import Connection
 from consolidator.models.digest import EpisodeRow, IndexedFactRow
-from consolidator.store.queries import Column, Rows, Statement, Value, execute, fetch_all, fetch_row, fetch_value, load
+from consolidator.store.queries import (
+    Column,
+    OneRow,
+    Pairs,
+    Rows,
+    RowsByKey,
+    Statement,
+    Value,
+    execute,
+    fetch_all,
+    fetch_value,
+    load,
+)
 
 _SQL = load("search/index")
 
@@ -77,14 +89,6 @@ class UnindexedFactRow:
 
 
 @dataclass(frozen=True, slots=True)
-class NumberedFactRow:
-    """A fact, and its number in the index."""
-
-    id: str
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
 class RemovedTurnRow:
     """What was searched of an episode that was removed."""
 
@@ -129,12 +133,6 @@ class DocumentTotals:
     facts: int
 
 
-async def load_episode_heads(conn: Connection, sessions: Sequence[str]) -> dict[str, EpisodeHeadRow]:
-    """Return the last episode of each session, and a new block of numbers for its next ones."""
-    rows = await fetch_all(conn, EpisodeHeadRow, _SQL["episode_heads"], {"sessions": list(sessions)})
-    return {row.session_id: row for row in rows}
-
-
 async def save_episodes(conn: Connection, episodes: Sequence[EpisodeRow]) -> None:
     """Store episodes."""
     values = {
@@ -148,12 +146,6 @@ async def save_episodes(conn: Connection, episodes: Sequence[EpisodeRow]) -> Non
         "times": [episode.occurred_at for episode in episodes],
     }
     await execute(conn, _SQL["save_episodes"], values)
-
-
-async def load_fact_ids(conn: Connection, numbers: Sequence[int]) -> dict[int, str]:
-    """Return the ids of facts by their numbers in the index."""
-    rows = await fetch_all(conn, NumberedFactRow, _SQL["fact_ids"], {"numbers": list(numbers)})
-    return {row.number: row.id for row in rows}
 
 
 async def load_version(conn: Connection) -> int | None:
@@ -199,15 +191,7 @@ async def save_facts(conn: Connection, facts: Sequence[tuple[UnindexedFactRow, i
         "scopes": [scope for _, scope in facts],
         "texts": [fact.text for fact, _ in facts],
     }
-    return {row.id: row.number for row in await fetch_all(conn, NumberedFactRow, _SQL["save_facts"], values)}
-
-
-async def remove_turns(
-    conn: Connection, session: str, limit: int, *, upto: int | None = None, before: datetime | None = None
-) -> list[RemovedTurnRow]:
-    """Delete and return at most `limit` episodes of a session, if given only those up to a seq and before a time."""
-    values = {"session": session, "upto": upto, "before": before, "limit": limit}
-    return await fetch_all(conn, RemovedTurnRow, _SQL["remove_turns"], values)
+    return await _save_facts(conn, **values)
 
 
 async def clear(conn: Connection, *, vectors: bool) -> None:
@@ -222,18 +206,22 @@ async def move_documents(conn: Connection, kind: str, scopes: Mapping[int, int])
         await execute(conn, _SQL[f"move_{kind}s"], {"numbers": list(scopes), "scopes": list(scopes.values())})
 
 
-async def count_documents(conn: Connection) -> DocumentTotals:
-    """Return how many episodes and facts are indexed."""
-    return await fetch_row(conn, DocumentTotals, _SQL["count_documents"])
-
-
 lock_turns = Rows[ScopedTurnRow, str, int, int](ScopedTurnRow, _SQL["lock_turns"], "session after limit")
 load_indexed_facts = Rows[ScopedFactRow, str, int, int](ScopedFactRow, _SQL["indexed_facts"], "agent after limit")
-is_rebuilding = Value[bool](bool, _SQL["is_rebuilding"])
-is_empty = Value[bool](bool, _SQL["is_empty"])
+is_rebuilding = Value[bool](_SQL["is_rebuilding"])
+is_empty = Value[bool](_SQL["is_empty"])
 load_turns = Rows[TurnRow, Sequence[int]](TurnRow, _SQL["turns"])
 load_facts = Rows[ProvenFactRow, Sequence[int]](ProvenFactRow, _SQL["facts"])
 delete_facts = Statement[Sequence[str]](_SQL["delete_facts"])
 count_recalls = Statement[Sequence[str], datetime](_SQL["count_recalls"], "ids now")
-list_agents = Column[str](str, _SQL["agents"])
-list_sessions = Column[str](str, _SQL["sessions"])
+list_agents = Column[str](_SQL["agents"])
+list_sessions = Column[str](_SQL["sessions"])
+
+
+remove_turns = Rows[RemovedTurnRow, str, int](
+    RemovedTurnRow, _SQL["remove_turns"], "session limit", upto=None, before=None
+)
+count_documents = OneRow[DocumentTotals](DocumentTotals, _SQL["count_documents"])
+load_episode_heads = RowsByKey[str, EpisodeHeadRow, Sequence[str]](EpisodeHeadRow, _SQL["episode_heads"])
+load_fact_ids = Pairs[int, str, Sequence[int]](_SQL["fact_ids"])
+_save_facts = Pairs[str, int](_SQL["save_facts"])

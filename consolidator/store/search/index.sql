@@ -53,6 +53,7 @@ update embedding e set scope = new.scope
 from unnest(%(numbers)s::bigint[], %(scopes)s::bigint[]) as new (number, scope) where e.kind = 'fact' and e.number = new.number
 
 -- name: count_documents
+-- Return how many episodes and facts are indexed.
 select coalesce(sum(turns), 0)::bigint as turns, coalesce(sum(facts), 0)::bigint as facts from corpus
 
 -- name: fact_ids
@@ -144,6 +145,7 @@ update fact set recalled = recalled + 1, last_recalled_at = %(now)s
 where id in (select id from fact where id = any(%(ids)s) order by id for no key update skip locked)
 
 -- name: remove_turns
+-- Delete and return at most `limit` episodes of a session, if given only those up to a seq and before a time.
 with deleted as (
     delete from episode where id in (
         select id from episode where session_id = %(session)s and (%(upto)s::bigint is null or seq <= %(upto)s)

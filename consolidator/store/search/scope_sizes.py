@@ -12,7 +12,7 @@ from typing import Any
 
 from consolidator.database.partitions import Connection
 from consolidator.models.memory_filter import MemoryScope
-from consolidator.store.queries import Statement, execute, fetch_all, load
+from consolidator.store.queries import RowsByKey, Statement, execute, fetch_all, load
 
 _SQL = load("search/scope_sizes")
 _COUNTS = ("turns", "turn_words", "facts", "fact_words")
@@ -126,10 +126,7 @@ async def load_corpus(conn: Connection, scope: MemoryScope) -> CorpusSums:
     )
 
 
-async def load_fact_extents(conn: Connection, agent: str, scopes: Sequence[int]) -> dict[int, FactExtentRow]:
-    """Return how many facts, and words of facts, each of an agent's scopes has; scopes without any are left out."""
-    rows = await fetch_all(conn, FactExtentRow, _SQL["fact_extents"], {"agent": agent, "scopes": list(scopes)})
-    return {row.scope: row for row in rows}
-
-
 compact_counts = Statement[str](_SQL["compact_counts"])
+load_fact_extents = RowsByKey[int, FactExtentRow, str, Sequence[int]](
+    FactExtentRow, _SQL["fact_extents"], "agent scopes"
+)

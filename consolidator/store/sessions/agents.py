@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 from consolidator.database.jsonb import dumps
 from consolidator.database.partitions import Connection
 from consolidator.models.agent import AgentRow, AgentVersionRow, TemplateRow
-from consolidator.store.queries import Column, FirstRow, Rows, Statement, execute, fetch_all, fetch_one, fetch_row, load
+from consolidator.store.queries import Column, FirstRow, OneRow, Rows, Statement, execute, fetch_one, fetch_row, load
 
 _SQL = load("sessions/agents")
 
@@ -25,21 +25,11 @@ class LastVersion:
     template_version: int
 
 
-async def list_all(conn: Connection, *, only: str | None = None, limit: int) -> list[AgentRow]:
-    """Return agents by name; with `only` that one."""
-    return await fetch_all(conn, AgentRow, _SQL["list_all"], {"only": only, "limit": limit})
-
-
 async def lock(conn: Connection, name: str, *, now: datetime | None = None) -> AgentRow | None:
     """Lock an agent's row for the transaction and return it; with `now` create it if there is none."""
     if now is not None:
         await execute(conn, _SQL["reserve_name"], {"name": name, "now": now})
     return await fetch_one(conn, AgentRow, _SQL["lock"], {"name": name})
-
-
-async def get_last_version(conn: Connection, name: str) -> LastVersion:
-    """Return the highest numbers that an agent's versions and templates ever had."""
-    return await fetch_row(conn, LastVersion, _SQL["last_version"], {"name": name})
 
 
 async def save(
@@ -63,8 +53,12 @@ async def add_version(
 
 
 list_versions = Rows[AgentVersionRow, str, int](AgentVersionRow, _SQL["list_versions"], "name limit")
-list_template_names = Column[str, str | None](str, _SQL["list_template_names"], "only")
+list_template_names = Column[str, str | None](_SQL["list_template_names"], "only")
 list_templates = Rows[TemplateRow, str](TemplateRow, _SQL["list_templates"])
 get = FirstRow[AgentRow, str](AgentRow, _SQL["get"])
 get_effective = FirstRow[AgentRow, str](AgentRow, _SQL["get_effective"])
 delete = Statement[str](_SQL["delete"])
+
+
+list_all = Rows[AgentRow](AgentRow, _SQL["list_all"], only=None)
+get_last_version = OneRow[LastVersion, str](LastVersion, _SQL["last_version"])

@@ -15,6 +15,7 @@ from agent a left join agent t on t.name = a.tier
 where a.name = %(name)s
 
 -- name: list_all
+-- Return agents by name; with `only` that one.
 select * from agent where (%(only)s::text is null or name = %(only)s) order by name limit %(limit)s
 
 -- name: reserve_name

@@ -6,6 +6,7 @@ select pg_try_advisory_xact_lock(hashtextextended('api_request:' || %(credential
 select * from api_request where credential = %(credential)s and key = %(key)s and created_at > %(since)s
 
 -- name: remove_under_way
+-- Remove the row by which a request was under way in a process.
 delete from api_request
 where credential = %(credential)s and key = %(key)s and status = %(status)s and answer = %(owner)s
 

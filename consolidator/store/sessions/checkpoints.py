@@ -14,7 +14,7 @@ from consolidator.database import Connection
 from consolidator.database.jsonb import dumps, escape, unescape
 from consolidator.errors import NotFound
 from consolidator.models.checkpoint import CheckpointRow
-from consolidator.store.queries import Statement, execute, fetch_all, fetch_one, fetch_row, load, row_values
+from consolidator.store.queries import Attempt, OneRow, Statement, execute, fetch_all, fetch_one, load, row_values
 
 _SQL = load("sessions/checkpoints")
 
@@ -85,14 +85,8 @@ def _unescaped(row: CheckpointRow) -> CheckpointRow:
     return row if row.label is None else replace(row, label=unescape(row.label))
 
 
-async def delete(conn: Connection, checkpoint_id: str) -> bool:
-    """Delete a checkpoint; False if there was none."""
-    return await execute(conn, _SQL["delete"], {"id": checkpoint_id}) > 0
-
-
-async def sum_spends(conn: Connection, session_id: str, *, at: datetime) -> SpendSum:
-    """Return what a session's model calls took that began up to a time."""
-    return await fetch_row(conn, SpendSum, _SQL["sum_spends"], {"session": session_id, "at": at})
-
-
 delete_expired = Statement[datetime](_SQL["delete_expired"])
+
+
+delete = Attempt[str](_SQL["delete"])
+sum_spends = OneRow[SpendSum, str](SpendSum, _SQL["sum_spends"], "session_id")

@@ -21,7 +21,8 @@ select * from checkpoint where session_id = %(session)s order by seq desc, creat
 select * from checkpoint where session_id = any(%(sessions)s::text[]) order by seq desc, created_at desc limit %(limit)s
 
 -- name: delete
-delete from checkpoint where id = %(id)s
+-- Delete a checkpoint; False if there was none.
+delete from checkpoint where id = %(checkpoint_id)s
 
 -- name: delete_expired
 delete from checkpoint where expires_at <= %(now)s
@@ -31,4 +32,4 @@ delete from checkpoint where expires_at <= %(now)s
 select coalesce(sum(input_tokens), 0)::bigint as input_tokens,
        coalesce(sum(output_tokens), 0)::bigint as output_tokens,
        coalesce(sum(cached_tokens), 0)::bigint as cached_tokens, coalesce(sum(cost), 0) as cost
-from spend where session_id = %(session)s and settled_at is not null and reserved_at <= %(at)s
+from spend where session_id = %(session_id)s and settled_at is not null and reserved_at <= %(at)s

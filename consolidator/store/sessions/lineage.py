@@ -18,7 +18,17 @@ from consolidator.models.lineage import MAX_RANGES, Lineage, LineageRange, own_r
 from consolidator.models.payload import EventType
 from consolidator.store.log import events
 from consolidator.store.log.events import Span
-from consolidator.store.queries import Column, Rows, Statement, execute, fetch_all, fetch_column, fetch_one, load
+from consolidator.store.queries import (
+    Column,
+    ColumnSet,
+    Rows,
+    Statement,
+    execute,
+    fetch_all,
+    fetch_column,
+    fetch_one,
+    load,
+)
 
 _SQL = load("sessions/lineage")
 Mark = Literal["compaction", "scratchpad_set"]
@@ -213,27 +223,6 @@ async def find_hash(conn: Connection, part: LineageRange, seq: int) -> bytes | N
     return None if row is None or row.hash is None else bytes(row.hash)
 
 
-async def lock_ancestors(conn: Connection, ids: Sequence[str]) -> set[str]:
-    """Keep sessions as they are until the transaction ends, for a child that is created; return those that exist."""
-    return set(await fetch_column(conn, _SQL["lock_ancestors"], {"ids": list(ids)}))
-
-
-async def create_child(conn: Connection, values: dict[str, Any]) -> None:
-    """Create the row of a session that begins at a point of its parent; `values` are its columns."""
-    await execute(conn, _SQL["create_child"], values)
-
-
-async def set_marks(
-    conn: Connection, session_id: str, *, settled_to: int, pending: bool, wake_after: datetime | None = None
-) -> None:
-    """Set up to where nothing is open in a new child, and whether a wake has to look at it; nothing is to deliver.
-
-    Drivers leave it alone until `wake_after`.
-    """
-    values = {"session": session_id, "settled": settled_to, "pending": pending, "wake_after": wake_after}
-    await execute(conn, _SQL["set_marks"], values)
-
-
 @dataclass(frozen=True, slots=True)
 class UnfinishedChild:
     """A sub-agent at work, and the call that it came of."""
@@ -284,10 +273,15 @@ def _shift_data(row: EventRow, shift: int) -> dict[str, Any]:
 
 
 inherit_past = Statement[str](_SQL["inherit_past"])
-list_unfinished_steers = Column[str, str](str, _SQL["list_unfinished_steers"])
+list_unfinished_steers = Column[str, str](_SQL["list_unfinished_steers"])
 mark_committed = Statement[str, int](_SQL["mark_committed"], "session seq")
 list_unfinished = Rows[UnfinishedChild, str](UnfinishedChild, _SQL["list_unfinished"])
-list_unfinished_among = Column[str, Sequence[str]](str, _SQL["list_unfinished_among"])
+list_unfinished_among = Column[str, Sequence[str]](_SQL["list_unfinished_among"])
 finish = Statement[str](_SQL["finish"])
 set_past = Statement[str, str, int](_SQL["set_past"], "session source seq")
 list_abandoned = Rows[AbandonedChild, str, int](AbandonedChild, _SQL["list_abandoned"], "after limit")
+
+
+lock_ancestors = ColumnSet[str, Sequence[str]](_SQL["lock_ancestors"])
+set_marks = Statement[str](_SQL["set_marks"], "session_id", wake_after=None)
+create_child = Statement[dict[str, Any]](_SQL["create_child"], "*")

@@ -128,8 +128,10 @@ set config = config - 'unfinished', lease_epoch = lease_epoch + 1, lease_owner =
 where id = %(session)s
 
 -- name: set_marks
-update session set settled_to = %(settled)s, delivered_to = head, pending = %(pending)s, wake_after = %(wake_after)s
-where id = %(session)s
+-- Set up to where nothing is open in a new child, and whether a wake has to look at it; nothing is to deliver.
+-- Drivers leave it alone until `wake_after`.
+update session set settled_to = %(settled_to)s, delivered_to = head, pending = %(pending)s, wake_after = %(wake_after)s
+where id = %(session_id)s
 returning case when pending then pg_notify('consolidator_pending', id) end
 
 -- name: count_events

@@ -19,14 +19,15 @@ from consolidator.models.session import SessionRow
 from consolidator.store.log.events import Span
 from consolidator.store.queries import (
     Column,
+    ColumnSet,
     FirstRow,
+    Pairs,
     RowQuery,
     Rows,
     Statement,
     execute,
     execute_each,
     fetch_all,
-    fetch_column,
     fetch_one,
     fetch_value,
     load,
@@ -38,14 +39,6 @@ _FIRST_EVENTS, _FIRST_MESSAGES = (
     50,
     5,
 )  # events of a session among which its first messages are looked for, and how many
-
-
-@dataclass(frozen=True, slots=True)
-class LockedSession:
-    """A session whose row this transaction has locked."""
-
-    id: str
-    head: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,17 +170,6 @@ async def find_answered(conn: Connection, key: str, recorded_by: str, idempotenc
     return None if session_id is None else str(session_id)
 
 
-async def lock(conn: Connection, ids: Sequence[str]) -> dict[str, int]:
-    """Lock sessions in order of id, and return the heads of those that exist."""
-    locked = await fetch_all(conn, LockedSession, _SQL["lock"], {"ids": list(ids)})
-    return {session.id: session.head for session in locked}
-
-
-async def lock_shared(conn: Connection, ids: Sequence[str]) -> set[str]:
-    """Protect sessions from erasure until the transaction ends; return those that exist."""
-    return set(await fetch_column(conn, _SQL["lock_shared"], {"ids": list(ids)}))
-
-
 def get_query(session_id: str) -> RowQuery[SessionRow]:
     """Return the query for a session's row."""
     return RowQuery(SessionRow, _SQL["get"], {"id": session_id})
@@ -226,15 +208,6 @@ async def find_session_id(conn: Connection, name: str) -> str:
     return matches[0].id
 
 
-async def list_first_messages(conn: Connection, ids: Sequence[str]) -> list[FirstMessage]:
-    """Return the first messages of several sessions, each session's in order, cut to MAX_FIRST_CHARACTERS.
-
-    They are looked for among a session's first own events alone; what is pruned has none.
-    """
-    values = {"ids": list(ids), "events": _FIRST_EVENTS, "messages": _FIRST_MESSAGES}
-    return await fetch_all(conn, FirstMessage, _SQL["first_messages"], {**values, "characters": MAX_FIRST_CHARACTERS})
-
-
 async def lock_watermarks(conn: Connection, spans: Sequence[Span]) -> bool:
     """Lock the sessions of spans; return whether the watermarks of all of them are still at `after`."""
     values = [{"id": span.session, "after": span.after} for span in spans]
@@ -271,15 +244,23 @@ async def make_current(conn: Connection, session_id: str) -> bool:
     return True
 
 
-async def retire(conn: Connection, session_id: str, *, hide: bool) -> None:
-    """Detach an ended session from its key, and clear what waits in it; with `hide` it is no longer listed."""
-    await execute(conn, _SQL["retire"], {"id": session_id, "hide": hide})
-
-
 get_current = FirstRow[SessionRow, str](SessionRow, _SQL["get_current"])
-list_ids = Column[str](str, _SQL["list_ids"])
+list_ids = Column[str](_SQL["list_ids"])
 list_due = Rows[DueSession](DueSession, _SQL["list_due"])
 mark_started = Statement[str, int](_SQL["mark_started"], "id seq")
 mark_recorded = Statement[str, str](_SQL["mark_recorded"], "id by")
 release_key = Statement[str](_SQL["clear_current"])
 list_heads = Rows[SessionHead, bool](SessionHead, _SQL["list_heads"], "everything")
+
+
+lock_shared = ColumnSet[str, Sequence[str]](_SQL["lock_shared"])
+list_first_messages = Rows[FirstMessage, Sequence[str]](
+    FirstMessage,
+    _SQL["first_messages"],
+    "ids",
+    events=_FIRST_EVENTS,
+    messages=_FIRST_MESSAGES,
+    characters=MAX_FIRST_CHARACTERS,
+)
+retire = Statement[str](_SQL["retire"], "session_id")
+lock = Pairs[str, int, Sequence[str]](_SQL["lock"])

@@ -69,6 +69,7 @@ select id from session where id = %(id)s and consolidated_to = %(after)s for no 
 select id, head from session where id = any(%(ids)s) order by id collate "C" for update
 
 -- name: lock_shared
+-- Protect sessions from erasure until the transaction ends; return those that exist.
 select id from session where id = any(%(ids)s) order by id collate "C" for key share
 
 -- name: end_current
@@ -148,7 +149,7 @@ update session set error = %(error)s where id = %(id)s
 -- name: retire
 -- An ended session is not its key's current one, and waits for nothing.
 update session set current = false, pending = false, attention = '{}'::jsonb, hidden = hidden or %(hide)s
-where id = %(id)s
+where id = %(session_id)s
 
 -- name: lock_key
 -- Of two transactions that make a session current, the second must see the first one's result.

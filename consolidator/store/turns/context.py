@@ -162,4 +162,4 @@ find_scratchpad_setter = FirstRow[ScratchpadSetter, str, int](
     ScratchpadSetter, _SQL["find_scratchpad_setter"], "session seq"
 )
 count_compaction = Statement[str](_SQL["count_compaction"])
-has_deliveries = Value[bool, str, str](bool, _SQL["has_deliveries"], "session channel")
+has_deliveries = Value[bool, str, str](_SQL["has_deliveries"], "session channel")

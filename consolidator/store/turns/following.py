@@ -98,5 +98,5 @@ async def acknowledge(
     return await execute(conn, _SQL["acknowledge"], values)
 
 
-mark_followed = Column[str, Sequence[str], float](str, _SQL["mark_followed"], "ids seconds")
+mark_followed = Column[str, Sequence[str], float](_SQL["mark_followed"], "ids seconds")
 read_marks = Rows[SessionMarks, Sequence[str]](SessionMarks, _SQL["read_marks"])

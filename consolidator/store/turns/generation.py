@@ -18,7 +18,7 @@ from consolidator.models.event import Event, EventRow
 from consolidator.models.lineage import Lineage
 from consolidator.models.payload import EventType
 from consolidator.store.log.events import BEGINNING, complete
-from consolidator.store.queries import execute, fetch_all, fetch_value, load
+from consolidator.store.queries import Statement, Value, execute, fetch_all, fetch_value, load
 from consolidator.store.sessions.lineage import span_of
 
 _SQL = load("turns/generation")
@@ -89,27 +89,6 @@ async def read_chunks(
     return [replace(chunk, delta=unescape(chunk.delta)) for chunk in pieces]
 
 
-async def record_delivery(
-    conn: Connection, session_id: str, message: str, channel: str, *, upto: int, started: int, now: datetime
-) -> None:
-    """Record that a channel acknowledged a message up to a chunk."""
-    values = {
-        "session": session_id,
-        "message": message,
-        "channel": channel,
-        "upto": upto,
-        "started": started,
-        "now": now,
-    }
-    await execute(conn, _SQL["record_delivery"], values)
-
-
-async def get_delivered_seq(conn: Connection, session_id: str, message: str, channel: str) -> int:
-    """Return the seq of the last chunk of a message that a channel acknowledged, 0 if none."""
-    values = {"session": session_id, "message": message, "channel": channel}
-    return int(await fetch_value(conn, _SQL["get_delivered_seq"], values))
-
-
 async def list_answers(
     conn: Connection, session_id: str, channel: str, *, after: int, bounds: tuple[datetime, datetime], limit: int = 100
 ) -> list[AnswerRow]:
@@ -138,3 +117,7 @@ async def get_last_user_text(conn: Connection, lineage: Lineage, *, upto: int) -
         if text is not None:
             return unescape(text)
     return None
+
+
+record_delivery = Statement[str, str, str](_SQL["record_delivery"], "session_id message channel")
+get_delivered_seq = Value[int, str, str, str](_SQL["get_delivered_seq"], "session_id message channel")

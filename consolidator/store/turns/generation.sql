@@ -18,12 +18,13 @@ order by c.seq
 -- name: record_delivery
 -- A channel acknowledged a message up to here; idempotent. Not fenced by the epoch: a zombie did send, too.
 insert into delivery (session_id, message_id, channel, upto_seq, started_seq, sent_at)
-select id, %(message)s, %(channel)s, %(upto)s, %(started)s, %(now)s from session where id = %(session)s
+select id, %(message)s, %(channel)s, %(upto)s, %(started)s, %(now)s from session where id = %(session_id)s
 on conflict do nothing
 
 -- name: get_delivered_seq
+-- Return the seq of the last chunk of a message that a channel acknowledged, 0 if none.
 select coalesce(max(upto_seq), 0) as upto from delivery
-where session_id = %(session)s and message_id = %(message)s and channel = %(channel)s
+where session_id = %(session_id)s and message_id = %(message)s and channel = %(channel)s
 
 -- name: list_answers
 -- Answers and notices after a seq, and how far each reached a channel; the oldest first.

@@ -5,28 +5,17 @@ Writes of a holder are fenced by its lease epoch: with an old epoch they change 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from psycopg.types.json import Jsonb
 
-from consolidator.database.jsonb import dumps
 from consolidator.database.partitions import Connection
 from consolidator.errors import StaleEpoch
 from consolidator.models.session import SessionRow
-from consolidator.store.queries import (
-    Column,
-    FirstRow,
-    Rows,
-    Statement,
-    execute,
-    fetch_all,
-    fetch_column,
-    fetch_one,
-    load,
-)
+from consolidator.store.queries import Attempt, Column, FirstRow, Rows, Statement, execute, fetch_all, fetch_one, load
 
 _SQL = load("turns/lease")
 
@@ -63,14 +52,6 @@ class AttentionRow:
     agent: str
     attention: dict[str, dict[str, Any]]  # call_id -> kind (approval | uncertain), tool
     last_event_at: datetime
-
-
-async def acquire(
-    conn: Connection, session_id: str, owner: str, *, now: datetime, until: datetime, dead_owner: str | None = None
-) -> SessionRow | None:
-    """Acquire a session and return it; None if it does not exist or an owner other than `dead_owner` holds it."""
-    values = {"id": session_id, "owner": owner, "now": now, "until": until, "gone": dead_owner}
-    return await fetch_one(conn, SessionRow, _SQL["acquire"], values)
 
 
 async def renew(conn: Connection, session_id: str, epoch: int, *, until: datetime) -> None:
@@ -112,32 +93,6 @@ async def release_settled(
     return is_released
 
 
-async def mark_pending(conn: Connection, session_id: str, *, now: datetime | None = None) -> bool:
-    """Mark an open session as pending, after the append that a harness must see; False if the session has ended.
-
-    With `now`, where a person acts, the session's time to live begins again.
-    """
-    return await execute(conn, _SQL["mark_pending"], {"id": session_id, "now": now}) > 0
-
-
-async def list_pending(conn: Connection, *, limit: int = 1000) -> list[str]:
-    """Return the ids of the sessions that a wake must look at, the longest quiet first."""
-    return await fetch_column(conn, _SQL["list_pending"], {"limit": limit})
-
-
-async def set_attention(
-    conn: Connection, session_id: str, *, requested: Mapping[str, Any], settled: Sequence[str] = ()
-) -> None:
-    """Add calls that wait for a person (call_id -> what is asked), and remove those that are `settled`."""
-    values = {"id": session_id, "requested": Jsonb(dict(requested), dumps=dumps), "settled": list(settled)}
-    await execute(conn, _SQL["set_attention"], values)
-
-
-async def lock_waiting_call(conn: Connection, call_id: str, session_id: str | None = None) -> WaitingCall | None:
-    """Return the open session in which a call waits for a person, and lock it; only `session_id`, where given."""
-    return await fetch_one(conn, WaitingCall, _SQL["lock_waiting_call"], {"call": call_id, "session": session_id})
-
-
 async def list_attention(
     conn: Connection,
     *,
@@ -156,18 +111,13 @@ async def list_attention(
     return await fetch_all(conn, AttentionRow, _SQL["list_attention"], values)
 
 
-async def patch_state(conn: Connection, session_id: str, change: Mapping[str, Any]) -> None:
-    """Merge a tool's change into the session's state."""
-    await execute(conn, _SQL["patch_state"], {"id": session_id, "patch": Jsonb(dict(change), dumps=dumps)})
-
-
 def _stale(session_id: str, epoch: int) -> StaleEpoch:
     return StaleEpoch(f"session {session_id}: epoch {epoch} is over")
 
 
 get_holder = FirstRow[LeaseHolder, str](LeaseHolder, _SQL["get_holder"])
 release = Statement[str, int](_SQL["release"], "id epoch")
-find_waiting_sessions = Column[str, str](str, _SQL["find_waiting_sessions"])
+find_waiting_sessions = Column[str, str](_SQL["find_waiting_sessions"])
 add_turns = Statement[str, int](_SQL["add_turns"], "id turns")
 
 
@@ -231,7 +181,7 @@ async def list_without_tools(
 
 
 note_missing_tools = Statement[str, str, datetime](_SQL["note_missing_tools"], "id error now")
-note_missing_model = Column[str, str, datetime, int](str, _SQL["note_missing_model"], "error now limit")
+note_missing_model = Column[str, str, datetime, int](_SQL["note_missing_model"], "error now limit")
 list_failing = Rows[FailingSession, int](FailingSession, _SQL["list_failing"])
 begin_wake = Statement[str, datetime](_SQL["begin_wake"], "id after")
 fail_wake = Statement[str, datetime](_SQL["fail_wake"], "id after")
@@ -239,3 +189,11 @@ clear_missing = Statement[str, str](_SQL["clear_missing"], "id error")
 end_wake = Statement[str](_SQL["end_wake"])
 undo_wake = Statement[str](_SQL["undo_wake"])
 announce = Statement[str](_SQL["announce"])
+
+
+acquire = FirstRow[SessionRow, str, str](SessionRow, _SQL["acquire"], "session_id owner", dead_owner=None)
+mark_pending = Attempt[str](_SQL["mark_pending"], "session_id", now=None)
+list_pending = Column[str](_SQL["list_pending"], limit=1000)
+set_attention = Statement[str](_SQL["set_attention"], "session_id", settled=())
+lock_waiting_call = FirstRow[WaitingCall, str](WaitingCall, _SQL["lock_waiting_call"], "call_id", session_id=None)
+patch_state = Statement[str, Mapping[str, Any]](_SQL["patch_state"], "session_id change")

@@ -2,8 +2,8 @@
 -- Acquires a session that nobody holds, or whose holder let the lease expire or is known to be gone. The new epoch
 -- fences the previous holder.
 update session set lease_epoch = lease_epoch + 1, lease_owner = %(owner)s, lease_until = %(until)s
-where id = %(id)s
-  and (lease_owner is null or lease_until <= %(now)s or lease_owner = %(gone)s)
+where id = %(session_id)s
+  and (lease_owner is null or lease_until <= %(now)s or lease_owner = %(dead_owner)s)
 returning *
 
 -- name: get_holder
@@ -49,7 +49,7 @@ set pending = true, wake_after = null,
     expires_at = coalesce(
         %(now)s::timestamptz + make_interval(secs => (config ->> 'session_ttl_seconds')::double precision), expires_at
     )
-where id = %(id)s and status = 'open' and origin is null and recorded_by is null
+where id = %(session_id)s and status = 'open' and origin is null and recorded_by is null
 returning pg_notify('consolidator_pending', id)
 
 -- name: list_pending
@@ -61,13 +61,13 @@ order by last_event_at, id limit %(limit)s
 
 -- name: set_attention
 -- The calls that wait for a person: a cache of what the log says.
-update session set attention = (attention - %(settled)s::text[]) || %(requested)s::jsonb where id = %(id)s
+update session set attention = (attention - %(settled)s::text[]) || %(requested)s::jsonb where id = %(session_id)s
 
 -- name: lock_waiting_call
 -- Locks the session in which a call waits for a person.
-select id as session_id, attention -> %(call)s as requested from session
-where attention <> '{}'::jsonb and attention ? %(call)s and status = 'open' and origin is null and recorded_by is null
-  and (%(session)s::text is null or id = %(session)s)
+select id as session_id, attention -> %(call_id)s as requested from session
+where attention <> '{}'::jsonb and attention ? %(call_id)s and status = 'open' and origin is null and recorded_by is null
+  and (%(session_id)s::text is null or id = %(session_id)s)
 for update
 
 -- name: find_waiting_sessions
@@ -87,7 +87,7 @@ order by s.last_event_at desc, s.id limit %(limit)s
 
 -- name: patch_state
 -- A tool's change of the session's state; the log has each change, the row their sum.
-update session set state = state || %(patch)s::jsonb where id = %(id)s
+update session set state = state || %(change)s::jsonb where id = %(session_id)s
 
 -- name: add_turns
 -- A turn that ended well clears the error of an earlier one.

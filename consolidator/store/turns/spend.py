@@ -8,9 +8,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from consolidator.database import Connection
 from consolidator.models.run import SpendRow
-from consolidator.store.queries import FirstRow, execute, fetch_all, fetch_value, load
+from consolidator.store.queries import Attempt, FirstRow, Rows, Value, load
 
 _SQL = load("turns/spend")
 
@@ -42,29 +41,9 @@ class CostSum:
     priced: int  # calls of a session with a known price
 
 
-async def reserve(conn: Connection, values: Mapping[str, Any]) -> bool:
-    """Reserve money for a call; False if it would pass the cap, or the session is another's or does not exist."""
-    return await execute(conn, _SQL["reserve"], values) > 0
-
-
-async def list_budgets(conn: Connection, session_id: str) -> list[SessionBudget]:
-    """Return what a refused reserve was checked against: the session's own budget, then its parent's if that pays."""
-    return await fetch_all(conn, SessionBudget, _SQL["list_budgets"], {"session": session_id, "call": None})
-
-
-async def settle(conn: Connection, values: Mapping[str, Any]) -> bool:
-    """Replace a call's reserve by what it took; False if it was settled before."""
-    return await execute(conn, _SQL["settle"], {**values, "session": None}) > 0
-
-
-async def settle_open(conn: Connection, session_id: str, now: datetime) -> int:
-    """Settle every open call of a session at its reserve; return how many there were."""
-    return int(await fetch_value(conn, _SQL["settle_open"], {"session": session_id, "call": None, "now": now}))
-
-
-async def sum_costs(conn: Connection, values: Mapping[str, Any]) -> list[CostSum]:
-    """Return what calls cost, summed by what `values` name."""
-    return await fetch_all(conn, CostSum, _SQL["sum_costs"], values)
-
-
 get_call = FirstRow[SpendRow, str](SpendRow, _SQL["get_call"])
+reserve = Attempt[Mapping[str, Any]](_SQL["reserve"], "*")
+list_budgets = Rows[SessionBudget, str](SessionBudget, _SQL["list_budgets"], "session", call=None)
+settle = Attempt[Mapping[str, Any]](_SQL["settle"], "*", session=None)
+settle_open = Value[int, str, datetime](_SQL["settle_open"], "session now", call=None)
+sum_costs = Rows[CostSum, Mapping[str, Any]](CostSum, _SQL["sum_costs"], "*")

@@ -64,7 +64,7 @@ def _to_frame(page: PageRequest, item: FollowedItem) -> bytes | None:
     """Return what a browser is sent of an item; None where it is nothing to see."""
     cursor = str(item.cursor)
     if item.piece is not None:
-        said = {"message": item.piece.message_id, "text": show_text(item.piece.text, 100_000)}
+        said = {"message": item.piece.message_id, "text": show_text(item.piece.delta, 100_000)}
         return _frame("piece", json.dumps(said), cursor)
     if item.marks is not None:
         return _frame("state", json.dumps(_describe_state(item.marks, is_driving=page.services.is_driving)))

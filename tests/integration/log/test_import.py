@@ -20,8 +20,7 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import ImportRefused, Interrupted, NotFound
-from consolidator.jobs.importing.importer import import_sources
-from consolidator.jobs.importing.source_files import ImportSource
+from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.jobs.retention import prune
 from consolidator.llm import WORKING_FOLDER
 from consolidator.models.audience import OWNER

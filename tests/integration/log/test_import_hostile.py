@@ -21,9 +21,8 @@ from consolidator.errors import ImportRefused, Interrupted
 from consolidator.formats.base import ForeignEvent, ForeignSession, Item
 from consolidator.formats.claude_code import reader as claude_code
 from consolidator.formats.registry import FORMATS, find_local_logs
-from consolidator.jobs.importing.importer import import_sources
+from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.jobs.importing.intake import Intake
-from consolidator.jobs.importing.source_files import ImportSource
 from consolidator.models.payload import EventType
 from consolidator.settings import Settings
 from consolidator.store.log import events
@@ -344,7 +343,7 @@ async def test_who_asks_to_stop_waits_for_no_walk_over_a_disk(
         release.wait()
         yield from ()
 
-    monkeypatch.setattr("consolidator.jobs.importing.source_files.find_log_files", endless)
+    monkeypatch.setattr("consolidator.jobs.importing.importer.find_log_files", endless)
     try:
         with pytest.raises(Interrupted):
             await import_logs(database, tmp_path, None, stop=stop)

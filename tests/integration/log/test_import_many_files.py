@@ -13,7 +13,7 @@ from consolidator.database import Database
 from consolidator.errors import Interrupted
 from consolidator.formats.registry import get_format
 from consolidator.jobs.importing import importer, intake
-from consolidator.jobs.importing.source_files import ImportSource
+from consolidator.jobs.importing.importer import ImportSource
 from tests.integration.log.claude_logs import import_logs, read_texts, user_line, user_lines, write_log
 from tests.integration.log.test_import_odd import INCOMPRESSIBLE
 from tests.integration.log.test_imported_forks import TREE, WHOLE, read_pasts

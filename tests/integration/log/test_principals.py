@@ -10,8 +10,7 @@ import pytest
 from consolidator.database import Database
 from consolidator.errors import InvalidEvent
 from consolidator.formats.registry import get_format
-from consolidator.jobs.importing.importer import import_sources
-from consolidator.jobs.importing.source_files import ImportSource
+from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.models.event import Event, NewEvent
 from consolidator.models.payload import EventType
 from consolidator.service.log.export import export_sessions

@@ -26,7 +26,7 @@ from consolidator.errors import (
     ModelUnavailable,
     OverBudget,
 )
-from consolidator.jobs.model.calls import ModelCalls
+from consolidator.jobs.model.calls import ModelCalls, plan_call
 from consolidator.llm.client import ModelClient, ModelRequest, classify_error, retry_delay
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply
@@ -321,8 +321,8 @@ async def test_i12_a_model_without_a_known_price_refuses_a_cap_in_money(create_c
 async def test_i12_a_call_whose_process_died_has_cost_its_reserve(create_calls: CallsFactory) -> None:
     async with ModelServer([ScriptedReply.json(GOOD)]) as server:
         dead = create_calls(server, night_max_tokens=900)
-        await dead.reserve(make_request("asked by the dead"), None)
-        await dead.reserve(make_request("and again"), None)
+        await dead.reserve(plan_call(make_request("asked by the dead"), None))
+        await dead.reserve(plan_call(make_request("and again"), None))
         calls = create_calls(server, night_max_tokens=900)
         with pytest.raises(OverBudget):
             await ask_all(calls, [f"question {number}" for number in range(3)])

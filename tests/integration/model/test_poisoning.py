@@ -11,8 +11,8 @@ import pytest
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.llm.redaction.redact import redact
-from consolidator.memory.facts.candidates import SessionContext
-from consolidator.memory.facts.model_extraction import FactExtractor, model_extractor, read_facts
+from consolidator.memory.facts.candidates import FactExtractor, SessionContext
+from consolidator.memory.facts.model_extraction import model_extractor, read_facts
 from consolidator.memory.facts.transcript import TranscriptChunk, TranscriptLine
 from consolidator.memory.text.recall_markers import RECALL_BEGIN, RECALL_END
 from consolidator.models.event import NewEvent

@@ -21,7 +21,7 @@ from psycopg.conninfo import conninfo_to_dict
 from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import DatabaseUnavailable, Interrupted
-from consolidator.jobs.engine.model_rate import limiter
+from consolidator.jobs.engine.dbos_process import limiter
 from consolidator.jobs.nightly import JobRunner
 from consolidator.settings import Settings
 from consolidator.testing import ModelServer, ScriptedReply

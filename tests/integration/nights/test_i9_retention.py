@@ -27,6 +27,7 @@ from consolidator.service.sessions.children import (
 )
 from consolidator.settings import Settings
 from consolidator.store.log import events
+from consolidator.store.log import retention as retention_store
 from consolidator.store.memory import injections
 from consolidator.store.sessions import sessions
 from consolidator.store.sessions.lineage import load_lineage
@@ -455,7 +456,8 @@ async def test_a_crash_after_marking_is_mended_by_the_next_night(
     database: Database, clock: FrozenClock, settings: Settings
 ) -> None:
     limits = await prepare_retention(database, clock, settings)
-    pruning = await retention._begin_pruning(database, None, clock.now(), override=True)
+    async with database.owner_connection() as conn:
+        pruning = await retention_store.begin_pruning(conn, run_id=None, cutoff=clock.now(), override=True)
     for name, upto in limits.items():
         await retention._mark_pruned(database, {name: upto}, pruning)
         await assert_invariants(database)  # readers begin after the mark, so nothing is torn
@@ -471,7 +473,8 @@ async def test_a_crash_between_detaching_and_dropping_is_mended_by_the_next_nigh
     database: Database, clock: FrozenClock, settings: Settings, parent: str
 ) -> None:
     limits = await prepare_retention(database, clock, settings)
-    pruning = await retention._begin_pruning(database, None, clock.now(), override=True)
+    async with database.owner_connection() as conn:
+        pruning = await retention_store.begin_pruning(conn, run_id=None, cutoff=clock.now(), override=True)
     for name, upto in limits.items():
         await retention._mark_pruned(database, {name: upto}, pruning)
     async with database.owner_connection() as conn:
@@ -486,7 +489,8 @@ async def test_a_detachment_cut_off_half_way_is_mended_by_the_next_night(
     database: Database, clock: FrozenClock, settings: Settings, parent: str
 ) -> None:
     limits = await prepare_retention(database, clock, settings)
-    pruning = await retention._begin_pruning(database, None, clock.now(), override=True)
+    async with database.owner_connection() as conn:
+        pruning = await retention_store.begin_pruning(conn, run_id=None, cutoff=clock.now(), override=True)
     for name, upto in limits.items():
         await retention._mark_pruned(database, {name: upto}, pruning)
     async with nights.open_replica(database) as other, other.owner_connection() as conn:

@@ -16,7 +16,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.errors import DatabaseUnavailable, DiskFull
 from consolidator.jobs import ledger as ledger_module
-from consolidator.jobs.ledger import MAX_ATTEMPTS, Ledger, Unit, heartbeat, mark_interrupted, record_progress
+from consolidator.jobs.ledger import MAX_ATTEMPTS, Ledger, Unit, heartbeat, record_progress
 from consolidator.jobs.nightly import Job, JobRunner
 from consolidator.jobs.retention import RetentionReport
 from consolidator.models.run import UnitKind
@@ -228,10 +228,12 @@ async def test_a_replica_that_stops_marks_no_run_that_others_work_on(
     status = "select status from run"
     staying = await start_ledger(database, settings, "a", "b")
     assert len(await staying._claim_units(0)) == 1
-    await mark_interrupted(database, staying.run_id)
+    async with database.connection() as conn:
+        await runs.mark_interrupted(conn, staying.run_id, database.clock.now())
     assert await query_rows(database, status) == [{"status": "running"}]
     clock.advance(timedelta(seconds=settings.lease_seconds + 1))
-    await mark_interrupted(database, staying.run_id)
+    async with database.connection() as conn:
+        await runs.mark_interrupted(conn, staying.run_id, database.clock.now())
     assert await query_rows(database, status) == [{"status": "interrupted"}]
 
 
@@ -241,7 +243,8 @@ async def test_merges_are_opened_again_in_a_run_that_somebody_else_left(database
 
     ledger = await start_ledger(database, settings, "ann", kind="merge")
     await ledger.run_phase(0, commit_each(database, nothing), no_events)
-    await mark_interrupted(database, ledger.run_id)
+    async with database.connection() as conn:
+        await runs.mark_interrupted(conn, ledger.run_id, database.clock.now())
     await ledger.add_units("merge", ["ann"], reopen=True)
     assert await query_number(database, "select count(*) from claim where status = 'open'") == 1
 

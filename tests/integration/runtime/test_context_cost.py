@@ -81,7 +81,7 @@ async def test_a_context_reads_the_same_rows_however_long_the_log(
     row_counts: list[int] = []
 
     async def count_rows(conn: Any, span: events.Span, limit: int | None = None) -> Any:
-        rows = await read_rows(conn, span, limit)
+        rows = await read_rows(conn, span, limit=limit)
         row_counts.append(len(rows))
         return rows
 

@@ -35,9 +35,9 @@ async def spend(
         now = database.clock.now()
         reserve = plan_reserve(
             session, model=model, input_tokens=100, max_tokens=10, now=now, purpose=purpose, session_model=DEAR,
-            strategy=strategy, turn=turn,
+            strategy=strategy,
         )  # fmt: skip
-        call = await reserve_spend(conn, reserve)
+        call = await reserve_spend(conn, {**reserve, "turn": turn})
         if usage is not None:
             await settle_spend(conn, call, usage, now=now)
 

@@ -17,7 +17,7 @@ from consolidator.database import Database
 from consolidator.database.notifications import NotificationListener
 from consolidator.runtime.live import driver as driver_module
 from consolidator.runtime.live.driver import MAX_RETRY_SECONDS, SessionDriver, retry_seconds
-from consolidator.runtime.session.spawn_request import SpawnRequest
+from consolidator.runtime.session.agent_defaults import SpawnRequest
 from consolidator.runtime.turn import sessions
 from consolidator.runtime.turn import wake as waking
 from consolidator.runtime.turn.harness import MODEL_MISSING, TOOLS_MISSING

@@ -14,7 +14,7 @@ from consolidator.database import Database
 from consolidator.errors import NotFound, UsageError
 from consolidator.models.payload import EventType
 from consolidator.runtime.lineage.children import ChildRequest, create_child
-from consolidator.runtime.live import feed as feed_module
+from consolidator.runtime.live import hub as feed_module
 from consolidator.runtime.live import hub as hub_module
 from consolidator.runtime.live.hub import FollowHub, open_hub
 from consolidator.runtime.live.items import Cursor, FollowedItem
@@ -35,7 +35,7 @@ NEVER = 3600.0  # seconds between two polls: only notifications count
 def describe(item: FollowedItem) -> str:
     """Return an item as a short line."""
     if item.piece is not None:
-        return f"{item.cursor} {item.piece.text}"
+        return f"{item.cursor} {item.piece.delta}"
     return f"{item.cursor} {item.kind} {item.event.type.value if item.event else ''}".strip()
 
 

@@ -12,8 +12,7 @@ from consolidator import NewEvent, tool
 from consolidator.database import Database
 from consolidator.errors import NotFound, UsageError
 from consolidator.formats.registry import get_format
-from consolidator.jobs.importing.importer import import_sources
-from consolidator.jobs.importing.source_files import ImportSource
+from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.models.payload import EventType
 from consolidator.runtime.turn import sessions
 from consolidator.service.log.export import export_sessions

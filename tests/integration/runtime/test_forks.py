@@ -14,7 +14,7 @@ from consolidator.models.principal import Role, role_of
 from consolidator.runtime.lineage.children import ChildRequest
 from consolidator.runtime.rerun.branches import BranchRequest
 from consolidator.runtime.rerun.replay import replay
-from consolidator.runtime.session.overrides import Overrides
+from consolidator.runtime.session.agent_defaults import Overrides
 from consolidator.service.sessions.branches import create_branch
 from consolidator.service.sessions.children import fork_session, restore_checkpoint
 from consolidator.testing import ModelServer, ScriptedReply

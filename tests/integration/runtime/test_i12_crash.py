@@ -13,8 +13,7 @@ from consolidator.clock import FrozenClock
 from consolidator.database import Database
 from consolidator.llm.prices import calculate_cost
 from consolidator.models.event import NewEvent
-from consolidator.runtime.agent import Consolidator
-from consolidator.runtime.agent_session import Session
+from consolidator.runtime.agent import Consolidator, Session
 from consolidator.runtime.tools.tool import tool
 from consolidator.settings import Settings
 from consolidator.store.log import events

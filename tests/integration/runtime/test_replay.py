@@ -11,8 +11,7 @@ from consolidator.database import Database
 from consolidator.errors import NotFound
 from consolidator.models.event import NewEvent
 from consolidator.models.payload import EventType
-from consolidator.runtime.agent import Consolidator
-from consolidator.runtime.agent_session import VOID_NOTICE
+from consolidator.runtime.agent import VOID_NOTICE, Consolidator
 from consolidator.runtime.rerun.replay import ALL_CHANNELS, ReplayedItem, replay
 from consolidator.settings import Settings
 from consolidator.store.log import events

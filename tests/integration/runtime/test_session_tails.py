@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from consolidator.clock import FrozenClock
 from consolidator.context.build import Context, ContextRequest, build_context
+from consolidator.context.reader import TailCache
 from consolidator.context.strategies import STRATEGIES
-from consolidator.context.tail import TailCache
 from consolidator.database import Database
 from consolidator.errors import NotFound
 from consolidator.jobs.retention import prune

@@ -16,7 +16,7 @@ from consolidator.models.event import Event
 from consolidator.models.payload import EventType
 from consolidator.models.principal import Role, role_of
 from consolidator.models.session import SessionRow
-from consolidator.runtime.session.spawn_request import SpawnRequest
+from consolidator.runtime.session.agent_defaults import SpawnRequest
 from consolidator.runtime.turn import sessions as people
 from consolidator.runtime.turn.sub_agents import list_unfinished
 from consolidator.service.sessions import children

@@ -14,7 +14,7 @@ from consolidator import Session
 from consolidator.database import Database
 from consolidator.errors import SessionBusy, StaleEpoch
 from consolidator.models.session import SessionRow
-from consolidator.runtime.agent_session import VOID_NOTICE
+from consolidator.runtime.agent import VOID_NOTICE
 from consolidator.runtime.turn import generation, sessions
 from consolidator.runtime.turn import wake as waking
 from consolidator.testing import ModelServer, ScriptedReply

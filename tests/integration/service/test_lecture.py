@@ -10,8 +10,7 @@ import pytest
 
 from consolidator import Consolidator, tool
 from consolidator.database import Database
-from consolidator.jobs.importing.importer import import_sources
-from consolidator.jobs.importing.source_files import ImportSource
+from consolidator.jobs.importing.importer import ImportSource, import_sources
 from consolidator.runtime.turn import generation, sessions
 from consolidator.runtime.turn.wake import find_row
 from consolidator.service.log.export import export_sessions

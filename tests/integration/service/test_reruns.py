@@ -12,7 +12,7 @@ from consolidator import tool
 from consolidator.database import Database
 from consolidator.errors import Forbidden, UsageError
 from consolidator.models.payload import EventType
-from consolidator.runtime.session.overrides import Overrides
+from consolidator.runtime.session.agent_defaults import Overrides
 from consolidator.runtime.session.scratchpad import ScratchpadEdit, change_scratchpad
 from consolidator.runtime.session.tasks import start_task
 from consolidator.runtime.tools.tool import Tool
@@ -266,7 +266,10 @@ async def test_another_prompt_model_and_answer_show_in_the_difference(database: 
     assert ran == RAN  # look has no side effect, but was not asked for live
     (turn,) = done.comparison.differences()
     assert turn.status == "changed"
-    shown = [(call.status, call.left and call.left.identity, call.right and call.right.identity) for call in turn.calls]
+    shown = [
+        (call.status, call.left and call.left.compared[:2], call.right and call.right.compared[:2])
+        for call in turn.calls
+    ]
     assert shown == [
         ("same", ("look", '{"what":"a"}'), ("look", '{"what":"a"}')),
         ("changed", ("look", '{"what":"a"}'), ("look", '{"what":"c"}')),

@@ -25,11 +25,10 @@ from consolidator.runtime.rerun.branches import (
     compare_branch,
     create_branch,
     discard_branch,
-    propose_steer,
     run_branch,
 )
+from consolidator.runtime.session.agent_defaults import Overrides
 from consolidator.runtime.session.lease import hold_session
-from consolidator.runtime.session.overrides import Overrides
 from consolidator.runtime.turn.wake import wake_all
 from consolidator.service.sessions.branches import list_branches
 from consolidator.settings import Settings
@@ -210,7 +209,7 @@ async def test_a_steer_is_tried_beside_a_session_at_work_and_then_sent_once(data
         session = await agent.open(KEY)
         working = asyncio.create_task(send_and_collect(session, "begin"))
         await stalled.wait()
-        compared = await propose_steer(agent.harness, session.id, "steer left")
+        compared = await run_branch(agent.harness, session.id, BranchRequest(kind="pre_steer", message="steer left"))
         row = await session.info()
         assert row.lease_owner is not None, "the session is at work yet"
         assert [event.data["text"] for event in await read_log(database, session.id) if "mode" in event.data] == [
@@ -238,7 +237,9 @@ async def test_a_steer_that_was_discarded_or_is_none_is_not_sent(database: Datab
     async with ModelServer(answers=["One.", "Two.", "Three."]) as server, open_agent(database, server) as agent:
         session = await agent.open(KEY)
         await send_and_collect(session, "first")
-        dropped = (await propose_steer(agent.harness, session.id, "not so")).branch
+        dropped = (
+            await run_branch(agent.harness, session.id, BranchRequest(kind="pre_steer", message="not so"))
+        ).branch
         assert branch_status(await discard_branch(database, dropped.id)) == "ended"
         assert branch_status(await discard_branch(database, dropped.id)) == "ended"
         with pytest.raises(UsageError, match="has ended, and its steer was not sent"):
@@ -250,15 +251,15 @@ async def test_a_steer_that_was_discarded_or_is_none_is_not_sent(database: Datab
             await commit_steer(database, session.id)
         with pytest.raises(UsageError, match="is no branch, but a root"):
             await discard_branch(database, session.id)
-        late = (await propose_steer(agent.harness, session.id, "too late")).branch
+        late = (await run_branch(agent.harness, session.id, BranchRequest(kind="pre_steer", message="too late"))).branch
         await session.end()
         with pytest.raises(SessionClosed):
             await commit_steer(database, late.id)
         assert branch_status(await get(database, late.id)) == "ready", "all or nothing"
         with pytest.raises(SessionClosed):
-            await propose_steer(agent.harness, session.id, "later")
+            await run_branch(agent.harness, session.id, BranchRequest(kind="pre_steer", message="later"))
         with pytest.raises(NotFound):
-            await propose_steer(agent.harness, "nothing", "x")
+            await run_branch(agent.harness, "nothing", BranchRequest(kind="pre_steer", message="x"))
 
 
 async def test_a_preview_that_was_cut_off_is_gone_on_with_by_the_same_call(
@@ -275,10 +276,13 @@ async def test_a_preview_that_was_cut_off_is_gone_on_with_by_the_same_call(
     async with ModelServer(answers=answer) as server, open_agent(database, server) as agent:
         session = await agent.open(KEY)
         await send_and_collect(session, "first")
-        for options in ({}, {"name": "a"}):
+        variants: list[dict[str, Any]] = [{}, {"name": "a"}]
+        for options in variants:
             stall = True
             stalled.clear()
-            cut_off = asyncio.create_task(propose_steer(agent.harness, session.id, "steer left", **options))
+            cut_off = asyncio.create_task(
+                run_branch(agent.harness, session.id, BranchRequest(kind="pre_steer", message="steer left", **options))
+            )
             await stalled.wait()
             assert await list_due(database, agent.harness.settings) == [], "who asked for it drives it"
             [unfinished] = await list_unfinished(database, session.id)
@@ -286,15 +290,21 @@ async def test_a_preview_that_was_cut_off_is_gone_on_with_by_the_same_call(
             await asyncio.gather(cut_off, return_exceptions=True)
             assert branch_status(await get(database, unfinished)) == "running"
             stall = False
-            again = await propose_steer(agent.harness, session.id, "steer left", **options)
+            again = await run_branch(
+                agent.harness, session.id, BranchRequest(kind="pre_steer", message="steer left", **options)
+            )
             assert again.branch.id == unfinished
             assert branch_status(again.branch) == "ready"
             if options:
-                once_more = await propose_steer(agent.harness, session.id, "steer left", **options)
+                once_more = await run_branch(
+                    agent.harness, session.id, BranchRequest(kind="pre_steer", message="steer left", **options)
+                )
                 assert once_more.branch.id == unfinished, "a name has one branch"
         stall = True
         stalled.clear()
-        cut_off = asyncio.create_task(propose_steer(agent.harness, session.id, "steer right"))
+        cut_off = asyncio.create_task(
+            run_branch(agent.harness, session.id, BranchRequest(kind="pre_steer", message="steer right"))
+        )
         await stalled.wait()
         cut_off.cancel()
         await asyncio.gather(cut_off, return_exceptions=True)
@@ -312,7 +322,9 @@ async def test_wherever_the_process_dies_the_same_calls_end_in_one_branch_and_on
     async with ModelServer(answers=lambda _: "Fine.") as server, open_agent(database, server) as agent:
 
         async def propose_and_commit(session_id: str, name: str | None) -> str:
-            compared = await propose_steer(agent.harness, session_id, "steer left", name=name)
+            compared = await run_branch(
+                agent.harness, session_id, BranchRequest(kind="pre_steer", message="steer left", name=name)
+            )
             await commit_steer(database, compared.branch.id)
             return compared.branch.id
 
@@ -394,11 +406,11 @@ async def test_nothing_is_run_where_no_model_or_a_tool_is_missing(database: Data
             await send_and_collect(session, "first")
         async with open_agent(database, server) as agent:
             with pytest.raises(UsageError, match="missing here: send_mail"):
-                await propose_steer(agent.harness, session.id, "x")
+                await run_branch(agent.harness, session.id, BranchRequest(kind="pre_steer", message="x"))
             other = await agent.open("main:test:other")
             agent.harness.settings = agent.harness.settings.model_copy(update={"model": None})
             with pytest.raises(UsageError, match="no model is configured"):
-                await propose_steer(agent.harness, other.id, "x")
+                await run_branch(agent.harness, other.id, BranchRequest(kind="pre_steer", message="x"))
         assert len(server.requests) == 1
     assert await nights.query_number(database, "select count(*) from session where kind = 'branch'") == 0
 
@@ -428,7 +440,7 @@ async def test_a_held_session_can_be_branched(database: Database) -> None:
         session = await agent.open(KEY)
         await send_and_collect(session, "first")
         async with hold_session(database, session.id, seconds=30) as lease:
-            compared = await propose_steer(agent.harness, session.id, "and now?")
+            compared = await run_branch(agent.harness, session.id, BranchRequest(kind="pre_steer", message="and now?"))
             lease.check_valid()
             assert (await get(database, session.id)).lease_epoch == lease.epoch
     assert branch_status(compared.branch) == "ready"

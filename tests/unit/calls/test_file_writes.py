@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from consolidator.memory.calls.file_writes import written_paths
-from consolidator.memory.calls.installation import installed_packages, provides
+from consolidator.memory.calls.installation import installed_packages
 
 
 @pytest.mark.parametrize(
@@ -47,11 +47,3 @@ def test_written_paths(command: str, paths: tuple[str, ...]) -> None:
 )
 def test_installed_packages(command: str, packages: tuple[str, ...]) -> None:
     assert installed_packages("Bash", {"command": command}) == packages
-
-
-def test_a_package_provides_what_its_name_says() -> None:
-    assert provides("python3-pip", "pip")
-    assert provides("pyyaml", "yaml")
-    assert provides("python3-pip", "ensurepip")
-    assert not provides("requests", "pip")
-    assert not provides("curl", "zip")

@@ -134,6 +134,10 @@ def test_a_call_is_corrected_by_leaving_out_the_wrapper(command: str, corrected:
         "rtk \\\nbun test; git commit -m 'rtk bun fails'",  # the call is not read as one, its quotation would be
         'rtk \\\n bun test; echo "$(rtk bun lint)"',
         "rtk -- -- bun test <<EOF\nrtk bun\nEOF",
+        'echo "$(echo "; rtk bun test; ")"',  # a shell reads one text here, in which nothing is a call
+        'echo "`echo "; rtk bun test; "`"',
+        'echo "${x:-"; rtk bun test; "}"',
+        "echo $'a\\'; rtk bun test; echo \\'' '''",
         "echo rtk bun test",
         "rtk bunx test",
         "rtk 'bun' test",

@@ -13,9 +13,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from consolidator.context.compaction import plan_compaction
-from consolidator.context.conversation import RequestedCall, Turn, build_conversation
+from consolidator.context.conversation import RequestedCall, Turn, build_conversation, count_turn_tokens, fit_turns
 from consolidator.context.messages import MessageFormat, render_messages
-from consolidator.context.window import count_turn_tokens, fit_turns
 from consolidator.llm.tokens import estimate_tokens
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from consolidator.memory.facts.candidates import Proposals, SessionContext
-from consolidator.memory.facts.model_extraction import FactExtractor, read_facts
+from consolidator.memory.facts.candidates import FactExtractor, Proposals, SessionContext
+from consolidator.memory.facts.model_extraction import read_facts
 from consolidator.memory.facts.orders import commands_memory, overrides_instructions
 from consolidator.memory.facts.reconcile import reconcile_candidates, scope_of
 from consolidator.memory.facts.rule_extraction import propose_candidates

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from consolidator.memory.facts.candidates import SessionContext
-from consolidator.memory.facts.model_extraction import FactExtractor, read_facts
+from consolidator.memory.facts.candidates import FactExtractor, SessionContext
+from consolidator.memory.facts.model_extraction import read_facts
 from consolidator.memory.facts.session_lines import transcript_lines
 from consolidator.memory.facts.transcript import TranscriptChunk
 from consolidator.models.event import Event

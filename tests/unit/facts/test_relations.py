@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from consolidator.memory.facts.candidates import Candidate, SessionContext
-from consolidator.memory.facts.model_extraction import FactExtractor, read_facts
+from consolidator.memory.facts.candidates import Candidate, FactExtractor, SessionContext
+from consolidator.memory.facts.model_extraction import read_facts
 from consolidator.memory.facts.reconcile import fact_id, reconcile_candidates, scope_of
 from consolidator.memory.facts.relations import canonical_relation, spellings_of
 from consolidator.memory.facts.rule_extraction import propose_candidates

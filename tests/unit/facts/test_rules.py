@@ -15,12 +15,13 @@ from consolidator.memory.facts.candidates import (
     ACCEPTED_EXTRACTOR,
     ENDINGS,
     Candidate,
+    FactExtractor,
     Proposals,
     SessionContext,
     is_quote_in,
 )
 from consolidator.memory.facts.instructions import find_instruction, is_same_order
-from consolidator.memory.facts.model_extraction import FactExtractor, read_facts
+from consolidator.memory.facts.model_extraction import read_facts
 from consolidator.memory.facts.reconcile import reconcile_candidates
 from consolidator.memory.facts.rule_extraction import MAX_CANDIDATES, MAX_REJECTED, propose_candidates
 from consolidator.memory.facts.session_lines import transcript_lines
@@ -492,8 +493,6 @@ def test_an_answer_to_an_approval_is_observed_with_what_it_was_about() -> None:
     (candidate,) = propose_candidates([call, denial], WORK, redact).candidates
     assert (candidate.predicate, candidate.value) == ("approval", "denied:Bash git push")
     assert candidate.quote == "not on a Friday"
-    alone = propose_candidates([denial], WORK, redact, around=[call, denial])
-    assert alone.candidates == [candidate]
 
 
 def test_an_approval_may_carry_its_arguments() -> None:

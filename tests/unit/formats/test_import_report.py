@@ -8,8 +8,7 @@ from typing import cast
 from consolidator.formats.base import Format
 from consolidator.formats.claude_code import reader as claude_code
 from consolidator.formats.codex import reader as codex
-from consolidator.jobs.importing.importer import inspect_sources
-from consolidator.jobs.importing.source_files import ImportSource
+from consolidator.jobs.importing.importer import ImportSource, inspect_sources
 from tests.unit.formats.reader_helpers import write_lines
 from tests.unit.formats.test_codex import message_item, meta, wrap
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from consolidator.errors import UsageError
-from consolidator.jobs.engine.model_rate import WINDOW_SECONDS, limiter
+from consolidator.jobs.engine.dbos_process import WINDOW_SECONDS, limiter
 from consolidator.settings import load_settings
 
 

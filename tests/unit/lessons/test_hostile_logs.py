@@ -189,3 +189,11 @@ def test_no_skill_is_named_that_is_no_name(skill: str) -> None:
     lessons = learn(lambda log: log.call("Skill", {"skill": skill}, f"Unknown skill: {skill}", ok=False))
     told = warn_before(lessons, "Skill", {"skill": skill})
     assert told is None or "`x`" in told.text
+
+
+@pytest.mark.parametrize("jail", ["firejail", "bwrap", "sandbox", "audit-run"])
+def test_nobody_is_told_that_a_call_works_outside_its_jail(jail: str) -> None:
+    refused = "error: unknown command 'pnpm'"
+    lessons = learn(lambda log: log.fail(f"{jail} pnpm run test", refused).run("pnpm run test", "12 passed"))
+    assert not is_told(lessons, jail)
+    assert [lesson.kind for lesson in lessons] == ["command"]

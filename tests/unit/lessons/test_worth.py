@@ -151,6 +151,20 @@ def test_a_corrected_call_is_no_evidence_that_the_wrapper_works() -> None:
     assert (stopped.prevented, stopped.wrong, stopped.is_stopped) == (6, 1, True)
 
 
+def test_one_session_full_of_warned_calls_keeps_no_guard_that_is_wrong() -> None:
+    def repeat(log: CallLog) -> None:
+        for _ in range(40):
+            use_wrapper(log)
+
+    traces = [*sessions("u", 3, use_wrapper), *sessions("spam", 1, repeat)]
+    calls = [("spam0", f"c{number}") for number in range(1, 160, 4)]
+    mistaken = sessions("bad", 1, lambda log: log.run("wrap pnpm run test", "12 passed"))
+    tellings = [TellingRow(name, "l", START, call, "before_call") for name, call in [*calls, ("bad0", "c1")]]
+    lesson = next(each for each in learn_lessons(traces) if each.match.get("kind") == "wrapper")
+    worth = worth_of(measure_lessons([lesson], ["l"], [*traces, *mistaken], tellings)[0])
+    assert (worth.prevented, worth.wrong, worth.is_stopped) == (1, 1, True)
+
+
 @pytest.mark.parametrize(("right", "is_stopped"), [(0, True), (19, True), (20, False), (40, False)])
 def test_one_wrong_in_twenty_stops_a_guard(right: int, is_stopped: bool) -> None:
     assert Worth(prevented=right, wrong=1).is_stopped is is_stopped
@@ -210,3 +224,18 @@ def test_intervals_and_certainties_are_those_of_the_books() -> None:
     draws = random.Random(2)
     drawn = [draws.betavariate(3, 8) < draws.betavariate(6, 5) for _ in range(20000)]
     assert abs(sum(drawn) / 20000 - probability_less(Chances(9, 2, 0, 2), Chances(9, 5, 0, 5))) < 0.01
+
+
+@pytest.mark.parametrize(
+    ("hiding", "output"),
+    [
+        ("wrap pnpm run test || pnpm run test", "12 passed"),
+        ("wrap pnpm run test >/dev/null 2>&1; echo done", "done"),
+        ("wrap pnpm run test 2>err.txt; pnpm run test", "12 passed"),
+        ("wrap pnpm run test || true", ""),
+    ],
+)
+def test_a_call_whose_outcome_nobody_saw_ends_no_lesson(hiding: str, output: str) -> None:
+    traces = [*sessions("u", 3, use_wrapper), *sessions("t", 1, lambda log: log.run(hiding, output))]
+    lesson = measure(traces, ["t0"])
+    assert (lesson.failures, lesson.successes, lesson.warns) == (3, 0, True)

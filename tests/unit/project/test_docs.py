@@ -86,7 +86,7 @@ def test_every_format_is_in_the_table() -> None:
 
 def test_the_index_of_agents_logs_is_as_the_page_and_the_code_have_it() -> None:
     index = json.loads((DOCS / "formats.json").read_text())
-    page = read_page("formats.md")
+    page = read_page("import.md")
     agents = {name for name in FORMATS if log_folders(name, Path("~"), {})}
     assert set(index) == agents == {row[1].strip("`") for row in table_rows(page, "agent")}
     for name, entry in index.items():

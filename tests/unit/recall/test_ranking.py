@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.quality.recall import rank_bm25
-from consolidator.memory.recall.block import estimate_tokens, fact_item, render_block
+from consolidator.memory.recall.block import NOTE, Section, estimate_tokens, fact_item, render_block
 from consolidator.memory.recall.documents import Channel, RecalledFact, RecalledTurn
 from consolidator.memory.recall.fusion import find_hidden_events, fuse_channels
 from consolidator.memory.recall.postings import FACT, NUMBERS_PER_BLOCK, TURN, pack_postings, unpack_postings
@@ -175,8 +175,8 @@ def test_since_is_only_said_where_the_words_say_since_when() -> None:
 
 @given(st.text(alphabet="[]: a(", max_size=60))
 def test_no_text_forges_a_citation(text: str) -> None:
-    line = render_block(fuse_channels([make_turn(1, text)], [], [Channel("turn", {1: 1.0})], limit=1), 2000)[0]
-    assert len(re.findall(r"\[[^\]\s]{1,200}:[^\]\s]{1,200}\]", line)) <= 1  # its own
+    (item,) = fuse_channels([make_turn(1, text)], [], [Channel("turn", {1: 1.0})], limit=1)
+    assert len(re.findall(r"\[[^\]\s]{1,200}:[^\]\s]{1,200}\]", item.line)) <= 1  # its own
 
 
 def test_what_was_redacted_keeps_a_pair_of_brackets() -> None:
@@ -189,10 +189,13 @@ def test_what_was_redacted_keeps_a_pair_of_brackets() -> None:
 def test_a_block_is_never_over_its_budget(texts: list[str], budget: int) -> None:
     channel = Channel("turn", dict.fromkeys(range(len(texts)), 1.0))
     items = fuse_channels([make_turn(n, text) for n, text in enumerate(texts)], [], [channel], limit=99)
-    block, shown = render_block(items, budget)
-    assert estimate_tokens(block) <= budget or not block
-    assert len(block.splitlines()) == (3 + len(shown) if shown else 0)
-    for line, item in zip(block.splitlines()[2:-1], shown, strict=True):  # every line with its citation, in both forms
+    block = render_block(NOTE, [Section("", items)], budget)
+    if block is None:
+        return
+    assert estimate_tokens(block.text) <= budget
+    for line, item in zip(
+        block.text.splitlines()[2:-1], block.items, strict=True
+    ):  # every line with its citation, in both forms
         assert line == item.as_json()["line"]
         assert line.endswith(f" {item.as_json()['citation']}")
 

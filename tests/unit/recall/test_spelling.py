@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from consolidator.memory.recall.reasons import spell_words
+from consolidator.memory.recall.fusion import spell_words
 from consolidator.memory.text.words import query_words
 
 

@@ -13,9 +13,17 @@ from hypothesis import strategies as st
 from consolidator.errors import UsageError
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-from consolidator.runtime.live.feed import Feed
-from consolidator.runtime.live.fold import FollowFold, Position, restore_position
-from consolidator.runtime.live.items import Cursor, FollowedItem, Piece, begun_message, ends_message
+from consolidator.runtime.live.hub import Feed
+from consolidator.runtime.live.items import (
+    Cursor,
+    FollowedItem,
+    FollowFold,
+    Position,
+    begun_message,
+    ends_message,
+    restore_position,
+)
+from consolidator.store.turns.following import PlacedChunk
 
 NOW = datetime(2026, 3, 2, tzinfo=UTC)
 
@@ -26,7 +34,7 @@ class Log:
 
     events: list[Event] = field(default_factory=list)
     committed: list[str] = field(default_factory=list)  # in their order: seqs of events, and pieces by name
-    pieces: dict[str, list[Piece]] = field(default_factory=dict)
+    pieces: dict[str, list[PlacedChunk]] = field(default_factory=dict)
     open_message: str | None = None
     started: int = 0
 
@@ -46,11 +54,11 @@ class Log:
         elif action == "piece" and message_id is not None:
             pieces = self.pieces.setdefault(message_id, [])
             after = len(self.events)
-            pieces.append(Piece(message_id, len(pieces) + 1, self.started, f"{message_id}-{len(pieces)} ", after))
+            pieces.append(PlacedChunk(message_id, len(pieces) + 1, f"{message_id}-{len(pieces)} ", self.started, after))
             self.committed.append(f"{message_id}.{len(pieces)}")
         elif action == "end" and message_id is not None:
             pieces = self.pieces.get(message_id, [])
-            text = "".join(piece.text for piece in pieces)
+            text = "".join(piece.delta for piece in pieces)
             self.add(EventType.ASSISTANT_RESPONSE, message_id=message_id, text=text, chunks=len(pieces))
             self.open_message = None
         elif action == "replace" and message_id is not None:
@@ -60,7 +68,7 @@ class Log:
             self.add(EventType.POLICY_DECISION, decision="generation_resumed", message_id=message_id)
         elif action == "fail" and message_id is not None:
             notice = f"n{len(self.events) + 1}"
-            self.pieces[notice] = [Piece(notice, 1, len(self.events) + 1, "it failed")]
+            self.pieces[notice] = [PlacedChunk(notice, 1, "it failed", len(self.events) + 1, None)]
             self.add(EventType.ERROR, message_id=message_id, notice_id=notice, message="it failed")
             self.committed.append(f"{notice}.1")
             self.open_message = None
@@ -76,7 +84,7 @@ class Log:
 
     def page(
         self, fold: FollowFold, events: int = 1000, pieces: int = 1000
-    ) -> tuple[list[Event], dict[str, list[Piece]], set[str]]:
+    ) -> tuple[list[Event], dict[str, list[PlacedChunk]], set[str]]:
         """Return what a reader finds for a fold, up to a number of events and of pieces of each message."""
         log = [event for event in self.events if event.seq > fold.position.seq][:events]
         found, cut = {}, set()
@@ -93,23 +101,23 @@ ACTIONS = st.sampled_from(["user", "begin", "begin", "piece", "piece", "piece", 
 def names(items: list[FollowedItem]) -> list[str]:
     """Return items as short lines."""
     return [
-        f"{item.piece.message_id}.{item.piece.number}" if item.piece else f"{item.kind} {item.event and item.event.seq}"
+        f"{item.piece.message_id}.{item.piece.seq}" if item.piece else f"{item.kind} {item.event and item.event.seq}"
         for item in items
     ]
 
 
 def check_order(items: list[FollowedItem], log: Log) -> None:
     """Assert that everything came once and as it was committed, and voids for what was shown."""
-    named = [f"{item.piece.message_id}.{item.piece.number}" if item.piece else str(item.cursor.seq) for item in items]
+    named = [f"{item.piece.message_id}.{item.piece.seq}" if item.piece else str(item.cursor.seq) for item in items]
     assert named == log.committed
     assert [item.event.seq for item in items if item.event] == [event.seq for event in log.events]
     shown: dict[str, int] = {}
     is_open: dict[str, bool] = {}
     for item in items:
         if item.piece:
-            assert item.piece.number == shown.get(item.piece.message_id, 0) + 1
+            assert item.piece.seq == shown.get(item.piece.message_id, 0) + 1
             assert is_open[item.piece.message_id]
-            shown[item.piece.message_id] = item.piece.number
+            shown[item.piece.message_id] = item.piece.seq
         if item.event:
             if begun := begun_message(item.event):
                 is_open[begun] = True
@@ -177,7 +185,7 @@ def test_followers_of_a_shared_buffer_receive_what_they_would_have_read(actions:
 
 
 def test_the_buffer_drops_its_oldest_items_and_knows_whom_it_leaves_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("consolidator.runtime.live.feed.MAX_ITEMS", 3)
+    monkeypatch.setattr("consolidator.runtime.live.hub.MAX_ITEMS", 3)
     log = Log()
     feed = Feed("s", NOW, FollowFold("s"), NOW)
     for action in ("user", "begin", "piece", "piece", "piece"):

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from consolidator.errors import UsageError
 from consolidator.models.payload import EventType, check_payload
 from consolidator.runtime.session.outcome import Outcome, truncate
-from consolidator.runtime.tools import call_runner
+from consolidator.runtime.tools import tool as tools
 from consolidator.runtime.tools.tool import CallContext, Tool, Toolbox, tool
 
 CALL = CallContext("call-1", "session-1")
@@ -205,7 +205,7 @@ async def test_a_tool_that_takes_too_long_is_stopped_and_may_have_had_its_effect
 
 
 async def test_a_tool_that_refuses_to_stop_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call_runner, "GRACE", 0.01)
+    monkeypatch.setattr(tools, "GRACE", 0.01)
     release = asyncio.Event()
 
     @tool(timeout=0.01, side_effect=False)
@@ -230,7 +230,7 @@ async def test_a_thread_that_hangs_holds_nobody_up() -> None:
         release.wait(30)
 
     assert (await Toolbox([hang]).run("hang", None, CALL)).reason == "timeout"
-    assert next(thread for thread in threading.enumerate() if thread.name == "tool").daemon
+    assert next(thread for thread in threading.enumerate() if thread.name == "function").daemon
     release.set()
 
 
@@ -266,7 +266,7 @@ def test_a_sync_tool_runs_beside_the_event_loop() -> None:
     def where() -> str:
         return threading.current_thread().name
 
-    assert outcome(where, None).content == "tool"
+    assert outcome(where, None).content == "function"
 
 
 def test_in_a_dry_run_side_effects_say_what_they_would_have_done() -> None:

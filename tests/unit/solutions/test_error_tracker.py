@@ -446,10 +446,9 @@ def test_a_record_says_whether_its_case_worked_and_what_was_tried_before() -> No
     first = session.run_failing("make app", "error: first thing")
     session.run_failing("make app FAST=1", "error: first thing")
     session.run_failing("make app", "error: something else")
-    assert (session[first].outcome, session[first].cause) == ("another error", "unknown")
+    assert session[first].outcome == "another error"
     session.run_shell("make app")
     record = session[first]
-    assert (record.outcome, record.cause) == ("worked", "gone")
     assert [(attempt.arguments["command"], attempt.same_error) for attempt in record.attempts] == [
         ("make app FAST=1", True),
         ("make app", False),
@@ -461,7 +460,7 @@ def test_a_substitute_avoids_the_cause() -> None:
     session = TrackedSession()
     failing = session.run_failing("tree /app/lib", "zsh: command not found: tree")
     session.run_shell("find /app/lib")
-    assert (session[failing].outcome, session[failing].cause) == ("worked", "avoided")
+    assert session[failing].outcome == "worked"
 
 
 def test_where_the_directories_differ_the_cd_is_the_fix() -> None:
@@ -505,7 +504,7 @@ def test_a_shell_that_writes_the_file_takes_the_place_of_a_failed_edit(command: 
     session.run_shell("date")
     resolver = session.run_shell(command)
     record = session[failing]
-    assert (record.resolver_index, record.rule, record.cause) == (resolver, "substitution", "avoided")
+    assert (record.resolver_index, record.rule) == (resolver, "substitution")
 
 
 @pytest.mark.parametrize(
@@ -546,37 +545,11 @@ def test_a_call_that_skips_a_check_resolves_nothing(failing: str, bypass: str) -
     assert session[index].status == "open"
 
 
-def test_a_missing_program_is_mended_by_installing_it() -> None:
-    session = TrackedSession()
-    failing = session.run_failing("zip -r x.zip web; ls -l x.zip", "bash: line 1: zip: command not found")
-    probe = session.run_failing("which zip", "Exit code 1")
-    module = session.run_failing("python3 -m ensurepip", "/usr/bin/python3: No module named ensurepip")
-    session.run_shell("apt-get install -y curl")
-    assert {session[index].status for index in (failing, module)} == {"open"}
-    installed = session.run_shell("apt-get update && apt-get install -y zip python3-pip")
-    for index in (failing, probe, module):
-        record = session[index]
-        assert (record.status, record.resolver_index) == ("resolved", installed)
-        assert (record.rule, record.cause) == ("installation", "gone")
-    again = session.run_shell("zip -r x.zip web")
-    assert (session[failing].symbol, session[failing].resolver_index) == ("sh:zip", again)
-    assert session[failing].fingerprint == "v6:sh:zip|command not found: zip"
-
-
 def test_a_probe_that_nothing_was_installed_for_stays_noise() -> None:
     session = TrackedSession()
     probe = session.run_failing("which zip", "Exit code 1")
     session.run_shell("which zip unzip")
     assert (session[probe].status, session[probe].noise_reason) == ("noise", "found nothing")
-
-
-def test_another_lookup_of_the_same_thing_takes_the_place_of_one_that_found_nothing() -> None:
-    session = TrackedSession()
-    failing = session.call("find_user_id_by_email", {"email": "a@b.example"}, "Error: user not found", ok=False)
-    session.call("get_order_details", {"order_id": "#W1234567"})
-    resolver = session.call("find_user_id_by_name_zip", {"name": "Ann", "zip": "12345"})
-    record = session[failing]
-    assert (record.resolver_index, record.rule, record.cause) == (resolver, "substitution", "avoided")
 
 
 def test_a_lookup_of_something_else_takes_no_place() -> None:
@@ -597,17 +570,6 @@ def test_an_error_that_is_still_among_the_messages_is_not_gone() -> None:
     session.run_shell("make format")
     session.run_failing("make check", "Checks failed:\n[LINT] Names are too long.")
     assert (session[both].outcome, session[both].attempts[1].same_error) == ("another error", False)
-
-
-def test_a_commit_of_something_else_long_after_is_another_commit() -> None:
-    session = TrackedSession()
-    failing = session.run_failing("git commit -m 'Add the cart page'", "nothing to commit, working tree clean")
-    for _ in range(12):
-        session.run_shell("date")
-    session.run_shell("git commit -m 'Fix rounding of prices'")
-    assert session[failing].status == "open"
-    resolver = session.run_shell("git commit -m 'Add the page of the cart'")
-    assert session[failing].resolver_index == resolver
 
 
 @pytest.mark.parametrize(
@@ -644,14 +606,6 @@ def test_a_range_of_lines_does_not_tell_edits_apart() -> None:
     session = TrackedSession()
     failing = session.run_shell("edit 2:2\nx = os.sep\nend_of_edit", "ERRORS:\n- F821 undefined name 'os'", ok=False)
     resolver = session.run_shell("edit 1:2\nimport os\nx = os.sep\nend_of_edit")
-    assert session[failing].resolver_index == resolver
-
-
-def test_a_query_of_the_same_table_right_after_is_the_failed_one_put_otherwise() -> None:
-    session = TrackedSession()
-    failing = session.call("sql", {"query": "SELECT MAX(cost) FROM charges"}, "Unknown column 'cost'", ok=False)
-    session.call("sql", {"query": "SELECT * FROM charges LIMIT 1"})
-    resolver = session.call("sql", {"query": "SELECT MAX(charge_amount) FROM charges"})
     assert session[failing].resolver_index == resolver
 
 

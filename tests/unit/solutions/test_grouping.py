@@ -170,12 +170,15 @@ def test_what_led_only_to_another_error_is_no_fix() -> None:
 
 
 def test_a_fix_that_failed_as_often_as_it_worked_sinks() -> None:
-    works = [pay_session(f"w{n}", ("cert", False, REFUSED), ("card", True, "done")) for n in range(2)]
-    fails = [pay_session(f"f{n}", ("cert", False, REFUSED), ("card", False, SHORT)) for n in range(3)]
-    records = [record for session in works for record in session]
-    solution = solution_of(REFUSED, records)
+    def push(name: str, works: bool) -> list[SourcedRecord]:
+        calls = ("git push", False, "fatal: no upstream branch"), ("git push -u origin main", works, "error: rejected")
+        return track_session(name, *(("Bash", {"command": command}, ok, result) for command, ok, result in calls))
+
+    records = [record for n in range(2) for record in push(f"w{n}", works=True)]
+    solution = solution_of("no upstream", records)
     assert (solution.status, solution.fixes[0].worked, solution.fixes[0].tried) == ("confirmed", 2, 2)
-    solution = solution_of(REFUSED, [*records, *(record for session in fails for record in session)])
+    records += [record for n in range(3) for record in push(f"f{n}", works=False)]
+    solution = solution_of("no upstream", records)
     assert (solution.status, solution.fixes[0].worked, solution.fixes[0].tried) == ("unconfirmed", 2, 5)
     assert solution.line.endswith("(worked in 2 of 5, in 2 sessions, unconfirmed)")
 
