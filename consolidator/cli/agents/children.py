@@ -23,7 +23,6 @@ from consolidator.cli.agents.options import (
 )
 from consolidator.cli.common import (
     SessionName,
-    parse_pairs,
     parse_path,
     parse_span,
     read_text,
@@ -46,7 +45,7 @@ from consolidator.runtime.rerun.branches import (
     committed_seq,
 )
 from consolidator.runtime.rerun.recording import CallDifference, Comparison, Figures, TurnDifference
-from consolidator.runtime.session.agent_defaults import ResultMode, SpawnRequest, SpawnResult
+from consolidator.runtime.session.agent_defaults import SpawnRequest, SpawnResult
 from consolidator.service.database import Database
 from consolidator.service.sessions.access import find_session_id
 from consolidator.service.sessions.branches import (
@@ -84,14 +83,11 @@ class CheckpointOptions:
     keep: Annotated[
         str | None, typer.Option(help="For how long, such as 7d, or `ever`; by default as its agent says, or a day.")
     ] = None
-    metadata: Annotated[
-        list[str] | None, typer.Option("--metadata", metavar="NAME=VALUE", help="Metadata of the checkpoint; repeat.")
-    ] = None
 
     def values(self) -> dict[str, Any]:
         """Return the options of `create_checkpoint`. Raises UsageError."""
         span = None if self.keep is None else FOR_EVER if self.keep == "ever" else parse_span(self.keep)
-        return {"at": self.at, "time_to_live": span, "metadata": parse_pairs(self.metadata, "parameter")}
+        return {"at": self.at, "time_to_live": span}
 
 
 def checkpoint_command(
@@ -442,8 +438,6 @@ class SpawnOptions(RequestOptions):
         typer.Option(parser=read_text, metavar="FILE", help="A text that the sub-agent needs; - is standard input."),
     ] = None
     model: Model = None
-    mode: Annotated[ResultMode, typer.Option(help="What it returns: its last answer, or a transcript.")] = "summary"
-    max_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens of each of its answers.")] = None
     max_cost: MaxCost = None
     tool: ToolNames = None
 

@@ -30,10 +30,6 @@ ToolNames = Annotated[
 Strategy = Annotated[str | None, typer.Option(help=f"The strategy of its contexts: {', '.join(STRATEGIES)}.")]
 Budget = Annotated[int | None, typer.Option(min=1, help="Tokens of its contexts.")]
 MaxCost = Annotated[float | None, typer.Option(min=0, help="Cap on the cost of one session, in USD.")]
-Threshold = Annotated[
-    float | None,
-    typer.Option("--compaction-threshold", help="Share of the budget above which a session is compacted, 0.1 to 1."),
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +102,6 @@ class ChildOptions(PromptOptions):
     """What a child of a session does differently."""
 
     add_prompt: AddPrompt = None
-    compaction_threshold: Threshold = None
 
 
 if TYPE_CHECKING:
