@@ -33,8 +33,10 @@ LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _PREFIX = "CONSOLIDATOR_"
 _OTHER_VARIABLES = f"{_PREFIX}TEST_"  # what tests and benchmarks read
 _REMOVED = {  # settings of earlier versions, and what holds in their place
-    "abandoned_hours": "it is always 24", "answer_max_calls": "it is always 64", "chunk_tokens": "it is always 2400",
-    "extract_tool_output": "the question is made by structure",
+    "abandoned_hours": "it is always 24", "agent_max_tokens": "it is always 400000",
+    "answer_max_calls": "it is always 64", "chunk_tokens": "it is always 2400",
+    "extract_tool_output": "the question is made by structure", "http_import_max_mb": "it is always 256",
+    "http_streams": "it is always 64", "http_wrong_tokens_per_minute": "it is always 60",
     "max_attempts": "it is always 3", "model_concurrency": "it is always 4",
     "scratchpad_max_chars": "it is always 8000",
     "tokenizer_dir": "it is always `tokenizer` in the data directory",
@@ -128,13 +130,6 @@ class Settings(BaseSettings):
     http_requests_per_second: float = Field(
         default=50, gt=0, le=100_000, description="requests that one token may make, twice as many at once"
     )
-    http_wrong_tokens_per_minute: int = Field(
-        default=60, ge=1, le=1_000_000, description="wrong tokens of one address that are looked at; 429 beyond it"
-    )
-    http_streams: int = Field(default=64, ge=1, le=10_000, description="streams that one token may have open")
-    http_import_max_mb: int = Field(
-        default=256, ge=1, le=1_000_000, description="MiB of a bundle that may be imported over HTTP"
-    )
     metrics_public: bool = Field(
         default=False, description="answer /metrics without a token: whoever reaches the port reads counts and costs"
     )
@@ -161,9 +156,6 @@ class Settings(BaseSettings):
         default=None, ge=1024, description="tokens of a question and its answer; unset: what a local server says"
     )
     agent_max_calls: int = Field(default=100, ge=0, description="calls of a coding agent's command line in 24 hours")
-    agent_max_tokens: int = Field(
-        default=400_000, ge=0, description="tokens of a coding agent's command line in 24 hours, as it reports them"
-    )
     embed_model: str | None = Field(
         default=None,
         description="the embedding model for recall, or `none`; unset: a table of words, if the extra is installed",

@@ -19,6 +19,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
+from consolidator.api import guard as door
 from consolidator.api import problems
 from consolidator.api.call import REPEATED_HEADER, ApiServices
 from consolidator.api.guard import ApiGuard, Places, RequestRates, WrongTokens
@@ -30,7 +31,7 @@ from consolidator.errors import ConsolidatorError, as_disk_full
 from consolidator.llm.redaction.redact import redact
 from consolidator.runtime.live.hub import FollowHub
 from consolidator.runtime.turn.harness import Harness
-from consolidator.service.credentials import BearerTokens, open_tokens
+from consolidator.service.credentials import open_tokens
 from consolidator.service.database import Database
 from consolidator.service.nights.requested import RequestedRuns
 from consolidator.service.request_limits import PrefixRoute, allowed_hosts
@@ -162,50 +163,24 @@ _ROUTERS = (
 )
 
 
-def build_app(
-    database: Database,
-    settings: Settings,
-    harness: Harness | None = None,
-    *,
-    tokens: BearerTokens | None = None,
-    stopping: asyncio.Event | None = None,
-    hub: FollowHub | None = None,
-    runs: RequestedRuns | None = None,
-) -> FastAPI:
-    """Return the application over an open database; `harness` is that of the driver in this process, if it has one.
-
-    It expects the guard before it, which `mount_api` puts there. `stopping` ends its streams, which follow by `hub`;
-    `runs` does the runs that are asked for.
-    """
+def build_app(services: ApiServices) -> FastAPI:
+    """Return the application; it expects the guard before it, which `mount_api` puts there."""
     app = FastAPI(
         title="consolidator",
         version=version("consolidator"),
         openapi_url=_OPENAPI_PATH,
-        docs_url=_DOCS_PATH if settings.http_docs else None,
+        docs_url=_DOCS_PATH if services.settings.http_docs else None,
         redoc_url=None,
         redirect_slashes=False,
-        generate_unique_id_function=_operation_id,
+        generate_unique_id_function=lambda route: route.name,
     )
+    expected = (Problem, ConsolidatorError, RequestValidationError, HTTPException)
+    for kind in (*expected, psycopg.Error, UnicodeEncodeError, OSError):
+        app.add_exception_handler(kind, _answer_error)
+    app.add_exception_handler(Exception, _answer_failure)
     for router in _ROUTERS:
         app.include_router(router, prefix=PREFIX)
-    app.add_exception_handler(Problem, _answer_problem)
-    app.add_exception_handler(ConsolidatorError, _answer_error)
-    app.add_exception_handler(RequestValidationError, _answer_invalid)
-    app.add_exception_handler(HTTPException, _answer_http_error)
-    for kind in (psycopg.Error, UnicodeEncodeError, OSError):
-        app.add_exception_handler(kind, _answer_database_error)
-    app.add_exception_handler(Exception, _answer_failure)
-    stopping = stopping or asyncio.Event()
-    app.state.services = ApiServices(
-        database,
-        settings,
-        harness,
-        tokens or open_tokens(database, settings.home),
-        stopping,
-        runs or RequestedRuns(database, settings, stopping),
-        RequestedReruns(database, settings),
-        hub,
-    )
+    app.state.services = services
     app.openapi = cache(partial(describe, app))  # type: ignore[method-assign]
     return app
 
@@ -220,15 +195,15 @@ def mount_api(
     process: ProcessMetrics,
 ) -> list[BaseRoute]:
     """Return the routes of the API and of /metrics, for the server of `consolidator serve`."""
-    app = build_app(database, settings, harness, stopping=stopping, hub=hub, runs=runs)
-    services: ApiServices = app.state.services
-    streams = Places(settings.http_streams)
+    tokens, reruns = open_tokens(database, settings.home), RequestedReruns(database, settings)
+    app = build_app(ApiServices(database, settings, harness, tokens, stopping, runs, reruns, hub))
+    streams = Places(door.STREAMS)
     guard = partial(
         ApiGuard,
-        tokens=services.tokens,
+        tokens=tokens,
         rates=RequestRates(settings.http_requests_per_second),
         streams=streams,
-        wrong_tokens=WrongTokens(settings.http_wrong_tokens_per_minute),
+        wrong_tokens=WrongTokens(door.WRONG_TOKENS_PER_MINUTE),
         stopping=stopping,
         hosts=allowed_hosts(settings),
     )
@@ -237,7 +212,7 @@ def mount_api(
             app,
             open_paths=(_OPENAPI_PATH, _DOCS_PATH) if settings.http_docs else (_OPENAPI_PATH,),
             lines_paths=(f"{PREFIX}/sessions/import",),
-            lines_bytes=settings.http_import_max_mb * 1024 * 1024,
+            lines_bytes=door.IMPORT_BYTES,
         ),
         PREFIX,
     )
@@ -254,21 +229,34 @@ def mount_api(
     return [PrefixRoute(PREFIX, guarded), PrefixRoute(METRICS_PATH, metrics)]
 
 
-def _operation_id(route: APIRoute) -> str:
-    return route.name
-
-
-async def _answer_problem(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Problem)
-    return problem_response(error.kind, str(error), request.url.path, headers=error.headers)
-
-
 async def _answer_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, ConsolidatorError)
-    kind = problems.find_kind(error)
-    if kind.status >= 500:
-        log.warning("%s %s: %s", request.method, request.url.path[:200], redact(str(error)))
-    return problem_response(kind, problems.describe(error), request.url.path)
+    """Answer what went wrong as a problem: of a request, of the package, or what the database refused."""
+    path = request.url.path
+    if isinstance(error, ConsolidatorError):
+        kind = problems.find_kind(error)
+        if kind.status >= 500:
+            log.warning("%s %s: %s", request.method, path[:200], redact(str(error)))
+        return problem_response(kind, problems.describe(error), path)
+    if isinstance(error, RequestValidationError):
+        wrong = [
+            {"where": ".".join(map(str, each["loc"])), "message": str(each["msg"])} for each in error.errors()[:50]
+        ]
+        first = "; ".join(f"{each['where']}: {each['message']}" for each in wrong[:3])
+        return problem_response(problems.INVALID, first, path, errors=wrong)
+    if isinstance(error, Problem):
+        return problem_response(error.kind, str(error), path, headers=error.headers)
+    if isinstance(error, HTTPException):
+        kind, headers = problems.BY_STATUS.get(error.status_code, problems.INTERNAL), dict(error.headers or {})
+        if kind is problems.METHOD_NOT_ALLOWED:
+            headers = {"allow": ", ".join(sorted(_allowed_methods(request)))}
+        return problem_response(kind, str(error.detail), path, headers=headers)
+    if isinstance(error, (psycopg.DataError, UnicodeEncodeError)):
+        return problem_response(problems.INVALID, "a name or an id holds a character that none can hold", path)
+    if as_disk_full(error) is not None:
+        return problem_response(problems.DISK_FULL, problems.DISK_FULL.title, path)
+    if isinstance(error, psycopg.OperationalError):
+        return problem_response(problems.UNAVAILABLE, "the database cannot answer now", path)
+    raise error
 
 
 async def _answer_failure(request: Request, error: Exception) -> Response:
@@ -276,38 +264,8 @@ async def _answer_failure(request: Request, error: Exception) -> Response:
     return problem_response(problems.INTERNAL, problems.INTERNAL.title, request.url.path)
 
 
-async def _answer_invalid(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    wrong = [
-        {"where": ".".join(str(part) for part in each["loc"]), "message": str(each["msg"])} for each in error.errors()
-    ][:50]
-    first = "; ".join(f"{each['where']}: {each['message']}" for each in wrong[:3])
-    return problem_response(problems.INVALID, first, request.url.path, errors=wrong)
-
-
-async def _answer_http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    kind = problems.BY_STATUS.get(error.status_code, problems.INTERNAL)
-    headers = dict(error.headers or {})
-    if kind is problems.METHOD_NOT_ALLOWED:
-        headers = {"allow": ", ".join(sorted(_allowed_methods(request)))}
-    return problem_response(kind, str(error.detail), request.url.path, headers=headers)
-
-
 def _allowed_methods(request: Request) -> set[str]:
     """Return the methods of every route of a request's path; the router names those of the first one alone."""
     path = request.url.path.removeprefix(PREFIX)
     routes = (route for router in _ROUTERS for route in router.routes if isinstance(route, APIRoute))
     return {method for route in routes if route.path_regex.match(path) for method in route.methods or ()}
-
-
-async def _answer_database_error(request: Request, error: Exception) -> Response:
-    """Answer what the database refused: a character that no name can hold, or a full disk."""
-    if isinstance(error, (psycopg.DataError, UnicodeEncodeError)):
-        detail = "a name or an id holds a character that none can hold"
-        return problem_response(problems.INVALID, detail, request.url.path)
-    if as_disk_full(error) is not None:
-        return problem_response(problems.DISK_FULL, problems.DISK_FULL.title, request.url.path)
-    if isinstance(error, psycopg.OperationalError):
-        return problem_response(problems.UNAVAILABLE, "the database cannot answer now", request.url.path)
-    raise error

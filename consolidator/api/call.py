@@ -73,15 +73,8 @@ class ApiServices:
     stopping: asyncio.Event
     runs: RequestedRuns  # of the nights' jobs, on their connections
     reruns: RequestedReruns
-    open_hub: FollowHub | None = None  # follows sessions for all streams
+    hub: FollowHub  # follows sessions for all streams
     previews: guard.Places = field(default_factory=lambda: guard.Places(guard.PREVIEWS_EACH, guard.PREVIEWS))
-
-    @property
-    def hub(self) -> FollowHub:
-        """What follows sessions; only in a service that streams."""
-        if self.open_hub is None:
-            raise RuntimeError("this application was built without a hub: it streams nothing")
-        return self.open_hub
 
 
 @dataclass(frozen=True, slots=True)

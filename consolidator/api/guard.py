@@ -27,6 +27,9 @@ from consolidator.service.request_limits import is_called_rightly, receive_again
 from consolidator.service.viewer import Viewer
 
 BODY_BYTES = 4 * 1024 * 1024
+IMPORT_BYTES = 256 * 1024 * 1024  # of a bundle
+STREAMS = 64  # that one credential may have open
+WRONG_TOKENS_PER_MINUTE = 60  # of one address that are looked at
 DROPPED_BYTES = 4 * BODY_BYTES  # of a request that was refused as too large
 WORKED_ON = 8  # requests at once
 PREVIEWS = 4  # of those, that wait for a model to try a steer
@@ -273,7 +276,7 @@ def _check_type(kind: str, wanted: str) -> None:
 
 async def _spool_body(headers: Headers, receive: Receive, file: IO[bytes], most: int) -> bytes:
     """Write a body to a file as it comes, and return its hash. Raises Problem for one that is cut off or too large."""
-    advice = f"a bundle has at most {most} bytes here: CONSOLIDATOR_HTTP_IMPORT_MAX_MB sets that"
+    advice = f"a bundle has at most {most} bytes"
     _check_length(headers, most, advice)
     digest, size, is_whole = hashlib.sha256(), 0, False
     while not is_whole:

@@ -351,7 +351,7 @@ class StoredSeed(RowAnswer):
     """A part of what a session's model saw at the start."""
 
 
-class SubAgent(BaseModel):
+class SubAgent(RowAnswer):
     """A sub-agent, and what came of its task."""
 
     session_id: str
@@ -365,18 +365,8 @@ class SubAgent(BaseModel):
     cost_usd: str
 
     @classmethod
-    def of(cls, row: SessionRow, result: SpawnResult | None) -> SubAgent:
+    def of(cls, row: SessionRow, result: SpawnResult | None = None, **own: Any) -> Self:
         """Return a sub-agent as the API shows it."""
-        assert row.parent_id is not None
-        assert row.trigger_id is not None
-        return cls.model_construct(
-            session_id=row.id,
-            parent_id=row.parent_id,
-            call_id=row.trigger_id,
-            status="running" if result is None else result.status,
-            text=None if result is None else result.text,
-            reason=None if result is None else result.reason,
-            input_tokens=row.input_tokens,
-            output_tokens=row.output_tokens,
-            cost_usd=str(row.cost),
-        )
+        own |= {"session_id": row.id, "call_id": row.trigger_id, "cost_usd": str(row.cost)}
+        own |= {name: getattr(result, name, None) for name in ("text", "reason")}
+        return super().of(row, **own, status="running" if result is None else result.status)

@@ -12,8 +12,7 @@ import json
 import math
 import re
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,6 +21,8 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
+
+from consolidator.service.request_limits import BoundedServer
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +60,6 @@ class ScriptedReply:
         return cls(text=text, disconnect=True, disconnect_after=after)
 
     @classmethod
-    def fenced(cls, value: Any) -> ScriptedReply:
-        """Answer with JSON in a Markdown code fence, as some models do."""
-        return cls(text=f"```json\n{json.dumps(value)}\n```")
-
-    @classmethod
     def truncated(cls, text: str = '{"facts": [{"subj') -> ScriptedReply:
         """Stop at the token limit."""
         return cls(text=text, finish_reason="length")
@@ -72,11 +68,6 @@ class ScriptedReply:
     def refused(cls, refusal: str = "I cannot help with that.") -> ScriptedReply:
         """Refuse to answer."""
         return cls(refusal=refusal)
-
-    @classmethod
-    def quota_exceeded(cls) -> ScriptedReply:
-        """Report in prose, with status 200, that the quota is used up."""
-        return cls(text="You have exceeded your current quota, please check your plan and billing details.")
 
     @classmethod
     def failed(cls, status: int, *, retry_after: float | None = None, message: str = "overloaded") -> ScriptedReply:
@@ -94,14 +85,6 @@ class ScriptedReply:
 DIMENSIONS = 64
 AnswerFunction = Callable[[dict[str, Any]], ScriptedReply | str | dict[str, Any]]
 EmbeddingRefusal = Callable[[list[str]], ScriptedReply | None]  # texts -> an error reply; None: send their vectors
-
-
-class _HttpServer(uvicorn.Server):
-    """A server that installs no signal handlers."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
 
 
 @dataclass
@@ -142,7 +125,7 @@ class ModelServer:
         config = uvicorn.Config(
             Starlette(routes=routes), log_level="critical", lifespan="off", timeout_graceful_shutdown=0
         )
-        self._server = _HttpServer(config)
+        self._server = BoundedServer(config)
         self._serving = asyncio.create_task(self._server.serve(sockets=[self._socket]))
         while not self._server.started:  # noqa: ASYNC110 - the server offers no event to wait for
             await asyncio.sleep(0.005)

@@ -46,10 +46,10 @@ ROUTES = tuple(route for page in (*PAGES, SEARCH) for route in page.routes)
 def mount_ui(
     database: Database,
     settings: Settings,
+    stopping: asyncio.Event,
+    hub: FollowHub,
+    runs: RequestedRuns,
     *,
-    stopping: asyncio.Event | None = None,
-    hub: FollowHub | None = None,
-    runs: RequestedRuns | None = None,
     is_driving: bool = False,
 ) -> list[BaseRoute]:
     """Return the routes of the page, for the server of `consolidator serve`; its logins end with the process.
@@ -81,7 +81,6 @@ def mount_ui(
         },
     )
     app.router.redirect_slashes = False
-    stopping = stopping or asyncio.Event()
     app.state.services = PageServices(database, settings, logins, SECTIONS, stopping, hub, runs, is_driving)
 
     def show_problem(request: Request, problem: PageProblem) -> Response:
@@ -166,7 +165,7 @@ async def serve_page(
     runs = RequestedRuns(database, settings, stop)
     async with open_hub(database) as hub:
         config = uvicorn.Config(
-            Starlette(routes=mount_ui(database, settings, stopping=stop, hub=hub, runs=runs)),
+            Starlette(routes=mount_ui(database, settings, stop, hub, runs)),
             ws="none",
             lifespan="off",
             log_config=None,

@@ -178,8 +178,8 @@ class PageServices:
     logins: Logins
     sections: Sequence[Section]
     stopping: asyncio.Event
-    hub: FollowHub | None = None  # follows sessions for those who watch
-    runs: RequestedRuns | None = None  # does what takes long, on the connections of the nights
+    hub: FollowHub  # follows sessions for those who watch
+    runs: RequestedRuns  # does what takes long, on the connections of the nights
     is_driving: bool = False  # whether this process answers in sessions, as far as it has their models and tools
     environment: Environment = field(default_factory=make_environment)
     badge: Badge = field(default_factory=lambda: Badge())

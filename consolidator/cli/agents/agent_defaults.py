@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from consolidator.cli.agents.options import SessionOptions, Threshold, parse_seconds
+from consolidator.cli.agents.options import SessionOptions
 from consolidator.cli.common import run
 from consolidator.cli.output import Limit, Table, emit, print_line, sanitize, shorten, table
 from consolidator.errors import UsageError
@@ -37,7 +37,9 @@ class AgentOptions(SessionOptions):
 
     answer_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens of one answer.")] = None
     last: Annotated[int | None, typer.Option(min=1, help="Events of a context by the strategy window.")] = None
-    compaction_threshold: Threshold = None
+    compaction_threshold: Annotated[
+        float | None, typer.Option(help="Share of the budget above which a session is compacted, 0.1 to 1.")
+    ] = None
     checkpoint_ttl: Annotated[str | None, typer.Option(help="A checkpoint is kept so long, such as 24h.")] = None
     retention_days: Annotated[int | None, typer.Option(min=1, help="How long learned events are kept.")] = None
     tier: Annotated[str | None, typer.Option(help="An agent whose defaults stand where this one has none.")] = None
@@ -45,15 +47,7 @@ class AgentOptions(SessionOptions):
     def values(self) -> dict[str, Any]:
         """Return the options by the columns that they set. Raises UsageError for what no session could run with."""
         values = SessionOptions.values(self)
-        return values | {
-            "system_prompt": values.pop("system"),
-            "answer_tokens": self.answer_tokens,
-            "last": self.last,
-            "compaction_threshold": self.compaction_threshold,
-            "checkpoint_ttl_seconds": parse_seconds(self.checkpoint_ttl),
-            "retention_days": self.retention_days,
-            "tier": self.tier,
-        }
+        return values | {"system_prompt": values.pop("system")}
 
 
 def set_command(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
@@ -17,13 +16,13 @@ from consolidator.cli.agents.options import (
     ChildOptions,
     MaxCost,
     Model,
+    RequestOptions,
     Strategy,
     ToolNames,
     ToolOptions,
 )
 from consolidator.cli.common import (
     SessionName,
-    parse_pairs,
     parse_path,
     parse_span,
     read_text,
@@ -46,7 +45,7 @@ from consolidator.runtime.rerun.branches import (
     committed_seq,
 )
 from consolidator.runtime.rerun.recording import CallDifference, Comparison, Figures, TurnDifference
-from consolidator.runtime.session.agent_defaults import Overrides, ResultMode, SpawnRequest, SpawnResult, parse_amount
+from consolidator.runtime.session.agent_defaults import SpawnRequest, SpawnResult
 from consolidator.service.database import Database
 from consolidator.service.sessions.access import find_session_id
 from consolidator.service.sessions.branches import (
@@ -84,14 +83,11 @@ class CheckpointOptions:
     keep: Annotated[
         str | None, typer.Option(help="For how long, such as 7d, or `ever`; by default as its agent says, or a day.")
     ] = None
-    metadata: Annotated[
-        list[str] | None, typer.Option("--metadata", metavar="NAME=VALUE", help="Metadata of the checkpoint; repeat.")
-    ] = None
 
     def values(self) -> dict[str, Any]:
         """Return the options of `create_checkpoint`. Raises UsageError."""
         span = None if self.keep is None else FOR_EVER if self.keep == "ever" else parse_span(self.keep)
-        return {"at": self.at, "time_to_live": span, "metadata": parse_pairs(self.metadata, "parameter")}
+        return {"at": self.at, "time_to_live": span}
 
 
 def checkpoint_command(
@@ -308,27 +304,25 @@ _STYLES = {"added": "green", "removed": "red", "changed": "yellow", "same": "dim
 _SIGNS = {"added": "+", "removed": "-", "changed": "~", "same": " "}
 
 
+def _read_prompt(name: str) -> str:
+    path = parse_path(name)
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise NotFound(f"{path} cannot be read as a prompt: {error}") from error
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RerunOptions:
+class RerunOptions(RequestOptions):
     """What a rerun does differently."""
 
     model: Model = None
     system: Annotated[
-        Path | None, typer.Option(parser=parse_path, metavar="FILE", help="Another system prompt, from a file.")
+        str | None, typer.Option(parser=_read_prompt, metavar="FILE", help="Another system prompt, from a file.")
     ] = None
     add_prompt: AddPrompt = None
     strategy: Strategy = None
     max_cost: MaxCost = None
-
-    def to_overrides(self) -> Overrides:
-        """Return the differences. Raises UsageError for what no session could run with, and NotFound for no file."""
-        return Overrides(
-            model=self.model,
-            system=None if self.system is None else _read_prompt(self.system),
-            prompt_patch=None if self.add_prompt is None else {"append": self.add_prompt},
-            strategy=self.strategy,
-            max_cost=None if self.max_cost is None else parse_amount(self.max_cost),
-        )
 
 
 def rerun_command(
@@ -435,37 +429,17 @@ def _print_call(call: CallDifference) -> None:
         print_line(f"  {sign} {side.tool} {shorten(side.arguments, _WIDTH)}{result}", style=side_style)
 
 
-def _read_prompt(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise NotFound(f"{path} cannot be read as a prompt: {error}") from error
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpawnOptions:
+class SpawnOptions(RequestOptions):
     """What a sub-agent knows and may use."""
 
     context: Annotated[
-        str | None, typer.Option(metavar="FILE", help="A text that the sub-agent needs; - is standard input.")
+        str | None,
+        typer.Option(parser=read_text, metavar="FILE", help="A text that the sub-agent needs; - is standard input."),
     ] = None
     model: Model = None
-    mode: Annotated[ResultMode, typer.Option(help="What it returns: its last answer, or a transcript.")] = "summary"
-    max_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens of each of its answers.")] = None
     max_cost: MaxCost = None
     tool: ToolNames = None
-
-    def to_request(self, task: str) -> SpawnRequest:
-        """Return the request for a task. Raises UsageError."""
-        return SpawnRequest(
-            task=task,
-            model=self.model,
-            context=None if self.context is None else read_text(self.context),
-            tools=self.tool,
-            mode=self.mode,
-            max_tokens=self.max_tokens,
-            max_cost=None if self.max_cost is None else parse_amount(self.max_cost),
-        )
 
 
 def spawn_command(
@@ -479,7 +453,7 @@ def spawn_command(
     driver: ToolOptions,
 ) -> None:
     """Give a task to a sub-agent of a session, and print its answer. It sees nothing else of the session."""
-    request = options.to_request(task)
+    request = SpawnRequest(task=task, **options.values())
 
     async def spawn_in(database: Database, settings: Settings) -> SpawnResult:
         session_id = await find_session_id(database, session)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,20 +30,38 @@ ToolNames = Annotated[
 Strategy = Annotated[str | None, typer.Option(help=f"The strategy of its contexts: {', '.join(STRATEGIES)}.")]
 Budget = Annotated[int | None, typer.Option(min=1, help="Tokens of its contexts.")]
 MaxCost = Annotated[float | None, typer.Option(min=0, help="Cap on the cost of one session, in USD.")]
-Threshold = Annotated[
-    float | None,
-    typer.Option("--compaction-threshold", help="Share of the budget above which a session is compacted, 0.1 to 1."),
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PromptOptions:
+class RequestOptions:
+    """Options of a request, by the names that it has for them."""
+
+    def values(self) -> dict[str, Any]:
+        """Return the options as a request has them. Raises UsageError for what no session could run with."""
+        values = asdict(self)
+        for option, (name, parse) in _PARSED.items():
+            if option in values:
+                value = values.pop(option)
+                values[name] = None if value is None else parse(value)
+        return values
+
+    def to_overrides(self) -> Overrides:
+        """Return what a child does differently. Raises UsageError for what no session could run with."""
+        values = self.values()
+        return Overrides(**{each.name: values[each.name] for each in fields(Overrides) if each.name in values})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptOptions(RequestOptions):
     """The model, the prompt, the tools and the context of a session."""
 
     model: Model = None
     system: Annotated[str | None, typer.Option(help="The system prompt.")] = None
     template: Annotated[
-        str | None, typer.Option(metavar="FILE", help="A template of the system prompt, with $name for parameters.")
+        str | None,
+        typer.Option(
+            parser=read_text, metavar="FILE", help="A template of the system prompt, with $name for parameters."
+        ),
     ] = None
     parameter: Annotated[
         list[str] | None, typer.Option("--parameter", metavar="NAME=VALUE", help="A parameter of the template; repeat.")
@@ -51,19 +70,6 @@ class PromptOptions:
     strategy: Strategy = None
     budget: Budget = None
     max_cost: MaxCost = None
-
-    def values(self) -> dict[str, Any]:
-        """Return the options as a request has them. Raises UsageError for what no session could run with."""
-        return {
-            "model": self.model,
-            "system": self.system,
-            "template": None if self.template is None else read_text(self.template),
-            "parameters": parse_pairs(self.parameter, "parameter"),
-            "tools": None if self.tool is None else tuple(self.tool),
-            "strategy": self.strategy,
-            "budget": self.budget,
-            "max_cost": None if self.max_cost is None else parse_amount(self.max_cost),
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,17 +81,19 @@ class SessionOptions(PromptOptions):
         str | None, typer.Option(help="A session ends so long after a person's last message, such as 7d.")
     ] = None
 
-    def values(self) -> dict[str, Any]:
-        """Return the options as a request has them. Raises UsageError for what no session could run with."""
-        more = {"max_steps": self.max_steps, "session_ttl_seconds": parse_seconds(self.session_ttl)}
-        return PromptOptions.values(self) | more
+
+def _parse_seconds(span: str) -> int:
+    return int(parse_span(span).total_seconds())
 
 
-def parse_seconds(span: str | None) -> int | None:
-    """Parse a time to live such as "7d" into seconds."""
-    return None if span is None else int(parse_span(span).total_seconds())
-
-
+_PARSED: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "parameter": ("parameters", partial(parse_pairs, what="parameter")),
+    "tool": ("tools", tuple),
+    "max_cost": ("max_cost", parse_amount),
+    "session_ttl": ("session_ttl_seconds", _parse_seconds),
+    "checkpoint_ttl": ("checkpoint_ttl_seconds", _parse_seconds),
+    "add_prompt": ("prompt_patch", lambda text: {"append": text}),
+}  # the options that a request calls otherwise, or has parsed
 At = Annotated[int | None, typer.Option(help="After this event (seq); by default the latest at which nothing is open.")]
 
 
@@ -94,12 +102,6 @@ class ChildOptions(PromptOptions):
     """What a child of a session does differently."""
 
     add_prompt: AddPrompt = None
-    compaction_threshold: Threshold = None
-
-    def to_overrides(self) -> Overrides:
-        """Return what the child does differently. Raises UsageError for what no session could run with."""
-        patch = None if self.add_prompt is None else {"append": self.add_prompt}
-        return Overrides(prompt_patch=patch, compaction_threshold=self.compaction_threshold, **self.values())
 
 
 if TYPE_CHECKING:

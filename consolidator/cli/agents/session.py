@@ -53,7 +53,6 @@ class OriginOptions:
     peer: Annotated[str | None, typer.Option(help="Whom it talks to.")] = None
     trigger: Annotated[str | None, typer.Option(metavar="TYPE[:ID]", help="What started it, as email:42.")] = None
     label: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A label; repeat.")] = None
-    conversation: Annotated[str | None, typer.Option(help="The conversation that it belongs to.")] = None
     project: Annotated[str | None, typer.Option(help="Its project.")] = None
     seeds: Annotated[
         str | None, typer.Option(metavar="FILE", help='The earlier thread: JSON, a list of {"role", "content"}.')
@@ -66,7 +65,6 @@ class OriginOptions:
             "labels": parse_pairs(self.label, "label"),
             "trigger_type": trigger_type or None,
             "trigger_id": trigger_id or None,
-            "conversation_id": self.conversation,
             "project": self.project,
             "seeds": () if self.seeds is None else read_seeds(self.seeds),
         }
@@ -139,14 +137,14 @@ def _context(details: SessionDetails) -> str | None:
     return f"{use.tokens:,} of {use.budget:,} tokens by the strategy {use.strategy}{window}"
 
 
-def show_whole(session: str, before: int | None, limit: int) -> None:
+def show_whole(session: str, limit: int) -> None:
     """Print a session's latest messages, notes, open calls, children and checkpoints at one moment."""
     if limit > MAX_MESSAGES:
         raise UsageError(f"--limit takes at most {MAX_MESSAGES} messages, not {limit}")
 
     async def load(database: Database, settings: Settings) -> tuple[HydratedSession, str]:
         session_id = await find_session_id(database, session)
-        whole = await hydrate_session(database, settings, session_id, before=before, limit=limit)
+        whole = await hydrate_session(database, settings, session_id, limit=limit)
         return whole, session_status(whole.session, database.clock.now())
 
     whole, status = run_configured(load)
@@ -161,7 +159,7 @@ def _print_whole(whole: HydratedSession, status: str) -> None:
         print_line(f"error: {row.error}")
     _MESSAGES.print(whole.messages)
     if whole.earlier_before is not None:
-        print_note(f"earlier ones: --before {whole.earlier_before}")
+        print_note("there are earlier ones: `consolidator session events` prints them all")
     for call in whole.open_calls:
         print_line(f"open: {call.call_id}, {call.tool} {shorten(call.arguments, 60)}, {call.state}")
     if whole.open_task is not None:
@@ -183,10 +181,9 @@ def _text_of(data: Mapping[str, Any]) -> str:
 def end_command(
     session: SessionName,
     reason: Annotated[str | None, typer.Option(help="Why; the reason is logged.")] = None,
-    hide: Annotated[bool, typer.Option("--hide", help="Do not list the session any more.")] = False,
 ) -> None:
     """End a session: its key does not name it any more. Nothing is deleted."""
-    row = run(end_session, session, reason=reason, hide=hide)
+    row = run(end_session, session, reason=reason)
     line = f"session {row.id} has ended; `consolidator session replay {row.id}` shows it again"
     emit(row, line)
 
@@ -215,7 +212,6 @@ def show_command(
     ] = "details",
     context: Annotated[bool, typer.Option(help="details: include the size of its next context.")] = True,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="whole: how many messages at most.")] = 20,
-    before: Annotated[int | None, typer.Option(min=1, help="whole: only messages before this event.")] = None,
 ) -> None:
     """Show a session: what it is for, what it is doing, its totals, its context's use, and what it began with."""
     if part == "state":
@@ -224,7 +220,7 @@ def show_command(
         summary = run(summarize_session, session)
         emit(summary, lambda summary: str(summary["text"]))
     elif part == "whole":
-        show_whole(session, before, limit)
+        show_whole(session, limit)
     else:
         show_details(session, with_context=context)
 
@@ -353,7 +349,7 @@ def compact_command(
         emit([_describe_event(event) for event in events], _COMPACTIONS)
         return
     compaction = run_configured(compact_session, session, budget=budget, by_model=by_model)
-    emit(compaction, _render_compaction, encode=_describe_compaction)
+    emit(compaction, _render_compaction)
 
 
 def _render_compaction(compaction: Compaction | None) -> str:
@@ -361,11 +357,6 @@ def _render_compaction(compaction: Compaction | None) -> str:
         return "nothing to compact: too little since the last compaction"
     tokens = f"{compaction.tokens_before} tokens became {compaction.tokens_after}"
     return f"compacted up to event {compaction.kept_from - 1}: {tokens}\n{compaction.summary}"
-
-
-def _describe_compaction(compaction: Compaction | None) -> dict[str, Any] | None:
-    names = ("seq", "kept_from", "by", "summary", "tokens_before", "tokens_after")
-    return None if compaction is None else {name: getattr(compaction, name) for name in names}
 
 
 def _describe_event(event: Event) -> dict[str, Any]:

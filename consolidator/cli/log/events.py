@@ -13,7 +13,6 @@ from consolidator.cli.streams import is_json, write_now
 from consolidator.errors import UsageError
 from consolidator.models.event import Event
 from consolidator.models.payload import EventType
-from consolidator.runtime.live.items import FollowedItem
 from consolidator.service.database import Database
 from consolidator.service.log.events import follow_events, read_events
 from consolidator.service.log.lecture import read_lecture
@@ -28,7 +27,6 @@ def events_command(
     ] = None,
     last: Annotated[int | None, typer.Option("--last", min=1, max=_MAX_SEQ, help="Only the last N events.")] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new events and print them, too.")] = False,
-    pieces: Annotated[bool, typer.Option("--pieces", help="Follow, and print answers piece by piece.")] = False,
     full: Annotated[bool, typer.Option(help="Print texts in full.")] = False,
     vocabulary: Annotated[
         str | None, typer.Option("--as", metavar="lecture", help="As JSON lines MESSAGE_RECEIVED ... GEN_SENT.")
@@ -36,32 +34,23 @@ def events_command(
 ) -> None:
     """Print a session's events in order; with --json one line each. Following ends with the session."""
 
-    if vocabulary not in (None, "lecture") or (vocabulary and (follow or pieces)):
-        raise UsageError("--as takes lecture, of what is in the log: leave --follow and --pieces out")
+    if vocabulary not in (None, "lecture") or (vocabulary and follow):
+        raise UsageError("--as takes lecture, of what is in the log: leave --follow out")
 
     async def print_events(database: Database) -> None:
         if vocabulary is not None:
             async for line in read_lecture(database, session, after=after, last=last):
                 write_now(line)
             return
-        if not (follow or pieces):
+        if not follow:
             async for event in read_events(database, session, after=after, last=last):
                 _print_event(event, full=full)
             return
-        async for item in follow_events(database, session, after=after, last=last, whole=not pieces):
-            _print_item(item, full=full)
+        async for item in follow_events(database, session, after=after, last=last, whole=True):
+            if item.event is not None:
+                _print_event(item.event, full=full)
 
     run(print_events)
-
-
-def _print_item(item: FollowedItem, *, full: bool) -> None:
-    """Print what a follower receives: a piece as a line of its own, under the cursor that names it."""
-    if item.piece is not None and is_json():
-        print_json_line(item.as_json())
-    elif item.piece is not None:
-        print_line(f"{item.cursor!s:>8}  {item.piece.delta if full else shorten(item.piece.delta, 160)}")
-    elif item.event is not None:
-        _print_event(item.event, full=full)
 
 
 def _print_event(event: Event, *, full: bool) -> None:

@@ -22,11 +22,10 @@ from consolidator.cli.output import (
     table,
 )
 from consolidator.errors import UsageError
-from consolidator.models.session import SessionFilter, SessionOrder, SessionRow, StoredStatus
+from consolidator.models.session import SessionFilter, SessionRow, StoredStatus
 from consolidator.runtime.turn.sessions import list_attention
 from consolidator.service.database import Database
 from consolidator.service.memory.decision_log import CHANNEL as MEMORY_CHANNEL
-from consolidator.service.sessions.access import find_session_id
 from consolidator.service.sessions.listing import SessionPage, list_sessions, session_status
 
 STATUSES = get_args(StoredStatus)
@@ -49,19 +48,16 @@ class FilterOptions:
     peer: Annotated[str | None, typer.Option(help="Only sessions with this peer.")] = None
     since: Annotated[str | None, typer.Option(help="A date, a time, or a span ago such as 7d.")] = None
     status: Annotated[str | None, typer.Option(help=f"Only sessions that are {', '.join(STATUSES)}.")] = None
-    conversation: Annotated[str | None, typer.Option(help="Only the runs of this conversation, in order.")] = None
     trigger: Annotated[str | None, typer.Option(metavar="TYPE[:ID]", help="Only sessions that this has started.")] = (
         None
     )
     label: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Only sessions with this label; repeat.")
     ] = None
-    parent: Annotated[str | None, typer.Option(metavar="SESSION", help="Only children of this session.")] = None
     key: Annotated[str | None, typer.Option(help="Only runs of this key.")] = None
-    hidden: Annotated[bool, typer.Option("--hidden", help="Also sessions that were deleted in a chat.")] = False
 
-    async def to_filter(self, database: Database) -> SessionFilter:
-        """Return the filter. Raises UsageError for values that do not fit, and NotFound."""
+    def to_filter(self, now: datetime) -> SessionFilter:
+        """Return the filter. Raises UsageError for values that do not fit."""
         if self.status is not None and self.status not in STATUSES:
             raise UsageError(f"{self.status!r} is no status: {', '.join(STATUSES)}")
         trigger_type, _, trigger_id = (self.trigger or "").partition(":")
@@ -69,8 +65,7 @@ class FilterOptions:
             "trigger_type": trigger_type or None,
             "trigger_id": trigger_id or None,
             "labels": parse_pairs(self.label, "label"),
-            "parent": None if self.parent is None else await find_session_id(database, self.parent),
-            "since": parse_moment(self.since, database.clock.now()),
+            "since": parse_moment(self.since, now),
         }
         plain = {name: value for name, value in asdict(self).items() if name not in ("trigger", "label")}
         return SessionFilter(**plain | parsed)
@@ -82,15 +77,14 @@ def list_command(
     limit: Limit = 30,
     attention: Annotated[bool, typer.Option("--attention", help="Only calls that wait for a person.")] = False,
 ) -> None:
-    """List sessions, the latest first; the runs of a conversation in their order."""
+    """List sessions, the latest first."""
     if attention:
         emit(run(_load_calls, limit), _CALLS)
         return
 
     async def load(database: Database) -> tuple[SessionPage, datetime]:
-        order: SessionOrder = "latest" if sessions.conversation is None else "runs"
-        page = await list_sessions(database, await sessions.to_filter(database), order=order, limit=limit)
-        return page, database.clock.now()
+        now = database.clock.now()
+        return await list_sessions(database, sessions.to_filter(now), limit=limit), now
 
     page, now = run(load)
     emit(

@@ -102,7 +102,7 @@ def serve_command(
                 process = stack.enter_context(count_process())
                 routes = [*mount_api(for_requests, settings, sessions.harness, stop, hub, runs, process), *routes]
                 is_driving = settings.drive_concurrency > 0
-                pages = mount_ui(for_requests, settings, stopping=stop, hub=hub, runs=runs, is_driving=is_driving)
+                pages = mount_ui(for_requests, settings, stop, hub, runs, is_driving=is_driving)
                 routes = [*pages, *routes]
             driving = asyncio.create_task(sessions.run(stop))
             try:

@@ -17,7 +17,6 @@ from consolidator.service.memory.daily import count_by_day, load_run_memory
 from consolidator.service.nights import runs
 from consolidator.service.nights.runs import ListedRun, due_days
 from consolidator.service.system import load_system
-from consolidator.ui.guard import PageProblem
 from consolidator.ui.view import Entry, PageModule, PageRequest, count_of, redirect, route
 
 LEARNING_JOBS, SUMMARIZED_JOBS = ("consolidation", "backfill", "retry"), ("import", "retention")
@@ -163,8 +162,6 @@ async def retry(page: PageRequest) -> Response:
     """Learn again from what a run set aside, or one event of it, or discard it."""
     page.viewer.check_may("admin")
     requested = page.services.runs
-    if requested is None:
-        raise PageProblem(503, "Nothing is retried here", "Type `consolidator retry` in a terminal.")
     form, run_id = page.form_fields, page.path_params["run_id"]
     letters, discard = form.get("id") or run_id, form.get("decision") == "discard"
     await requested.start(

@@ -24,18 +24,16 @@ from consolidator.service.sessions.following import SessionMarks, follow, keep_a
 from consolidator.service.sessions.reruns import compare_pair
 from consolidator.ui.conversation import fold_entries, list_texts, to_entry, to_text
 from consolidator.ui.drawing import draw_family, draw_waterfall
-from consolidator.ui.guard import PREFIX, PageProblem, cookie_name
+from consolidator.ui.guard import PREFIX, cookie_name
 from consolidator.ui.view import PAGE_SIZE, Entry, PageModule, PageRequest, fit_texts, redirect, route, show_text
 
 
 async def stream_session(page: PageRequest, session_id: str) -> Response:
     """Return the stream of what comes in a session after the event that the address or the browser names.
 
-    Raises NotFound, and a problem where nothing follows sessions here.
+    Raises NotFound.
     """
     services, viewer = page.services, page.viewer
-    if services.hub is None:
-        raise PageProblem(503, "Nothing is streamed here", "Load the page again to see what came.")
     session = await access.load_session(services.database, session_id, viewer=viewer)
     named = page.headers.get("last-event-id") or page.query_params.get("after") or str(session.head)
     after = Cursor.parse(named[:40])
@@ -55,7 +53,6 @@ async def stream_session(page: PageRequest, session_id: str) -> Response:
 
 async def _frames(page: PageRequest, session_id: str, after: Cursor) -> AsyncGenerator[bytes, None]:
     services, viewer = page.services, page.viewer
-    assert services.hub is not None
     async with aclosing(follow(services.hub, session_id, after=after, viewer=viewer)) as items:
         async for item in items:
             if (frame := _to_frame(page, item)) is not None:
@@ -184,7 +181,7 @@ async def show_session(page: PageRequest) -> Response:
         can_speak=is_open,
         is_driving=services.is_driving,
         is_unanswered=session.pending and waits_for_driver(session.error),
-        is_live=is_open and last >= session.head and services.hub is not None,
+        is_live=is_open and last >= session.head,
     )
 
 

@@ -20,7 +20,6 @@ def module_dsn(server_dsn: str, template: str) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def api(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """The service of a module."""
-    names = ("CONSOLIDATOR_HTTP_REQUESTS_PER_SECOND", "CONSOLIDATOR_HTTP_WRONG_TOKENS_PER_MINUTE")
-    unbounded = dict.fromkeys(names, "100000")
+    unbounded = {"CONSOLIDATOR_HTTP_REQUESTS_PER_SECOND": "100000"}
     with serve(module_dsn, tmp_path_factory.mktemp("api"), **unbounded) as server:
         yield server

@@ -87,9 +87,17 @@ class ApiServer:
             return str(client.post("/sessions", json={"key": key, **more}).raise_for_status().json()["id"])
 
 
+MANY = {"WRONG_TOKENS_PER_MINUTE": 100_000, "STREAMS": 500}  # no test that counts neither meets them
+
+
 @contextmanager
-def serve(dsn: str, home: Path, *options: str, **variables: str) -> Iterator[ApiServer]:
-    """Run the service on a database, with options of its command; it must end by itself when it is told to."""
+def serve(
+    dsn: str, home: Path, *options: str, limits: Mapping[str, int] = MANY, **variables: str
+) -> Iterator[ApiServer]:
+    """Run the service on a database, with options of its command; it must end by itself when it is told to.
+
+    `limits` are constants of the API's door that it has in place of its own.
+    """
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "VIRTUAL_ENV") if name in os.environ}
     with free_port() as port:
         environment = {
@@ -106,7 +114,8 @@ def serve(dsn: str, home: Path, *options: str, **variables: str) -> Iterator[Api
         }
         log_file = home / f"serve-{port}.log"
         with log_file.open("wb") as log:
-            command = [sys.executable, "-m", "consolidator", "serve", *options]
+            program = f"from consolidator.api import guard; vars(guard).update({dict(limits)}); from consolidator.cli "
+            command = [sys.executable, "-c", f"{program}import main; main()", "serve", *options]
             process = subprocess.Popen(command, env=environment, stderr=log)
         server = ApiServer(f"http://127.0.0.1:{port}", dsn, home / "data", process, log_file)
         try:

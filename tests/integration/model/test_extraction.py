@@ -111,7 +111,7 @@ async def test_a_night_without_a_model_counts_what_is_in_languages_that_no_rule_
 SICK: dict[str, Callable[[], ScriptedReply]] = {
     "a status of 500": lambda: ScriptedReply.failed(500),
     "too many requests": lambda: ScriptedReply.failed(429, retry_after=30),
-    "quota prose": ScriptedReply.quota_exceeded,
+    "quota prose": lambda: ScriptedReply(text="You have exceeded your current quota, please check your plan."),
     "a wrong key": lambda: ScriptedReply.failed(401),
     "a connection that is cut": lambda: ScriptedReply(text='{"facts": []}', disconnect=True),
     "a hang": lambda: ScriptedReply(delay=30),

@@ -96,7 +96,7 @@ async def test_a_valid_answer_is_read_in_any_shape_that_is_clear(
 ) -> None:
     replies = {
         "plain": ScriptedReply.json(GOOD),
-        "fenced": ScriptedReply.fenced(GOOD),
+        "fenced": ScriptedReply(text=f"```json\n{json.dumps(GOOD)}\n```"),
         "parts": ScriptedReply(text=json.dumps(GOOD), as_parts=True),
     }
     if shape in SHAPES:
@@ -138,7 +138,11 @@ BAD: dict[str, tuple[ScriptedReply, type[ModelError], int]] = {
     "truncated, but whole JSON": (ScriptedReply.truncated(json.dumps(GOOD)), ModelTruncated, 1),
     "a refusal": (ScriptedReply.refused(), ModelRefused, 1),
     "filtered": (ScriptedReply(text="", finish_reason="content_filter"), ModelRefused, 1),
-    "quota prose": (ScriptedReply.quota_exceeded(), ModelUnavailable, 4),
+    "quota prose": (
+        ScriptedReply(text="You have exceeded your current quota, please check your plan."),
+        ModelUnavailable,
+        4,
+    ),
     "an error as an answer": (ScriptedReply.json({"error": "rate limited"}), ModelUnavailable, 4),
     "no completion": (ScriptedReply(body={"detail": "ok"}), ModelUnavailable, 4),
     "overloaded": (ScriptedReply.failed(500), ModelUnavailable, 4),
